@@ -1,0 +1,211 @@
+//! Engine names, cache states and targets as they are typed and reported.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A way of loading a model.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Engine {
+    /// Map the file and copy each tensor out of the mapping.
+    Mmap,
+    /// Threads read through the page cache into a pinned ring.
+    Pread,
+    /// O_DIRECT reads into a pinned ring.
+    Direct,
+    /// Register, submit, wait, deregister for each tensor (the NIXL pattern).
+    GdsPerTensor,
+    /// `cuFileRead` into unregistered memory.
+    GdsBounce,
+    /// One slab, coalesced aligned `cuFileRead`s over threads.
+    GdsSlab,
+    /// `cuFileBatchIOSubmit`.
+    GdsBatch,
+    /// `cuFileReadAsync` on streams.
+    GdsStream,
+    /// The NIXL library.
+    Nixl,
+    /// The fastest of the others for this path, machine and cache state.
+    Auto,
+    /// Any loader as a command line, measured from outside.
+    Command(String),
+}
+
+impl Engine {
+    /// The engines with a fixed name, in the order of the contract.
+    pub const NAMED: [Self; 10] = [
+        Self::Mmap,
+        Self::Pread,
+        Self::Direct,
+        Self::GdsPerTensor,
+        Self::GdsBounce,
+        Self::GdsSlab,
+        Self::GdsBatch,
+        Self::GdsStream,
+        Self::Nixl,
+        Self::Auto,
+    ];
+
+    /// Whether the engine needs libcufile.
+    #[must_use]
+    pub const fn uses_cufile(&self) -> bool {
+        matches!(self, Self::GdsPerTensor | Self::GdsBounce | Self::GdsSlab | Self::GdsBatch | Self::GdsStream)
+    }
+
+    /// One line that says what the engine does.
+    #[must_use]
+    pub const fn describe(&self) -> &'static str {
+        match self {
+            Self::Mmap => "map the file, copy each tensor from the mapping",
+            Self::Pread => "threads read through the page cache into a pinned ring, copies overlap",
+            Self::Direct => "O_DIRECT reads into a pinned ring, copies overlap",
+            Self::GdsPerTensor => "cuFile, tensor by tensor: register, submit, wait, deregister",
+            Self::GdsBounce => "cuFile into unregistered memory",
+            Self::GdsSlab => "cuFile into one slab, coalesced aligned reads over threads",
+            Self::GdsBatch => "cuFile batch I/O",
+            Self::GdsStream => "cuFile asynchronous reads on streams",
+            Self::Nixl => "the NIXL library",
+            Self::Auto => "the fastest for this path, machine and cache state",
+            Self::Command(_) => "a command, measured from outside",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Mmap => "mmap",
+            Self::Pread => "pread",
+            Self::Direct => "direct",
+            Self::GdsPerTensor => "gds-per-tensor",
+            Self::GdsBounce => "gds-bounce",
+            Self::GdsSlab => "gds-slab",
+            Self::GdsBatch => "gds-batch",
+            Self::GdsStream => "gds-stream",
+            Self::Nixl => "nixl",
+            Self::Auto => "auto",
+            Self::Command(line) => return write!(f, "command:{line}"),
+        })
+    }
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(line) = text.strip_prefix("command:") {
+            return if line.trim().is_empty() {
+                Err("'command:' needs a command line after the colon".to_owned())
+            } else {
+                Ok(Self::Command(line.to_owned()))
+            };
+        }
+        Self::NAMED.into_iter().find(|engine| engine.to_string() == text).ok_or_else(|| {
+            let known: Vec<String> = Self::NAMED.iter().map(ToString::to_string).collect();
+            format!("'{text}' is no engine; known are {} and command:LINE", known.join(", "))
+        })
+    }
+}
+
+impl Serialize for Engine {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Engine {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What the page cache holds of the model before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheState {
+    /// Dropped before the run.
+    Cold,
+    /// Read into the page cache before the run.
+    Hot,
+    /// Left as found.
+    AsIs,
+}
+
+impl fmt::Display for CacheState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cold => "cold",
+            Self::Hot => "hot",
+            Self::AsIs => "as-is",
+        })
+    }
+}
+
+impl FromStr for CacheState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "cold" => Ok(Self::Cold),
+            "hot" => Ok(Self::Hot),
+            "as-is" => Ok(Self::AsIs),
+            _ => Err(format!("'{text}' is no cache state; known are cold, hot, as-is")),
+        }
+    }
+}
+
+/// Where the bytes land.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Target {
+    /// Memory of the GPU with this CUDA ordinal.
+    Gpu {
+        /// CUDA ordinal.
+        ordinal: u32,
+        /// UUID as NVML prints it, `GPU-…`, where known.
+        uuid: Option<String>,
+        /// Marketing name.
+        name: String,
+    },
+    /// Host memory, because there is no GPU or because it was asked for.
+    Host,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu { ordinal, name, .. } => write!(f, "{name} (GPU {ordinal})"),
+            Self::Host => f.pad("host memory"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parse_back_to_the_engine_they_print() {
+        for engine in Engine::NAMED {
+            assert_eq!(engine.to_string().parse::<Engine>().unwrap(), engine);
+        }
+        let command = Engine::Command("python3 load.py".to_owned());
+        assert_eq!(command.to_string().parse::<Engine>().unwrap(), command);
+    }
+
+    #[test]
+    fn an_unknown_engine_is_answered_with_the_known_ones() {
+        let said = "gds".parse::<Engine>().unwrap_err();
+        assert!(said.contains("gds-per-tensor") && said.contains("mmap"), "{said}");
+        assert!("command: ".parse::<Engine>().is_err());
+    }
+
+    #[test]
+    fn cache_states_parse_back() {
+        for state in [CacheState::Cold, CacheState::Hot, CacheState::AsIs] {
+            assert_eq!(state.to_string().parse::<CacheState>().unwrap(), state);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The one stream: everything that happens is an event with a time.
+
+use super::engine::{CacheState, Engine, Target};
+use super::finding::{Finding, Verdict};
+use super::fix::{FixPlan, FixProgress};
+use super::machine::Machine;
+use super::model::ModelInfo;
+use super::run::RunResult;
+use super::sample::Sample;
+use super::span::SpanBatch;
+use serde::{Deserialize, Serialize};
+
+/// Number of a lane within a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LaneId(pub u32);
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Nanoseconds since the session began.
+    pub at_ns: u64,
+    /// What.
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// What a lane is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneStage {
+    /// The process starts, CUDA and libraries come up.
+    Setup,
+    /// The page cache is being made cold or hot.
+    PreparingCache,
+    /// The clock runs.
+    Loading,
+    /// Bytes on the target are compared with the file.
+    Verifying,
+}
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// For the record.
+    Info,
+    /// The user should know.
+    Warn,
+    /// Something did not work.
+    Error,
+}
+
+/// The kinds of event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "events are moved, not stored in bulk; boxing would cost an allocation an event"
+)]
+pub enum EventBody {
+    /// The session began.
+    SessionStarted {
+        /// `gds-top 0.1.0`.
+        tool: String,
+        /// Milliseconds since the Unix epoch.
+        unix_ms: u64,
+    },
+    /// The machine was looked at (again).
+    MachineSeen {
+        /// What it is.
+        machine: Machine,
+    },
+    /// A check has an outcome; replaces an earlier one with the same id.
+    CheckDone {
+        /// The outcome.
+        finding: Finding,
+    },
+    /// A verdict was reached; replaces an earlier one for the same path and GPU.
+    VerdictReached {
+        /// The verdict.
+        verdict: Verdict,
+    },
+    /// All checks of a round are done.
+    ChecksDone {
+        /// How long they took.
+        took_ns: u64,
+    },
+    /// A fix can be offered.
+    FixPlanned {
+        /// Its preview.
+        plan: FixPlan,
+    },
+    /// A fix moved on.
+    FixProgress {
+        /// How.
+        progress: FixProgress,
+    },
+    /// The model's files were read.
+    ModelOpened {
+        /// What they hold.
+        model: ModelInfo,
+    },
+    /// A lane will run.
+    LanePlanned {
+        /// Its number.
+        lane: LaneId,
+        /// Its engine.
+        engine: Engine,
+        /// Cache state.
+        cache: CacheState,
+        /// Where to.
+        target: Target,
+        /// Which repeat, from 0.
+        repeat: u32,
+    },
+    /// An engine cannot run here.
+    EngineUnavailable {
+        /// The engine.
+        engine: Engine,
+        /// Why, in a sentence.
+        why: String,
+    },
+    /// The lane's process runs.
+    LaneStarted {
+        /// Its number.
+        lane: LaneId,
+        /// Its process.
+        pid: u32,
+    },
+    /// The lane entered a stage. `Loading` marks the start of its clock.
+    LaneStage {
+        /// Its number.
+        lane: LaneId,
+        /// The stage.
+        stage: LaneStage,
+    },
+    /// Bytes have landed (sampled, about twenty times a second).
+    LaneProgress {
+        /// Its number.
+        lane: LaneId,
+        /// Tensor bytes on the target so far.
+        landed_bytes: u64,
+        /// Pinned memory now.
+        pinned_bytes: u64,
+        /// Verified so far.
+        verified_bytes: u64,
+    },
+    /// Spans of a lane, complete for the run once it finished.
+    LaneSpans {
+        /// Its number.
+        lane: LaneId,
+        /// The spans, relative to the lane's clock.
+        spans: SpanBatch,
+    },
+    /// The lane finished, well or with an error inside the result.
+    LaneFinished {
+        /// Its number.
+        lane: LaneId,
+        /// What was measured.
+        result: RunResult,
+    },
+    /// The lane died without a result.
+    LaneDied {
+        /// Its number.
+        lane: LaneId,
+        /// How, in a sentence: exit status or signal.
+        how: String,
+        /// The end of what it wrote to standard error.
+        last_words: String,
+    },
+    /// Meters were read.
+    Sampled {
+        /// The readings.
+        sample: Sample,
+    },
+    /// A message for the user.
+    Said {
+        /// How much it matters.
+        level: LogLevel,
+        /// A sentence.
+        text: String,
+    },
+    /// The session ended.
+    SessionEnded {
+        /// Whether it was cut short by the user.
+        interrupted: bool,
+    },
+}

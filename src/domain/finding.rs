@@ -1,0 +1,182 @@
+//! Findings of the checks, and the verdict that they add up to.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As it should be.
+    Pass,
+    /// Worth knowing, neither good nor bad.
+    Info,
+    /// Works, but not as well as it could.
+    Warn,
+    /// Blocks something.
+    Fail,
+    /// Could not be checked or does not apply; the summary says why.
+    Na,
+}
+
+impl Status {
+    /// The word beside the mark.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+            Self::Na => "n/a",
+        }
+    }
+
+    /// The mark that stands before a finding.
+    #[must_use]
+    pub const fn mark(self) -> char {
+        match self {
+            Self::Pass => '✔',
+            Self::Info => '●',
+            Self::Warn => '▲',
+            Self::Fail => '✖',
+            Self::Na => '–',
+        }
+    }
+}
+
+/// A group of checks, in the order of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// GPU and driver.
+    Gpu,
+    /// The nvidia-fs kernel module.
+    NvidiaFs,
+    /// Kernel, boot and platform.
+    Kernel,
+    /// PCIe topology and NVMe.
+    Storage,
+    /// File system, mount and file.
+    Files,
+    /// libcufile, cufile.json and the log.
+    Cufile,
+    /// Containers, users and limits.
+    Limits,
+}
+
+impl Group {
+    /// The title of the group.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Gpu => "GPU and driver",
+            Self::NvidiaFs => "nvidia-fs",
+            Self::Kernel => "Kernel and platform",
+            Self::Storage => "PCIe and NVMe",
+            Self::Files => "Files and mounts",
+            Self::Cufile => "cuFile library and config",
+            Self::Limits => "Container and limits",
+        }
+    }
+}
+
+/// A way that bytes can take from storage to the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// DMA into GPU memory by the nvidia-fs kernel module.
+    Nvfs,
+    /// DMA into GPU memory by the kernel's PCI P2PDMA.
+    P2pdma,
+    /// The coherent link of Grace systems.
+    C2c,
+    /// RDMA from a user-space file system client.
+    Rdma,
+    /// POSIX reads into host memory and a copy, inside libcufile.
+    Compat,
+    /// No cuFile read works at all.
+    None,
+}
+
+impl Route {
+    /// The routes on which no byte passes through host memory.
+    pub const DIRECT: [Self; 4] = [Self::Nvfs, Self::P2pdma, Self::C2c, Self::Rdma];
+
+    /// Whether the route bypasses host memory.
+    #[must_use]
+    pub const fn is_direct(self) -> bool {
+        matches!(self, Self::Nvfs | Self::P2pdma | Self::C2c | Self::Rdma)
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nvfs => "nvfs",
+            Self::P2pdma => "p2pdma",
+            Self::C2c => "c2c",
+            Self::Rdma => "rdma",
+            Self::Compat => "compat",
+            Self::None => "none",
+        })
+    }
+}
+
+/// Where a finding was read, and what stood there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// A path, a command line, or an interface such as `NVML`.
+    pub source: String,
+    /// What was found, or that it is missing.
+    pub text: String,
+}
+
+/// The outcome of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable id, as in the reference: `udev-database`.
+    pub id: String,
+    /// Its group.
+    pub group: Group,
+    /// How it came out.
+    pub status: Status,
+    /// One sentence.
+    pub summary: String,
+    /// What was seen.
+    pub evidence: Vec<Evidence>,
+    /// Why it matters, a sentence or two.
+    pub why: String,
+    /// The routes that this finding blocks (only when it fails).
+    pub blocks: Vec<Route>,
+    /// The fix that mends it.
+    pub fix: Option<String>,
+    /// What to do, in words, when no fix can do it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+    /// The finding that causes this one, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+}
+
+/// What cuFile reads of one path do for one GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The path.
+    pub path: PathBuf,
+    /// The GPU, its UUID; `None` on a machine without one.
+    pub gpu: Option<String>,
+    /// The route that a read takes now.
+    pub route: Route,
+    /// The best route that this machine could take after fixes.
+    pub possible: Route,
+    /// Whether a read or a counter proved `route`; otherwise it is derived from the checks.
+    pub proven: bool,
+    /// What proves it, or why nothing does.
+    pub proof: String,
+    /// Ids of the checks that block a better route.
+    pub blockers: Vec<String>,
+    /// What to do next.
+    pub advice: String,
+}

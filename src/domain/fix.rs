@@ -1,0 +1,110 @@
+//! Fixes: what would change, who must do it, how it is undone.
+
+use super::finding::Finding;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Whom a fix needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Needs {
+    /// The user as they are.
+    User,
+    /// Root.
+    Root,
+    /// Root, and a reboot to take effect.
+    Reboot,
+}
+
+/// How much can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FixRisk {
+    /// Nothing that undo does not restore.
+    Low,
+    /// Other programs may notice.
+    Medium,
+    /// The machine may need manual repair; only shown, never applied.
+    ShownOnly,
+}
+
+/// One change that a fix makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Change {
+    /// A file gets new content.
+    WriteFile {
+        /// Which file.
+        path: PathBuf,
+        /// What it holds now; `None` where it does not exist.
+        before: Option<String>,
+        /// What it will hold.
+        after: String,
+        /// Permission bits of the new file.
+        mode: u32,
+    },
+    /// A command is run.
+    Run {
+        /// Program and arguments.
+        argv: Vec<String>,
+    },
+}
+
+/// A fix, previewed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FixPlan {
+    /// Stable id: `udev-record`.
+    pub id: String,
+    /// The check that it mends.
+    pub check: String,
+    /// One line.
+    pub title: String,
+    /// Why this mends it, with the source of the fact.
+    pub why: String,
+    /// What changes, in order.
+    pub changes: Vec<Change>,
+    /// Whom it needs.
+    pub needs: Needs,
+    /// How much can go wrong.
+    pub risk: FixRisk,
+    /// How it is verified.
+    pub verify: String,
+    /// How it is undone.
+    pub undo: String,
+    /// Why it cannot be applied here, if so.
+    pub obstacle: Option<String>,
+}
+
+/// How far a fix has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FixStage {
+    /// Shown to the user.
+    Previewed,
+    /// Being applied.
+    Applying,
+    /// Written; the check runs again.
+    Verifying,
+    /// The check passes now.
+    Mended,
+    /// Applied, but the check still fails.
+    StillWrong,
+    /// Undone.
+    Undone,
+    /// Could not be applied or undone.
+    Failed,
+}
+
+/// News of a fix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FixProgress {
+    /// Which fix.
+    pub id: String,
+    /// How far it is.
+    pub stage: FixStage,
+    /// A line of output, or a sentence.
+    pub text: String,
+    /// The finding after the re-check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<Finding>,
+}

@@ -1,0 +1,69 @@
+//! What machine this is: the `machine` part of a report.
+
+use serde::{Deserialize, Serialize};
+
+/// A machine as the report names it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name (redacted in captures).
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Distribution, `PRETTY_NAME` of os-release.
+    pub distribution: String,
+    /// Logical CPUs that this process may use.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// GPUs by NVML index.
+    pub gpus: Vec<Gpu>,
+    /// NVIDIA driver version and flavour, `580.159.04 open`.
+    pub driver: Option<String>,
+    /// CUDA version that the driver supports, `13.0`.
+    pub cuda: Option<String>,
+    /// The libcufile that was chosen.
+    pub libcufile: Option<LibcufileSeen>,
+    /// The nvidia-fs kernel module, where it is loaded.
+    pub nvidia_fs: Option<NvidiaFsSeen>,
+    /// Container runtime, where the process runs in one.
+    pub container: Option<String>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// NVML index.
+    pub index: u32,
+    /// UUID, `GPU-…`.
+    pub uuid: String,
+    /// Marketing name.
+    pub name: String,
+    /// PCI address as in sysfs.
+    pub pci_bus_id: String,
+    /// Compute capability, `9.0`.
+    pub compute_capability: Option<String>,
+    /// Memory in bytes.
+    pub memory_total_bytes: Option<u64>,
+    /// BAR1 aperture in bytes.
+    pub bar1_total_bytes: Option<u64>,
+    /// PCIe generation now and at most.
+    pub pcie_generation: Option<(u32, u32)>,
+    /// PCIe lanes now and at most.
+    pub pcie_width: Option<(u32, u32)>,
+}
+
+/// The libcufile in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibcufileSeen {
+    /// Where it is.
+    pub path: String,
+    /// Its version, `1.15`.
+    pub version: Option<String>,
+}
+
+/// The nvidia-fs module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvidiaFsSeen {
+    /// Its version, `2.28.4`.
+    pub version: Option<String>,
+}

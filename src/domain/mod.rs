@@ -1,0 +1,24 @@
+//! The words that every room shares: units, ids, phases, events, samples, findings, plans. Data only, no input or output.
+
+pub mod engine;
+pub mod event;
+pub mod finding;
+pub mod fix;
+pub mod machine;
+pub mod model;
+pub mod phase;
+pub mod run;
+pub mod sample;
+pub mod span;
+pub mod units;
+
+pub use engine::{CacheState, Engine, Target};
+pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
+pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};
+pub use fix::{Change, FixPlan, FixProgress, FixRisk, FixStage, Needs};
+pub use machine::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
+pub use model::{ModelInfo, ShardInfo, TensorInfo};
+pub use phase::{PHASES, Phase, PhaseTimes};
+pub use run::{LaneOrder, RouteCounts, RunResult};
+pub use sample::{Metric, Sample};
+pub use span::{Span, SpanBatch};

@@ -1,0 +1,59 @@
+//! What a model consists of, as its files say.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A model: shards and the tensors in them, in file order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// A short name for titles: the folder's or file's name, or the profile's.
+    pub name: String,
+    /// What the user named, made absolute.
+    pub path: PathBuf,
+    /// The files, in the order in which they are read.
+    pub shards: Vec<ShardInfo>,
+    /// The tensors, sorted by shard and offset.
+    pub tensors: Vec<TensorInfo>,
+}
+
+impl ModelInfo {
+    /// Bytes of all tensors together.
+    #[must_use]
+    pub fn tensor_bytes(&self) -> u64 {
+        self.tensors.iter().map(|t| t.bytes).sum()
+    }
+
+    /// Bytes of all files together, headers included.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.shards.iter().map(|s| s.file_bytes).sum()
+    }
+}
+
+/// One safetensors file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardInfo {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Length of the file in bytes.
+    pub file_bytes: u64,
+    /// Offset of the first tensor byte: eight bytes of length and the header.
+    pub data_offset: u64,
+}
+
+/// One tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorInfo {
+    /// Its name.
+    pub name: String,
+    /// Element type as written in the header, `BF16`.
+    pub dtype: String,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Index into [`ModelInfo::shards`].
+    pub shard: u32,
+    /// Offset of its first byte in the file (not in the data section).
+    pub file_offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}

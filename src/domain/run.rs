@@ -1,0 +1,98 @@
+//! What a lane is asked to do and what it answers.
+
+use super::engine::{CacheState, Engine, Target};
+use super::finding::Route;
+use super::model::ModelInfo;
+use super::phase::PhaseTimes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The order that a lane process reads from its standard input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaneOrder {
+    /// The engine.
+    pub engine: Engine,
+    /// The model, already parsed by the session.
+    pub model: ModelInfo,
+    /// Cache state to make before the run.
+    pub cache: CacheState,
+    /// Where the bytes land.
+    pub target: Target,
+    /// Number of this run, from 0.
+    pub repeat: u32,
+    /// Compare the bytes on the target with the file afterwards.
+    pub verify: bool,
+    /// Engine settings by name, numbers only: `threads`, `block_bytes`, `depth`. Absent ones are chosen by the engine.
+    pub knobs: BTreeMap<String, u64>,
+    /// Where libcufile was found by the session; searched again where absent.
+    pub libcufile: Option<PathBuf>,
+    /// Folder for cufile.log and other droppings of the lane.
+    pub scratch: PathBuf,
+}
+
+/// How many reads took which way, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteCounts {
+    /// The route that these counts show.
+    pub route: Route,
+    /// Reads by nvidia-fs.
+    pub nvfs_reads: Option<u64>,
+    /// Reads by P2PDMA.
+    pub p2p_reads: Option<u64>,
+    /// POSIX reads inside libcufile (compat).
+    pub posix_reads: Option<u64>,
+    /// Who says so: `cuFile level-3 statistics`, `/proc/driver/nvidia-fs/stats`, or why nothing does.
+    pub source: String,
+    /// Whether the source is proof (counters) and not inference.
+    pub proven: bool,
+}
+
+/// One load, measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The engine.
+    pub engine: Engine,
+    /// The model's name.
+    pub model: String,
+    /// Cache state that was asked for.
+    pub cache: CacheState,
+    /// Share of the model's pages in the page cache just before the clock started, 0 to 1; `None` where it could not be read.
+    pub cache_resident_before_fraction: Option<f64>,
+    /// Where the bytes landed: a GPU's name, or `host memory`.
+    pub target: String,
+    /// Number of the run, from 0.
+    pub repeat: u32,
+    /// Tensor bytes loaded.
+    pub bytes: u64,
+    /// From 'context up, nothing pinned' to 'all tensors on the target', in nanoseconds.
+    pub wall_ns: u64,
+    /// Process start, CUDA context, library and driver open: before the clock.
+    pub setup_ns: u64,
+    /// `bytes` over `wall_ns`.
+    pub bytes_per_s: f64,
+    /// Whether every byte on the target equals the file; `None` when not asked for or not finished.
+    pub verified: Option<bool>,
+    /// The route of the reads; `None` for engines that do not use cuFile.
+    pub route: Option<RouteCounts>,
+    /// Time by phase, averaged over the slots, so that with `idle` they add up to `wall_ns`.
+    pub phases: PhaseTimes,
+    /// Number of slots (worker timelines).
+    pub slots: u32,
+    /// Peak resident memory of the lane process during the load (VmHWM).
+    pub host_peak_bytes: Option<u64>,
+    /// Most memory pinned at once.
+    pub pinned_peak_bytes: Option<u64>,
+    /// Device memory allocated by the engine.
+    pub gpu_peak_bytes: Option<u64>,
+    /// CPU time of the lane during the clock, user and system.
+    pub cpu_ns: Option<u64>,
+    /// Settings that the engine used.
+    pub knobs: BTreeMap<String, u64>,
+    /// Set-up parts by name, in nanoseconds: `process`, `context`, `library`, `driver_open`.
+    pub setup_parts_ns: BTreeMap<String, u64>,
+    /// What the engine wants said: fall-backs, limits, what could not be measured.
+    pub notes: Vec<String>,
+    /// Why the run failed, in a sentence.
+    pub error: Option<String>,
+}

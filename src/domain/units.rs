@@ -1,0 +1,171 @@
+//! Sizes, times and rates as people read them: three significant digits, binary units for memory, decimal units for rates.
+
+/// Nanoseconds in a second.
+pub const NS_PER_S: u64 = 1_000_000_000;
+/// Bytes in a KiB.
+pub const KIB: u64 = 1 << 10;
+/// Bytes in a MiB.
+pub const MIB: u64 = 1 << 20;
+/// Bytes in a GiB.
+pub const GIB: u64 = 1 << 30;
+
+/// `value` with three significant digits and no exponent: `1.76`, `14.2`, `512`, `0.0312`.
+#[must_use]
+pub fn three_digits(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let size = value.abs();
+    let decimals = if size >= 99.95 || size == 0.0 {
+        0
+    } else if size >= 9.995 {
+        1
+    } else if size >= 0.9995 {
+        2
+    } else {
+        // 0.0xyz: keep three digits after the leading zeros, at most six places.
+        (2 - size.log10().floor() as i32).clamp(3, 6) as usize
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A size in memory or on disk, in binary units: `14.2 GiB`, `512 KiB`, `17 B`.
+#[must_use]
+pub fn bytes(value: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if value < KIB {
+        return format!("{value} B");
+    }
+    let mut scaled = value as f64;
+    let mut unit = 0;
+    // 999.5 and above would print as four digits, so it moves to the next unit.
+    while scaled >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(scaled), UNITS[unit])
+}
+
+/// A duration given in nanoseconds: `1.76 s`, `2.70 ms`, `36 µs`, `80 ns`, `3 min 20 s`.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    let value = ns as f64;
+    if ns < 1_000 {
+        format!("{ns} ns")
+    } else if value < 999.5e3 {
+        format!("{} µs", three_digits(value / 1e3))
+    } else if value < 999.5e6 {
+        format!("{} ms", three_digits(value / 1e6))
+    } else if ns < 120 * NS_PER_S {
+        format!("{} s", three_digits(value / 1e9))
+    } else {
+        let seconds = (ns + NS_PER_S / 2) / NS_PER_S;
+        if seconds < 7200 {
+            format!("{} min {:02} s", seconds / 60, seconds % 60)
+        } else {
+            format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60)
+        }
+    }
+}
+
+/// A rate in bytes per second, in decimal units: `49.1 GB/s`.
+#[must_use]
+pub fn rate(bytes_per_s: f64) -> String {
+    if !bytes_per_s.is_finite() {
+        return "–".to_owned();
+    }
+    let size = bytes_per_s.abs();
+    if size < 999.5 {
+        format!("{} B/s", three_digits(bytes_per_s))
+    } else if size < 999.5e3 {
+        format!("{} kB/s", three_digits(bytes_per_s / 1e3))
+    } else if size < 999.5e6 {
+        format!("{} MB/s", three_digits(bytes_per_s / 1e6))
+    } else {
+        format!("{} GB/s", three_digits(bytes_per_s / 1e9))
+    }
+}
+
+/// A whole number with thin groups of three: `18 867`.
+#[must_use]
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Bytes over nanoseconds as bytes per second; `None` when no time passed.
+#[must_use]
+pub fn bytes_per_s(bytes: u64, ns: u64) -> Option<f64> {
+    (ns > 0).then(|| bytes as f64 * NS_PER_S as f64 / ns as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits_over_the_whole_range() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.0312, "0.0312"),
+            (0.312, "0.312"),
+            (1.0, "1.00"),
+            (9.994, "9.99"),
+            (9.999, "10.0"),
+            (14.19, "14.2"),
+            (99.96, "100"),
+            (512.4, "512"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(three_digits(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn sizes_use_binary_units_and_never_four_digits() {
+        for (value, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (1_503_264_768, "1.40 GiB"),
+            (15_231_233_024, "14.2 GiB"),
+            (1_048_575, "1.00 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(value), text);
+        }
+    }
+
+    #[test]
+    fn durations_and_rates_pick_the_unit_that_reads_best() {
+        assert_eq!(duration(80), "80 ns");
+        assert_eq!(duration(36_000), "36.0 µs");
+        assert_eq!(duration(2_700_000), "2.70 ms");
+        assert_eq!(duration(1_760_000_000), "1.76 s");
+        assert_eq!(duration(200 * NS_PER_S), "3 min 20 s");
+        assert_eq!(duration(7_260 * NS_PER_S), "2 h 01 min");
+        assert_eq!(rate(49.12e9), "49.1 GB/s");
+        assert_eq!(rate(999.6e6), "1.00 GB/s");
+        assert_eq!(rate(512.0), "512 B/s");
+    }
+
+    #[test]
+    fn counts_are_grouped_by_three() {
+        assert_eq!(count(7), "7");
+        assert_eq!(count(18867), "18\u{202f}867");
+        assert_eq!(count(1_503_264_768), "1\u{202f}503\u{202f}264\u{202f}768");
+    }
+
+    #[test]
+    fn no_time_has_no_rate() {
+        assert_eq!(bytes_per_s(5, 0), None);
+        assert_eq!(bytes_per_s(1000, NS_PER_S), Some(1000.0));
+    }
+}

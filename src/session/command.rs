@@ -1,0 +1,26 @@
+//! What a front may ask of a session.
+
+use crate::domain::Engine;
+
+/// A request to the session. Answers come back as events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Run all checks again.
+    Recheck,
+    /// Apply the fix with this id; consent was given by the user.
+    ApplyFix(String),
+    /// Say what the fix would do, without doing it (as fix progress).
+    DryRunFix(String),
+    /// Undo the fix with this id.
+    UndoFix(String),
+    /// Run the race again; `None` is the engines of the first plan.
+    Race(Option<Vec<Engine>>),
+    /// Stop the running lane and drop the waiting ones.
+    CancelRace,
+    /// Replay only: pause or go on.
+    Pause(bool),
+    /// Replay only: times real time, above 0.
+    Speed(u32),
+    /// End the session.
+    Quit,
+}

@@ -1,0 +1,263 @@
+//! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
+
+use crate::domain::{
+    CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneStage, LogLevel, Machine, Metric,
+    ModelInfo, RunResult, Sample, Span, Target, Verdict,
+};
+use std::sync::Arc;
+
+/// Everything a session has learned so far.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Time of the newest event, in nanoseconds since the session began.
+    pub now_ns: u64,
+    /// The program that made the events, `gds-top 0.1.0`.
+    pub tool: String,
+    /// When the session began, in milliseconds since the Unix epoch; 0 before its first event.
+    pub started_unix_ms: u64,
+    /// Whether the session ended, and if so whether it was interrupted.
+    pub ended: Option<bool>,
+    /// The machine.
+    pub machine: Option<Machine>,
+    /// Findings, in the order of their groups and then of their arrival.
+    pub checks: Vec<Finding>,
+    /// How long the last round of checks took; `None` while one runs or none ran.
+    pub checks_took_ns: Option<u64>,
+    /// Verdicts by path and GPU.
+    pub verdicts: Vec<Verdict>,
+    /// Fixes that can be offered.
+    pub plans: Vec<FixPlan>,
+    /// What fixes did, in order.
+    pub fix_log: Vec<FixProgress>,
+    /// The model.
+    pub model: Option<Arc<ModelInfo>>,
+    /// Lanes in the order in which they run.
+    pub lanes: Vec<Lane>,
+    /// Engines that cannot run here, with the reason.
+    pub unavailable: Vec<(Engine, String)>,
+    /// Readings of meters over time.
+    pub samples: Vec<TimedSample>,
+    /// Messages with their times.
+    pub messages: Vec<(u64, LogLevel, String)>,
+}
+
+/// A sample and when it was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimedSample {
+    /// Nanoseconds since the session began.
+    pub at_ns: u64,
+    /// The readings.
+    pub sample: Sample,
+}
+
+/// How far a lane has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LaneStatus {
+    /// Planned, not started.
+    Waiting,
+    /// Running.
+    Running(LaneStage),
+    /// Finished and, where asked for, verified.
+    Done,
+    /// Finished with an error, failed verification, or died; a sentence.
+    Failed(String),
+}
+
+/// One run of one engine.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// Its number.
+    pub id: LaneId,
+    /// Its engine.
+    pub engine: Engine,
+    /// Cache state.
+    pub cache: CacheState,
+    /// Where to.
+    pub target: Target,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// How far it has come.
+    pub status: LaneStatus,
+    /// Its process, once started.
+    pub pid: Option<u32>,
+    /// When its process started (session time).
+    pub started_ns: Option<u64>,
+    /// When its clock started (session time): the zero of its spans.
+    pub clock_ns: Option<u64>,
+    /// When it left the loading stage (session time).
+    pub loaded_ns: Option<u64>,
+    /// When it ended (session time).
+    pub ended_ns: Option<u64>,
+    /// (session time, tensor bytes landed), as sampled while it ran.
+    pub progress: Vec<(u64, u64)>,
+    /// Pinned memory when last told.
+    pub pinned_bytes: u64,
+    /// Bytes compared so far.
+    pub verified_bytes: u64,
+    /// Its spans, relative to `clock_ns`.
+    pub spans: Vec<Span>,
+    /// What was measured.
+    pub result: Option<RunResult>,
+    /// The end of its standard error, if it died.
+    pub last_words: Option<String>,
+}
+
+impl Lane {
+    /// Tensor bytes landed so far.
+    #[must_use]
+    pub fn landed_bytes(&self) -> u64 {
+        self.progress.last().map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// Whether it is under way.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        matches!(self.status, LaneStatus::Running(_))
+    }
+}
+
+impl State {
+    /// Takes in one event. This is the only way in which a state changes.
+    pub fn reduce(&mut self, event: &Event) {
+        self.now_ns = self.now_ns.max(event.at_ns);
+        let at_ns = event.at_ns;
+        match &event.body {
+            EventBody::SessionStarted { tool, unix_ms } => {
+                self.tool.clone_from(tool);
+                self.started_unix_ms = *unix_ms;
+            }
+            EventBody::MachineSeen { machine } => self.machine = Some(machine.clone()),
+            EventBody::CheckDone { finding } => self.put_finding(finding),
+            EventBody::VerdictReached { verdict } => {
+                match self.verdicts.iter_mut().find(|v| v.path == verdict.path && v.gpu == verdict.gpu) {
+                    Some(old) => *old = verdict.clone(),
+                    None => self.verdicts.push(verdict.clone()),
+                }
+            }
+            EventBody::ChecksDone { took_ns } => self.checks_took_ns = Some(*took_ns),
+            EventBody::FixPlanned { plan } => match self.plans.iter_mut().find(|p| p.id == plan.id) {
+                Some(old) => *old = plan.clone(),
+                None => self.plans.push(plan.clone()),
+            },
+            EventBody::FixProgress { progress } => {
+                if let Some(finding) = &progress.finding {
+                    self.put_finding(finding);
+                }
+                self.fix_log.push(progress.clone());
+            }
+            EventBody::ModelOpened { model } => self.model = Some(Arc::new(model.clone())),
+            EventBody::LanePlanned { lane, engine, cache, target, repeat } => self.lanes.push(Lane {
+                id: *lane,
+                engine: engine.clone(),
+                cache: *cache,
+                target: target.clone(),
+                repeat: *repeat,
+                status: LaneStatus::Waiting,
+                pid: None,
+                started_ns: None,
+                clock_ns: None,
+                loaded_ns: None,
+                ended_ns: None,
+                progress: Vec::new(),
+                pinned_bytes: 0,
+                verified_bytes: 0,
+                spans: Vec::new(),
+                result: None,
+                last_words: None,
+            }),
+            EventBody::EngineUnavailable { engine, why } => {
+                if !self.unavailable.iter().any(|(e, _)| e == engine) {
+                    self.unavailable.push((engine.clone(), why.clone()));
+                }
+            }
+            EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
+            EventBody::Said { level, text } => self.messages.push((at_ns, *level, text.clone())),
+            EventBody::SessionEnded { interrupted } => self.ended = Some(*interrupted),
+            EventBody::LaneStarted { lane, .. }
+            | EventBody::LaneStage { lane, .. }
+            | EventBody::LaneProgress { lane, .. }
+            | EventBody::LaneSpans { lane, .. }
+            | EventBody::LaneFinished { lane, .. }
+            | EventBody::LaneDied { lane, .. } => {
+                // A damaged recording may name a lane that was never planned; it is passed over.
+                if let Some(lane) = self.lanes.iter_mut().find(|l| l.id == *lane) {
+                    lane.reduce(at_ns, &event.body);
+                }
+            }
+        }
+    }
+
+    fn put_finding(&mut self, finding: &Finding) {
+        if let Some(old) = self.checks.iter_mut().find(|f| f.id == finding.id) {
+            *old = finding.clone();
+            return;
+        }
+        let at = self.checks.partition_point(|f| f.group <= finding.group);
+        self.checks.insert(at, finding.clone());
+    }
+
+    /// The lane that runs now.
+    #[must_use]
+    pub fn running_lane(&self) -> Option<&Lane> {
+        self.lanes.iter().find(|l| l.is_running())
+    }
+
+    /// Readings of one meter as (session time, value), for one lane or for none. Gaps in time are the caller's to see.
+    pub fn series(&self, metric: Metric, lane: Option<LaneId>) -> impl Iterator<Item = (u64, f64)> + '_ {
+        self.samples
+            .iter()
+            .filter(move |s| lane.is_none() || s.sample.lane == lane)
+            .filter_map(move |s| Some((s.at_ns, *s.sample.values.get(&metric)?)))
+    }
+
+    /// Findings of one group.
+    pub fn group(&self, group: crate::domain::Group) -> impl Iterator<Item = &Finding> {
+        self.checks.iter().filter(move |f| f.group == group)
+    }
+}
+
+impl Lane {
+    fn reduce(&mut self, at_ns: u64, body: &EventBody) {
+        match body {
+            EventBody::LaneStarted { pid, .. } => {
+                self.pid = Some(*pid);
+                self.started_ns = Some(at_ns);
+                self.status = LaneStatus::Running(LaneStage::Setup);
+            }
+            EventBody::LaneStage { stage, .. } => {
+                if *stage == LaneStage::Loading {
+                    self.clock_ns = Some(at_ns);
+                    self.progress.push((at_ns, 0));
+                } else if matches!(self.status, LaneStatus::Running(LaneStage::Loading)) {
+                    self.loaded_ns = Some(at_ns);
+                }
+                self.status = LaneStatus::Running(*stage);
+            }
+            EventBody::LaneProgress { landed_bytes, pinned_bytes, verified_bytes, .. } => {
+                if self.progress.last().is_none_or(|(_, bytes)| bytes != landed_bytes) {
+                    self.progress.push((at_ns, *landed_bytes));
+                }
+                self.pinned_bytes = *pinned_bytes;
+                self.verified_bytes = *verified_bytes;
+            }
+            EventBody::LaneSpans { spans, .. } => self.spans.extend(spans.iter()),
+            EventBody::LaneFinished { result, .. } => {
+                self.ended_ns = Some(at_ns);
+                self.status = match (&result.error, result.verified) {
+                    (Some(error), _) => LaneStatus::Failed(error.clone()),
+                    (None, Some(false)) => {
+                        LaneStatus::Failed("the bytes on the target differ from the file".to_owned())
+                    }
+                    (None, _) => LaneStatus::Done,
+                };
+                self.result = Some(result.clone());
+            }
+            EventBody::LaneDied { how, last_words, .. } => {
+                self.ended_ns = Some(at_ns);
+                self.status = LaneStatus::Failed(how.clone());
+                self.last_words = Some(last_words.clone());
+            }
+            _ => {}
+        }
+    }
+}
