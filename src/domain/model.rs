@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Alignment of each shard in the image, in bytes: the page size and the largest logical block size in use.
+pub const IMAGE_ALIGN: u64 = 4096;
+
 /// A model: shards and the tensors in them, in file order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelInfo {
@@ -21,6 +24,28 @@ impl ModelInfo {
     #[must_use]
     pub fn tensor_bytes(&self) -> u64 {
         self.tensors.iter().map(|t| t.bytes).sum()
+    }
+
+    /// Where each shard begins in the *image*, the layout that every engine uses on the target: file after file, headers included, each at a
+    /// multiple of [`IMAGE_ALIGN`], so that an offset on the target equals the offset in the file modulo the page size and large reads need no
+    /// unaligned head.
+    #[must_use]
+    pub fn image_bases(&self) -> Vec<u64> {
+        let mut base = 0_u64;
+        self.shards
+            .iter()
+            .map(|shard| {
+                let here = base;
+                base = base.saturating_add(shard.file_bytes.next_multiple_of(IMAGE_ALIGN));
+                here
+            })
+            .collect()
+    }
+
+    /// Length of the image in bytes.
+    #[must_use]
+    pub fn image_bytes(&self) -> u64 {
+        self.shards.iter().map(|s| s.file_bytes.next_multiple_of(IMAGE_ALIGN)).sum()
     }
 
     /// Bytes of all files together, headers included.

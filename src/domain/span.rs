@@ -18,7 +18,7 @@ pub struct Span {
     pub end_ns: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Offset in the concatenation of all shard files at which those bytes begin (see `weights`); 0 where no bytes moved.
+    /// Offset in the model's image (see [`super::ModelInfo::image_bases`]) at which those bytes begin; 0 where no bytes moved.
     pub offset: u64,
 }
 

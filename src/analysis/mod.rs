@@ -1,0 +1,1 @@
+//! Reasoning: overhead split, cost model, comparison, advice. Pure functions.

@@ -1,0 +1,1 @@
+//! Door: arguments, mode, exit code.

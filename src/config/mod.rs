@@ -1,0 +1,1 @@
+//! Taste: settings file, themes, keymap.

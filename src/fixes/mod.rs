@@ -1,0 +1,1 @@
+//! Remedies: plan, preview, apply, verify, undo, journal. Never acts without consent.

@@ -1,0 +1,1 @@
+//! Voice: the same session on standard output and standard error.

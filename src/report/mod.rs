@@ -1,0 +1,1 @@
+//! Paper: JSON, Markdown and other files from a state.

@@ -1,0 +1,16 @@
+//! A feed: events coming, commands going. Live sessions and replays look the same from here.
+
+use super::command::Command;
+use crate::domain::Event;
+use crossbeam_channel::{Receiver, Sender};
+
+/// What a front holds of a session. When `events` closes, the session is over.
+#[derive(Clone, Debug)]
+pub struct Feed {
+    /// Events in order of time.
+    pub events: Receiver<Event>,
+    /// Requests to the session.
+    pub commands: Sender<Command>,
+    /// Whether the events come from a recording.
+    pub replay: bool,
+}

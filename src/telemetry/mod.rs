@@ -1,0 +1,1 @@
+//! Pulse: NVML and procfs become samples on a schedule.

@@ -1,0 +1,1 @@
+//! Face: screens, widgets, keys, themes. Draws a state and sends commands.

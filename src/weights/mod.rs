@@ -1,0 +1,1 @@
+//! Safetensors: headers, shards, index, read plans; writing synthetic models. Knows no devices.
