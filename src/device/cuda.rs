@@ -1,0 +1,139 @@
+//! The CUDA driver, loaded at run time: devices, the primary context, streams.
+
+use super::error::DeviceError;
+use cudarc::driver::{result, sys};
+use serde::{Deserialize, Serialize};
+
+/// A CUDA device as the driver lists it, without opening a context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CudaInfo {
+    /// CUDA ordinal, after `CUDA_VISIBLE_DEVICES`.
+    pub ordinal: u32,
+    /// UUID as NVML writes it, `GPU-…`.
+    pub uuid: String,
+    /// Marketing name.
+    pub name: String,
+    /// Memory in bytes.
+    pub total_bytes: u64,
+}
+
+/// A GPU whose primary context is retained for as long as this lives.
+#[derive(Debug)]
+pub struct CudaDevice {
+    info: CudaInfo,
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+}
+
+// SAFETY: a CUcontext is a handle that the driver allows any thread to make current; nothing here is mutated after construction.
+unsafe impl Send for CudaDevice {}
+// SAFETY: as above; all driver calls taken on it are documented as thread-safe.
+unsafe impl Sync for CudaDevice {}
+
+fn load_driver() -> Result<(), DeviceError> {
+    // SAFETY: loading libcuda runs its initialisers, which is what every CUDA program does; the library is never unloaded while in use.
+    if unsafe { !sys::is_culib_present() } {
+        return Err(DeviceError::system(
+            "loading the CUDA driver library",
+            "libcuda.so.1 was not found; it comes with the NVIDIA driver",
+        ));
+    }
+    result::init().map_err(|e| DeviceError::cuda("initialising CUDA (cuInit)", e))
+}
+
+/// Lists the CUDA devices. Initialises the driver in this process, but opens no context.
+///
+/// # Errors
+/// When libcuda is not there or `cuInit` fails.
+pub fn list_cuda_devices() -> Result<Vec<CudaInfo>, DeviceError> {
+    load_driver()?;
+    let count = result::device::get_count().map_err(|e| DeviceError::cuda("counting CUDA devices", e))?;
+    (0..count).map(|ordinal| describe(ordinal).map(|(info, _)| info)).collect()
+}
+
+fn describe(ordinal: i32) -> Result<(CudaInfo, sys::CUdevice), DeviceError> {
+    let doing = || format!("asking for CUDA device {ordinal}");
+    let device = result::device::get(ordinal).map_err(|e| DeviceError::cuda(doing(), e))?;
+    let name = result::device::get_name(device).map_err(|e| DeviceError::cuda(doing(), e))?;
+    let uuid = result::device::get_uuid(device).map_err(|e| DeviceError::cuda(doing(), e))?;
+    // SAFETY: `device` was returned by cuDeviceGet just above.
+    let total = unsafe { result::device::total_mem(device) }.map_err(|e| DeviceError::cuda(doing(), e))?;
+    let hex: Vec<String> = uuid.bytes.iter().map(|b| format!("{:02x}", *b as u8)).collect();
+    let uuid = format!(
+        "GPU-{}-{}-{}-{}-{}",
+        hex[0..4].concat(),
+        hex[4..6].concat(),
+        hex[6..8].concat(),
+        hex[8..10].concat(),
+        hex[10..16].concat()
+    );
+    Ok((CudaInfo { ordinal: ordinal as u32, uuid, name, total_bytes: total as u64 }, device))
+}
+
+impl CudaDevice {
+    /// Opens a GPU by UUID where one is given (CUDA's order may differ from NVML's), else by ordinal, and binds it to this thread.
+    ///
+    /// # Errors
+    /// When there is no such device or the context cannot be had.
+    pub fn open(ordinal: u32, uuid: Option<&str>) -> Result<Self, DeviceError> {
+        let devices = list_cuda_devices()?;
+        let found = match uuid {
+            Some(uuid) => devices.iter().find(|d| d.uuid.eq_ignore_ascii_case(uuid)),
+            None => devices.iter().find(|d| d.ordinal == ordinal),
+        };
+        let Some(info) = found else {
+            let wanted = uuid.map_or_else(|| format!("GPU {ordinal}"), |u| format!("GPU {u}"));
+            let have: Vec<String> = devices.iter().map(|d| format!("{} {} ({})", d.ordinal, d.uuid, d.name)).collect();
+            return Err(DeviceError::system(
+                format!("opening {wanted}"),
+                format!("CUDA sees [{}]; check CUDA_VISIBLE_DEVICES and --gpu", have.join(", ")),
+            ));
+        };
+        let (info, device) = describe(info.ordinal as i32)?;
+        // SAFETY: `device` is valid; the context is released once, in `drop`.
+        let context = unsafe { result::primary_ctx::retain(device) }
+            .map_err(|e| DeviceError::cuda(format!("opening a CUDA context on {}", info.name), e))?;
+        let opened = Self { info, device, context };
+        opened.bind()?;
+        Ok(opened)
+    }
+
+    /// What the driver says of it.
+    #[must_use]
+    pub const fn info(&self) -> &CudaInfo {
+        &self.info
+    }
+
+    /// Makes its context current on the calling thread.
+    ///
+    /// # Errors
+    /// When CUDA refuses.
+    pub fn bind(&self) -> Result<(), DeviceError> {
+        // SAFETY: the context is retained until `self` is dropped.
+        unsafe { result::ctx::set_current(self.context) }.map_err(|e| DeviceError::cuda("binding the CUDA context", e))
+    }
+
+    /// Waits for all work of the context.
+    ///
+    /// # Errors
+    /// When earlier work failed.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        result::ctx::synchronize().map_err(|e| DeviceError::cuda("waiting for the GPU", e))
+    }
+
+    /// (free, total) memory in bytes.
+    ///
+    /// # Errors
+    /// When CUDA refuses.
+    pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
+        let (free, total) = result::mem_get_info().map_err(|e| DeviceError::cuda("asking for free GPU memory", e))?;
+        Ok((free as u64, total as u64))
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        // SAFETY: retained exactly once in `open`. An error here has nowhere to go and nothing to free.
+        let _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}

@@ -1,0 +1,43 @@
+//! Errors of the device room: what was being done, and what CUDA or the kernel said.
+
+use cudarc::driver::DriverError;
+use std::fmt;
+
+/// A call that did not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceError {
+    /// What was being done, to follow "while": `allocating 14.2 GiB on the GPU`.
+    pub doing: String,
+    /// What was answered.
+    pub said: String,
+    /// The CUDA result code, where CUDA answered.
+    pub cuda_code: Option<u32>,
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.doing, self.said)?;
+        match self.cuda_code {
+            Some(2) => write!(f, "; the GPU has too little free memory: choose another with --gpu, or a smaller model"),
+            Some(code) => write!(f, " (CUDA error {code})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+impl DeviceError {
+    pub(super) fn cuda(doing: impl Into<String>, error: DriverError) -> Self {
+        let name = error.error_name().map_or_else(|_| "unknown error".to_owned(), |n| n.to_string_lossy().into_owned());
+        let said = match error.error_string() {
+            Ok(text) => format!("{name}, {}", text.to_string_lossy()),
+            Err(_) => name,
+        };
+        Self { doing: doing.into(), said, cuda_code: Some(error.0 as u32) }
+    }
+
+    pub(super) fn system(doing: impl Into<String>, error: impl fmt::Display) -> Self {
+        Self { doing: doing.into(), said: error.to_string(), cuda_code: None }
+    }
+}

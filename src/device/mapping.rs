@@ -1,0 +1,95 @@
+//! Read-only mappings of files that others opened, and how much of a file the page cache holds.
+
+use super::error::DeviceError;
+use crate::domain::units;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+
+/// A whole file, mapped read-only and shared.
+///
+/// A file that is truncated while it is mapped raises SIGBUS on access. Lanes are processes of their own, so that ends the lane, whose last
+/// words say so, and never the program.
+#[derive(Debug)]
+pub struct FileMapping(memmap2::Mmap);
+
+impl FileMapping {
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn new(file: &File) -> Result<Self, DeviceError> {
+        // SAFETY: the mapping is read-only; another process changing the file changes the bytes we copy (which verification sees), and the
+        // bytes are never interpreted as anything but bytes.
+        let map = unsafe { memmap2::Mmap::map(file) }.map_err(|e| DeviceError::system("mapping the file", e))?;
+        Ok(Self(map))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Tells the kernel that the file is read from front to back. Advice only.
+    pub fn will_read_in_order(&self) {
+        let _ = self.0.advise(memmap2::Advice::Sequential);
+    }
+}
+
+/// Bytes of `range` of the file that the page cache holds, rounded to pages.
+///
+/// # Errors
+/// When the file cannot be mapped or the kernel does not tell.
+pub fn resident_bytes(file: &File, range: Range<u64>) -> Result<u64, DeviceError> {
+    const STEP: u64 = 1 << 30;
+    let doing =
+        || format!("asking which of {} are in the page cache", units::bytes(range.end.saturating_sub(range.start)));
+    let mut resident = 0_u64;
+    let mut start = range.start / 4096 * 4096;
+    while start < range.end {
+        let len = (range.end - start).min(STEP) as usize;
+        let pages = len.div_ceil(4096);
+        let mut flags = vec![0_u8; pages];
+        // SAFETY: a fresh read-only mapping that is never read through, asked about with mincore and unmapped again; `flags` has a byte for each page.
+        let told = unsafe {
+            let map = libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                start as libc::off_t,
+            );
+            if map == libc::MAP_FAILED {
+                return Err(DeviceError::system(doing(), std::io::Error::last_os_error()));
+            }
+            let told = libc::mincore(map, len, flags.as_mut_ptr());
+            let error = std::io::Error::last_os_error();
+            libc::munmap(map, len);
+            if told == 0 { Ok(()) } else { Err(error) }
+        };
+        told.map_err(|e| DeviceError::system(doing(), e))?;
+        resident += flags.iter().map(|f| u64::from(f & 1)).sum::<u64>() * 4096;
+        start += len as u64;
+    }
+    Ok(resident)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_file_just_written_is_resident_and_maps_to_its_bytes() {
+        let mut file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..100_000_u32).map(|i| i as u8).collect();
+        file.write_all(&content).unwrap();
+        assert_eq!(FileMapping::new(&file).unwrap().bytes(), content);
+        let resident = resident_bytes(&file, 0..content.len() as u64).unwrap();
+        assert!(resident >= content.len() as u64, "{resident}");
+        assert!(resident < content.len() as u64 + 4096);
+    }
+}

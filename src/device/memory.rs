@@ -1,0 +1,238 @@
+//! Memory that a model is loaded into: one allocation on the GPU or in the host.
+
+use super::Device;
+use super::cuda::CudaDevice;
+use super::error::DeviceError;
+use crate::domain::units;
+use cudarc::driver::result;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// One allocation on the target. Writes into it from several threads go to disjoint ranges: engines divide the model into blocks, and each
+/// block is handed out once.
+#[derive(Debug)]
+pub struct DeviceMemory {
+    base: u64,
+    len: usize,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Keeps the context alive until the memory is freed.
+    Cuda(Arc<CudaDevice>),
+    Host,
+}
+
+/// Host targets and staging are mapped in units of this, so that the kernel can back them with huge pages.
+pub(super) const HUGE: usize = 2 << 20;
+
+/// Maps anonymous memory aligned to [`HUGE`], and asks for huge pages.
+pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
+    let doing = || format!("mapping {} of host memory", units::bytes(len as u64));
+    let padded =
+        len.checked_add(HUGE).ok_or_else(|| DeviceError::system(doing(), "the size is beyond the address space"))?;
+    // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.
+    let raw = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            padded,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if raw == libc::MAP_FAILED {
+        return Err(DeviceError::system(doing(), std::io::Error::last_os_error()));
+    }
+    let start = raw as usize;
+    let aligned = start.next_multiple_of(HUGE);
+    let head = aligned - start;
+    let tail = HUGE - head;
+    // SAFETY: both ranges lie inside the mapping made above and outside the part that is kept; sizes of zero are skipped.
+    unsafe {
+        if head > 0 {
+            libc::munmap(raw, head);
+        }
+        if tail > 0 {
+            libc::munmap(
+                (aligned + len.next_multiple_of(4096)) as *mut c_void,
+                padded - head - len.next_multiple_of(4096),
+            );
+        }
+        // Advice only: without transparent huge pages the memory works all the same.
+        libc::madvise(aligned as *mut c_void, len, libc::MADV_HUGEPAGE);
+    }
+    Ok(aligned as *mut u8)
+}
+
+/// Gives back memory of [`map_huge`].
+///
+/// # Safety
+/// `base` and `len` must be what `map_huge` returned and was given, and nothing may use the memory any more.
+pub(super) unsafe fn unmap_huge(base: *mut u8, len: usize) {
+    // SAFETY: by the contract of this function.
+    unsafe { libc::munmap(base.cast(), len.next_multiple_of(4096)) };
+}
+
+impl DeviceMemory {
+    /// Allocates `len` bytes (at least one page) on the device.
+    ///
+    /// # Errors
+    /// When the device has too little memory.
+    pub fn allocate(device: &Device, len: u64) -> Result<Self, DeviceError> {
+        let len = usize::try_from(len.max(4096))
+            .map_err(|_| DeviceError::system("allocating", "the size is beyond the address space"))?;
+        match device {
+            Device::Cuda(cuda) => {
+                let doing = || {
+                    let free = cuda
+                        .memory()
+                        .map_or_else(|_| String::new(), |(free, _)| format!(" ({} are free)", units::bytes(free)));
+                    format!("allocating {} on {}{free}", units::bytes(len as u64), cuda.info().name)
+                };
+                // SAFETY: plain cuMemAlloc; the pointer is freed once, in `drop`, while the context still lives. (Stream-ordered memory is
+                // not used: cuFileBufRegister is not documented to take it.)
+                let base = unsafe { result::malloc_sync(len) }.map_err(|e| DeviceError::cuda(doing(), e))?;
+                Ok(Self { base, len, kind: Kind::Cuda(cuda.clone()) })
+            }
+            Device::Host => {
+                let base = map_huge(len)?;
+                Ok(Self { base: base as u64, len, kind: Kind::Host })
+            }
+        }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: allocations are at least a page.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether it is host memory.
+    #[must_use]
+    pub const fn is_host(&self) -> bool {
+        matches!(self.kind, Kind::Host)
+    }
+
+    /// Fills everything with `value`, so that bytes which never arrive are seen by verification.
+    ///
+    /// # Errors
+    /// When CUDA refuses.
+    pub fn fill(&self, value: u8) -> Result<(), DeviceError> {
+        match &self.kind {
+            Kind::Cuda(cuda) => {
+                // SAFETY: the range is this allocation.
+                unsafe { result::memset_d8_sync(self.base, value, self.len) }
+                    .map_err(|e| DeviceError::cuda("filling GPU memory", e))?;
+                cuda.synchronize()
+            }
+            Kind::Host => {
+                // SAFETY: the range is this allocation, and filling happens before any engine writes into it.
+                unsafe { std::ptr::write_bytes(self.base as *mut u8, value, self.len) };
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn check(&self, offset: u64, len: usize) -> Result<u64, DeviceError> {
+        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= self.len as u64);
+        if fits {
+            Ok(self.base + offset)
+        } else {
+            Err(DeviceError::system(
+                "addressing the target",
+                format!("{len} bytes at offset {offset} lie outside the allocation of {} bytes", self.len),
+            ))
+        }
+    }
+
+    /// Copies pageable host bytes to `offset` and waits: what a loader does that knows nothing of pinned memory.
+    ///
+    /// # Errors
+    /// When the range is outside or CUDA refuses.
+    pub fn write_pageable(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let to = self.check(offset, bytes.len())?;
+        match self.kind {
+            // SAFETY: the destination was checked to lie inside this allocation; the source is a slice.
+            Kind::Cuda(_) => unsafe { result::memcpy_htod_sync(to, bytes) }
+                .map_err(|e| DeviceError::cuda("copying pageable memory to the GPU", e)),
+            Kind::Host => {
+                // SAFETY: checked range; a slice of the caller cannot overlap this private mapping.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies bytes at `offset` back into `bytes` and waits.
+    ///
+    /// # Errors
+    /// When the range is outside or CUDA refuses.
+    pub fn read_back(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        let from = self.check(offset, bytes.len())?;
+        match self.kind {
+            // SAFETY: the source was checked to lie inside this allocation; the destination is an exclusive slice.
+            Kind::Cuda(_) => unsafe { result::memcpy_dtoh_sync(bytes, from) }
+                .map_err(|e| DeviceError::cuda("reading bytes back from the GPU", e)),
+            Kind::Host => {
+                // SAFETY: checked range; the destination is exclusive and cannot overlap this private mapping.
+                unsafe { std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        match &self.kind {
+            Kind::Cuda(cuda) => {
+                // Freed from whichever thread drops it, so the context is bound first; a failure leaves the memory to the process's end.
+                if cuda.bind().is_ok() {
+                    // SAFETY: allocated by cuMemAlloc in `allocate`, freed once.
+                    let _ = unsafe { result::free_sync(self.base) };
+                }
+            }
+            // SAFETY: from `map_huge` with this length; `self` is going away, and slots never point into it.
+            Kind::Host => unsafe { unmap_huge(self.base as *mut u8, self.len) },
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_memory_gives_back_what_was_written_and_refuses_what_lies_outside() {
+        let memory = DeviceMemory::allocate(&Device::Host, 3 * 4096 + 5).unwrap();
+        memory.fill(0xa5).unwrap();
+        memory.write_pageable(4090, &[1, 2, 3]).unwrap();
+        let mut back = [0; 5];
+        memory.read_back(4089, &mut back).unwrap();
+        assert_eq!(back, [0xa5, 1, 2, 3, 0xa5]);
+        let outside = memory.write_pageable(3 * 4096 + 4, &[0, 0]).unwrap_err();
+        assert!(outside.to_string().contains("outside the allocation"), "{outside}");
+        assert!(memory.read_back(u64::MAX, &mut back).is_err());
+    }
+
+    #[test]
+    fn mappings_of_any_size_can_be_written_to_their_last_byte() {
+        for len in [1, 4095, 4096, 4097, HUGE - 1, HUGE, HUGE + 1, 3 * HUGE + 4096] {
+            let memory = DeviceMemory::allocate(&Device::Host, len as u64).unwrap();
+            memory.fill(7).unwrap();
+            let mut last = [0];
+            memory.read_back(memory.len() as u64 - 1, &mut last).unwrap();
+            assert_eq!(last, [7]);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Pinned staging: slots that are filled by reads and emptied by copies to the target, and the queues that copy.
+
+use super::Device;
+use super::cuda::CudaDevice;
+use super::error::DeviceError;
+use super::memory::{DeviceMemory, map_huge, unmap_huge};
+use crate::domain::units;
+use cudarc::driver::{result, sys};
+use std::sync::Arc;
+
+/// A piece of host memory in huge pages, pinned for the GPU where there is one. Cut into [`Slot`]s.
+#[derive(Debug)]
+struct Pinned {
+    base: *mut u8,
+    len: usize,
+    /// The device it is pinned for; `None` for a host target, where nothing needs pinning.
+    cuda: Option<Arc<CudaDevice>>,
+}
+
+// SAFETY: the memory is only reached through slots, which are exclusive ranges of it.
+unsafe impl Send for Pinned {}
+// SAFETY: as above.
+unsafe impl Sync for Pinned {}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(cuda) = &self.cuda {
+            if cuda.bind().is_ok() {
+                // SAFETY: registered once in `Staging::new`; every slot holds an Arc of this, so no copy is in flight.
+                let _ = unsafe { sys::cuMemHostUnregister(self.base.cast()) };
+            }
+        }
+        // SAFETY: from `map_huge` with this length, and no slot is left.
+        unsafe { unmap_huge(self.base, self.len) };
+    }
+}
+
+/// Makes slots. One for each worker thread, so that pinning runs in parallel and pages lie on the worker's node.
+#[derive(Debug)]
+pub struct Staging;
+
+/// An exclusive range of pinned memory.
+#[derive(Debug)]
+pub struct Slot {
+    base: *mut u8,
+    len: usize,
+    pinned: Arc<Pinned>,
+}
+
+// SAFETY: a slot is the only way to its range, as a `Box<[u8]>` would be.
+unsafe impl Send for Slot {}
+
+impl Staging {
+    /// Maps, touches and pins `count` slots of `slot_bytes` each, together in one mapping.
+    ///
+    /// # Errors
+    /// When memory cannot be mapped or pinned.
+    pub fn slots(device: &Device, count: usize, slot_bytes: usize) -> Result<Vec<Slot>, DeviceError> {
+        let slot_bytes = slot_bytes.next_multiple_of(4096);
+        let len = count.checked_mul(slot_bytes).filter(|len| *len > 0).ok_or_else(|| {
+            DeviceError::system("making staging memory", "the size is zero or beyond the address space")
+        })?;
+        let base = map_huge(len)?;
+        // Touch each page from the thread that will use it, before pinning: pinning faults pages one by one under a lock.
+        for page in (0..len).step_by(4096) {
+            // SAFETY: inside the fresh mapping.
+            unsafe { base.add(page).write_volatile(0) };
+        }
+        let cuda = match device {
+            Device::Cuda(cuda) => {
+                // SAFETY: the range is a fresh private anonymous mapping that outlives the registration (see `Pinned::drop`).
+                let said = unsafe { sys::cuMemHostRegister_v2(base.cast(), len, sys::CU_MEMHOSTREGISTER_PORTABLE) };
+                if let Err(e) = said.result() {
+                    // SAFETY: not registered, so nothing else knows the mapping.
+                    unsafe { unmap_huge(base, len) };
+                    return Err(DeviceError::cuda(
+                        format!("pinning {} of staging memory", units::bytes(len as u64)),
+                        e,
+                    ));
+                }
+                Some(cuda.clone())
+            }
+            Device::Host => None,
+        };
+        let pinned = Arc::new(Pinned { base, len, cuda });
+        Ok((0..count)
+            .map(|i| Slot {
+                // SAFETY: i * slot_bytes < len.
+                base: unsafe { base.add(i * slot_bytes) },
+                len: slot_bytes,
+                pinned: pinned.clone(),
+            })
+            .collect())
+    }
+}
+
+impl Slot {
+    /// The bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8] {
+        // SAFETY: exclusive range of a live mapping that was written (touched) as a whole.
+        unsafe { std::slice::from_raw_parts(self.base, self.len) }
+    }
+
+    /// The bytes, to be written.
+    pub const fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.base, self.len) }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: slots have at least a page.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the GPU can fetch from it without a further copy.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.pinned.cuda.is_some()
+    }
+
+    pub(super) const fn address(&self) -> *mut u8 {
+        self.base
+    }
+}
+
+/// A queue of copies from slots to the target: a CUDA stream, or nothing for a host target, where copies are done at once.
+#[derive(Debug)]
+pub struct CopyQueue {
+    stream: Option<(sys::CUstream, Arc<CudaDevice>)>,
+}
+
+// SAFETY: CUDA streams may be used from any thread that has the context current; the queue is not cloned.
+unsafe impl Send for CopyQueue {}
+
+/// A slot whose bytes are on their way to the target.
+#[derive(Debug)]
+pub struct InFlight {
+    slot: Option<Slot>,
+    event: Option<sys::CUevent>,
+}
+
+// SAFETY: a CUevent may be waited for from any thread with the context current.
+unsafe impl Send for InFlight {}
+
+impl CopyQueue {
+    /// Opens a queue.
+    ///
+    /// # Errors
+    /// When CUDA cannot make a stream.
+    pub fn new(device: &Device) -> Result<Self, DeviceError> {
+        let stream = match device {
+            Device::Cuda(cuda) => {
+                let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
+                    .map_err(|e| DeviceError::cuda("making a CUDA stream", e))?;
+                Some((stream, cuda.clone()))
+            }
+            Device::Host => None,
+        };
+        Ok(Self { stream })
+    }
+
+    /// Starts copying `len` bytes from `from` in the slot to `offset` of the target. The slot comes back from [`InFlight::finish`].
+    ///
+    /// # Errors
+    /// When the range is outside the slot or the target, or CUDA refuses; the slot is then lost (its memory is freed).
+    pub fn copy(
+        &self,
+        slot: Slot,
+        from: usize,
+        len: usize,
+        to: &Arc<DeviceMemory>,
+        offset: u64,
+    ) -> Result<InFlight, DeviceError> {
+        if from.checked_add(len).is_none_or(|end| end > slot.len) {
+            return Err(DeviceError::system(
+                "copying from staging",
+                format!("{len} bytes at {from} lie outside the slot of {} bytes", slot.len),
+            ));
+        }
+        let target = to.check(offset, len)?;
+        let Some((stream, _)) = &self.stream else {
+            to.write_pageable(offset, &slot.bytes()[from..from + len])?;
+            return Ok(InFlight { slot: Some(slot), event: None });
+        };
+        if to.is_host() {
+            return Err(DeviceError::system(
+                "copying from staging",
+                "the queue is a GPU's but the target is host memory",
+            ));
+        }
+        let doing = |what: &str| format!("{what} a copy of {} to the GPU", units::bytes(len as u64));
+        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+            .map_err(|e| DeviceError::cuda(doing("preparing"), e))?;
+        let in_flight = InFlight { slot: Some(slot), event: Some(event) };
+        let source = in_flight.slot.as_ref().map_or(&[][..], |s| &s.bytes()[from..from + len]);
+        // SAFETY: source and target ranges were checked; the source stays untouched because `InFlight` owns the slot until the event (recorded
+        // right behind the copy on the same stream) has completed; the target outlives the copy because engines synchronize before they
+        // drop it, and `InFlight::drop` waits.
+        unsafe {
+            result::memcpy_htod_async(target, source, *stream).map_err(|e| DeviceError::cuda(doing("starting"), e))?;
+            result::event::record(event, *stream).map_err(|e| DeviceError::cuda(doing("marking"), e))?;
+        }
+        Ok(in_flight)
+    }
+
+    /// Waits for all copies of this queue.
+    ///
+    /// # Errors
+    /// When one of them failed.
+    pub fn drain(&self) -> Result<(), DeviceError> {
+        match &self.stream {
+            // SAFETY: the stream lives until `self` is dropped.
+            Some((stream, _)) => unsafe { result::stream::synchronize(*stream) }
+                .map_err(|e| DeviceError::cuda("waiting for copies to the GPU", e)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for CopyQueue {
+    fn drop(&mut self) {
+        if let Some((stream, cuda)) = &self.stream {
+            if cuda.bind().is_ok() {
+                // SAFETY: created in `new`, destroyed once; CUDA finishes queued work first.
+                let _ = unsafe { result::stream::destroy(*stream) };
+            }
+        }
+    }
+}
+
+impl InFlight {
+    /// Whether the copy has finished.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        // SAFETY: the event lives until `finish` or `drop`.
+        self.event.is_none_or(|event| unsafe { result::event::query(event) }.is_ok())
+    }
+
+    /// Waits for the copy and returns the slot.
+    ///
+    /// # Errors
+    /// When the copy failed.
+    pub fn finish(mut self) -> Result<Slot, DeviceError> {
+        self.wait()?;
+        self.slot.take().ok_or_else(|| DeviceError::system("finishing a copy", "its slot is gone"))
+    }
+
+    fn wait(&mut self) -> Result<(), DeviceError> {
+        let Some(event) = self.event.take() else { return Ok(()) };
+        // SAFETY: created in `copy`; waited for and destroyed once, because it was taken out above.
+        let (waited, _) = unsafe { (result::event::synchronize(event), result::event::destroy(event)) };
+        waited.map_err(|e| DeviceError::cuda("waiting for a copy to the GPU", e))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        // The slot must not be freed while the GPU reads it. If waiting fails the context is broken, and no copy runs any more.
+        let _ = self.wait();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_disjoint_and_copies_land_where_they_were_sent() {
+        let device = Device::Host;
+        let target = Arc::new(DeviceMemory::allocate(&device, 64 << 10).unwrap());
+        let queue = CopyQueue::new(&device).unwrap();
+        let mut slots = Staging::slots(&device, 3, 5000).unwrap();
+        assert_eq!(slots[0].len(), 8192, "slots are whole pages");
+        for (i, slot) in slots.iter_mut().enumerate() {
+            slot.bytes_mut().fill(i as u8 + 1);
+        }
+        assert!(slots.iter().enumerate().all(|(i, s)| s.bytes().iter().all(|b| *b == i as u8 + 1)));
+        for (i, slot) in slots.into_iter().enumerate() {
+            let back = queue.copy(slot, 10, 100, &target, i as u64 * 1000).unwrap().finish().unwrap();
+            assert_eq!(back.len(), 8192);
+        }
+        let mut seen = [0; 100];
+        target.read_back(2000, &mut seen).unwrap();
+        assert!(seen.iter().all(|b| *b == 3));
+    }
+
+    #[test]
+    fn copies_outside_slot_or_target_are_refused() {
+        let device = Device::Host;
+        let target = Arc::new(DeviceMemory::allocate(&device, 4096).unwrap());
+        let queue = CopyQueue::new(&device).unwrap();
+        let mut slots = Staging::slots(&device, 2, 4096).unwrap();
+        assert!(queue.copy(slots.pop().unwrap(), 4000, 200, &target, 0).is_err());
+        assert!(queue.copy(slots.pop().unwrap(), 0, 200, &target, 4000).is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! Reads into slots by io_uring. A slot moves into the ring and comes back with its completion.
+
+use super::error::DeviceError;
+use super::staging::Slot;
+use crate::domain::units;
+use io_uring::{IoUring, opcode, types};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// A ring of reads in flight.
+pub struct ReadRing {
+    ring: IoUring,
+    /// Slots that the kernel is filling, by the index that is its user data.
+    busy: Vec<Option<(Slot, u64)>>,
+    free: Vec<usize>,
+}
+
+impl std::fmt::Debug for ReadRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadRing").field("in_flight", &self.in_flight()).finish_non_exhaustive()
+    }
+}
+
+/// A read that has ended.
+#[derive(Debug)]
+pub struct Completed {
+    /// The slot, filled from its start.
+    pub slot: Slot,
+    /// What the caller gave as tag.
+    pub tag: u64,
+    /// Bytes read, or the error.
+    pub result: std::io::Result<usize>,
+}
+
+impl ReadRing {
+    /// Sets up a ring for `depth` reads. Refused in many containers (seccomp), which is an ordinary error.
+    ///
+    /// # Errors
+    /// When the kernel refuses io_uring.
+    pub fn new(depth: u32) -> Result<Self, DeviceError> {
+        let ring =
+            IoUring::new(depth.next_power_of_two()).map_err(|e| DeviceError::system("setting up io_uring", e))?;
+        Ok(Self { ring, busy: (0..depth).map(|_| None).collect(), free: (0..depth as usize).rev().collect() })
+    }
+
+    /// Reads in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.busy.len() - self.free.len()
+    }
+
+    /// Whether another read can be started.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Queues a read of `len` bytes at `offset` into the start of the slot. [`Self::submit`] hands it to the kernel.
+    ///
+    /// # Errors
+    /// When there is no room or `len` exceeds the slot; the slot is then freed.
+    pub fn queue_read(
+        &mut self,
+        file: BorrowedFd<'_>,
+        slot: Slot,
+        len: usize,
+        offset: u64,
+        tag: u64,
+    ) -> Result<(), DeviceError> {
+        let Some(index) = self.free.pop() else {
+            return Err(DeviceError::system("queueing a read", "the ring is full"));
+        };
+        if len > slot.len() || u32::try_from(len).is_err() {
+            self.free.push(index);
+            return Err(DeviceError::system(
+                "queueing a read",
+                format!("{} do not fit the slot", units::bytes(len as u64)),
+            ));
+        }
+        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), slot.address(), len as u32)
+            .offset(offset)
+            .build()
+            .user_data(index as u64);
+        self.busy[index] = Some((slot, tag));
+        // SAFETY: the buffer is the slot's, which stays in `busy` until its completion was seen (`drop` waits for all); the descriptor may be
+        // closed by the caller at worst, which fails the read.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        if pushed.is_err() {
+            self.busy[index] = None;
+            self.free.push(index);
+            return Err(DeviceError::system("queueing a read", "the submission queue is full"));
+        }
+        Ok(())
+    }
+
+    /// Hands queued reads to the kernel, and waits until at least `wait` of all in flight have ended.
+    ///
+    /// # Errors
+    /// When the system call fails.
+    pub fn submit(&mut self, wait: usize) -> Result<(), DeviceError> {
+        loop {
+            match self.ring.submit_and_wait(wait) {
+                Ok(_) => return Ok(()),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(DeviceError::system("submitting reads", e)),
+            }
+        }
+    }
+
+    /// The next read that has ended, if any.
+    pub fn completed(&mut self) -> Option<Completed> {
+        let entry = self.ring.completion().next()?;
+        let index = entry.user_data() as usize;
+        let (slot, tag) = self.busy.get_mut(index)?.take()?;
+        self.free.push(index);
+        let result = if entry.result() < 0 {
+            Err(std::io::Error::from_raw_os_error(-entry.result()))
+        } else {
+            Ok(entry.result() as usize)
+        };
+        Some(Completed { slot, tag, result })
+    }
+}
+
+impl Drop for ReadRing {
+    fn drop(&mut self) {
+        // The kernel still writes into slots in flight; they must not be freed before it is done.
+        while self.in_flight() > 0 {
+            if self.submit(1).is_err() {
+                // The ring is broken in a way that tells nothing of its reads: leak the slots rather than let them be reused.
+                for slot in self.busy.drain(..).flatten() {
+                    std::mem::forget(slot);
+                }
+                return;
+            }
+            while self.completed().is_some() {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Staging};
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn reads_come_back_with_their_slot_tag_and_length() {
+        let Ok(mut ring) = ReadRing::new(4) else {
+            eprintln!("skipped: this kernel or sandbox refuses io_uring");
+            return;
+        };
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[5; 10_000]).unwrap();
+        for (tag, slot) in Staging::slots(&Device::Host, 3, 8192).unwrap().into_iter().enumerate() {
+            ring.queue_read(file.as_fd(), slot, 8192, tag as u64 * 4096, tag as u64).unwrap();
+        }
+        assert_eq!(ring.in_flight(), 3);
+        let mut lengths = [0; 3];
+        while ring.in_flight() > 0 {
+            ring.submit(1).unwrap();
+            while let Some(done) = ring.completed() {
+                let length = done.result.unwrap();
+                assert!(done.slot.bytes()[..length].iter().all(|b| *b == 5));
+                lengths[done.tag as usize] = length;
+            }
+        }
+        assert_eq!(lengths, [8192, 10_000 - 4096, 10_000 - 8192]);
+    }
+
+    #[test]
+    fn dropping_a_ring_with_reads_in_flight_waits_for_them() {
+        let Ok(mut ring) = ReadRing::new(2) else {
+            eprintln!("skipped: this kernel or sandbox refuses io_uring");
+            return;
+        };
+        let file = tempfile::tempfile().unwrap();
+        let slot = Staging::slots(&Device::Host, 1, 4096).unwrap().pop().unwrap();
+        ring.queue_read(file.as_fd(), slot, 4096, 0, 0).unwrap();
+        drop(ring);
+    }
+}
