@@ -29,6 +29,10 @@ pub struct LaneOrder {
     pub libcufile: Option<PathBuf>,
     /// Folder for cufile.log and other droppings of the lane.
     pub scratch: PathBuf,
+    /// CLOCK_MONOTONIC when the session spawned the lane: the start of its set-up time.
+    pub spawned_monotonic_ns: u64,
+    /// Fill the target with a pattern before the load (outside the clock's claim to speed), so that bytes that never arrive are seen.
+    pub poison: bool,
 }
 
 /// How many reads took which way, and who says so.

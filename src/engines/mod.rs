@@ -1,1 +1,37 @@
 //! Hands: one file a load strategy, the lane process and its protocol, verification.
+//!
+//! An engine gets a model and a device and returns the memory in which every tensor lies. It writes what it did as spans, one recorder a
+//! thread, and counts landed bytes in one atomic; nothing else happens while bytes move.
+
+mod blocks;
+mod cache;
+mod clock;
+mod context;
+mod direct;
+mod error;
+mod files;
+mod lane;
+mod mmap;
+mod pread;
+pub mod protocol;
+mod verify;
+
+pub use context::{EngineContext, Loaded};
+pub use error::LoadError;
+pub use lane::run_lane;
+
+use crate::domain::Engine;
+
+/// Engines of this version, in the order in which they race.
+pub const AVAILABLE: [Engine; 5] =
+    [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab];
+
+/// Runs the engine of the context's order.
+fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    match &context.order.engine {
+        Engine::Mmap => mmap::load(context),
+        Engine::Pread => pread::load(context),
+        Engine::Direct => direct::load(context),
+        other => Err(LoadError::Unsupported { engine: other.to_string() }),
+    }
+}

@@ -1,0 +1,85 @@
+//! The run's clock and the recorders that write spans against it.
+
+use crate::domain::{Phase, Span};
+use std::time::Instant;
+
+/// The zero of a run: context up, nothing pinned, no file open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    /// Starts the clock.
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Nanoseconds since its start.
+    pub(crate) fn now_ns(self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+/// Writes the spans of one slot. The buffer is allocated before bytes move; should it fill up, it grows, which costs an allocation and loses
+/// nothing.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    clock: Clock,
+    slot: u16,
+    spans: Vec<Span>,
+}
+
+impl Recorder {
+    pub(crate) fn new(clock: Clock, slot: usize, capacity: usize) -> Self {
+        Self { clock, slot: slot as u16, spans: Vec::with_capacity(capacity) }
+    }
+
+    /// Now, as the start of a span.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Ends a span that began at `start_ns`; returns its end, which is where the next one begins.
+    pub(crate) fn end(&mut self, phase: Phase, start_ns: u64, of: What) -> u64 {
+        let end_ns = self.clock.now_ns();
+        self.put(phase, start_ns, end_ns, of);
+        end_ns
+    }
+
+    /// Writes a span whose ends are known.
+    pub(crate) fn put(&mut self, phase: Phase, start_ns: u64, end_ns: u64, of: What) {
+        let span = Span { slot: self.slot, phase, tensor: of.tensor, start_ns, end_ns, bytes: of.bytes, offset: of.offset };
+        self.spans.push(span);
+    }
+
+    pub(crate) fn into_spans(self) -> Vec<Span> {
+        self.spans
+    }
+}
+
+/// What a span was about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct What {
+    pub(crate) tensor: Option<u32>,
+    pub(crate) bytes: u64,
+    pub(crate) offset: u64,
+}
+
+impl What {
+    /// Set-up or waiting, for no tensor in particular.
+    pub(crate) const SETUP: Self = Self { tensor: None, bytes: 0, offset: 0 };
+
+    /// Bytes of the image, of as many tensors as lie in them.
+    pub(crate) const fn block(offset: u64, bytes: u64) -> Self {
+        Self { tensor: None, bytes, offset }
+    }
+
+    /// One tensor's work that moves no bytes.
+    pub(crate) const fn tensor(index: usize) -> Self {
+        Self { tensor: Some(index as u32), bytes: 0, offset: 0 }
+    }
+
+    /// One tensor's bytes.
+    pub(crate) const fn tensor_bytes(index: usize, offset: u64, bytes: u64) -> Self {
+        Self { tensor: Some(index as u32), bytes, offset }
+    }
+}

@@ -1,0 +1,170 @@
+//! What every engine is given and what it returns.
+
+use super::clock::Clock;
+use super::error::LoadError;
+use crate::device::{Device, DeviceError, DeviceMemory};
+use crate::domain::{LaneOrder, ModelInfo, RouteCounts, Span};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Counters that the publisher thread samples. The engine adds to them once a block.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Tensor bytes (and the padding between them) on the target.
+    pub landed_bytes: AtomicU64,
+    /// Pinned memory now.
+    pub pinned_bytes: AtomicU64,
+    /// Most pinned memory at once.
+    pub pinned_peak_bytes: AtomicU64,
+    /// Bytes compared.
+    pub verified_bytes: AtomicU64,
+}
+
+impl Counters {
+    /// Notes memory that was pinned.
+    pub fn pin(&self, bytes: u64) {
+        let now = self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.pinned_peak_bytes.fetch_max(now, Ordering::Relaxed);
+    }
+}
+
+/// What an engine works with.
+#[derive(Debug)]
+pub struct EngineContext<'a> {
+    /// What was asked for.
+    pub order: &'a LaneOrder,
+    /// The device.
+    pub device: &'a Device,
+    /// The open cuFile driver, for the engines that use it.
+    pub cufile: Option<&'a super::cufile::CuFile>,
+    pub(super) clock: Clock,
+    /// Counters for the publisher.
+    pub counters: &'a Counters,
+    /// Raised by the first thread that fails.
+    pub(super) stop: AtomicBool,
+    /// Logical CPUs that this process may use.
+    pub cpus: usize,
+}
+
+/// A model that lies on its target.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The memory, one allocation.
+    pub memory: Arc<DeviceMemory>,
+    /// Offset of each tensor in it, in the order of the model.
+    pub tensor_offsets: Vec<u64>,
+    /// What each slot did.
+    pub spans: Vec<Span>,
+    /// Number of slots.
+    pub slots: u32,
+    /// Settings used.
+    pub knobs: BTreeMap<String, u64>,
+    /// What should be said.
+    pub notes: Vec<String>,
+    /// Reads by route, for engines that use cuFile.
+    pub route: Option<RouteCounts>,
+}
+
+impl EngineContext<'_> {
+    /// The model of the order.
+    #[must_use]
+    pub fn model(&self) -> &ModelInfo {
+        &self.order.model
+    }
+
+    /// A setting: as ordered, else `default`.
+    #[must_use]
+    pub fn knob(&self, name: &str, default: u64) -> u64 {
+        self.order.knobs.get(name).copied().unwrap_or(default)
+    }
+
+    /// Adds landed bytes.
+    pub fn landed(&self, bytes: u64) {
+        self.counters.landed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Allocates the target, filled with a pattern where the order wants that.
+    ///
+    /// # Errors
+    /// When the device has too little memory.
+    pub fn allocate(&self, bytes: u64) -> Result<Arc<DeviceMemory>, DeviceError> {
+        let memory = DeviceMemory::allocate(self.device, bytes)?;
+        if self.order.poison {
+            memory.fill(0xa5)?;
+        }
+        Ok(Arc::new(memory))
+    }
+
+    /// Whether another thread failed.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Offsets of the tensors when the target holds the model's image.
+pub(super) fn image_offsets(model: &ModelInfo) -> Vec<u64> {
+    let bases = model.image_bases();
+    model.tensors.iter().map(|t| bases.get(t.shard as usize).copied().unwrap_or(0) + t.file_offset).collect()
+}
+
+/// The target memory, made by one worker while the others pin their staging.
+#[derive(Debug, Default)]
+pub(super) struct SharedTarget(OnceLock<Option<Arc<DeviceMemory>>>);
+
+impl SharedTarget {
+    pub(super) fn set(&self, memory: Option<Arc<DeviceMemory>>) {
+        let _ = self.0.set(memory);
+    }
+
+    /// Waits for it; `None` when it could not be made.
+    pub(super) fn wait(&self) -> Option<&Arc<DeviceMemory>> {
+        self.0.wait().as_ref()
+    }
+}
+
+/// Runs `work` on `threads` threads, the caller's among them as number 0, and returns all results in order. The first error stops the others and
+/// is the one returned.
+pub(super) fn run_workers<T: Send>(
+    context: &EngineContext<'_>,
+    threads: usize,
+    work: impl Fn(usize) -> Result<T, LoadError> + Sync,
+) -> Result<Vec<T>, LoadError> {
+    let first_error: Mutex<Option<LoadError>> = Mutex::new(None);
+    let guarded = |number: usize| match work(number) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            context.stop.store(true, Ordering::Relaxed);
+            if !matches!(error, LoadError::Stopped) {
+                first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+            None
+        }
+    };
+    let mut results: Vec<Option<T>> = Vec::with_capacity(threads);
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            .map(|number| {
+                let guarded = &guarded;
+                std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, move || guarded(number))
+            })
+            .collect();
+        results.push(guarded(0));
+        for other in others {
+            match other {
+                // A panic of a worker is passed on: the lane process dies of it and says so.
+                Ok(handle) => results.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+                Err(error) => {
+                    first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(LoadError::CuFile(format!(
+                        "starting a worker thread failed: {error}"
+                    )));
+                }
+            }
+        }
+    });
+    if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    results.into_iter().collect::<Option<Vec<T>>>().ok_or(LoadError::Stopped)
+}

@@ -1,0 +1,63 @@
+//! Why a load did not work, as sentences.
+
+use crate::device::DeviceError;
+use crate::weights::WeightsError;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// A load that did not work.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The device or host memory refused.
+    #[error("{0}")]
+    Device(#[from] DeviceError),
+    /// The model's files are not what they were, or malformed.
+    #[error("{0}")]
+    Weights(#[from] WeightsError),
+    /// A file could not be opened or read.
+    #[error("{doing} {} failed: {source}", path.display())]
+    File {
+        /// `reading`, `opening`, …
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// A read ended before the bytes that the header promises.
+    #[error("{} ended at byte {at}, but its header promises {expected}: the file changed during the load; load it again when nobody writes to it", path.display())]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// Where it ended.
+        at: u64,
+        /// Where it should end.
+        expected: u64,
+    },
+    /// The file is not what it was when the session opened it.
+    #[error("the model changed between opening and loading ({what}); start again when nobody writes to it")]
+    Changed {
+        /// What is different.
+        what: String,
+    },
+    /// The file system does not take O_DIRECT.
+    #[error("{} cannot be opened with O_DIRECT ({source}): its file system does not support direct I/O; move the model to ext4 or xfs on a disk, or use the engine 'pread'", path.display())]
+    NoDirect {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// cuFile refused.
+    #[error("{0}")]
+    CuFile(String),
+    /// An engine of the contract that this version does not have.
+    #[error("the engine '{engine}' is not part of this version")]
+    Unsupported {
+        /// Its name.
+        engine: String,
+    },
+    /// Another thread of the load failed first.
+    #[error("stopped because another thread failed")]
+    Stopped,
+}

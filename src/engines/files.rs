@@ -1,0 +1,73 @@
+//! Opening shards and reading whole ranges of them.
+
+use super::error::LoadError;
+use crate::domain::ModelInfo;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Opens all shards for reading, with O_DIRECT if asked.
+pub(super) fn open_shards(model: &ModelInfo, direct: bool) -> Result<Vec<File>, LoadError> {
+    model.shards.iter().map(|shard| open_shard(&shard.path, direct)).collect()
+}
+
+/// Opens one file for reading.
+pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    if direct {
+        flags |= OFlags::DIRECT;
+    }
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => Ok(File::from(fd)),
+        Err(rustix::io::Errno::INVAL) if direct => {
+            Err(LoadError::NoDirect { path: path.to_owned(), source: rustix::io::Errno::INVAL.into() })
+        }
+        Err(errno) => Err(LoadError::File { doing: "opening", path: path.to_owned(), source: errno.into() }),
+    }
+}
+
+/// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
+pub(super) fn read_fully(file: impl AsFd, path: &Path, buffer: &mut [u8], offset: u64) -> Result<usize, LoadError> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match rustix::io::pread(&file, &mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(LoadError::File { doing: "reading", path: path.to_owned(), source: errno.into() }),
+        }
+    }
+    Ok(done)
+}
+
+/// Reads a block whose useful length is `useful`; `buffer` may be longer (rounded up for O_DIRECT). Fails when the file ends early.
+pub(super) fn read_block(
+    file: impl AsFd,
+    path: &Path,
+    buffer: &mut [u8],
+    offset: u64,
+    useful: usize,
+) -> Result<(), LoadError> {
+    let done = read_fully(file, path, buffer, offset)?;
+    if done < useful {
+        return Err(LoadError::Short {
+            path: path.to_owned(),
+            at: offset + done as u64,
+            expected: offset + useful as u64,
+        });
+    }
+    Ok(())
+}
+
+/// Reads the headers again, inside the clock, as any loader must, and makes sure that they still say what the session saw.
+pub(super) fn reopen_model(model: &ModelInfo) -> Result<(), LoadError> {
+    let again = crate::weights::reread(model)?;
+    if again.tensors != model.tensors {
+        return Err(LoadError::Changed { what: "its tensors are other ones".to_owned() });
+    }
+    if again.shards != model.shards {
+        return Err(LoadError::Changed { what: "its files have other lengths".to_owned() });
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! `mmap`: map each file and copy each tensor out of the mapping, as safetensors and Hugging Face do. The copy is from pageable memory, so
+//! the driver stages it, and pages that are not resident fault one after another.
+
+use super::clock::{Recorder, What};
+use super::context::{EngineContext, Loaded, image_offsets};
+use super::error::LoadError;
+use super::files;
+use crate::device::FileMapping;
+use crate::domain::Phase;
+use std::collections::BTreeMap;
+
+pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    let model = context.model();
+    let mut rec = Recorder::new(context.clock, 0, model.tensors.len() + 4 * model.shards.len() + 8);
+    let mut at = rec.now();
+    files::reopen_model(model)?;
+    let files = files::open_shards(model, false)?;
+    at = rec.end(Phase::Open, at, What::SETUP);
+    let maps = files.iter().map(FileMapping::new).collect::<Result<Vec<_>, _>>()?;
+    for map in &maps {
+        map.will_read_in_order();
+    }
+    at = rec.end(Phase::Map, at, What::SETUP);
+    let memory = context.allocate(model.image_bytes())?;
+    at = rec.end(Phase::Allocate, at, What::SETUP);
+    let offsets = image_offsets(model);
+    for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
+        let from = tensor.file_offset as usize;
+        // The header was read again above and the file's length checked, so the range lies inside the mapping unless the file shrank just now.
+        let bytes = maps
+            .get(tensor.shard as usize)
+            .and_then(|map| map.bytes().get(from..from + tensor.bytes as usize))
+            .ok_or_else(|| LoadError::Changed { what: format!("tensor {} lies outside its file", tensor.name) })?;
+        memory.write_pageable(*offset, bytes)?;
+        context.landed(tensor.bytes);
+        at = rec.end(Phase::Copy, at, What::tensor_bytes(index, *offset, tensor.bytes));
+    }
+    context.device.synchronize()?;
+    at = rec.end(Phase::Sync, at, What::SETUP);
+    drop(maps);
+    drop(files);
+    rec.end(Phase::Release, at, What::SETUP);
+    Ok(Loaded {
+        memory,
+        tensor_offsets: offsets,
+        spans: rec.into_spans(),
+        slots: 1,
+        knobs: BTreeMap::from([("threads".to_owned(), 1)]),
+        notes: Vec::new(),
+        route: None,
+    })
+}

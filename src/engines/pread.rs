@@ -1,0 +1,177 @@
+//! `pread`: threads read blocks in file order through the page cache, each into its own pinned slots, and copy them on its own queue while
+//! it reads the next. The floor, hot, is the slower of page-cache copies and the pinned copy rate; cold, the device's buffered rate.
+
+use super::blocks::BlockQueue;
+use super::clock::{Recorder, What};
+use super::context::{EngineContext, Loaded, SharedTarget, image_offsets, run_workers};
+use super::error::LoadError;
+use super::files;
+use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
+use crate::domain::{Phase, Span, units::MIB};
+use crate::weights::plan::{self, Block};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::sync::Arc;
+
+/// Page size, and the alignment that O_DIRECT reads are given.
+pub(super) const PAGE: u64 = 4096;
+
+pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    let model = context.model();
+    // Measured on an H200 with 16 cores: small models want little pinned memory (pinning is paid for in the clock), large ones want large copies.
+    let large = model.file_bytes() > 4 << 30;
+    let threads = context.knob("threads", if large { context.cpus.clamp(1, 16) } else { context.cpus.clamp(1, 8) } as u64).clamp(1, 256);
+    let settings = Settings {
+        direct: false,
+        threads: threads as usize,
+        slots: context.knob("slots", if large { 2 } else { 4 }).clamp(1, 64) as usize,
+        block_bytes: context.knob("block_bytes", if large { 4 * MIB } else { MIB }).clamp(PAGE, 1 << 30).next_multiple_of(PAGE),
+    };
+    threaded(context, &settings)
+}
+
+/// How threads read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) direct: bool,
+    pub(super) threads: usize,
+    pub(super) slots: usize,
+    pub(super) block_bytes: u64,
+}
+
+/// The load with threads, buffered or with O_DIRECT.
+pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Result<Loaded, LoadError> {
+    let model = context.model();
+    let queue = BlockQueue::new(plan::coalesced(model, settings.block_bytes, PAGE));
+    let threads = settings.threads.min(queue.len().max(1));
+    let target = SharedTarget::default();
+    let opened = std::sync::OnceLock::<Option<Vec<File>>>::new();
+    let results = run_workers(context, threads, |number| {
+        let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
+        if number == 0 {
+            // Files and target are made by the first worker while the others pin; all paths must answer, or the others would wait for ever.
+            let mut at = rec.now();
+            let files = files::reopen_model(model).and_then(|()| files::open_shards(model, settings.direct));
+            let mut error = None;
+            let _ = opened.set(files.map_err(|e| error = Some(e)).ok());
+            at = rec.end(Phase::Open, at, What::SETUP);
+            let memory = context.device.bind().and_then(|()| context.allocate(model.image_bytes()));
+            target.set(memory.map_err(|e| error = error.take().or(Some(e.into()))).ok());
+            rec.end(Phase::Allocate, at, What::SETUP);
+            if let Some(error) = error {
+                return Err(error);
+            }
+        }
+        worker(context, settings, &queue, &opened, &target, rec)
+    })?;
+    let memory = target.wait().ok_or(LoadError::Stopped)?.clone();
+    let spans: Vec<Span> = results.into_iter().flatten().collect();
+    Ok(Loaded {
+        memory,
+        tensor_offsets: image_offsets(model),
+        spans,
+        slots: threads as u32,
+        knobs: BTreeMap::from([
+            ("threads".to_owned(), threads as u64),
+            ("slots".to_owned(), settings.slots as u64),
+            ("block_bytes".to_owned(), settings.block_bytes),
+        ]),
+        notes: Vec::new(),
+        route: None,
+    })
+}
+
+fn worker(
+    context: &EngineContext<'_>,
+    settings: &Settings,
+    queue: &BlockQueue,
+    opened: &std::sync::OnceLock<Option<Vec<File>>>,
+    target: &SharedTarget,
+    mut rec: Recorder,
+) -> Result<Vec<Span>, LoadError> {
+    let model = context.model();
+    let mut at = rec.now();
+    context.device.bind()?;
+    let mut free = Staging::slots(context.device, settings.slots, settings.block_bytes as usize)?;
+    let copies = CopyQueue::new(context.device)?;
+    if context.device.is_gpu() {
+        context.counters.pin(settings.slots as u64 * settings.block_bytes);
+    }
+    rec.end(Phase::RegisterBuffer, at, What::SETUP);
+    let (Some(files), Some(memory)) = (opened.wait().as_ref(), target.wait()) else { return Err(LoadError::Stopped) };
+    let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(settings.slots) };
+    at = rec.now();
+    while let Some(block) = queue.take() {
+        if context.stopped() {
+            return Err(LoadError::Stopped);
+        }
+        pipe.collect(&mut free)?;
+        let mut slot = match free.pop() {
+            Some(slot) => slot,
+            None => pipe.wait_oldest(&mut rec, Phase::Copy, &mut at)?.ok_or(LoadError::Stopped)?,
+        };
+        let shard = block.shard as usize;
+        let path = &model.shards[shard].path;
+        let length = if settings.direct { block.bytes.next_multiple_of(PAGE) } else { block.bytes };
+        files::read_block(
+            &files[shard],
+            path,
+            &mut slot.bytes_mut()[..length as usize],
+            block.file_offset,
+            block.bytes as usize,
+        )?;
+        at = rec.end(Phase::Transfer, at, What::block(block.image_offset, block.bytes));
+        pipe.start(&copies, slot, block, memory)?;
+        at = rec.end(Phase::Submit, at, What::SETUP);
+    }
+    while pipe.wait_oldest(&mut rec, Phase::Sync, &mut at)?.is_some() {}
+    copies.drain()?;
+    drop((free, copies));
+    rec.end(Phase::Release, at, What::SETUP);
+    Ok(rec.into_spans())
+}
+
+/// Copies in flight of one worker, oldest first.
+pub(super) struct CopyPipe<'a> {
+    pub(super) context: &'a EngineContext<'a>,
+    pub(super) in_flight: VecDeque<(InFlight, Block)>,
+}
+
+impl CopyPipe<'_> {
+    /// Starts the copy of a filled slot.
+    pub(super) fn start(
+        &mut self,
+        copies: &CopyQueue,
+        slot: Slot,
+        block: Block,
+        memory: &Arc<DeviceMemory>,
+    ) -> Result<(), LoadError> {
+        let in_flight = copies.copy(slot, 0, block.bytes as usize, memory, block.image_offset)?;
+        self.in_flight.push_back((in_flight, block));
+        Ok(())
+    }
+
+    /// Takes back the slots whose copies have finished.
+    pub(super) fn collect(&mut self, free: &mut Vec<Slot>) -> Result<(), LoadError> {
+        while self.in_flight.front().is_some_and(|(copy, _)| copy.is_done()) {
+            let Some((copy, block)) = self.in_flight.pop_front() else { break };
+            free.push(copy.finish()?);
+            self.context.landed(block.bytes);
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest copy and returns its slot; `None` when none is in flight.
+    pub(super) fn wait_oldest(
+        &mut self,
+        rec: &mut Recorder,
+        phase: Phase,
+        at: &mut u64,
+    ) -> Result<Option<Slot>, LoadError> {
+        let Some((copy, block)) = self.in_flight.pop_front() else { return Ok(None) };
+        let slot = copy.finish()?;
+        self.context.landed(block.bytes);
+        *at = rec.end(phase, *at, What::block(block.image_offset, 0));
+        Ok(Some(slot))
+    }
+}
