@@ -1,1 +1,54 @@
-//! bindings
+//! Run-time loaded, safe bindings to NVIDIA libcufile, the library of GPUDirect Storage, for GDS 1.0 to 1.20.
+//!
+//! - [`Library`] finds and loads libcufile, and tells every name it tried. Every function is optional: one that the loaded version lacks
+//!   is [`Error::MissingSymbol`], which names the version that has it.
+//! - [`Driver`] opens it, with the library's manners guarded: it spins for ever where `/proc/modules` cannot be opened (refused), prints to
+//!   standard output, may close descriptor 0, and writes `cufile.log` into the working directory.
+//! - [`FileHandle`], [`BufferRegistration`], [`Batch`] and [`AsyncIo`] keep what they need alive and are released in the right order.
+//! - [`IoMemory`] is the memory transferred to and from: implement it for GPU allocations; [`HostMemory`] serves without a GPU.
+//! - Codes stay integers ([`codes::describe`] names them by version); errors keep the cuFile code, the CUDA code and errno.
+//!
+//! Nothing panics, and the library is never unloaded.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use cufile_ffi::{Driver, FileHandle, HostMemory, Library, OpenOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let library = Library::find()?;
+//! let driver = Driver::open(&library, &OpenOptions { log_dir: Some(std::env::temp_dir()) })?;
+//! let file = FileHandle::register(&driver, std::fs::File::open("model.safetensors")?)?;
+//! let memory = Arc::new(HostMemory::new(1 << 20)?);
+//! let slab = driver.register(&memory, 0, 1 << 20, 0)?;
+//! let bytes = file.read_at(&slab, 0, 1 << 20, 4096)?;
+//! # let _ = bytes; Ok(()) }
+//! ```
+
+pub mod codes;
+pub mod raw;
+pub mod stats;
+pub mod symbols;
+pub mod values;
+
+mod batch;
+mod driver;
+mod error;
+mod guard;
+mod handle;
+mod library;
+mod memory;
+mod params;
+mod search;
+mod stream;
+mod version;
+
+pub use batch::{Batch, BatchEntry, BatchResult, COMPAT_IN_FLIGHT, Direction, Route};
+pub use driver::{Driver, ENV_LOGFILE, OpenOptions, set_log_file};
+pub use error::{CuFileError, Error};
+pub use handle::{FileHandle, Piece};
+pub use library::Library;
+pub use memory::{BufferRegistration, HostMemory, IoMemory};
+pub use params::{SLAB_CLASSES, Slab};
+pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried};
+pub use stream::{AsyncIo, IoStream, StreamIo};
+pub use version::Version;

@@ -1,0 +1,154 @@
+//! The open driver, and what can be asked of it.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::codes;
+use crate::error::Error;
+use crate::guard::{Descriptors, refuse_endless_open};
+use crate::library::Library;
+use crate::memory::{BufferRegistration, IoMemory};
+use crate::raw::CUfileDrvProps;
+use crate::values::PARAM_LOG_DIR;
+
+/// Opens and closes race inside the library (spurious 5001, NVIDIA/cuda-python#1022): one at a time in the process.
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// The environment variable that names the library's log file, in every version.
+pub const ENV_LOGFILE: &str = "CUFILE_LOGFILE_PATH";
+
+/// What to see to before the driver is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Folder for `cufile.log`, given by the parameter LOG_DIR (from GDS 1.14); without it the library writes into the working directory.
+    /// Before 1.14 the caller sets [`ENV_LOGFILE`] at the start of its process instead; see [`set_log_file`].
+    pub log_dir: Option<PathBuf>,
+}
+
+/// Sets [`ENV_LOGFILE`], so that the library writes its log there. For the first lines of a process.
+///
+/// # Safety
+/// No other thread runs yet: changing the environment races with every reader of it.
+pub unsafe fn set_log_file(path: &Path) {
+    // SAFETY: the caller says that the process has one thread.
+    unsafe { std::env::set_var(ENV_LOGFILE, path) };
+}
+
+/// The open cuFile driver. Cheap to clone; closes when the last clone, handle, registration, batch and stream of it is gone.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    library: Library,
+    opening: Duration,
+}
+
+impl Driver {
+    /// Opens the driver, with the library's manners guarded: refuses where it would never return, keeps descriptors 0 and 1, keeps its log
+    /// out of the working directory where `options` say so. Takes 80 to 530 ms on a GPU machine.
+    ///
+    /// While it runs, descriptor 1 leads to descriptor 2: other threads must not print results meanwhile. For GPU memory a CUDA
+    /// context should exist before (rapidsai/cudf#15293). Do not fork afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where libcufile 1.16 or later would spin (no /proc/modules); what `cuFileDriverOpen` answered.
+    pub fn open(library: &Library, options: &OpenOptions) -> Result<Self, Error> {
+        let f = library.need(library.symbols().driver_open, "cuFileDriverOpen")?;
+        let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+        refuse_endless_open(library)?;
+        if let Some(dir) = &options.log_dir {
+            match library.set_string(PARAM_LOG_DIR, dir.as_os_str().as_bytes()) {
+                // Already open: the log is where it is.
+                Err(e) if e.code() == Some(codes::DRIVER_ALREADY_OPEN) => {}
+                Err(Error::MissingSymbol { .. }) if std::env::var_os(ENV_LOGFILE).is_some() => {}
+                other => other?,
+            }
+        }
+        let start = Instant::now();
+        let status = {
+            let _descriptors = Descriptors::guard();
+            // SAFETY: no arguments; opens and closes are serialised by OPENING.
+            unsafe { f() }
+        };
+        library.check("cuFileDriverOpen", status)?;
+        Ok(Self { inner: Arc::new(Inner { library: library.clone(), opening: start.elapsed() }) })
+    }
+
+    /// The library it belongs to.
+    pub fn library(&self) -> &Library {
+        &self.inner.library
+    }
+
+    /// How long `cuFileDriverOpen` took.
+    pub fn opening(&self) -> Duration {
+        self.inner.opening
+    }
+
+    /// Registers `len` bytes of `memory` from `offset`. Optional for transfers; in compat mode it only costs (milliseconds, and host
+    /// memory of the same size).
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; what `cuFileBufRegister` answered (5023: this base is registered already).
+    pub fn register<M: IoMemory + ?Sized>(
+        &self,
+        memory: &Arc<M>,
+        offset: usize,
+        len: usize,
+        flags: u32,
+    ) -> Result<BufferRegistration<M>, Error> {
+        BufferRegistration::new(self, memory, offset, len, flags)
+    }
+
+    /// The driver's properties. GDS 1.16 answers (5011, 3) without a GPU.
+    ///
+    /// # Errors
+    /// What `cuFileDriverGetProperties` answered.
+    pub fn properties(&self) -> Result<CUfileDrvProps, Error> {
+        self.library().properties()
+    }
+
+    /// Size of a GPU's BAR1 as the library sees it, KiB.
+    ///
+    /// # Errors
+    /// What `cuFileGetBARSizeInKB` answered; [`Error::MissingSymbol`] before GDS 1.15.
+    pub fn bar_size_kib(&self, gpu: i32) -> Result<u64, Error> {
+        let library = self.library();
+        let f = library.need(library.symbols().get_bar_size, "cuFileGetBARSizeInKB")?;
+        let mut size = 0_usize;
+        // SAFETY: writes one size_t.
+        library.check("cuFileGetBARSizeInKB", unsafe { f(gpu, &raw mut size) })?;
+        Ok(size as u64)
+    }
+
+    /// Writes the PCIe topology that the library found to `file`, as JSON.
+    ///
+    /// # Errors
+    /// What `cuFileExportPCIeTopology` answered; [`Error::MissingSymbol`] before GDS 1.17.
+    pub fn export_pcie_topology(&self, file: &Path) -> Result<(), Error> {
+        let library = self.library();
+        let f = library.need(library.symbols().export_pcie_topology, "cuFileExportPCIeTopology")?;
+        let name = CString::new(file.as_os_str().as_bytes())
+            .map_err(|_| Error::OutOfBounds(format!("{} has a NUL byte in its name", file.display())))?;
+        // SAFETY: a C string that lives through the call.
+        library.check("cuFileExportPCIeTopology", unsafe { f(name.as_ptr()) })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let symbols = self.library.symbols();
+        // cufile.h maps the plain name to _v2 by macro; libraries before GDS 1.4 have only the plain one.
+        if let Some(close) = symbols.driver_close_v2.or(symbols.driver_close) {
+            let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+            let _descriptors = Descriptors::guard();
+            // SAFETY: opened once by us and closed once; everything that uses the driver holds a clone, so nothing does any more.
+            let _ = unsafe { close() };
+        }
+    }
+}

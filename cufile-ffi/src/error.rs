@@ -1,0 +1,219 @@
+//! What can go wrong: cuFile's own answers with all their codes, and our refusals, each a sentence.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::codes::{self, describe};
+use crate::search::Tried;
+use crate::values::BATCH_STATUS;
+use crate::version::Version;
+
+/// A call that the library answered with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuFileError {
+    /// The function, as `cuFileRead`.
+    pub call: &'static str,
+    /// The cuFile code as a positive number; 0 where the failure is a system error only (see `errno`).
+    pub err: i32,
+    /// The `CUresult`; 0 where CUDA had no part in it.
+    pub cu_err: i32,
+    /// The system error of a transfer that returned -1.
+    pub errno: Option<i32>,
+    /// The library's version, which settles what the code is called.
+    pub version: Option<Version>,
+}
+
+impl CuFileError {
+    /// The code's name in cufile.h.
+    pub fn name(&self) -> Option<&'static str> {
+        if self.err == 0 { None } else { describe(self.err, self.version).map(|d| d.name) }
+    }
+
+    /// The code's meaning in a sentence.
+    pub fn meaning(&self) -> Option<&'static str> {
+        if self.err == 0 { None } else { describe(self.err, self.version).map(|d| d.meaning) }
+    }
+}
+
+impl fmt::Display for CuFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed", self.call)?;
+        if self.err < 0 {
+            // libcufile 1.14 gives a negative errno for some faults of cufile.json.
+            return write!(f, " with {}: {}", self.err, std::io::Error::from_raw_os_error(self.err.saturating_neg()));
+        }
+        if self.err != 0 {
+            match describe(self.err, self.version) {
+                Some(d) => write!(f, " with {} ({}): {}", self.err, d.name, d.meaning)?,
+                None => write!(f, " with {}, a code that cufile.h does not have", self.err)?,
+            }
+        }
+        if self.cu_err != 0 {
+            write!(f, " (CUDA error {})", self.cu_err)?;
+        }
+        match self.errno {
+            Some(0) if self.err == 0 => {
+                write!(f, " without a reason (it returned -1 with errno 0)")
+            }
+            Some(n) if n > 0 && n < codes::BASE => {
+                write!(f, ": {}", std::io::Error::from_raw_os_error(n))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CuFileError {}
+
+/// Everything that this crate answers instead of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// No libcufile could be loaded.
+    NotFound {
+        /// Every name tried, with the loader's words.
+        tried: Vec<Tried>,
+    },
+    /// The loaded library has no such function.
+    MissingSymbol {
+        /// The function.
+        symbol: &'static str,
+        /// The first GDS version with it.
+        since: Version,
+        /// The loaded library's version, where it tells.
+        loaded: Option<Version>,
+    },
+    /// The library answered with an error.
+    Call(CuFileError),
+    /// A transfer would reach beyond its memory, or a number does not fit what cufile.h takes.
+    OutOfBounds(String),
+    /// The call was not made, because it is known to go wrong here; the sentence says why.
+    Refused(String),
+    /// A batch was not complete within its time.
+    Timeout {
+        /// What was waited for.
+        call: &'static str,
+        /// How long.
+        waited: Duration,
+        /// Entries still under way.
+        outstanding: usize,
+    },
+    /// An entry of a batch ended without being complete.
+    Ended {
+        /// Status bits, see [`crate::values::BATCH_STATUS`].
+        status: u32,
+    },
+    /// The library answered what it cannot answer (more bytes than asked for, an unknown cookie).
+    Nonsense(String),
+    /// A system call of ours failed.
+    System {
+        /// What was attempted.
+        what: String,
+        /// The system's error number.
+        errno: i32,
+    },
+}
+
+impl Error {
+    /// The cuFile answer, where the error is one.
+    pub fn cufile(&self) -> Option<&CuFileError> {
+        match self {
+            Self::Call(e) => Some(e),
+            _ => None,
+        }
+    }
+
+    /// The cuFile code, where the error is an answer of the library.
+    pub fn code(&self) -> Option<i32> {
+        self.cufile().map(|e| e.err)
+    }
+
+    pub(crate) fn last_os(what: impl Into<String>) -> Self {
+        Self::System { what: what.into(), errno: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { tried } => {
+                write!(f, "libcufile could not be loaded")?;
+                for (i, t) in tried.iter().enumerate() {
+                    let words = t.error.as_deref().unwrap_or("loaded");
+                    write!(f, "{} {}: {words}", if i == 0 { ";" } else { "," }, t.name)?;
+                }
+                write!(
+                    f,
+                    ". Install the package libcufile (or the Python wheel nvidia-cufile), or set {} to the file",
+                    crate::ENV_LIBCUFILE
+                )
+            }
+            Self::MissingSymbol { symbol, since, loaded } => {
+                write!(f, "{symbol} is not in this libcufile; GDS {since} has it first, ")?;
+                match loaded {
+                    Some(v) => write!(f, "the loaded library is {v}"),
+                    None => write!(f, "the loaded library does not tell its version"),
+                }
+            }
+            Self::Call(e) => e.fmt(f),
+            Self::OutOfBounds(s) | Self::Refused(s) | Self::Nonsense(s) => f.write_str(s),
+            Self::Timeout { call, waited, outstanding } => {
+                write!(
+                    f,
+                    "{call} was not complete after {} ms; {outstanding} transfers are still under way",
+                    waited.as_millis()
+                )
+            }
+            Self::Ended { status } => {
+                match BATCH_STATUS.iter().filter(|n| status & n.value != 0).map(|n| n.name).collect::<Vec<_>>() {
+                    names if names.is_empty() => {
+                        write!(f, "the entry ended with status {status:#x}, which cufile.h does not have")
+                    }
+                    names => write!(f, "the library ended the entry as {}", names.join(" and ")),
+                }
+            }
+            Self::System { what, errno } => {
+                write!(f, "{what}: {}", std::io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<CuFileError> for Error {
+    fn from(e: CuFileError) -> Self {
+        Self::Call(e)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(err: i32, cu_err: i32, errno: Option<i32>) -> String {
+        CuFileError { call: "cuFileRead", err, cu_err, errno, version: Some(Version::new(1, 20)) }.to_string()
+    }
+
+    #[test]
+    fn an_error_tells_every_code_it_has() {
+        assert!(call(5011, 100, None).ends_with("a call of the CUDA driver failed (CUDA error 100)"));
+        assert_eq!(call(0, 0, Some(5)), "cuFileRead failed: Input/output error (os error 5)");
+        assert_eq!(call(0, 0, Some(0)), "cuFileRead failed without a reason (it returned -1 with errno 0)");
+        assert!(call(5999, 0, None).contains("5999, a code that cufile.h does not have"));
+        assert!(call(-22, 0, None).contains("Invalid argument"));
+    }
+
+    #[test]
+    fn a_missing_function_names_the_version_that_has_it() {
+        let e = Error::MissingSymbol {
+            symbol: "cuFileReadv",
+            since: Version::new(1, 19),
+            loaded: Some(Version::new(1, 14)),
+        };
+        assert_eq!(
+            e.to_string(),
+            "cuFileReadv is not in this libcufile; GDS 1.19 has it first, the loaded library is 1.14"
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! The library's manners round an open of the driver: descriptors 0 and 1, and the file it spins on.
+//!
+//! Sources: a failing open closed descriptor 0 (NVIDIA/DALI#5902, foundation-model-stack/fastsafetensors#102); the library prints to standard
+//! output; from 1.16 on it never returns where /proc/modules cannot be opened (seen with 1.16 to 1.20).
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::error::Error;
+use crate::library::Library;
+use crate::version::Version;
+
+/// Refuses where the library would spin for ever.
+///
+/// Uses open(2) of the C library, as libcufile does, so that whatever redirects its view redirects ours.
+pub(crate) fn refuse_endless_open(library: &Library) -> Result<(), Error> {
+    if !library.at_least(Version::new(1, 16)) {
+        return Ok(());
+    }
+    // SAFETY: a constant C string; the result is checked.
+    let fd = unsafe { libc::open(c"/proc/modules".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if fd < 0 {
+        let reason = std::io::Error::last_os_error();
+        let version = library.version().map_or_else(String::new, |v| format!(" {v}"));
+        return Err(Error::Refused(format!(
+            "the cuFile driver was not opened: /proc/modules cannot be opened here ({reason}), and libcufile{version} then spins for ever. \
+             Run where /proc/modules can be read (a kernel with modules, /proc not masked), or use libcufile before 1.16"
+        )));
+    }
+    // SAFETY: just opened, owned by nobody else.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+/// While alive, descriptor 1 leads to descriptor 2; at the end descriptors 0 and 1 are what they were.
+pub(crate) struct Descriptors {
+    stdin: Option<Saved>,
+    stdout: Option<OwnedFd>,
+}
+
+struct Saved {
+    copy: OwnedFd,
+    /// Device and inode, to tell whether the descriptor still leads to the same file.
+    identity: Option<(u64, u64)>,
+}
+
+impl Descriptors {
+    /// Saves 0 and 1 and points 1 to 2 (to /dev/null where there is no 2).
+    pub(crate) fn guard() -> Self {
+        let stdin = duplicate(0).map(|copy| Saved { copy, identity: identity(0) });
+        flush_c_streams();
+        let stdout = duplicate(1);
+        if stdout.is_some() {
+            // SAFETY: plain descriptor numbers; descriptor 1 is open, so this only replaces what it leads to.
+            if unsafe { libc::dup2(2, 1) } < 0 {
+                // SAFETY: a constant C string; the result is checked.
+                let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+                if null >= 0 {
+                    // SAFETY: `null` was just opened and is closed here once.
+                    unsafe {
+                        libc::dup2(null, 1);
+                        libc::close(null);
+                    }
+                }
+            }
+        }
+        Self { stdin, stdout }
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        // What the library printed sits in the C stream's buffer; it must leave before descriptor 1 is given back.
+        flush_c_streams();
+        if let Some(stdout) = &self.stdout {
+            // SAFETY: an open descriptor of ours onto 1, as it was before.
+            unsafe { libc::dup2(stdout.as_raw_fd(), 1) };
+        }
+        if let Some(saved) = &self.stdin
+            && identity(0) != saved.identity
+        {
+            // SAFETY: an open descriptor of ours onto 0, as it was before.
+            unsafe { libc::dup2(saved.copy.as_raw_fd(), 0) };
+        }
+    }
+}
+
+/// A copy above the standard descriptors; None where `fd` is closed.
+fn duplicate(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: fcntl checks the number itself.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+    // SAFETY: a fresh descriptor that nobody else owns.
+    (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+fn identity(fd: RawFd) -> Option<(u64, u64)> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: room for one stat; read only where fstat succeeded, which fills it.
+    unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init()) }.map(|s| (s.st_dev, s.st_ino))
+}
+
+fn flush_c_streams() {
+    // SAFETY: null means every output stream of the C library; it locks each itself.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    /// The descriptors are the process's: one test at a time.
+    static ONE: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn a_closed_or_replaced_descriptor_0_comes_back() {
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = identity(0);
+        if before.is_none() {
+            return; // The runner has no descriptor 0 to lose.
+        }
+        {
+            let _guard = Descriptors::guard();
+            // SAFETY: the guard holds a copy.
+            unsafe { libc::close(0) };
+            assert_eq!(identity(0), None);
+        }
+        assert_eq!(identity(0), before);
+    }
+
+    #[test]
+    fn descriptor_1_is_what_it_was_after_the_guard() {
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = identity(1);
+        drop(Descriptors::guard());
+        assert_eq!(identity(1), before);
+    }
+}

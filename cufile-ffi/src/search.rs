@@ -1,0 +1,254 @@
+//! Where libcufile may be: the names that the loader is asked for, in order.
+//!
+//! A runtime or wheel install has only `libcufile.so.0`; `libcufile.so` comes with the development package. Wheels put the file where
+//! the loader does not look: `nvidia/cu13/lib` (CUDA 13) or `nvidia/cufile/lib` (CUDA 12) of a site-packages folder.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The environment variable that names the libcufile to use; then no other is tried.
+pub const ENV_LIBCUFILE: &str = "GDS_TOP_LIBCUFILE";
+
+/// The name that every install has.
+pub const SONAME: &str = "libcufile.so.0";
+
+/// A name that the loader was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The name as given to the loader: a plain name or a path.
+    pub name: String,
+    /// The loader's words; None where it loaded.
+    pub error: Option<String>,
+}
+
+/// How to look for libcufile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// Exactly this file, nothing else.
+    pub explicit: Option<PathBuf>,
+    /// Plain names for the loader (its own rules: LD_LIBRARY_PATH, ld.so.cache, …).
+    pub names: Vec<String>,
+    /// Files to try after the names, in order.
+    pub files: Vec<PathBuf>,
+}
+
+impl Search {
+    /// Only this file.
+    pub fn only(path: impl Into<PathBuf>) -> Self {
+        Self { explicit: Some(path.into()), ..Self::default() }
+    }
+
+    /// By the environment and file systems of this machine: [`ENV_LIBCUFILE`] alone if set; else the loader's names, `ldconfig -p`, CUDA
+    /// folders, Python environments and conda. Only files that exist are listed.
+    pub fn system() -> Self {
+        Self::from_environment(&|name| std::env::var_os(name).filter(|v| !v.is_empty()), Path::new("/"))
+    }
+
+    /// [`Search::system`] with a given environment, and the absolute folders that it names itself taken below `root`.
+    pub fn from_environment(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Self {
+        if let Some(path) = env(ENV_LIBCUFILE) {
+            return Self::only(path);
+        }
+        let mut folders = Vec::new();
+        for name in ["CUDA_HOME", "CUDA_PATH"] {
+            if let Some(home) = env(name) {
+                cuda_folders(Path::new(&home), &mut folders);
+            }
+        }
+        for home in children(&root.join("usr/local"), "cuda") {
+            cuda_folders(&home, &mut folders);
+        }
+        for folder in python_folders(env, root) {
+            wheel_folders(&folder, &mut folders);
+        }
+        if let Some(prefix) = env("CONDA_PREFIX") {
+            folders.push(Path::new(&prefix).join("lib"));
+            folders.push(Path::new(&prefix).join("targets/x86_64-linux/lib"));
+        }
+        for package in children(&root.join("opt"), "") {
+            folders.push(package.join("lib"));
+            folders.push(package.join("lib64"));
+            for python in children(&package.join("lib"), "python3") {
+                wheel_folders(&python.join("site-packages"), &mut folders);
+            }
+        }
+        let mut files = if root == Path::new("/") { ldconfig() } else { Vec::new() };
+        for folder in folders {
+            files.extend([SONAME, "libcufile.so"].map(|name| folder.join(name)).into_iter().filter(|f| f.is_file()));
+        }
+        // One file under two names is tried once, under the first.
+        let mut seen = Vec::new();
+        files.retain(|f| {
+            let real = f.canonicalize().unwrap_or_else(|_| f.clone());
+            let new = !seen.contains(&real);
+            if new {
+                seen.push(real);
+            }
+            new
+        });
+        Self { explicit: None, names: vec![SONAME.to_owned(), "libcufile.so".to_owned()], files }
+    }
+
+    /// What the loader is asked for, in order.
+    pub fn candidates(&self) -> Vec<OsString> {
+        match &self.explicit {
+            Some(path) => vec![path.clone().into_os_string()],
+            None => self
+                .names
+                .iter()
+                .map(OsString::from)
+                .chain(self.files.iter().map(|f| f.clone().into_os_string()))
+                .collect(),
+        }
+    }
+}
+
+/// Entries of `folder` whose name starts with `prefix`, sorted; newest CUDA or Python last name first.
+fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut found: Vec<PathBuf> =
+        entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(prefix)).map(|e| e.path()).collect();
+    found.sort_by(|a, b| b.cmp(a));
+    found
+}
+
+fn cuda_folders(home: &Path, folders: &mut Vec<PathBuf>) {
+    for target in ["x86_64-linux", "sbsa-linux"] {
+        folders.push(home.join("targets").join(target).join("lib"));
+    }
+    folders.push(home.join("lib64"));
+}
+
+fn wheel_folders(site: &Path, folders: &mut Vec<PathBuf>) {
+    let nvidia = site.join("nvidia");
+    folders.extend(children(&nvidia, "cu").into_iter().map(|package| package.join("lib")));
+}
+
+/// Folders with Python packages: the virtual environment, the `python3` of PATH, the user's, the system's, pyenv's.
+fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Vec<PathBuf> {
+    let mut prefixes = Vec::new();
+    prefixes.extend(env("VIRTUAL_ENV").map(PathBuf::from));
+    if let Some(path) = env("PATH") {
+        for folder in std::env::split_paths(&path) {
+            let python = folder.join("python3");
+            if !python.is_file() {
+                continue;
+            }
+            // A virtual environment's python3 is a link out of it: its own prefix counts first, then the real one's.
+            prefixes.extend(folder.parent().map(Path::to_path_buf));
+            if let Ok(real) = python.canonicalize() {
+                prefixes.extend(real.parent().and_then(Path::parent).map(Path::to_path_buf));
+            }
+        }
+    }
+    if let Some(home) = env("HOME") {
+        prefixes.push(Path::new(&home).join(".local"));
+        prefixes.extend(children(&Path::new(&home).join(".pyenv/versions"), ""));
+    }
+    prefixes.push(root.join("usr/local"));
+    prefixes.push(root.join("usr"));
+    let mut folders = Vec::new();
+    for prefix in prefixes {
+        for lib in ["lib", "lib64", "local/lib"] {
+            for python in children(&prefix.join(lib), "python3") {
+                folders.push(python.join("site-packages"));
+                folders.push(python.join("dist-packages"));
+            }
+        }
+    }
+    folders
+}
+
+/// What `ldconfig -p` knows under libcufile's names; also older copies that the soname does not lead to.
+fn ldconfig() -> Vec<PathBuf> {
+    for program in ["/sbin/ldconfig", "/usr/sbin/ldconfig"] {
+        let Ok(out) = Command::new(program).arg("-p").stdin(std::process::Stdio::null()).output() else {
+            continue;
+        };
+        return parse_ldconfig(&String::from_utf8_lossy(&out.stdout));
+    }
+    Vec::new()
+}
+
+/// Paths of libcufile in the output of `ldconfig -p`, whose lines read `name (libc6,x86-64) => /path`.
+fn parse_ldconfig(text: &str) -> Vec<PathBuf> {
+    text.lines()
+        .filter_map(|line| line.trim().split_once(" => "))
+        .filter(|(name, _)| name.starts_with("libcufile.so"))
+        .map(|(_, path)| PathBuf::from(path))
+        .filter(|path| path.is_file())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn place(root: &Path, folder: &str) -> PathBuf {
+        let folder = root.join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(SONAME);
+        std::fs::write(&file, b"").unwrap();
+        file
+    }
+
+    #[test]
+    fn the_variable_excludes_every_other_place() {
+        let env = |name: &str| (name == ENV_LIBCUFILE).then(|| OsString::from("/x/libcufile.so.0"));
+        let search = Search::from_environment(&env, Path::new("/nonexistent"));
+        assert_eq!(search.candidates(), ["/x/libcufile.so.0"]);
+    }
+
+    #[test]
+    fn toolkits_wheels_conda_and_opt_are_searched_after_the_loaders_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let venv_new = place(root, "venv/lib/python3.12/site-packages/nvidia/cu13/lib");
+        let venv_old = place(root, "venv/lib/python3.12/site-packages/nvidia/cufile/lib");
+        let cuda = place(root, "usr/local/cuda-13.0/targets/x86_64-linux/lib");
+        let home = place(root, "cuda-home/lib64");
+        let user = place(root, "me/.local/lib/python3.11/site-packages/nvidia/cufile/lib");
+        let system = place(root, "usr/lib/python3/dist-packages/nvidia/cu13/lib");
+        let conda = place(root, "conda/lib");
+        let opt = place(root, "opt/tool/lib");
+        let env = |name: &str| match name {
+            "VIRTUAL_ENV" => Some(root.join("venv").into_os_string()),
+            "CUDA_HOME" => Some(root.join("cuda-home").into_os_string()),
+            "HOME" => Some(root.join("me").into_os_string()),
+            "CONDA_PREFIX" => Some(root.join("conda").into_os_string()),
+            _ => None,
+        };
+        let search = Search::from_environment(&env, root);
+        assert_eq!(search.names, ["libcufile.so.0", "libcufile.so"]);
+        assert_eq!(search.files, [home, cuda, venv_old, venv_new, user, system, conda, opt]);
+    }
+
+    #[test]
+    fn python_on_the_path_leads_to_its_packages_and_a_link_to_the_real_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let real = place(root, "py/lib/python3.12/site-packages/nvidia/cu13/lib");
+        let own = place(root, "env/lib/python3.12/site-packages/nvidia/cu13/lib");
+        std::fs::create_dir_all(root.join("py/bin")).unwrap();
+        std::fs::create_dir_all(root.join("env/bin")).unwrap();
+        std::fs::write(root.join("py/bin/python3"), b"").unwrap();
+        std::os::unix::fs::symlink(root.join("py/bin/python3"), root.join("env/bin/python3")).unwrap();
+        let env = |name: &str| (name == "PATH").then(|| root.join("env/bin").into_os_string());
+        assert_eq!(Search::from_environment(&env, root).files, [own, real]);
+    }
+
+    #[test]
+    fn ldconfig_lines_give_existing_files_of_libcufile_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = place(dir.path(), "lib");
+        let text = format!(
+            "12 libs found in cache\n\tlibcufile_rdma.so.1 (libc6,x86-64) => {0}\n\tlibcufile.so.0 (libc6,x86-64) => {0}\n\tlibcufile.so (libc6) => /gone\n",
+            file.display()
+        );
+        assert_eq!(parse_ldconfig(&text), [file]);
+    }
+}
