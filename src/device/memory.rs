@@ -191,6 +191,18 @@ impl DeviceMemory {
     }
 }
 
+// SAFETY: base and length never change, the allocation lives as long as the value, moving the value does not move it, and no reference to its
+// bytes is ever handed out: all access is by copies.
+unsafe impl cufile_ffi::IoMemory for DeviceMemory {
+    fn base(&self) -> *mut c_void {
+        self.base as *mut c_void
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         match &self.kind {

@@ -1,6 +1,6 @@
 //! Spans: what a slot did from when to when. Engines write them into preallocated buffers and publish them in batches.
 
-use super::phase::Phase;
+use super::phase::{Phase, PhaseTimes};
 use serde::{Deserialize, Serialize};
 
 /// One stretch of one phase on one slot. Times are nanoseconds since the run's clock started.
@@ -27,6 +27,28 @@ impl Span {
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+impl Span {
+    /// Time by phase of all slots, averaged over the slots, with what no span covers as `idle`, so that everything adds up to `wall_ns`. Spans
+    /// beyond the wall are cut at it.
+    #[must_use]
+    pub fn phase_times(spans: &[Self], wall_ns: u64, slots: u32) -> PhaseTimes {
+        let slots = u64::from(slots.max(1));
+        let mut sums = PhaseTimes::default();
+        for span in spans {
+            let end = span.end_ns.min(wall_ns);
+            sums.add(span.phase, end.saturating_sub(span.start_ns));
+        }
+        let mut times = PhaseTimes::default();
+        for (phase, ns) in sums.iter() {
+            if phase != Phase::Idle {
+                times.add(phase, ns / slots);
+            }
+        }
+        times.add(Phase::Idle, wall_ns.saturating_sub(times.total_ns()));
+        times
     }
 }
 

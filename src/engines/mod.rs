@@ -7,12 +7,16 @@ mod blocks;
 mod cache;
 mod clock;
 mod context;
+mod cufile;
 mod direct;
 mod error;
 mod files;
+mod gds_per_tensor;
+mod gds_slab;
 mod lane;
 mod mmap;
 mod pread;
+pub mod probe;
 pub mod protocol;
 mod verify;
 
@@ -32,6 +36,8 @@ fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Engine::Mmap => mmap::load(context),
         Engine::Pread => pread::load(context),
         Engine::Direct => direct::load(context),
+        Engine::GdsPerTensor => gds_per_tensor::load(context),
+        Engine::GdsSlab => gds_slab::load(context),
         other => Err(LoadError::Unsupported { engine: other.to_string() }),
     }
 }

@@ -1,0 +1,67 @@
+//! Making the page cache cold or hot before a run, and measuring what it holds.
+
+use super::context::EngineContext;
+use super::error::LoadError;
+use super::files;
+use crate::device;
+use crate::domain::CacheState;
+use rustix::fs::Advice;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Brings the page cache into the ordered state. Returns what should be said.
+pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
+    match context.order.cache {
+        CacheState::AsIs => Ok(Vec::new()),
+        CacheState::Cold => make_cold(context),
+        CacheState::Hot => make_hot(context).map(|()| Vec::new()),
+    }
+}
+
+/// Share of the model's pages in the page cache, 0 to 1; `None` where the kernel does not tell.
+pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
+    let model = context.model();
+    let mut resident = 0_u64;
+    for shard in &model.shards {
+        let file = files::open_shard(&shard.path, false).ok()?;
+        resident += device::resident_bytes(&file, 0..shard.file_bytes).ok()?.min(shard.file_bytes);
+    }
+    let total = model.file_bytes();
+    (total > 0).then(|| resident as f64 / total as f64)
+}
+
+/// Drops the model from the page cache: the whole cache where root may do that, else these files by advice, which skips pages that others map.
+fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
+    for shard in &context.model().shards {
+        let file = files::open_shard(&shard.path, false)?;
+        // Dirty pages cannot be dropped, so they are written out first. A read-only file system refuses, and has none.
+        let _ = rustix::fs::fdatasync(&file);
+        let _ = rustix::fs::fadvise(&file, 0, NonZeroU64::new(shard.file_bytes), Advice::DontNeed);
+    }
+    match std::fs::write("/proc/sys/vm/drop_caches", "3") {
+        Ok(()) => Ok(Vec::new()),
+        Err(error) => Ok(vec![format!(
+            "the model was dropped from the page cache file by file (posix_fadvise): dropping the whole cache needs root ({error})"
+        )]),
+    }
+}
+
+/// Reads the whole model through the page cache.
+fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
+    const STEP: u64 = 8 << 20;
+    let model = context.model();
+    let mut pieces = Vec::new();
+    for (index, shard) in model.shards.iter().enumerate() {
+        pieces.extend((0..shard.file_bytes).step_by(STEP as usize).map(|at| (index, at)));
+    }
+    let next = AtomicUsize::new(0);
+    let opened = files::open_shards(model, false)?;
+    super::context::run_workers(context, context.cpus.clamp(1, 16), |_| {
+        let mut buffer = vec![0; STEP as usize];
+        while let Some((shard, at)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            files::read_fully(&opened[*shard], &model.shards[*shard].path, &mut buffer, *at)?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}

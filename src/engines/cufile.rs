@@ -1,0 +1,154 @@
+//! The open cuFile driver of a lane, and what its statistics say of the route.
+
+use super::error::LoadError;
+use crate::domain::{LaneOrder, Route, RouteCounts, Target};
+use cufile_ffi::{Driver, Error, Library, OpenOptions, Search, Version};
+use std::time::Instant;
+
+/// The library and its open driver.
+#[derive(Debug)]
+pub struct CuFile {
+    /// The open driver.
+    pub driver: Driver,
+    /// Time to find and load the library, in nanoseconds.
+    pub library_ns: u64,
+    /// Time of `cuFileDriverOpen`, in nanoseconds.
+    pub driver_open_ns: u64,
+    /// Whether this machine can have a direct route at all: nvidia-fs answers, or P2PDMA is on.
+    pub direct_possible: bool,
+    host_target: bool,
+    statistics: Result<(), String>,
+}
+
+/// Counters of all GPUs together, at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadCounts {
+    nvfs: u64,
+    p2p: u64,
+    posix: u64,
+    /// All reads, from level 1, which host memory has too.
+    all: u64,
+}
+
+impl CuFile {
+    /// Finds the library and opens the driver.
+    ///
+    /// # Errors
+    /// When there is no libcufile, it cannot serve the target, or it does not open; always a sentence.
+    pub fn open(order: &LaneOrder) -> Result<Self, LoadError> {
+        let start = Instant::now();
+        let library = match &order.libcufile {
+            Some(path) => Library::open(&Search::only(path)),
+            None => Library::find(),
+        }
+        .map_err(|e| LoadError::CuFile(e.to_string()))?;
+        let library_ns = start.elapsed().as_nanos() as u64;
+        let host_target = order.target == Target::Host;
+        if host_target && library.version().is_none_or(|v| v < Version::new(1, 16)) {
+            let version = library.version().map_or_else(|| "an unknown version".to_owned(), |v| v.to_string());
+            return Err(LoadError::CuFile(format!(
+                "cuFile reads into host memory need libcufile 1.16 or later, and {} is {version}",
+                library.path().map_or_else(|| library.name().to_owned(), |p| p.display().to_string())
+            )));
+        }
+        let options = OpenOptions { log_dir: Some(order.scratch.clone()) };
+        let driver = Driver::open(&library, &options).map_err(|e| LoadError::CuFile(e.to_string()))?;
+        let statistics = library
+            .set_stats_level(3)
+            .and_then(|()| library.stats_start())
+            .map_err(|e| format!("cuFile statistics are not available: {e}"));
+        let direct_possible = !host_target && direct_possible(&driver);
+        Ok(Self {
+            library_ns,
+            driver_open_ns: driver.opening().as_nanos() as u64,
+            driver,
+            direct_possible,
+            host_target,
+            statistics,
+        })
+    }
+
+    /// Counters now; all zero where the library keeps none.
+    #[must_use]
+    pub fn counts(&self) -> ReadCounts {
+        let Ok(()) = &self.statistics else { return ReadCounts::default() };
+        let Ok(stats) = self.driver.library().stats_l3() else { return ReadCounts::default() };
+        let mut counts = ReadCounts { all: stats.detailed.totals.basic.read_ops.ok, ..ReadCounts::default() };
+        for gpu in &stats.gpus {
+            counts.nvfs += gpu.counters.n_nvfs_reads;
+            counts.p2p += gpu.counters.n_p2p_reads;
+            counts.posix += gpu.counters.n_posix_reads;
+        }
+        counts
+    }
+
+    /// The route of the reads between two readings of the counters.
+    #[must_use]
+    pub fn route(&self, before: ReadCounts, after: ReadCounts) -> RouteCounts {
+        let (nvfs, p2p, posix) =
+            (after.nvfs.saturating_sub(before.nvfs), after.p2p.saturating_sub(before.p2p), after.posix.saturating_sub(before.posix));
+        let all = after.all.saturating_sub(before.all);
+        if self.host_target {
+            return RouteCounts {
+                route: Route::Compat,
+                nvfs_reads: None,
+                p2p_reads: None,
+                posix_reads: None,
+                source: format!("the target is host memory, which cuFile reaches by POSIX reads only ({all} reads by level-1 statistics)"),
+                proven: true,
+            };
+        }
+        let route = match (nvfs, p2p, posix) {
+            (0, 0, 0) => Route::None,
+            (n, p, c) if n >= p && n >= c => Route::Nvfs,
+            (_, p, c) if p >= c => Route::P2pdma,
+            _ => Route::Compat,
+        };
+        if route != Route::None {
+            return RouteCounts {
+                route,
+                nvfs_reads: Some(nvfs),
+                p2p_reads: Some(p2p),
+                posix_reads: Some(posix),
+                source: "cuFile level-3 statistics".to_owned(),
+                proven: true,
+            };
+        }
+        let why = match &self.statistics {
+            Err(why) => why.clone(),
+            Ok(()) => "cuFile level-3 statistics counted no read of this GPU".to_owned(),
+        };
+        if self.direct_possible {
+            return RouteCounts { route: Route::None, nvfs_reads: None, p2p_reads: None, posix_reads: None, source: why, proven: false };
+        }
+        RouteCounts {
+            route: Route::Compat,
+            nvfs_reads: None,
+            p2p_reads: None,
+            posix_reads: None,
+            source: format!("inferred: neither nvidia-fs nor P2PDMA is available to cuFile on this machine; {why}"),
+            proven: false,
+        }
+    }
+}
+
+/// Whether any direct route exists for this driver: nvidia-fs has a version, or a P2P flag is set for some transport.
+fn direct_possible(driver: &Driver) -> bool {
+    let nvfs = driver.properties().is_ok_and(|p| p.nvfs.major_version > 0 || p.nvfs.minor_version > 0);
+    let transports = 0..16;
+    nvfs || transports.into_iter().any(|t| driver.library().p2p_flags(t).is_ok_and(|flags| flags != 0))
+}
+
+/// A cuFile error with what is usually behind it.
+pub(super) fn explain(doing: &str, error: &Error) -> LoadError {
+    let hint = match error.code() {
+        Some(5027) => {
+            "; usually the udev database has no record of the file system's disk, or the file lies on tmpfs or overlayfs: 'gds-top check' tells, and \
+             'gds-top fix' mends a missing record"
+        }
+        Some(5008) => "; the file's path has no direct route and compat mode is forbidden: see 'gds-top check'",
+        Some(5016 | 5036) => "; the GPU's BAR1 or the pinned-memory limit is used up: see 'gds-top check'",
+        _ => "",
+    };
+    LoadError::CuFile(format!("{doing} failed: {error}{hint}"))
+}

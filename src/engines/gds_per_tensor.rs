@@ -1,0 +1,100 @@
+//! `gds-per-tensor`: for each tensor register the file and the buffer, read, deregister: what NIXL's GDS back end does when it is asked for
+//! one tensor after another, and what the study behind this program measured.
+
+use super::clock::{Recorder, What};
+use super::context::{EngineContext, Loaded};
+use super::cufile::explain;
+use super::error::LoadError;
+use super::files;
+use crate::domain::{Phase, units};
+use cufile_ffi::FileHandle;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsFd;
+
+/// Each tensor starts on a GPU page of its own (64 KiB), as separate allocations would, so that no two registrations share one.
+const GPU_PAGE: u64 = 64 << 10;
+
+pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
+    let model = context.model();
+    let mut rec = Recorder::new(context.clock, 0, 5 * model.tensors.len() + 16);
+    let mut notes = Vec::new();
+    let mut at = rec.now();
+    files::reopen_model(model)?;
+    let opened = open_for_cufile(context, &mut notes)?;
+    at = rec.end(Phase::Open, at, What::SETUP);
+    let mut total = 0;
+    let offsets: Vec<u64> = model
+        .tensors
+        .iter()
+        .map(|tensor| {
+            let here = total;
+            total += tensor.bytes.next_multiple_of(GPU_PAGE);
+            here
+        })
+        .collect();
+    let memory = context.allocate(total)?;
+    at = rec.end(Phase::Allocate, at, What::SETUP);
+    let counts = cufile.counts();
+    for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
+        if tensor.bytes == 0 {
+            continue;
+        }
+        let what = What::tensor(index);
+        let file = opened[tensor.shard as usize].as_fd();
+        let path = &model.shards[tensor.shard as usize].path;
+        let handle = FileHandle::register_borrowed(&cufile.driver, file)
+            .map_err(|e| explain(&format!("registering {} with cuFile", path.display()), &e))?;
+        at = rec.end(Phase::RegisterHandle, at, what);
+        let doing = || format!("registering the {} of tensor {}", units::bytes(tensor.bytes), tensor.name);
+        let buffer = cufile
+            .driver
+            .register(&memory, *offset as usize, tensor.bytes as usize, 0)
+            .map_err(|e| explain(&doing(), &e))?;
+        at = rec.end(Phase::RegisterBuffer, at, what);
+        let mut done = 0;
+        while done < tensor.bytes {
+            let got = handle
+                .read_at(&buffer, done as usize, (tensor.bytes - done) as usize, tensor.file_offset + done)
+                .map_err(|e| explain(&format!("reading tensor {} of {}", tensor.name, path.display()), &e))?;
+            if got == 0 {
+                return Err(LoadError::Short {
+                    path: path.clone(),
+                    at: tensor.file_offset + done,
+                    expected: tensor.file_offset + tensor.bytes,
+                });
+            }
+            done += got as u64;
+        }
+        at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, *offset, tensor.bytes));
+        context.landed(tensor.bytes);
+        drop(buffer);
+        drop(handle);
+        at = rec.end(Phase::Deregister, at, what);
+    }
+    context.device.synchronize()?;
+    at = rec.end(Phase::Sync, at, What::SETUP);
+    drop(opened);
+    rec.end(Phase::Release, at, What::SETUP);
+    Ok(Loaded {
+        memory,
+        tensor_offsets: offsets,
+        spans: rec.into_spans(),
+        slots: 1,
+        knobs: BTreeMap::from([("threads".to_owned(), 1)]),
+        notes,
+        route: Some(cufile.route(counts, cufile.counts())),
+    })
+}
+
+/// Opens the shards with O_DIRECT, as NVIDIA advises; without it where the file system refuses, which libcufile takes from GDS 1.7 on.
+pub(super) fn open_for_cufile(context: &EngineContext<'_>, notes: &mut Vec<String>) -> Result<Vec<File>, LoadError> {
+    match files::open_shards(context.model(), context.knob("odirect", 1) != 0) {
+        Err(LoadError::NoDirect { path, source }) => {
+            notes.push(format!("{} was opened without O_DIRECT, which its file system refuses ({source})", path.display()));
+            files::open_shards(context.model(), false)
+        }
+        other => other,
+    }
+}

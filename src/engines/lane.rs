@@ -1,0 +1,251 @@
+//! The lane process: takes an order on standard input, loads the model, verifies it, and reports on a descriptor of its own.
+//!
+//! Native libraries print to standard output, so that is pointed at standard error first; the end of standard error is the lane's last
+//! words should it die.
+
+use super::cache;
+use super::clock::Clock;
+use super::context::{Counters, EngineContext, Loaded};
+use super::cufile::CuFile;
+use super::error::LoadError;
+use super::protocol::{Frame, LaneMessage, monotonic_ns};
+use super::verify;
+use crate::device::{CudaDevice, Device};
+use crate::domain::{LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often counters are published.
+const PUBLISH_EVERY: Duration = Duration::from_millis(50);
+/// Spans in one message.
+const SPANS_A_FRAME: usize = 16 << 10;
+
+/// The sending end of the protocol.
+struct Sender(Mutex<File>);
+
+impl Sender {
+    fn send(&self, message: LaneMessage) {
+        let frame = Frame { at_monotonic_ns: monotonic_ns(), message };
+        let Ok(mut line) = serde_json::to_vec(&frame) else { return };
+        line.push(b'\n');
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A session that is gone takes its lane with it (parent death signal), so a failed write needs no answer.
+        let _ = file.write_all(&line);
+    }
+
+    fn say(&self, level: LogLevel, text: impl Into<String>) {
+        self.send(LaneMessage::Said { level, text: text.into() });
+    }
+}
+
+/// Runs one lane; the process's whole life. Returns its exit status: 0 when a result was sent (also one with an error in it), 2 when the order
+/// could not be read.
+#[must_use]
+pub fn run_lane() -> u8 {
+    let out = match claim_stdout() {
+        Ok(out) => out,
+        Err(error) => {
+            eprintln!("gds-top: the lane cannot claim its output: {error}");
+            return 2;
+        }
+    };
+    // A lane must not outlive its session: it may hold a GPU.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let mut text = String::new();
+    let order: LaneOrder = match std::io::stdin().read_to_string(&mut text).map(|_| serde_json::from_str(&text)) {
+        Ok(Ok(order)) => order,
+        Ok(Err(error)) => {
+            eprintln!("gds-top: the lane's order is malformed: {error}");
+            return 2;
+        }
+        Err(error) => {
+            eprintln!("gds-top: the lane's order cannot be read: {error}");
+            return 2;
+        }
+    };
+    drop(text);
+    let sender = Sender(Mutex::new(out));
+    let result = run(&order, &sender);
+    sender.send(LaneMessage::Finished { result });
+    0
+}
+
+/// Duplicates standard output for the protocol and points descriptor 1 at standard error.
+fn claim_stdout() -> std::io::Result<File> {
+    let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3)?;
+    rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
+    Ok(File::from(own))
+}
+
+fn run(order: &LaneOrder, sender: &Sender) -> RunResult {
+    let mut result = RunResult {
+        engine: order.engine.clone(),
+        model: order.model.name.clone(),
+        cache: order.cache,
+        cache_resident_before_fraction: None,
+        target: match &order.target {
+            Target::Gpu { name, .. } => name.clone(),
+            Target::Host => "host memory".to_owned(),
+        },
+        repeat: order.repeat,
+        bytes: order.model.tensor_bytes(),
+        wall_ns: 0,
+        setup_ns: 0,
+        bytes_per_s: 0.0,
+        verified: None,
+        route: None,
+        phases: PhaseTimes::default(),
+        slots: 0,
+        host_peak_bytes: None,
+        pinned_peak_bytes: None,
+        gpu_peak_bytes: None,
+        cpu_ns: None,
+        knobs: BTreeMap::new(),
+        setup_parts_ns: BTreeMap::new(),
+        notes: Vec::new(),
+        error: None,
+    };
+    if let Err(error) = fill(order, sender, &mut result) {
+        result.error = Some(error.to_string());
+    }
+    result
+}
+
+fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<(), LoadError> {
+    sender.send(LaneMessage::Stage { stage: LaneStage::Setup });
+    let parts = &mut result.setup_parts_ns;
+    let mut at = monotonic_ns();
+    parts.insert("process".to_owned(), at.saturating_sub(order.spawned_monotonic_ns));
+    let mut part = |name: &str, at: &mut u64| {
+        let now = monotonic_ns();
+        parts.insert(name.to_owned(), now - *at);
+        *at = now;
+    };
+    let device = match &order.target {
+        Target::Gpu { ordinal, uuid, .. } => Device::Cuda(Arc::new(CudaDevice::open(*ordinal, uuid.as_deref())?)),
+        Target::Host => Device::Host,
+    };
+    part("context", &mut at);
+    let cufile = if order.engine.uses_cufile() { Some(CuFile::open(order)?) } else { None };
+    if let Some(cufile) = &cufile {
+        parts.insert("library".to_owned(), cufile.library_ns);
+        parts.insert("driver_open".to_owned(), cufile.driver_open_ns);
+        at = monotonic_ns();
+    }
+    result.setup_ns = at.saturating_sub(order.spawned_monotonic_ns);
+
+    let counters = Counters::default();
+    let context = |clock| EngineContext {
+        order,
+        device: &device,
+        cufile: cufile.as_ref(),
+        clock,
+        counters: &counters,
+        stop: AtomicBool::new(false),
+        cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+    };
+    sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
+    let preparing = context(Clock::start());
+    result.notes.extend(cache::prepare(&preparing)?);
+    result.cache_resident_before_fraction = cache::resident_fraction(&preparing);
+
+    let free_before = free_gpu_bytes(&device);
+    // From here on VmHWM is the peak of the load alone ("5" resets it; proc_pid_clear_refs(5)).
+    let peak_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
+    let (ticker, ticks) = channel::<()>();
+    let loaded = std::thread::scope(|scope| {
+        scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
+        let done = measured(&context, order, sender, result);
+        drop(ticker);
+        done
+    })?;
+    result.host_peak_bytes = own_peak_bytes().filter(|_| peak_reset);
+    result.gpu_peak_bytes = free_before.zip(free_gpu_bytes(&device)).map(|(before, after)| before.saturating_sub(after));
+    result.pinned_peak_bytes = Some(counters.pinned_peak_bytes.load(Ordering::Relaxed));
+    for spans in loaded.spans.chunks(SPANS_A_FRAME) {
+        sender.send(LaneMessage::Spans { spans: SpanBatch::pack(spans) });
+    }
+    if order.verify {
+        sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
+        let (ticker, ticks) = channel::<()>();
+        let verifying = context(Clock::start());
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
+            let outcome = verify::compare(&verifying, &loaded);
+            drop(ticker);
+            outcome
+        })?;
+        result.verified = Some(outcome.is_none());
+        if let Some(where_) = outcome {
+            let text = format!("{}: the bytes on the target differ from the file: {where_}", order.engine);
+            sender.say(LogLevel::Error, text.clone());
+            result.notes.push(text);
+        }
+    }
+    drop(loaded);
+    Ok(())
+}
+
+/// The load itself, between two readings of the clock.
+fn measured<'a>(
+    context: &impl Fn(Clock) -> EngineContext<'a>,
+    order: &LaneOrder,
+    sender: &Sender,
+    result: &mut RunResult,
+) -> Result<Loaded, LoadError> {
+    let cpu_before = cpu_ns();
+    sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
+    let context = context(Clock::start());
+    let loaded = super::load(&context)?;
+    let wall_ns = context.clock.now_ns();
+    result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
+    result.wall_ns = wall_ns;
+    result.bytes_per_s = units::bytes_per_s(result.bytes, wall_ns).unwrap_or(0.0);
+    result.slots = loaded.slots;
+    result.phases = Span::phase_times(&loaded.spans, wall_ns, loaded.slots);
+    result.knobs.clone_from(&loaded.knobs);
+    result.knobs.extend(order.knobs.iter().filter(|(name, _)| !loaded.knobs.contains_key(*name)).map(|(n, v)| (n.clone(), *v)));
+    result.notes.extend(loaded.notes.iter().cloned());
+    result.route.clone_from(&loaded.route);
+    Ok(loaded)
+}
+
+/// Sends the counters on a schedule until the other end of `ticks` is dropped, and once more then.
+fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Receiver<()>) {
+    loop {
+        let ended = ticks.recv_timeout(PUBLISH_EVERY) != Err(RecvTimeoutError::Timeout);
+        sender.send(LaneMessage::Progress {
+            // Engines that read whole blocks count headers and padding too.
+            landed_bytes: counters.landed_bytes.load(Ordering::Relaxed).min(total_bytes),
+            pinned_bytes: counters.pinned_bytes.load(Ordering::Relaxed),
+            verified_bytes: counters.verified_bytes.load(Ordering::Relaxed),
+        });
+        if ended {
+            return;
+        }
+    }
+}
+
+fn free_gpu_bytes(device: &Device) -> Option<u64> {
+    match device {
+        Device::Cuda(cuda) => cuda.memory().ok().map(|(free, _)| free),
+        Device::Host => None,
+    }
+}
+
+/// CPU time of this process, user and system.
+fn cpu_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as u64 * units::NS_PER_S + now.tv_nsec as u64
+}
+
+/// VmHWM of this process.
+fn own_peak_bytes() -> Option<u64> {
+    procfs::process::Process::myself().and_then(|p| p.status()).ok()?.vmhwm.map(|kib| kib * units::KIB)
+}

@@ -1,0 +1,146 @@
+//! Probes that run in a child process of their own, because what they touch may hang, crash or print: libcufile and CUDA.
+//! The answer is one JSON object on standard output, in the form of `libcufile.json` of a captured machine.
+
+use crate::device::list_cuda_devices;
+use cufile_ffi::{Driver, Error, Library, OpenOptions};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Parameters of sizes and their numbers (cufile.h, `CUFileSizeTConfigParameter_t`).
+const SIZES: [(&str, u32); 12] = [
+    ("profile_stats", 0),
+    ("max_io_queue_depth", 1),
+    ("max_io_threads", 2),
+    ("min_io_threshold_size_kb", 3),
+    ("max_request_parallelism", 4),
+    ("max_direct_io_size_kb", 5),
+    ("max_device_cache_size_kb", 6),
+    ("per_buffer_cache_size_kb", 7),
+    ("max_device_pinned_mem_size_kb", 8),
+    ("io_batchsize", 9),
+    ("poll_thresh_size_kb", 10),
+    ("batch_io_timeout_ms", 11),
+];
+/// Switches and their numbers (`CUFileBoolConfigParameter_t`).
+const FLAGS: [(&str, u32); 13] = [
+    ("use_poll_mode", 0),
+    ("allow_compat_mode", 1),
+    ("force_compat_mode", 2),
+    ("fs_misc_api_check_aggressive", 3),
+    ("parallel_io", 4),
+    ("allow_system_memory", 6),
+    ("use_pci_p2pdma", 7),
+    ("prefer_iouring", 8),
+    ("force_odirect_mode", 9),
+    ("skip_topology_detection", 10),
+    ("stream_memops_bypass", 11),
+    ("posix_io_mode", 12),
+    ("gds_fallback_io", 13),
+];
+/// Transports by their bit number in `dstatusflags` (`CUfileDriverStatusFlags_t`).
+const TRANSPORTS: [(&str, u32); 12] = [
+    ("lustre", 0),
+    ("wekafs", 1),
+    ("nfs", 2),
+    ("gpfs", 3),
+    ("nvme", 4),
+    ("nvmeof", 5),
+    ("scsi", 6),
+    ("scaleflux", 7),
+    ("nvmesh", 8),
+    ("beegfs", 9),
+    ("scatefs", 12),
+    ("virtiofs", 13),
+];
+
+/// Finds libcufile, opens its driver, reads its properties, and prints what happened. `scratch` takes its log.
+#[must_use]
+pub fn probe_cufile(scratch: &Path) -> u8 {
+    answer(|| match Library::find() {
+        Err(Error::NotFound { tried }) => {
+            json!({"tried": tried_json(&tried), "found": [], "chosen": null, "error": "no libcufile was found"})
+        }
+        Err(error) => json!({"tried": [], "found": [], "chosen": null, "error": error.to_string()}),
+        Ok(library) => describe(&library, scratch),
+    })
+}
+
+/// Lists the CUDA devices and prints them: `{"devices": […]}` or `{"error": "…"}`.
+#[must_use]
+pub fn probe_cuda() -> u8 {
+    answer(|| match list_cuda_devices() {
+        Ok(devices) => json!({ "devices": devices }),
+        Err(error) => json!({"error": error.to_string()}),
+    })
+}
+
+/// Keeps standard output for the answer alone: libraries print there.
+fn answer(ask: impl FnOnce() -> Value) -> u8 {
+    let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3);
+    let moved = rustix::stdio::dup2_stdout(std::io::stderr().as_fd());
+    let Ok(own) = own.and_then(|own| moved.map(|()| own)) else { return 2 };
+    let text = ask().to_string();
+    u8::from(std::fs::File::from(own).write_all(text.as_bytes()).is_err())
+}
+
+fn tried_json(tried: &[cufile_ffi::Tried]) -> Value {
+    tried.iter().map(|t| json!({"name": t.name, "error": t.error})).collect()
+}
+
+fn describe(library: &Library, scratch: &Path) -> Value {
+    let path = library.path().map_or_else(|| library.name().to_owned(), |p| p.display().to_string());
+    let mut out = Map::new();
+    out.insert("tried".to_owned(), tried_json(library.tried()));
+    let version = library.version().map(|v| v.to_string());
+    out.insert("found".to_owned(), json!([{"path": path, "version": version}]));
+    out.insert("chosen".to_owned(), json!(path));
+    out.insert("version".to_owned(), json!(version));
+    let ranges: Map<String, Value> = SIZES
+        .iter()
+        .filter_map(|(name, number)| {
+            library.size_range(*number).ok().map(|(low, high)| ((*name).to_owned(), json!([low, high])))
+        })
+        .collect();
+    out.insert("ranges".to_owned(), Value::Object(ranges));
+    match Driver::open(library, &OpenOptions { log_dir: Some(scratch.to_owned()) }) {
+        Err(error) => {
+            let code = error.code();
+            let cuda_code = error.cufile().map(|e| e.cu_err);
+            out.insert("open".to_owned(), json!({"code": code, "cuda_code": cuda_code, "error": error.to_string()}));
+        }
+        Ok(driver) => {
+            out.insert("open".to_owned(), json!({"code": 0, "cuda_code": 0, "took_ns": driver.opening().as_nanos() as u64}));
+            if let Ok(p) = driver.properties() {
+                let properties = json!({
+                    "nvfs_major": p.nvfs.major_version, "nvfs_minor": p.nvfs.minor_version,
+                    "poll_thresh_size": p.nvfs.poll_thresh_size, "max_direct_io_size": p.nvfs.max_direct_io_size,
+                    "dstatusflags": p.nvfs.dstatusflags, "dcontrolflags": p.nvfs.dcontrolflags, "fflags": p.fflags,
+                    "max_device_cache_size": p.max_device_cache_size, "per_buffer_cache_size": p.per_buffer_cache_size,
+                    "max_device_pinned_mem_size": p.max_device_pinned_mem_size, "max_batch_io_size": p.max_batch_io_size,
+                });
+                out.insert("properties".to_owned(), properties);
+            }
+            let flags: Map<String, Value> = TRANSPORTS
+                .iter()
+                .filter_map(|(name, bit)| library.p2p_flags(*bit).ok().map(|mask| ((*name).to_owned(), json!(mask))))
+                .collect();
+            out.insert("p2p_flags".to_owned(), Value::Object(flags));
+        }
+    }
+    // After the open, because from 1.20 on several answer 0 before it.
+    let mut parameters = Map::new();
+    for (name, number) in SIZES {
+        if let Ok(value) = library.size(number) {
+            parameters.insert(name.to_owned(), json!(value));
+        }
+    }
+    for (name, number) in FLAGS {
+        if let Ok(value) = library.flag(number) {
+            parameters.insert(name.to_owned(), json!(value));
+        }
+    }
+    out.insert("parameters".to_owned(), Value::Object(parameters));
+    Value::Object(out)
+}

@@ -1,0 +1,58 @@
+//! What a lane process writes to its session: one JSON object a line, on a descriptor that nothing else writes to.
+
+use crate::domain::{LaneStage, LogLevel, RunResult, SpanBatch};
+use serde::{Deserialize, Serialize};
+
+/// A message with its time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// CLOCK_MONOTONIC, which parent and child share.
+    pub at_monotonic_ns: u64,
+    /// What.
+    #[serde(flatten)]
+    pub message: LaneMessage,
+}
+
+/// The kinds of message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "lane")]
+pub enum LaneMessage {
+    /// A stage begins.
+    Stage {
+        /// Which.
+        stage: LaneStage,
+    },
+    /// Counters, sampled.
+    Progress {
+        /// Tensor bytes on the target.
+        landed_bytes: u64,
+        /// Pinned memory now.
+        pinned_bytes: u64,
+        /// Bytes compared.
+        verified_bytes: u64,
+    },
+    /// Spans of the run.
+    Spans {
+        /// The spans.
+        spans: SpanBatch,
+    },
+    /// Something to say.
+    Said {
+        /// How much it matters.
+        level: LogLevel,
+        /// A sentence.
+        text: String,
+    },
+    /// The end of the run.
+    Finished {
+        /// What was measured.
+        result: RunResult,
+    },
+}
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
