@@ -2,6 +2,8 @@
 
 mod command;
 mod feed;
+pub mod recording;
+pub mod replay;
 mod state;
 
 pub use command::Command;

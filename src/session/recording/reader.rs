@@ -1,0 +1,267 @@
+//! Reading a recording: lenient with what a crash or a later version leaves, strict with what a stranger may send.
+
+use super::packed::{KIND, PackedSpans};
+use super::{Header, RECORDING_VERSION, RecordingError};
+use crate::domain::{Event, EventBody};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use zstd::stream::read::Decoder;
+
+/// The header is short; a longer first line is no header.
+const HEADER_LIMIT_BYTES: u64 = 64 << 10;
+
+/// How much of a recording is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest line, in bytes.
+    pub line_bytes: u64,
+    /// Most events.
+    pub events: u64,
+    /// Most bytes after decompression.
+    pub total_bytes: u64,
+}
+
+impl Limits {
+    /// For what this process wrote itself.
+    pub const NONE: Self = Self { line_bytes: u64::MAX, events: u64::MAX, total_bytes: u64::MAX };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { line_bytes: 64 << 20, events: 5_000_000, total_bytes: 2 << 30 }
+    }
+}
+
+/// What a reader met on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Events given out.
+    pub events: u64,
+    /// Events passed over because this program does not know their kind or cannot read them, by kind.
+    pub skipped: BTreeMap<String, u64>,
+    /// Why the end is missing, if it is: the session was killed or the file was cut.
+    pub truncated: Option<String>,
+}
+
+impl Summary {
+    /// A sentence on what is missing, or `None` where nothing is.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        if let Some(why) = &self.truncated {
+            parts.push(format!("the end of the recording is missing ({why}); it ends after {} events", self.events));
+        }
+        let count: u64 = self.skipped.values().sum();
+        if count > 0 {
+            let kinds: Vec<&str> = self.skipped.keys().map(String::as_str).collect();
+            parts.push(format!("{count} events that this version cannot read were passed over ({})", kinds.join(", ")));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// Opens a recording with the usual [`Limits`].
+///
+/// # Errors
+/// When the file cannot be opened, is no regular file, no recording, or of a later version.
+pub fn read(path: &Path) -> Result<Reader, RecordingError> {
+    Reader::open(path, Limits::default())
+}
+
+/// Opens a recording with other limits.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(path: &Path, limits: Limits) -> Result<Reader, RecordingError> {
+    Reader::open(path, limits)
+}
+
+/// Gives the events of a recording in order. After an error it ends; a missing end and events of unknown kinds are no errors but stand in
+/// [`Reader::summary`].
+pub struct Reader {
+    path: PathBuf,
+    header: Header,
+    input: BufReader<Decoder<'static, BufReader<File>>>,
+    limits: Limits,
+    line: Vec<u8>,
+    line_number: u64,
+    total_bytes: u64,
+    summary: Summary,
+    over: bool,
+}
+
+/// What every event has, of whichever version.
+#[derive(Deserialize)]
+struct AnyEvent {
+    #[serde(rename = "at_ns")]
+    _at_ns: u64,
+    event: String,
+}
+
+enum Line {
+    Whole,
+    End,
+    Cut(String),
+    TooLong,
+}
+
+impl Reader {
+    /// Opens a recording and reads its header.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn open(path: &Path, limits: Limits) -> Result<Self, RecordingError> {
+        let io_error = |doing| move |source| RecordingError::Io { path: path.to_owned(), doing, source };
+        // Asked before opening: opening a FIFO waits for a writer.
+        if !std::fs::metadata(path).map_err(io_error("opening it"))?.is_file() {
+            return Err(RecordingError::NotAFile { path: path.to_owned() });
+        }
+        let mut file = File::open(path).map_err(io_error("opening it"))?;
+        let mut magic = Vec::new();
+        (&mut file).take(4).read_to_end(&mut magic).map_err(io_error("reading it"))?;
+        let strange = |found: &str| RecordingError::NotARecording { path: path.to_owned(), found: found.to_owned() };
+        if magic.is_empty() {
+            return Err(strange("the file is empty"));
+        }
+        if magic != [0x28, 0xb5, 0x2f, 0xfd] {
+            return Err(strange("it does not begin with the mark of zstd"));
+        }
+        io::Seek::rewind(&mut file).map_err(io_error("reading it"))?;
+        let decoder = Decoder::new(file).map_err(io_error("starting the decompressor"))?;
+        let mut reader = Self {
+            path: path.to_owned(),
+            header: Header { gds_top_recording: 0, tool: String::new(), span_resolution_ns: 1 },
+            input: BufReader::with_capacity(1 << 16, decoder),
+            limits: Limits { line_bytes: HEADER_LIMIT_BYTES, ..limits },
+            line: Vec::new(),
+            line_number: 0,
+            total_bytes: 0,
+            summary: Summary::default(),
+            over: false,
+        };
+        match reader.next_line() {
+            Line::Whole => {}
+            Line::End => return Err(strange("it holds nothing")),
+            Line::Cut(why) => return Err(strange(&format!("its header is cut off ({why})"))),
+            Line::TooLong => return Err(strange("its first line is too long for a header")),
+        }
+        reader.header = serde_json::from_slice(&reader.line)
+            .map_err(|e| strange(&format!("its first line is no header of a recording ({e})")))?;
+        if reader.header.gds_top_recording > RECORDING_VERSION {
+            return Err(RecordingError::TooNew { path: path.to_owned(), version: reader.header.gds_top_recording });
+        }
+        reader.limits = limits;
+        Ok(reader)
+    }
+
+    /// The first line.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What was met so far; complete once the reader gave its last event.
+    #[must_use]
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    fn next_line(&mut self) -> Line {
+        self.line.clear();
+        self.line_number += 1;
+        // One byte more than allowed tells a long line from one that just fits.
+        let most = self.limits.line_bytes.saturating_add(1);
+        match (&mut self.input).take(most).read_until(b'\n', &mut self.line) {
+            Ok(0) => Line::End,
+            Ok(count) => {
+                self.total_bytes = self.total_bytes.saturating_add(count as u64);
+                if self.line.ends_with(b"\n") {
+                    Line::Whole
+                } else if count as u64 > self.limits.line_bytes {
+                    Line::TooLong
+                } else {
+                    Line::Cut("the last line is not complete".to_owned())
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                Line::Cut("the compressed stream ends early".to_owned())
+            }
+            Err(e) => Line::Cut(format!("the compressed stream is damaged: {e}")),
+        }
+    }
+
+    fn too_large(&self, what: String) -> RecordingError {
+        RecordingError::TooLarge { path: self.path.clone(), line: self.line_number, what }
+    }
+
+    /// The event in the current line; `None` for one that is passed over.
+    fn parse(&mut self) -> Result<Option<Event>, RecordingError> {
+        let first = match serde_json::from_slice::<AnyEvent>(&self.line) {
+            Ok(any) if any.event == KIND => match serde_json::from_slice::<PackedSpans>(&self.line) {
+                Ok(packed) => {
+                    let body = EventBody::LaneSpans { lane: packed.lane, spans: packed.unpack() };
+                    return Ok(Some(Event { at_ns: packed.at_ns, body }));
+                }
+                Err(_) => any,
+            },
+            Ok(any) => match serde_json::from_slice::<Event>(&self.line) {
+                Ok(event) => return Ok(Some(event)),
+                Err(_) => any,
+            },
+            Err(e) => {
+                return Err(RecordingError::Damaged {
+                    path: self.path.clone(),
+                    line: self.line_number,
+                    found: format!("this is no event ({e})"),
+                });
+            }
+        };
+        // The kinds come from the file: few are kept, and short, whatever it says.
+        let mut kind: String = first.event.chars().filter(|c| !c.is_control()).take(40).collect();
+        if self.summary.skipped.len() >= 20 && !self.summary.skipped.contains_key(&kind) {
+            kind = "other".to_owned();
+        }
+        *self.summary.skipped.entry(kind).or_default() += 1;
+        Ok(None)
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<Event, RecordingError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.over {
+            let outcome = match self.next_line() {
+                Line::End => break,
+                Line::Cut(why) => {
+                    self.summary.truncated = Some(why);
+                    break;
+                }
+                Line::TooLong => Err(self.too_large(format!("a line is longer than {} bytes", self.limits.line_bytes))),
+                Line::Whole if self.line_number - 1 > self.limits.events => {
+                    Err(self.too_large(format!("it holds more than {} events", self.limits.events)))
+                }
+                Line::Whole if self.total_bytes > self.limits.total_bytes => {
+                    Err(self.too_large(format!("it unpacks to more than {} bytes", self.limits.total_bytes)))
+                }
+                Line::Whole => self.parse(),
+            };
+            match outcome {
+                Ok(Some(event)) => {
+                    self.summary.events += 1;
+                    return Some(Ok(event));
+                }
+                Ok(None) => {}
+                Err(e) => {
+                    self.over = true;
+                    return Some(Err(e));
+                }
+            }
+        }
+        self.over = true;
+        None
+    }
+}

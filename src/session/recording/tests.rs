@@ -1,0 +1,279 @@
+//! What a recording promises.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::*;
+use crate::domain::{LaneId, LogLevel, Metric, ModelInfo, Phase, Sample, ShardInfo, Span, SpanBatch, TensorInfo};
+use crate::session::recording::read;
+
+fn said(at_ns: u64, text: &str) -> Event {
+    Event { at_ns, body: EventBody::Said { level: LogLevel::Info, text: text.to_owned() } }
+}
+
+fn compressed(path: &Path, lines: &str) {
+    fs::write(path, zstd::encode_all(lines.as_bytes(), 1).unwrap()).unwrap();
+}
+
+const HEADER: &str = "{\"gds_top_recording\":1,\"tool\":\"gds-top 9\"}\n";
+
+/// Pseudo-random numbers that are the same in every run.
+fn noise(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// Qwen3-30B-A3B: 18 867 tensors in 16 shards, named as the real ones.
+fn mixture_of_experts() -> ModelInfo {
+    let mut names = Vec::new();
+    for layer in 0..48 {
+        for expert in 0..128 {
+            for part in ["gate_proj", "up_proj", "down_proj"] {
+                names.push((format!("model.layers.{layer}.mlp.experts.{expert}.{part}.weight"), 768 * 2048 * 2));
+            }
+        }
+        for (part, bytes) in [
+            ("input_layernorm", 4096),
+            ("post_attention_layernorm", 4096),
+            ("mlp.gate", 524_288),
+            ("self_attn.k_norm", 256),
+            ("self_attn.k_proj", 2_097_152),
+            ("self_attn.o_proj", 16_777_216),
+            ("self_attn.q_norm", 256),
+            ("self_attn.q_proj", 16_777_216),
+            ("self_attn.v_proj", 2_097_152),
+        ] {
+            names.push((format!("model.layers.{layer}.{part}.weight"), bytes));
+        }
+    }
+    for (name, bytes) in [("model.embed_tokens", 622_329_856), ("model.norm", 4096), ("lm_head", 622_329_856)] {
+        names.push((format!("{name}.weight"), bytes));
+    }
+    let mut offset = 0;
+    let tensors = names
+        .into_iter()
+        .enumerate()
+        .map(|(i, (name, bytes))| {
+            let shard = (i / 1180) as u32;
+            if i % 1180 == 0 {
+                offset = 150_000;
+            }
+            let here = offset;
+            offset += bytes;
+            TensorInfo { name, dtype: "BF16".into(), shape: vec![768, 2048], shard, file_offset: here, bytes }
+        })
+        .collect();
+    let shards = (0..16)
+        .map(|i| ShardInfo {
+            path: format!("/data/models/Qwen3-30B-A3B/model-{i:05}-of-00016.safetensors").into(),
+            file_bytes: 4 << 30,
+            data_offset: 150_000,
+        })
+        .collect();
+    ModelInfo { name: "Qwen3-30B-A3B".into(), path: "/data/models/Qwen3-30B-A3B".into(), shards, tensors }
+}
+
+/// A lane that registers, submits, transfers, copies and deregisters for each tensor over four slots, with noisy times.
+fn per_tensor_spans(model: &ModelInfo, seed: &mut u64) -> SpanBatch {
+    let bases = model.image_bases();
+    let mut clocks = [0_u64; 4];
+    let mut spans = Vec::new();
+    for (i, tensor) in model.tensors.iter().enumerate() {
+        let slot = i % clocks.len();
+        for (phase, typical) in [
+            (Phase::RegisterBuffer, 700_000),
+            (Phase::Submit, 20_000),
+            (Phase::Transfer, tensor.bytes / 4),
+            (Phase::Copy, tensor.bytes / 50),
+            (Phase::Deregister, 300_000),
+        ] {
+            let start = clocks[slot] + noise(seed) % 90;
+            clocks[slot] = start + typical * 3 / 4 + noise(seed) % (typical / 2 + 1);
+            spans.push(Span {
+                slot: slot as u16,
+                phase,
+                tensor: Some(i as u32),
+                start_ns: start,
+                end_ns: clocks[slot],
+                bytes: if phase.moves_bytes() { tensor.bytes } else { 0 },
+                offset: if phase.moves_bytes() { bases[tensor.shard as usize] + tensor.file_offset } else { 0 },
+            });
+        }
+    }
+    SpanBatch::pack(&spans)
+}
+
+#[test]
+fn what_was_written_is_read_back_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    let model = mixture_of_experts();
+    let events = vec![
+        Event { at_ns: 0, body: EventBody::SessionStarted { tool: "gds-top 9".into(), unix_ms: 17 } },
+        Event { at_ns: 3, body: EventBody::ModelOpened { model: model.clone() } },
+        Event { at_ns: 9, body: EventBody::LaneSpans { lane: LaneId(2), spans: per_tensor_spans(&model, &mut 1) } },
+        said(11, "done"),
+        Event { at_ns: 12, body: EventBody::SessionEnded { interrupted: false } },
+    ];
+    let mut writer = Writer::create(&path).unwrap();
+    events.iter().for_each(|e| writer.write(e).unwrap());
+    let finished = writer.finish().unwrap();
+    assert_eq!((finished.events, finished.span_resolution_ns), (5, 1));
+    assert_eq!(finished.file_bytes, fs::metadata(&path).unwrap().len());
+    let mut reader = read(&path).unwrap();
+    let back: Vec<Event> = (&mut reader).map(Result::unwrap).collect();
+    assert_eq!(back, events);
+    assert_eq!(reader.summary().sentence(), None);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[test]
+fn a_killed_session_leaves_a_readable_prefix_and_says_that_the_end_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("killed.gdst");
+    let mut writer = Writer::create(&path).unwrap();
+    (0..500).for_each(|i| writer.write(&said(i, "before the flush")).unwrap());
+    writer.flush().unwrap();
+    std::mem::forget(writer); // the process dies here: nothing is completed
+    let mut reader = read(&path).unwrap();
+    assert_eq!((&mut reader).filter(Result::is_ok).count(), 500);
+    assert!(reader.summary().sentence().unwrap().contains("end of the recording is missing"));
+}
+
+#[test]
+fn a_file_cut_anywhere_never_fails_worse_than_ending_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, cut) = (folder.path().join("whole.gdst"), folder.path().join("cut.gdst"));
+    let mut writer = Writer::create(&path).unwrap();
+    let mut seed = 5;
+    (0..50).for_each(|i| writer.write(&said(i, &noise(&mut seed).to_string())).unwrap());
+    writer.finish().unwrap();
+    let whole = fs::read(&path).unwrap();
+    for length in 0..whole.len() {
+        fs::write(&cut, &whole[..length]).unwrap();
+        if let Ok(mut reader) = read(&cut) {
+            assert!(reader.all(|e| e.is_ok()), "cut at {length}");
+            assert!(reader.summary().truncated.is_some() || reader.summary().events == 50, "cut at {length}");
+        }
+    }
+}
+
+#[test]
+fn kinds_of_later_versions_are_passed_over_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("later.gdst");
+    let mut lines = HEADER.to_owned();
+    lines += "{\"at_ns\":1,\"event\":\"moon_rose\",\"phase\":{\"full\":true}}\n";
+    lines += "{\"at_ns\":2,\"event\":\"said\",\"level\":\"info\",\"text\":\"x\",\"more\":1}\n";
+    lines += "{\"at_ns\":3,\"event\":\"engine_unavailable\",\"engine\":\"gds-telepathy\",\"why\":\"x\"}\n";
+    compressed(&path, &lines);
+    let mut reader = read(&path).unwrap();
+    assert_eq!((&mut reader).map(Result::unwrap).collect::<Vec<_>>(), [said(2, "x")]);
+    assert_eq!(reader.summary().skipped.get("moon_rose"), Some(&1));
+    assert_eq!(reader.summary().skipped.get("engine_unavailable"), Some(&1));
+    assert!(reader.summary().sentence().unwrap().starts_with("2 events"));
+}
+
+#[test]
+fn hostile_files_meet_a_bound_and_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.gdst");
+    let fails = |lines: &str, limits: Limits| {
+        compressed(&path, lines);
+        match read_with(&path, limits) {
+            Err(e) => e.to_string(),
+            Ok(mut reader) => reader.find_map(Result::err).expect("an error").to_string(),
+        }
+    };
+    let line = "{\"at_ns\":2,\"event\":\"said\",\"level\":\"info\",\"text\":\"x\"}\n";
+    let small = Limits { line_bytes: 1000, events: 3, total_bytes: 10_000 };
+    assert!(fails(&(HEADER.to_owned() + &"x".repeat(5000)), small).contains("longer than 1000 bytes"));
+    assert!(fails(&(HEADER.to_owned() + &line.repeat(4)), small).contains("more than 3 events"));
+    let few = Limits { total_bytes: 100, ..small };
+    assert!(fails(&(HEADER.to_owned() + &line.repeat(3)), few).contains("more than 100 bytes"));
+    assert!(fails(&(HEADER.to_owned() + "[1,2]\n"), small).contains("line 2: this is no event"));
+    assert!(fails(&"x".repeat(100_000), small).contains("first line is too long"));
+    assert!(fails("{}\n", small).contains("no header"));
+    assert!(fails("", small).contains("holds nothing"));
+    assert!(fails("{\"gds_top_recording\":2,\"tool\":\"\"}\n", small).contains("newer gds-top"));
+    fs::write(&path, "plain text").unwrap();
+    assert!(read(&path).err().unwrap().to_string().contains("mark of zstd"));
+    assert!(matches!(read(folder.path()), Err(RecordingError::NotAFile { .. })));
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_not_overwritten_but_a_recording_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("thesis.txt");
+    fs::write(&path, "years of work").unwrap();
+    assert!(matches!(Writer::create(&path), Err(RecordingError::WouldOverwrite { .. })));
+    assert_eq!(fs::read(&path).unwrap(), b"years of work");
+    let path = folder.path().join("old.gdst");
+    Writer::create(&path).unwrap().finish().unwrap();
+    Writer::create(&path).unwrap().finish().unwrap();
+    assert!(matches!(Writer::create(&folder.path().join("no/such/folder")), Err(RecordingError::Io { .. })));
+}
+
+#[test]
+fn readings_that_are_no_number_become_gaps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gap.gdst");
+    let values = [(Metric::PowerWatts, f64::NAN), (Metric::LaneThreads, 4.0)].into();
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&Event { at_ns: 1, body: EventBody::Sampled { sample: Sample { lane: None, values } } }).unwrap();
+    writer.finish().unwrap();
+    let mut reader = read(&path).unwrap();
+    let Some(Ok(Event { body: EventBody::Sampled { sample }, .. })) = reader.next() else { panic!("no sample") };
+    assert_eq!(sample.values, [(Metric::LaneThreads, 4.0)].into());
+}
+
+#[test]
+fn a_race_over_18_867_tensors_stays_under_two_mebibytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("moe.gdst");
+    let model = mixture_of_experts();
+    assert_eq!(model.tensors.len(), 18_867);
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&Event { at_ns: 0, body: EventBody::ModelOpened { model: model.clone() } }).unwrap();
+    let mut seed = 3;
+    for lane in 0..2 {
+        for tick in 0..100_u64 {
+            let at_ns = tick * 50_000_000;
+            let landed_bytes = tick * 600_000_000 + noise(&mut seed) % 9_000_000;
+            let body =
+                EventBody::LaneProgress { lane: LaneId(lane), landed_bytes, pinned_bytes: 64 << 20, verified_bytes: 0 };
+            writer.write(&Event { at_ns, body }).unwrap();
+        }
+        let spans = per_tensor_spans(&model, &mut seed);
+        writer.write(&Event { at_ns: 9, body: EventBody::LaneSpans { lane: LaneId(lane), spans } }).unwrap();
+    }
+    let finished = writer.finish().unwrap();
+    assert!(finished.file_bytes < SIZE_GOAL_BYTES, "{finished:?}");
+    assert_eq!(read(&path).unwrap().header().span_resolution_ns, finished.span_resolution_ns);
+    assert_eq!(read(&path).unwrap().filter(Result::is_ok).count(), 203);
+}
+
+#[test]
+fn a_recording_that_stays_too_large_has_its_span_times_rounded_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.gdst");
+    let span = |i: u64| Span {
+        slot: 0,
+        phase: Phase::Transfer,
+        tensor: None,
+        start_ns: i * 123_457,
+        end_ns: i * 123_457 + 99_999,
+        bytes: 1,
+        offset: i,
+    };
+    let spans: Vec<Span> = (0..100).map(span).collect();
+    let mut writer = Writer::create(&path).unwrap();
+    let body = EventBody::LaneSpans { lane: LaneId(0), spans: SpanBatch::pack(&spans) };
+    writer.write(&Event { at_ns: 12_345, body }).unwrap();
+    let finished = writer.finish_within(1).unwrap();
+    assert_eq!(finished.span_resolution_ns, 10_000);
+    let mut reader = read(&path).unwrap();
+    assert_eq!(reader.header().span_resolution_ns, 10_000);
+    let Some(Ok(Event { at_ns: 12_345, body: EventBody::LaneSpans { spans: back, .. } })) = reader.next() else {
+        panic!("no spans")
+    };
+    assert!(back.iter().zip(&spans).all(|(a, b)| a.start_ns == b.start_ns / 10_000 * 10_000 && a.offset == b.offset));
+}
