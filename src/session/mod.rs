@@ -2,6 +2,7 @@
 
 mod command;
 mod feed;
+pub mod live;
 pub mod recording;
 pub mod replay;
 mod state;

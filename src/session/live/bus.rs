@@ -1,0 +1,67 @@
+//! Where events come together: they get their time, go to the recording if there is one, and on to the front.
+
+use crate::domain::{Event, EventBody, LogLevel};
+use crate::engines::protocol::monotonic_ns;
+use crate::session::recording::{RecordingError, Writer};
+use crossbeam_channel::Sender;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A cloneable sender of events of one session.
+#[derive(Clone, Debug)]
+pub(super) struct Bus(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    origin_monotonic_ns: u64,
+    events: Sender<Event>,
+    recording: Mutex<Option<Writer>>,
+}
+
+impl Bus {
+    /// Opens the recording, if one is wanted, before anything else: a bad path fails before an hour of work.
+    pub(super) fn new(events: Sender<Event>, record: Option<&Path>) -> Result<Self, RecordingError> {
+        let recording = record.map(Writer::create).transpose()?;
+        Ok(Self(Arc::new(Inner { origin_monotonic_ns: monotonic_ns(), events, recording: Mutex::new(recording) })))
+    }
+
+    /// Sends an event of now.
+    pub(super) fn emit(&self, body: EventBody) {
+        self.emit_at(monotonic_ns(), body);
+    }
+
+    /// Sends an event that happened at `monotonic_ns`.
+    pub(super) fn emit_at(&self, monotonic_ns: u64, body: EventBody) {
+        let event = Event { at_ns: monotonic_ns.saturating_sub(self.0.origin_monotonic_ns), body };
+        let mut failed = None;
+        {
+            let mut recording = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(writer) = recording.as_mut() {
+                if let Err(error) = writer.write(&event) {
+                    failed = Some(error);
+                    *recording = None;
+                }
+            }
+        }
+        let at_ns = event.at_ns;
+        // A front that is gone needs no events; the recording has them.
+        let _ = self.0.events.send(event);
+        if let Some(error) = failed {
+            let text = format!("the recording stops here: {error}");
+            let _ = self.0.events.send(Event { at_ns, body: EventBody::Said { level: LogLevel::Error, text } });
+        }
+    }
+
+    /// Sends a message for the user.
+    pub(super) fn say(&self, level: LogLevel, text: impl Into<String>) {
+        self.emit(EventBody::Said { level, text: text.into() });
+    }
+
+    /// Completes the recording.
+    pub(super) fn finish(&self) {
+        let writer = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(error)) = writer.map(Writer::finish) {
+            self.say(LogLevel::Error, format!("the recording is not complete: {error}"));
+        }
+    }
+}

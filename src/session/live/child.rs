@@ -1,0 +1,58 @@
+//! Child processes with a limit: probes of libraries that may hang or crash.
+
+use serde_json::Value;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs this program's own hidden subcommand and parses the JSON object that it prints. The child is killed at the limit.
+///
+/// # Errors
+/// A sentence: it could not be started, took too long, died, or printed something else.
+pub fn probe_child(exe: &Path, arguments: &[&str], limit: Duration) -> Result<Value, String> {
+    let name = arguments.first().map_or("probe", |a| a.trim_start_matches('_'));
+    let mut child = Command::new(exe)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("{name} could not be started: {e}"))?;
+    // Pipes are read on threads, so that a child that prints much does not wait for us while we wait for it.
+    let read = |pipe: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(pipe) = pipe {
+                let _ = pipe.take(4 << 20).read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let stdout = read(child.stdout.take().map(|p| Box::new(p) as _));
+    let stderr = read(child.stderr.take().map(|p| Box::new(p) as _));
+    let deadline = Instant::now() + limit;
+    let mut nap = Duration::from_millis(1);
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() >= deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("{name} gave no answer within {} s and was ended", limit.as_secs()));
+            }
+            Ok(None) => {
+                std::thread::sleep(nap);
+                nap = (nap * 2).min(Duration::from_millis(20));
+            }
+            Err(error) => return Err(format!("{name} could not be waited for: {error}")),
+        }
+    };
+    let text = stdout.join().unwrap_or_default();
+    let said = stderr.join().unwrap_or_default();
+    serde_json::from_str(&text).map_err(|_| {
+        let said = said.trim();
+        let words = if said.is_empty() { String::new() } else { format!("; its last words: {said}") };
+        format!("{name} ended with {status} and no answer{words}")
+    })
+}

@@ -1,0 +1,202 @@
+//! Running one lane: its process, its frames, its end.
+
+use super::bus::Bus;
+use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel};
+use crate::engines::protocol::{Frame, LaneMessage, monotonic_ns};
+use crossbeam_channel::{Receiver, bounded, select, tick};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A lane in which nothing moves for this long is ended: a cuFile call that hangs cannot be cancelled otherwise.
+const STALLED_AFTER: Duration = Duration::from_secs(90);
+/// The same before its clock starts: a large model is read into the page cache there, and counts nothing.
+const SLOW_START: Duration = Duration::from_secs(1800);
+/// Last words kept of a lane.
+const LAST_WORDS_BYTES: usize = 4096;
+
+/// How a lane ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneEnd {
+    /// With a result, which may hold an error.
+    Finished,
+    /// Without one.
+    Died,
+    /// Because it was cancelled.
+    Cancelled,
+}
+
+/// Runs a lane to its end. `cancel` ends it early.
+pub(super) fn run_lane(
+    bus: &Bus,
+    exe: &Path,
+    lane: LaneId,
+    mut order: LaneOrder,
+    cancel: &Receiver<()>,
+    on_start: &dyn Fn(u32),
+) -> LaneEnd {
+    order.spawned_monotonic_ns = monotonic_ns();
+    let died = |how: String, last_words: String| {
+        bus.emit(EventBody::LaneDied { lane, how, last_words });
+        LaneEnd::Died
+    };
+    let mut child = match spawn(exe, &order) {
+        Ok(child) => child,
+        Err(error) => return died(format!("its process could not be started: {error}"), String::new()),
+    };
+    let pid = child.id();
+    bus.emit(EventBody::LaneStarted { lane, pid });
+    on_start(pid);
+    let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        let _ = child.kill();
+        return died("its pipes could not be made".to_owned(), String::new());
+    };
+    // The order of a model with many tensors is larger than a pipe, so it is written beside the reading.
+    let writer = std::thread::spawn(move || {
+        let mut stdin = stdin;
+        // A lane that dies first answers for itself.
+        let _ = serde_json::to_writer(&mut stdin, &order);
+        let _ = stdin.flush();
+    });
+    let words = std::thread::spawn(move || last_words(stderr));
+    let (alive, heartbeat) = bounded::<bool>(4);
+    let frames = {
+        let bus = bus.clone();
+        std::thread::spawn(move || forward(&bus, lane, stdout, &alive))
+    };
+    let (status, reason) = wait(&mut child, &heartbeat, cancel);
+    let finished = frames.join().unwrap_or(false);
+    let _ = writer.join();
+    let last_words = words.join().unwrap_or_default();
+    match (reason, status) {
+        (Reason::Cancelled, _) => {
+            bus.emit(EventBody::LaneDied { lane, how: "cancelled".to_owned(), last_words: String::new() });
+            LaneEnd::Cancelled
+        }
+        (Reason::Stalled, _) => died(
+            format!("nothing moved for {} s, so it was ended; a hanging library call cannot be cancelled otherwise", STALLED_AFTER.as_secs()),
+            last_words,
+        ),
+        (Reason::Ended, _) if finished => LaneEnd::Finished,
+        (Reason::Ended, Some(status)) => died(describe(status), last_words),
+        (Reason::Ended, None) => died("its process was lost".to_owned(), last_words),
+    }
+}
+
+fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
+    Command::new(exe)
+        .arg("__lane")
+        // The library writes its log into the working directory unless it is told otherwise before it loads.
+        .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+enum Reason {
+    Ended,
+    Stalled,
+    Cancelled,
+}
+
+fn wait(child: &mut Child, heartbeat: &Receiver<bool>, cancel: &Receiver<()>) -> (Option<ExitStatus>, Reason) {
+    let clock = tick(Duration::from_millis(500));
+    let mut last = Instant::now();
+    let mut limit = SLOW_START;
+    let mut end = |child: &mut Child| {
+        let _ = child.kill();
+        child.wait().ok()
+    };
+    loop {
+        select! {
+            recv(heartbeat) -> beat => match beat {
+                Ok(counting) => {
+                    last = Instant::now();
+                    limit = if counting { STALLED_AFTER } else { SLOW_START };
+                }
+                // The pipe closed: the lane has ended or is about to.
+                Err(_) => return (child.wait().ok(), Reason::Ended),
+            },
+            recv(cancel) -> _ => return (end(child), Reason::Cancelled),
+            recv(clock) -> _ => if last.elapsed() > limit {
+                return (end(child), Reason::Stalled);
+            },
+        }
+    }
+}
+
+/// Turns frames into events until the pipe closes. Returns whether a result came.
+fn forward(bus: &Bus, lane: LaneId, stdout: impl Read, alive: &crossbeam_channel::Sender<bool>) -> bool {
+    let mut finished = false;
+    let mut moved = (0, 0);
+    let mut counting = false;
+    for line in BufReader::with_capacity(1 << 16, stdout).lines() {
+        let Ok(line) = line else { break };
+        let frame: Frame = match serde_json::from_str(&line) {
+            Ok(frame) => frame,
+            Err(error) => {
+                bus.say(LogLevel::Warn, format!("a message of the lane was not understood: {error}"));
+                continue;
+            }
+        };
+        let mut moving = true;
+        let body = match frame.message {
+            LaneMessage::Stage { stage } => {
+                counting = matches!(stage, LaneStage::Loading | LaneStage::Verifying);
+                EventBody::LaneStage { lane, stage }
+            }
+            LaneMessage::Progress { landed_bytes, pinned_bytes, verified_bytes } => {
+                moving = moved != (landed_bytes, verified_bytes);
+                moved = (landed_bytes, verified_bytes);
+                EventBody::LaneProgress { lane, landed_bytes, pinned_bytes, verified_bytes }
+            }
+            LaneMessage::Spans { spans } => EventBody::LaneSpans { lane, spans },
+            LaneMessage::Said { level, text } => EventBody::Said { level, text },
+            LaneMessage::Finished { result } => {
+                finished = true;
+                EventBody::LaneFinished { lane, result }
+            }
+        };
+        if moving {
+            let _ = alive.try_send(counting);
+        }
+        bus.emit_at(frame.at_monotonic_ns, body);
+    }
+    finished
+}
+
+/// The end of what a lane writes to standard error.
+fn last_words(mut stderr: impl Read) -> String {
+    let mut kept = VecDeque::with_capacity(2 * LAST_WORDS_BYTES);
+    let mut buffer = [0; 1024];
+    while let Ok(got @ 1..) = stderr.read(&mut buffer) {
+        kept.extend(&buffer[..got]);
+        let excess = kept.len().saturating_sub(LAST_WORDS_BYTES);
+        kept.drain(..excess);
+    }
+    let bytes: Vec<u8> = kept.into();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (_, Some(signal)) => {
+            let name = match signal {
+                libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
+                libc::SIGSEGV => " (SEGV: a crash inside a native library)",
+                libc::SIGABRT => " (ABRT: a native library gave up)",
+                libc::SIGBUS => " (BUS: the file shrank while it was mapped)",
+                libc::SIGTERM => " (TERM)",
+                _ => "",
+            };
+            format!("its process was killed by signal {signal}{name}")
+        }
+        (Some(code), None) => format!("its process ended with status {code} and without a result"),
+        (None, None) => "its process ended without a result".to_owned(),
+    }
+}

@@ -1,0 +1,12 @@
+//! A live session: checks, then the race, lane after lane, with meters read beside it. It lives on threads of its own and speaks through a
+//! [`Feed`].
+
+mod bus;
+mod child;
+mod lanes;
+mod plan;
+mod run;
+
+pub use child::probe_child;
+pub use plan::{GpuChoice, SessionConfig};
+pub use run::{SessionError, start};

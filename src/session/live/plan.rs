@@ -1,0 +1,97 @@
+//! What a session is asked to do.
+
+use crate::domain::{CacheState, Engine};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Which GPU the bytes go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GpuChoice {
+    /// The first that CUDA offers, else host memory.
+    #[default]
+    Auto,
+    /// This NVML index.
+    Index(u32),
+    /// This UUID.
+    Uuid(String),
+    /// Host memory.
+    Host,
+}
+
+/// What a session does.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// This program, which lanes and probes are children of.
+    pub exe: PathBuf,
+    /// The model as the user named it; `None` for the small synthetic one.
+    pub model: Option<String>,
+    /// Run the checks.
+    pub checks: bool,
+    /// Run the race.
+    pub race: bool,
+    /// End when the race has ended, instead of waiting for commands.
+    pub end_after_race: bool,
+    /// Engines by name; `None` for every one that can run here.
+    pub engines: Option<Vec<Engine>>,
+    /// Cache states, in order.
+    pub caches: Vec<CacheState>,
+    /// Runs of each engine in each state.
+    pub repeat: u32,
+    /// Where the bytes go.
+    pub gpu: GpuChoice,
+    /// Compare every byte afterwards.
+    pub verify: bool,
+    /// Fill the target first.
+    pub poison: bool,
+    /// Read meters while lanes run.
+    pub telemetry: bool,
+    /// Engine settings: by `ENGINE.NAME`, or by `NAME` for all.
+    pub knobs: BTreeMap<String, u64>,
+    /// Keep a recording here.
+    pub record: Option<PathBuf>,
+}
+
+impl SessionConfig {
+    /// A session of this program with everything at its default.
+    #[must_use]
+    pub fn new(exe: PathBuf) -> Self {
+        Self {
+            exe,
+            model: None,
+            checks: true,
+            race: true,
+            end_after_race: true,
+            engines: None,
+            caches: vec![CacheState::Cold],
+            repeat: 1,
+            gpu: GpuChoice::Auto,
+            verify: true,
+            poison: false,
+            telemetry: true,
+            knobs: BTreeMap::new(),
+            record: None,
+        }
+    }
+
+    /// The settings for one engine: those for all, overridden by its own.
+    pub(super) fn knobs_for(&self, engine: &Engine) -> BTreeMap<String, u64> {
+        let prefix = format!("{engine}.");
+        let general = self.knobs.iter().filter(|(name, _)| !name.contains('.')).map(|(n, v)| (n.clone(), *v));
+        let own = self.knobs.iter().filter_map(|(name, v)| Some((name.strip_prefix(&prefix)?.to_owned(), *v)));
+        general.chain(own).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engines_own_setting_wins_over_the_general_one() {
+        let mut config = SessionConfig::new(PathBuf::new());
+        config.knobs = [("threads", 4), ("pread.threads", 8), ("direct.depth", 2)].map(|(n, v)| (n.to_owned(), v)).into();
+        assert_eq!(config.knobs_for(&Engine::Pread), BTreeMap::from([("threads".to_owned(), 8)]));
+        let direct = config.knobs_for(&Engine::Direct);
+        assert_eq!((direct["threads"], direct["depth"]), (4, 2));
+    }
+}

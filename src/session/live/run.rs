@@ -1,0 +1,337 @@
+//! The session's own thread: looks at the machine, opens the model, runs the race, then serves commands until it is told to end.
+
+use super::bus::Bus;
+use super::child::probe_child;
+use super::examine::Examiner;
+use super::lanes::{self, LaneEnd};
+use super::plan::{GpuChoice, SessionConfig};
+use crate::device::CudaInfo;
+use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
+use crate::engines;
+use crate::session::recording::RecordingError;
+use crate::session::{Command, Feed};
+use crate::weights::{self, WeightsError};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Limit of a probe of CUDA or libcufile: opening either takes under two seconds where it works.
+const PROBE_LIMIT: Duration = Duration::from_secs(20);
+
+/// Why a session could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The model cannot be used.
+    #[error("{0}")]
+    Weights(#[from] WeightsError),
+    /// The recording cannot be written.
+    #[error("{0}")]
+    Recording(#[from] RecordingError),
+    /// A temporary folder or thread could not be made.
+    #[error("{doing} failed: {source}; check free space and limits of {}", std::env::temp_dir().display())]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+/// Starts a live session. A model that was named is opened here, so that a bad one is an error before anything is shown.
+///
+/// # Errors
+/// When the model is malformed or missing, or the recording cannot be made.
+pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
+    let model = match &config.model {
+        Some(named) => Some(weights::open_named(named)?),
+        None => None,
+    };
+    let (event_sender, events) = unbounded();
+    let (commands, command_receiver) = unbounded();
+    let bus = Bus::new(event_sender, config.record.as_deref())?;
+    let scratch = tempfile::Builder::new()
+        .prefix("gds-top-")
+        .tempdir()
+        .map_err(|source| SessionError::System { doing: "making a temporary folder", source })?;
+    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0 };
+    std::thread::Builder::new()
+        .name("session".to_owned())
+        .spawn(move || session.run(model))
+        .map_err(|source| SessionError::System { doing: "starting the session's thread", source })?;
+    Ok(Feed { events, commands, replay: false })
+}
+
+struct Session {
+    config: SessionConfig,
+    bus: Bus,
+    commands: Receiver<Command>,
+    scratch: tempfile::TempDir,
+    next_lane: u32,
+}
+
+/// Whether the session goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    GoOn,
+    Quit,
+}
+
+impl Session {
+    fn run(mut self, model: Option<ModelInfo>) {
+        let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+        let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
+        self.bus.emit(EventBody::SessionStarted { tool, unix_ms });
+        let interrupted = self.work(model) == After::Quit;
+        self.bus.emit(EventBody::SessionEnded { interrupted });
+        self.bus.finish();
+    }
+
+    fn work(&mut self, model: Option<ModelInfo>) -> After {
+        let path = model.as_ref().map(|m| m.path.clone());
+        let mut examiner = Examiner::new(self.bus.clone(), path);
+        examiner.machine();
+        if let Some(model) = &model {
+            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        }
+        if self.config.checks {
+            examiner.check();
+        }
+        let model = match model.map_or_else(|| self.demo_model(), Ok) {
+            Ok(model) => model,
+            Err(error) => {
+                self.bus.say(LogLevel::Error, error);
+                return self.serve(&mut examiner, None);
+            }
+        };
+        if self.config.race {
+            let engines = self.config.engines.clone();
+            if self.race(&model, engines) == After::Quit {
+                return After::Quit;
+            }
+        }
+        self.serve(&mut examiner, Some(&model))
+    }
+
+    /// The small synthetic model, made on first use.
+    fn demo_model(&self) -> Result<ModelInfo, String> {
+        let mut said = false;
+        let bus = &self.bus;
+        let model = weights::demo_model(&mut |_, total| {
+            if !said {
+                said = true;
+                let size = crate::domain::units::bytes(total);
+                bus.say(LogLevel::Info, format!("no model was named: a synthetic one of {size} is being written, once"));
+            }
+        })
+        .map_err(|e| e.to_string())?;
+        self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        Ok(model)
+    }
+
+    /// Serves commands until the end.
+    fn serve(&mut self, examiner: &mut Examiner, model: Option<&ModelInfo>) -> After {
+        if self.config.end_after_race {
+            return After::GoOn;
+        }
+        while let Ok(command) = self.commands.recv() {
+            match command {
+                Command::Recheck => examiner.check(),
+                Command::ApplyFix(id) => examiner.apply(&id),
+                Command::DryRunFix(id) => examiner.dry_run(&id),
+                Command::UndoFix(id) => examiner.undo(&id),
+                Command::Race(engines) => {
+                    let engines = engines.or_else(|| self.config.engines.clone());
+                    if let Some(model) = model {
+                        if self.race(model, engines) == After::Quit {
+                            return After::GoOn;
+                        }
+                    }
+                }
+                Command::Quit => return After::GoOn,
+                Command::CancelRace | Command::Pause(_) | Command::Speed(_) => {}
+            }
+        }
+        After::GoOn
+    }
+
+    /// Plans all lanes, then runs them one after another.
+    fn race(&mut self, model: &ModelInfo, engines: Option<Vec<Engine>>) -> After {
+        let target = self.target();
+        let engines = match engines {
+            Some(named) => named,
+            None => self.able_engines(&target),
+        };
+        let mut planned = Vec::new();
+        for cache in &self.config.caches.clone() {
+            for repeat in 0..self.config.repeat.max(1) {
+                for engine in &engines {
+                    let lane = LaneId(self.next_lane);
+                    self.next_lane += 1;
+                    planned.push((lane, self.order(model, engine, *cache, repeat, &target)));
+                    self.bus.emit(EventBody::LanePlanned {
+                        lane,
+                        engine: engine.clone(),
+                        cache: *cache,
+                        target: target.clone(),
+                        repeat,
+                    });
+                }
+            }
+        }
+        let sampler = self.sampler(&target, model);
+        for (lane, order) in planned {
+            if let Err(error) = std::fs::create_dir_all(&order.scratch) {
+                self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
+            }
+            let (cancel, cancelled) = bounded(1);
+            let watch = |pid: u32| {
+                if let Some(sampler) = &sampler {
+                    sampler.watch(Some((lane, pid)));
+                }
+            };
+            // Commands are looked at while the lane runs, on this thread's behalf.
+            let (done, is_done) = bounded::<()>(1);
+            let commands = self.commands.clone();
+            let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done));
+            let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
+            let _ = done.send(());
+            let heard = listener.join().unwrap_or_default();
+            if let Some(sampler) = &sampler {
+                sampler.watch(None);
+            }
+            if heard.quit {
+                return After::Quit;
+            }
+            if end == LaneEnd::Cancelled || heard.cancel {
+                self.bus.say(LogLevel::Warn, "the race was cancelled; lanes that had not started were dropped");
+                break;
+            }
+        }
+        After::GoOn
+    }
+
+    fn order(&self, model: &ModelInfo, engine: &Engine, cache: CacheState, repeat: u32, target: &Target) -> LaneOrder {
+        LaneOrder {
+            engine: engine.clone(),
+            model: model.clone(),
+            cache,
+            target: target.clone(),
+            repeat,
+            verify: self.config.verify,
+            knobs: self.config.knobs_for(engine),
+            libcufile: None,
+            scratch: self.scratch.path().join(format!("lane-{}", self.next_lane)),
+            spawned_monotonic_ns: 0,
+            poison: self.config.poison,
+        }
+    }
+
+    /// Where the bytes go, by asking CUDA in a child process.
+    fn target(&self) -> Target {
+        if self.config.gpu == GpuChoice::Host {
+            return Target::Host;
+        }
+        let devices = probe_child(&self.config.exe, &["__probe-cuda"], PROBE_LIMIT).and_then(|answer| {
+            match answer.get("devices") {
+                Some(devices) => serde_json::from_value::<Vec<CudaInfo>>(devices.clone()).map_err(|e| e.to_string()),
+                None => Err(answer.get("error").and_then(|e| e.as_str()).unwrap_or("CUDA gave no answer").to_owned()),
+            }
+        });
+        let devices = match devices {
+            Ok(devices) => devices,
+            Err(error) => {
+                self.bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
+                return Target::Host;
+            }
+        };
+        let chosen = match &self.config.gpu {
+            GpuChoice::Uuid(uuid) => devices.iter().find(|d| d.uuid.eq_ignore_ascii_case(uuid)),
+            GpuChoice::Index(index) => devices.iter().find(|d| d.ordinal == *index),
+            _ => devices.first(),
+        };
+        match chosen {
+            Some(device) => {
+                Target::Gpu { ordinal: device.ordinal, uuid: Some(device.uuid.clone()), name: device.name.clone() }
+            }
+            None => {
+                let have: Vec<String> = devices.iter().map(|d| format!("{} {}", d.ordinal, d.uuid)).collect();
+                self.bus.say(
+                    LogLevel::Error,
+                    format!("the GPU that was asked for is not there; CUDA sees [{}]; models are loaded into host memory", have.join(", ")),
+                );
+                Target::Host
+            }
+        }
+    }
+
+    /// The engines that can run here; the others are said with their reasons.
+    fn able_engines(&self, target: &Target) -> Vec<Engine> {
+        let (cufile, others): (Vec<Engine>, Vec<Engine>) = engines::AVAILABLE.into_iter().partition(Engine::uses_cufile);
+        let scratch = self.scratch.path().to_string_lossy().into_owned();
+        let reason = match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
+            Ok(answer) => cufile_obstacle(&answer, target),
+            Err(error) => Some(error),
+        };
+        match reason {
+            None => others.into_iter().chain(cufile).collect(),
+            Some(why) => {
+                for engine in cufile {
+                    self.bus.emit(EventBody::EngineUnavailable { engine, why: why.clone() });
+                }
+                others
+            }
+        }
+    }
+}
+
+/// Why cuFile cannot serve the target, by the probe's answer.
+fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
+    if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
+        return Some(format!("{error}; install libcufile (package nvidia-gds, or the Python package nvidia-cufile), or set GDS_TOP_LIBCUFILE"));
+    }
+    let open = answer.get("open")?;
+    if open.get("code").and_then(serde_json::Value::as_i64) != Some(0) {
+        let said = open.get("error").and_then(|e| e.as_str()).unwrap_or("the driver does not open");
+        return Some(format!("libcufile was found, but {said}"));
+    }
+    let version = answer.get("version").and_then(|v| v.as_str()).unwrap_or_default();
+    let minor = version.split('.').nth(1).and_then(|m| m.parse::<u32>().ok()).unwrap_or(0);
+    if *target == Target::Host && version.starts_with("1.") && minor < 16 {
+        return Some(format!("cuFile reads into host memory need libcufile 1.16 or later, and this is {version}"));
+    }
+    None
+}
+
+/// What was asked for while a lane ran.
+#[derive(Clone, Copy, Default)]
+struct Heard {
+    cancel: bool,
+    quit: bool,
+}
+
+/// Listens to commands until the lane is done.
+fn listen(commands: &Receiver<Command>, cancel: &Sender<()>, done: &Receiver<()>) -> Heard {
+    let mut heard = Heard::default();
+    loop {
+        crossbeam_channel::select! {
+            recv(done) -> _ => return heard,
+            recv(commands) -> command => match command {
+                Ok(Command::CancelRace) => heard.cancel = true,
+                // A front that is gone ends the session.
+                Ok(Command::Quit) | Err(_) => heard.quit = true,
+                Ok(_) => continue,
+            },
+        }
+        let _ = cancel.try_send(());
+        if heard.quit {
+            let _ = done.recv();
+            return heard;
+        }
+    }
+}
+
+/// The folder or file that the checks examine when no model was named.
+#[must_use]
+pub(super) fn default_path() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+}
