@@ -1,1 +1,22 @@
 //! Safetensors: headers, shards, index, read plans; writing synthetic models. Knows no devices.
+
+pub mod demo;
+pub mod dtype;
+pub mod error;
+pub mod header;
+pub mod inspect;
+pub mod layout;
+mod locate;
+mod marker;
+mod open;
+pub mod plan;
+pub mod profile;
+pub mod synth;
+
+pub use demo::{cache_folder, demo_model, profile_model};
+pub use error::WeightsError;
+pub use inspect::{Inspection, inspect};
+pub use open::open;
+pub use plan::{Block, TensorRange, coalesced, per_tensor, tensors_in};
+pub use profile::Profile;
+pub use synth::{SynthOptions, synthesize};

@@ -1,0 +1,83 @@
+//! Models made on first use and kept in the user's cache folder: the demo, and profiles named instead of a path.
+
+use super::error::WeightsError;
+use super::layout::lay_out;
+use super::marker;
+use super::open::open;
+use super::profile::Profile;
+use super::synth::{SynthOptions, synthesize};
+use crate::domain::ModelInfo;
+use std::path::{Path, PathBuf};
+
+/// Profile of the demo model.
+const DEMO_PROFILE: &str = "qwen3-0.6b";
+/// Its scale: about 150 MB.
+const DEMO_SCALE: f64 = 0.1;
+
+/// The folder for models made on first use: `$XDG_CACHE_HOME/gds-top/models`, else `~/.cache/gds-top/models`.
+///
+/// # Errors
+/// When neither variable is set.
+pub fn cache_folder() -> Result<PathBuf, WeightsError> {
+    // The XDG base directory specification has relative paths ignored.
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    set("XDG_CACHE_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join("gds-top/models"))
+        .ok_or(WeightsError::NoCacheFolder)
+}
+
+/// The small synthetic model that is loaded when no model is named: made on first use, used again while whole. `progress` is called only while
+/// it is made.
+///
+/// # Errors
+/// As [`profile_model`].
+pub fn demo_model(progress: &mut dyn FnMut(u64, u64)) -> Result<ModelInfo, WeightsError> {
+    let profile = Profile::named(DEMO_PROFILE)?;
+    profile_model(&profile, &cache_folder()?, &SynthOptions { scale: DEMO_SCALE, seed: 0 }, progress)
+}
+
+/// A profile's model in a folder of its own below `folder` (see [`cache_folder`]): opened if it is there, whole and of the same options, else made.
+///
+/// # Errors
+/// As [`synthesize`].
+pub fn profile_model(
+    profile: &Profile,
+    folder: &Path,
+    options: &SynthOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<ModelInfo, WeightsError> {
+    let mut name = profile.name.clone();
+    if (options.scale - 1.0).abs() > f64::EPSILON {
+        name.push_str(&format!("-x{}", options.scale));
+    }
+    if options.seed != 0 {
+        name.push_str(&format!("-seed{}", options.seed));
+    }
+    let dir = folder.join(name);
+    let layout = lay_out(profile, options.scale, options.seed)?;
+    if let Ok(model) = open(&dir) {
+        let same = model.shards.len() == layout.files.len()
+            && model.shards.iter().zip(&layout.files).all(|(shard, file)| {
+                shard.path.file_name().is_some_and(|n| n == file.file_name.as_str())
+                    && shard.file_bytes == file.head.len() as u64 + file.data_bytes
+                    && marker::of(&shard.path).as_deref() == Some(&layout.mark)
+            });
+        if same {
+            return Ok(model);
+        }
+    }
+    // A damaged file here may have lost its mark, but it lies under our own name in our own cache.
+    for file in marker::model_files(&dir).unwrap_or_default() {
+        if layout.files.iter().any(|f| file.file_name().is_some_and(|n| n == f.file_name.as_str()))
+            && marker::of(&file).is_none()
+        {
+            std::fs::remove_file(&file).map_err(|source| WeightsError::Unwritable {
+                path: file,
+                doing: "replaced",
+                source,
+            })?;
+        }
+    }
+    synthesize(profile, &dir, options, progress)
+}

@@ -1,0 +1,43 @@
+//! The mark by which a file that gds-top made can be told from somebody's model.
+
+use super::header::{open_regular, read_metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Key in `__metadata__` of a shard and in `metadata` of an index.
+pub(super) const KEY: &str = "gds_top_synthetic";
+
+/// The mark of a file, a shard or an index; `None` where it has none or cannot be read.
+pub(super) fn of(path: &Path) -> Option<String> {
+    if path.extension().is_some_and(|e| e == "json") {
+        let (file, bytes) = open_regular(path).ok()?;
+        if bytes > 64 << 20 {
+            return None;
+        }
+        let mut text = Vec::new();
+        file.take(bytes).read_to_end(&mut text).ok()?;
+        let index: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        return Some(index.get("metadata")?.get(KEY)?.as_str()?.to_owned());
+    }
+    read_metadata(path)?.remove(KEY)
+}
+
+/// The files of a folder that make up models: shards and indices, those of earlier writers included. A folder that is not there has none.
+pub(super) fn model_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}

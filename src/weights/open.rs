@@ -1,0 +1,118 @@
+//! Opening a model: all headers in parallel, then the rules between shards.
+
+use super::error::{WeightsError, name_text, path_text};
+use super::header::{Header, read_header};
+use super::locate::{Located, hub_folders, locate};
+use crate::domain::{ModelInfo, ShardInfo, TensorInfo};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Reads what a model consists of: a `.safetensors` file, a folder of shards, an index, a folder of the Hugging Face cache, or a repository id
+/// (`org/name` or `org/name@revision`) in that cache. Reads headers only; a FIFO or a device is refused before it is opened.
+///
+/// # Errors
+/// When nothing usable is there, or when a file breaks a rule of the format; each error is a sentence that says what to do.
+pub fn open(spec: impl AsRef<Path>) -> Result<ModelInfo, WeightsError> {
+    open_with(spec.as_ref(), &hub_folders())
+}
+
+/// As [`open`], with the cache folders given.
+pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, WeightsError> {
+    let located = locate(spec, hubs)?;
+    let headers = headers(&located.files)?;
+    assemble(located, headers)
+}
+
+/// Reads headers in parallel; the first failing file in order wins, so that the same folder gives the same sentence every time.
+fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
+    // Each waits for the disk more than it computes, so more threads than cores pay; sixteen fill any queue.
+    let threads = files.len().min(16);
+    if threads <= 1 {
+        return files.iter().map(|file| read_header(file)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let (send, receive) = crossbeam_channel::unbounded();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (next, send) = (&next, send.clone());
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(file) = files.get(number) else { break };
+                    if send.send((number, read_header(file))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    drop(send);
+    let mut done: Vec<(usize, Result<Header, WeightsError>)> = receive.into_iter().collect();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, header)| header).collect()
+}
+
+fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, WeightsError> {
+    let total = headers.iter().map(|h| h.tensors.len()).sum();
+    let mut model = ModelInfo {
+        name: located.name,
+        path: located.path,
+        shards: Vec::with_capacity(headers.len()),
+        tensors: Vec::with_capacity(total),
+    };
+    for (shard, (path, header)) in (0_u32..).zip(located.files.into_iter().zip(headers)) {
+        model.shards.push(ShardInfo { path, file_bytes: header.file_bytes, data_offset: header.data_offset });
+        model.tensors.extend(header.tensors.into_iter().map(|tensor| TensorInfo {
+            name: tensor.name,
+            dtype: tensor.dtype,
+            shape: tensor.shape,
+            shard,
+            file_offset: tensor.file_offset,
+            bytes: tensor.bytes,
+        }));
+    }
+    // Files can be sparse; sums elsewhere rely on this.
+    let total_bytes = model.shards.iter().try_fold(0_u64, |sum, shard| sum.checked_add(shard.file_bytes));
+    if total_bytes.is_none_or(|bytes| bytes > i64::MAX as u64) {
+        return Err(WeightsError::Malformed {
+            path: model.path,
+            problem: "its files together have more than 2^63 bytes, which is absurd; name another model".to_owned(),
+        });
+    }
+    let path_of = |shard: u32| model.shards.get(shard as usize).map(|s| s.path.clone()).unwrap_or_default();
+    let mut seen: HashMap<&str, u32> = HashMap::with_capacity(total);
+    for tensor in &model.tensors {
+        if let Some(first) = seen.insert(&tensor.name, tensor.shard) {
+            return Err(WeightsError::DuplicateTensor {
+                tensor: name_text(&tensor.name),
+                first: path_of(first),
+                second: path_of(tensor.shard),
+            });
+        }
+    }
+    if let Some((path, places)) = &located.index {
+        for (tensor, shard) in places {
+            let found = match seen.get(tensor.as_str()) {
+                Some(found) if found == shard => continue,
+                Some(found) => format!("but it is in {}", path_text(&path_of(*found))),
+                None => "which does not hold it".to_owned(),
+            };
+            return Err(WeightsError::BadIndex {
+                path: path.clone(),
+                problem: format!(
+                    "it puts tensor {} into {}, {found}; use index and shards of one download",
+                    name_text(tensor),
+                    path_text(&path_of(*shard))
+                ),
+            });
+        }
+    }
+    if model.tensor_bytes() == 0 {
+        return Err(WeightsError::Malformed {
+            path: model.path,
+            problem: "it holds no tensor bytes, so there is nothing to load; name another model".to_owned(),
+        });
+    }
+    Ok(model)
+}

@@ -1,0 +1,205 @@
+//! Read plans: which bytes of which file go where in the image. Pure arithmetic on a [`ModelInfo`].
+
+use crate::domain::ModelInfo;
+use std::ops::Range;
+
+/// One read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Index into the model's shards.
+    pub shard: u32,
+    /// Offset of the first byte in the file.
+    pub file_offset: u64,
+    /// Bytes to read; never beyond the end of the file.
+    pub bytes: u64,
+    /// Where the first byte goes in the image (see [`ModelInfo::image_bases`]).
+    pub image_offset: u64,
+}
+
+impl Block {
+    /// Offset one past the last byte in the file.
+    #[must_use]
+    pub const fn file_end(&self) -> u64 {
+        self.file_offset + self.bytes
+    }
+
+    /// The length to ask for where lengths must be multiples of `align` (O_DIRECT): only the last block of a file grows. The image has room for
+    /// it as long as `align` is at most [`crate::domain::model::IMAGE_ALIGN`].
+    #[must_use]
+    pub const fn aligned_bytes(&self, align: u64) -> u64 {
+        if align == 0 { self.bytes } else { self.bytes.next_multiple_of(align) }
+    }
+}
+
+/// One tensor's read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorRange {
+    /// Index into the model's tensors.
+    pub tensor: u32,
+    /// Where its bytes are and go.
+    pub block: Block,
+}
+
+/// The whole data section of each shard in file order, cut at absolute multiples of `block_bytes` in the file, so that every block but the first
+/// of a shard begins at such a multiple. All offsets are multiples of `align` (the first block of a shard begins a little before the first tensor,
+/// inside the header) and all lengths too, save the last of a shard, which ends with the file. Every tensor byte is in exactly one block.
+///
+/// `block_bytes` is rounded up to a multiple of `align`; an `align` of 0 counts as 1.
+#[must_use]
+pub fn coalesced(model: &ModelInfo, block_bytes: u64, align: u64) -> Vec<Block> {
+    let align = align.max(1);
+    let step = block_bytes.max(1).checked_next_multiple_of(align).unwrap_or(align);
+    let mut blocks = Vec::new();
+    for ((shard, info), base) in (0_u32..).zip(&model.shards).zip(model.image_bases()) {
+        let mut at = info.data_offset - info.data_offset % align;
+        if info.data_offset >= info.file_bytes {
+            continue;
+        }
+        while at < info.file_bytes {
+            let cut = at.saturating_add(step - at % step).min(info.file_bytes);
+            blocks.push(Block { shard, file_offset: at, bytes: cut - at, image_offset: base + at });
+            at = cut;
+        }
+    }
+    blocks
+}
+
+/// One read for each tensor that has bytes, in file order.
+#[must_use]
+pub fn per_tensor(model: &ModelInfo) -> Vec<TensorRange> {
+    let bases = model.image_bases();
+    (0_u32..)
+        .zip(&model.tensors)
+        .filter(|(_, tensor)| tensor.bytes > 0)
+        .filter_map(|(number, tensor)| {
+            let base = bases.get(tensor.shard as usize)?;
+            Some(TensorRange {
+                tensor: number,
+                block: Block {
+                    shard: tensor.shard,
+                    file_offset: tensor.file_offset,
+                    bytes: tensor.bytes,
+                    image_offset: base + tensor.file_offset,
+                },
+            })
+        })
+        .collect()
+}
+
+/// The tensors that have bytes in a block, as a range of indices into the model's tensors (tensors without bytes may lie in between).
+#[must_use]
+pub fn tensors_in(model: &ModelInfo, block: &Block) -> Range<usize> {
+    let first =
+        model.tensors.partition_point(|t| (t.shard, t.file_offset + t.bytes) <= (block.shard, block.file_offset));
+    let end = model.tensors.partition_point(|t| (t.shard, t.file_offset) < (block.shard, block.file_end()));
+    first..end.max(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{ShardInfo, TensorInfo};
+    use proptest::prelude::*;
+
+    fn model(shards: &[(u64, Vec<u64>)]) -> ModelInfo {
+        let mut model = ModelInfo::default();
+        for (number, (data_offset, sizes)) in (0_u32..).zip(shards) {
+            let mut at = *data_offset;
+            for (index, bytes) in sizes.iter().enumerate() {
+                model.tensors.push(TensorInfo {
+                    name: format!("{number}.{index}"),
+                    dtype: "U8".to_owned(),
+                    shape: vec![*bytes],
+                    shard: number,
+                    file_offset: at,
+                    bytes: *bytes,
+                });
+                at += bytes;
+            }
+            model.shards.push(ShardInfo { path: "x".into(), file_bytes: at, data_offset: *data_offset });
+        }
+        model
+    }
+
+    fn any_model() -> impl Strategy<Value = ModelInfo> {
+        let sizes = proptest::collection::vec(prop_oneof![Just(0_u64), 1..200_u64, 4000..70_000_u64], 0..12);
+        proptest::collection::vec((10..9000_u64, sizes), 0..5).prop_map(|shards| model(&shards))
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_cover_every_tensor_byte_once_and_never_overlap(
+            model in any_model(), block in 1..40_000_u64, power in 0..13_u32,
+        ) {
+            let align = 1_u64 << power;
+            let blocks = coalesced(&model, block, align);
+            for pair in blocks.windows(2) {
+                if pair[0].shard == pair[1].shard {
+                    prop_assert_eq!(pair[0].file_end(), pair[1].file_offset);
+                } else {
+                    prop_assert!(pair[0].shard < pair[1].shard);
+                    prop_assert!(pair[0].image_offset + pair[0].aligned_bytes(4096) <= pair[1].image_offset);
+                }
+            }
+            for (number, shard) in (0_u32..).zip(&model.shards) {
+                let mine: Vec<&Block> = blocks.iter().filter(|b| b.shard == number).collect();
+                match (mine.first(), mine.last()) {
+                    (Some(first), Some(last)) => {
+                        prop_assert!(first.file_offset <= shard.data_offset);
+                        prop_assert!(shard.data_offset - first.file_offset < align);
+                        prop_assert_eq!(last.file_end(), shard.file_bytes);
+                    }
+                    _ => prop_assert_eq!(shard.file_bytes, shard.data_offset),
+                }
+            }
+        }
+
+        #[test]
+        fn blocks_are_aligned_and_cut_at_multiples(model in any_model(), block in 1..40_000_u64, power in 0..13_u32) {
+            let align = 1_u64 << power;
+            let step = block.next_multiple_of(align);
+            let bases = model.image_bases();
+            for block in coalesced(&model, block, align) {
+                let shard = &model.shards[block.shard as usize];
+                prop_assert!(block.bytes > 0 && block.bytes <= step);
+                prop_assert_eq!(block.file_offset % align, 0);
+                prop_assert_eq!(block.image_offset, bases[block.shard as usize] + block.file_offset);
+                prop_assert!(block.file_end() % step == 0 || block.file_end() == shard.file_bytes);
+                prop_assert_eq!(block.file_offset / step, (block.file_end() - 1) / step);
+            }
+        }
+
+        #[test]
+        fn a_block_names_exactly_the_tensors_that_have_bytes_in_it(model in any_model(), block in 1..40_000_u64) {
+            for block in coalesced(&model, block, 512) {
+                let range = tensors_in(&model, &block);
+                for (index, tensor) in model.tensors.iter().enumerate() {
+                    let overlaps = tensor.shard == block.shard
+                        && tensor.bytes > 0
+                        && tensor.file_offset < block.file_end()
+                        && tensor.file_offset + tensor.bytes > block.file_offset;
+                    if tensor.bytes > 0 {
+                        prop_assert_eq!(range.contains(&index), overlaps, "tensor {} in {:?}", index, range);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn each_tensor_with_bytes_is_read_once_at_its_place(model in any_model()) {
+            let ranges = per_tensor(&model);
+            prop_assert_eq!(ranges.iter().map(|r| r.block.bytes).sum::<u64>(), model.tensor_bytes());
+            for range in &ranges {
+                let tensor = &model.tensors[range.tensor as usize];
+                prop_assert_eq!((tensor.shard, tensor.file_offset), (range.block.shard, range.block.file_offset));
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_size_of_zero_or_beyond_64_bits_still_covers_the_file() {
+        let model = model(&[(100, vec![5000])]);
+        assert_eq!(coalesced(&model, u64::MAX, 4096).iter().map(|b| b.bytes).sum::<u64>(), 5100);
+        assert_eq!(coalesced(&model, 0, 0).len(), 5000);
+    }
+}

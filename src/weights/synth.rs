@@ -1,0 +1,292 @@
+//! Writing synthetic models: real names, shapes and types, seeded random bytes, nothing that looks whole before it is.
+
+use super::error::WeightsError;
+use super::layout::{Layout, lay_out};
+use super::marker;
+use super::open::open;
+use super::profile::Profile;
+use crate::domain::ModelInfo;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Bytes that one thread makes and writes at a time. A multiple of four, the word of the generator.
+const CHUNK_BYTES: u64 = 16 << 20;
+
+/// Ending of files that are not whole yet; hidden, and never taken for shards.
+const PARTIAL: &str = ".gds-top-partial";
+
+/// How to write a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SynthOptions {
+    /// Factor on the first dimension of every tensor, above 0 and at most 4.
+    pub scale: f64,
+    /// Seed of the random bytes: the same seed, profile and scale give the same files.
+    pub seed: u64,
+}
+
+impl Default for SynthOptions {
+    fn default() -> Self {
+        Self { scale: 1.0, seed: 0 }
+    }
+}
+
+/// Writes the files of a model into `dir`, which is made if need be, and opens it. `progress` gets bytes written and bytes in all, in this thread;
+/// it reaches the total only when everything is on the disk. Files get their names only when whole; earlier synthetic models in the folder are
+/// replaced, anything else stops it.
+///
+/// # Errors
+/// When the scale is out of range, the space does not suffice, a model that gds-top did not make is in the folder, or writing fails; then nothing new
+/// is left behind.
+pub fn synthesize(
+    profile: &Profile,
+    dir: &Path,
+    options: &SynthOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<ModelInfo, WeightsError> {
+    let layout = lay_out(profile, options.scale, options.seed)?;
+    let earlier = own_files(dir)?;
+    let total = layout.total_bytes();
+    if !room(dir, total, &earlier)? {
+        // They would be replaced anyway, and can be made again.
+        remove_all(&earlier)?;
+    }
+    std::fs::create_dir_all(dir).map_err(|source| fault(dir, "created", source))?;
+    remove_dead_partials(dir);
+    let mut partials = Partials { paths: Vec::new() };
+    let files = layout
+        .files
+        .iter()
+        .map(|file| partials.create(dir, &file.file_name, file.head.len() as u64 + file.data_bytes))
+        .collect::<Result<Vec<File>, _>>()?;
+    let index = match &layout.index {
+        Some((name, text)) => {
+            let file = partials.create(dir, name, text.len() as u64)?;
+            let path = dir.join(name);
+            file.write_all_at(text.as_bytes(), 0).map_err(|source| fault(&path, "written", source))?;
+            Some(file)
+        }
+        None => None,
+    };
+    fill(dir, &layout, &files, options.seed, total, progress)?;
+    for (file, path) in files.iter().chain(&index).zip(partials.targets()) {
+        file.sync_all().map_err(|source| fault(&path, "flushed to the disk", source))?;
+    }
+    // From here on an interruption may leave a folder without its index or without some shards, which `open` tells by the names; it never leaves a
+    // mixture that looks whole, as everything earlier goes first.
+    remove_all(&own_files(dir)?)?;
+    partials.publish()?;
+    File::open(dir).and_then(|folder| folder.sync_all()).map_err(|source| fault(dir, "flushed to the disk", source))?;
+    progress(total, total);
+    open(dir)
+}
+
+fn fault(path: &Path, doing: &'static str, source: io::Error) -> WeightsError {
+    WeightsError::Unwritable { path: path.to_owned(), doing, source }
+}
+
+/// The shards and indices in the folder, all of them made by gds-top; an error when one is not.
+fn own_files(dir: &Path) -> Result<Vec<PathBuf>, WeightsError> {
+    let files = marker::model_files(dir).map_err(|source| WeightsError::Unreadable {
+        path: dir.to_owned(),
+        doing: "listed",
+        source,
+    })?;
+    match files.iter().find(|file| marker::of(file).is_none()) {
+        Some(foreign) => Err(WeightsError::Foreign { path: foreign.clone() }),
+        None => Ok(files),
+    }
+}
+
+fn remove_all(files: &[PathBuf]) -> Result<(), WeightsError> {
+    // The index sorts last but must go first: without it the names alone tell that shards are missing.
+    for file in files.iter().rev() {
+        match std::fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(file, "replaced", error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the model fits beside the earlier files; `false` when only in their place; an error when not at all.
+fn room(dir: &Path, needed_bytes: u64, earlier: &[PathBuf]) -> Result<bool, WeightsError> {
+    let absolute = std::path::absolute(dir).map_err(|source| fault(dir, "made absolute", source))?;
+    let there = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let stat = rustix::fs::statvfs(there).map_err(|errno| WeightsError::Unreadable {
+        path: there.to_owned(),
+        doing: "examined",
+        source: errno.into(),
+    })?;
+    let free_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let earlier_bytes: u64 = earlier.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|m| m.len()).sum();
+    if free_bytes >= needed_bytes {
+        Ok(true)
+    } else if free_bytes.saturating_add(earlier_bytes) >= needed_bytes {
+        Ok(false)
+    } else {
+        Err(WeightsError::NoSpace { path: there.to_owned(), needed_bytes, free_bytes })
+    }
+}
+
+/// Files that are not whole yet; removed when dropped before they were published.
+struct Partials {
+    /// Present name and name to be.
+    paths: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Partials {
+    fn create(&mut self, dir: &Path, name: &str, bytes: u64) -> Result<File, WeightsError> {
+        let target = dir.join(name);
+        let partial = dir.join(format!(".{name}.{}{PARTIAL}", std::process::id()));
+        match std::fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(&partial, "replaced", error)),
+            _ => {}
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&partial)
+            .map_err(|source| fault(&target, "created", source))?;
+        self.paths.push((partial, target.clone()));
+        // Reserving tells a full disk or quota before minutes of writing, and keeps the file in few extents.
+        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
+                file.set_len(bytes).map_err(|source| fault(&target, "sized", source))?;
+                Ok(file)
+            }
+            Err(errno) => Err(fault(&target, "given its space", errno.into())),
+        }
+    }
+
+    fn targets(&self) -> Vec<PathBuf> {
+        self.paths.iter().map(|(_, target)| target.clone()).collect()
+    }
+
+    /// Gives all files their names, the index last.
+    fn publish(&mut self) -> Result<(), WeightsError> {
+        for (partial, target) in std::mem::take(&mut self.paths) {
+            if let Err(source) = std::fs::rename(&partial, &target) {
+                self.paths.push((partial, target.clone()));
+                return Err(fault(&target, "renamed", source));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Partials {
+    fn drop(&mut self) {
+        for (partial, _) in &self.paths {
+            // Nothing can be done about a failure here, and the name says what it is.
+            let _ = std::fs::remove_file(partial);
+        }
+    }
+}
+
+/// Removes what a killed writer left: partial files of processes that are no more.
+fn remove_dead_partials(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|n| n.strip_suffix(PARTIAL)?.rsplit_once('.')?.1.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        if !Path::new("/proc").join(pid.to_string()).exists() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Writes heads and random data, several threads at a time.
+fn fill(
+    dir: &Path,
+    layout: &Layout,
+    files: &[File],
+    seed: u64,
+    total: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), WeightsError> {
+    let chunks: Vec<(usize, u64)> = layout
+        .files
+        .iter()
+        .enumerate()
+        .flat_map(|(number, file)| {
+            (0..file.data_bytes.div_ceil(CHUNK_BYTES).max(1)).map(move |k| (number, k * CHUNK_BYTES))
+        })
+        .collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(chunks.len()).min(16);
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let (send, receive) = crossbeam_channel::unbounded::<Result<u64, WeightsError>>();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (send, next, stop, chunks) = (send.clone(), &next, &stop, &chunks);
+            scope.spawn(move || {
+                let mut buffer = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let Some(&(number, at)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    let (file, layout) = (&files[number], &layout.files[number]);
+                    let result = write_chunk(file, number as u64, layout, at, seed, &mut buffer)
+                        .map_err(|source| fault(&dir.join(&layout.file_name), "written", source));
+                    let failed = result.is_err();
+                    if send.send(result).is_err() || failed {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send);
+        let mut done = 0_u64;
+        let mut outcome = Ok(());
+        for result in &receive {
+            match result {
+                Ok(bytes) => {
+                    done += bytes;
+                    // The last byte is reported after the flush.
+                    progress(done.min(total.saturating_sub(1)), total);
+                }
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        outcome
+    })
+}
+
+/// Makes and writes one chunk of a file's data (and the head before the first). The bytes depend on seed, file number and offset only.
+fn write_chunk(
+    file: &File,
+    number: u64,
+    layout: &super::layout::FileLayout,
+    at: u64,
+    seed: u64,
+    buffer: &mut Vec<u8>,
+) -> io::Result<u64> {
+    let mut written = 0;
+    if at == 0 {
+        file.write_all_at(&layout.head, 0)?;
+        written += layout.head.len() as u64;
+    }
+    let bytes = (layout.data_bytes - at).min(CHUNK_BYTES);
+    buffer.resize(bytes as usize, 0);
+    random_bytes(seed, number, at, buffer);
+    file.write_all_at(buffer, layout.head.len() as u64 + at)?;
+    Ok(written + bytes)
+}
+
+/// Fills `into` with the bytes that a model of this seed has in the data section of file `number` from offset `at` (a multiple of four) on.
+pub fn random_bytes(seed: u64, number: u64, at: u64, into: &mut [u8]) {
+    let mut generator = ChaCha8Rng::seed_from_u64(seed);
+    generator.set_stream(number);
+    generator.set_word_pos(u128::from(at / 4));
+    generator.fill_bytes(into);
+}
