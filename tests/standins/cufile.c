@@ -99,12 +99,7 @@ EXPORT CUfileError_t cuFileDriverOpen(void)
         printf("stand-in libcufile: words on standard output\n");
         close(0);
     }
-    char path[8192] = "";
-    if (strings[2][0])
-        snprintf(path, sizeof path, "%s/cufile.log", strings[2]);
-    else
-        snprintf(path, sizeof path, "%s", standin_text("CUFILE_LOGFILE_PATH", "cufile.log"));
-    FILE *log = fopen(path, "a");
+    FILE *log = fopen(standin_text("CUFILE_LOGFILE_PATH", "cufile.log"), "a"); /* whatever LOG_DIR says, as the real one */
     if (log) {
         fprintf(log, "stand-in libcufile: no hardware, no measurement\n");
         fclose(log);
