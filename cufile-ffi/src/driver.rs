@@ -2,17 +2,15 @@
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::codes;
 use crate::error::Error;
 use crate::guard::{Descriptors, refuse_endless_open};
 use crate::library::Library;
 use crate::memory::{BufferRegistration, IoMemory};
 use crate::raw::CUfileDrvProps;
-use crate::values::PARAM_LOG_DIR;
 
 /// Opens and closes race inside the library (spurious 5001, NVIDIA/cuda-python#1022): one at a time in the process.
 static OPENING: Mutex<()> = Mutex::new(());
@@ -20,21 +18,24 @@ static OPENING: Mutex<()> = Mutex::new(());
 /// The environment variable that names the library's log file, in every version.
 pub const ENV_LOGFILE: &str = "CUFILE_LOGFILE_PATH";
 
-/// What to see to before the driver is opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What to allow when the driver is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Folder for `cufile.log`, given by the parameter LOG_DIR (from GDS 1.14); without it the library writes into the working directory.
-    /// Before 1.14 the caller sets [`ENV_LOGFILE`] at the start of its process instead; see [`set_log_file`].
-    pub log_dir: Option<PathBuf>,
+    /// Open although [`ENV_LOGFILE`] is not set, so that the library may leave a `cufile.log` in the working directory.
+    pub log_in_working_directory: bool,
 }
 
-/// Sets [`ENV_LOGFILE`], so that the library writes its log there. For the first lines of a process.
+/// Sets [`ENV_LOGFILE`], so that the library writes its log to `file` instead of `cufile.log` in the working directory. For the first lines
+/// of a process.
+///
+/// The environment is the only way that works in every version: the parameters LOG_DIR and ENV_LOGFILE_PATH are taken with success by 1.14
+/// to 1.20 and the log still goes to the working directory (seen without a GPU).
 ///
 /// # Safety
 /// No other thread runs yet: changing the environment races with every reader of it.
-pub unsafe fn set_log_file(path: &Path) {
+pub unsafe fn set_log_file(file: &Path) {
     // SAFETY: the caller says that the process has one thread.
-    unsafe { std::env::set_var(ENV_LOGFILE, path) };
+    unsafe { std::env::set_var(ENV_LOGFILE, file) };
 }
 
 /// The open cuFile driver. Cheap to clone; closes when the last clone, handle, registration, batch and stream of it is gone.
@@ -50,25 +51,24 @@ struct Inner {
 }
 
 impl Driver {
-    /// Opens the driver, with the library's manners guarded: refuses where it would never return, keeps descriptors 0 and 1, keeps its log
-    /// out of the working directory where `options` say so. Takes 80 to 530 ms on a GPU machine.
+    /// Opens the driver, with the library's manners guarded: refuses where it would never return or leave its log in the working
+    /// directory, keeps descriptors 0 and 1. Takes 80 to 530 ms on a GPU machine.
     ///
     /// While it runs, descriptor 1 leads to descriptor 2: other threads must not print results meanwhile. For GPU memory a CUDA
     /// context should exist before (rapidsai/cudf#15293). Do not fork afterwards.
     ///
     /// # Errors
-    /// [`Error::Refused`] where libcufile 1.16 or later would spin (no /proc/modules); what `cuFileDriverOpen` answered.
+    /// [`Error::Refused`] where libcufile 1.16 or later would spin (no /proc/modules), and without [`ENV_LOGFILE`] (see [`set_log_file`]);
+    /// what `cuFileDriverOpen` answered.
     pub fn open(library: &Library, options: &OpenOptions) -> Result<Self, Error> {
         let f = library.need(library.symbols().driver_open, "cuFileDriverOpen")?;
         let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         refuse_endless_open(library)?;
-        if let Some(dir) = &options.log_dir {
-            match library.set_string(PARAM_LOG_DIR, dir.as_os_str().as_bytes()) {
-                // Already open: the log is where it is.
-                Err(e) if e.code() == Some(codes::DRIVER_ALREADY_OPEN) => {}
-                Err(Error::MissingSymbol { .. }) if std::env::var_os(ENV_LOGFILE).is_some() => {}
-                other => other?,
-            }
+        if !options.log_in_working_directory && std::env::var_os(ENV_LOGFILE).is_none() {
+            return Err(Error::Refused(format!(
+                "the cuFile driver was not opened: {ENV_LOGFILE} is not set, so libcufile would write cufile.log into the working directory. Set \
+                 it at the start of the process"
+            )));
         }
         let start = Instant::now();
         let status = {

@@ -15,8 +15,10 @@
 //! use cufile_ffi::{Driver, FileHandle, HostMemory, Library, OpenOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // SAFETY: the first line of the process, no other thread runs.
+//! unsafe { cufile_ffi::set_log_file(&std::env::temp_dir().join("cufile.log")) };
 //! let library = Library::find()?;
-//! let driver = Driver::open(&library, &OpenOptions { log_dir: Some(std::env::temp_dir()) })?;
+//! let driver = Driver::open(&library, &OpenOptions::default())?;
 //! let file = FileHandle::register(&driver, std::fs::File::open("model.safetensors")?)?;
 //! let memory = Arc::new(HostMemory::new(1 << 20)?);
 //! let slab = driver.register(&memory, 0, 1 << 20, 0)?;

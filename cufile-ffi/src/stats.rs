@@ -46,8 +46,7 @@ macro_rules! fields {
             }
 
             /// Fields with their offset in the C structure.
-            #[cfg(test)]
-            pub(crate) const OFFSETS: &'static [(&'static str, usize)] =
+            pub const OFFSETS: &'static [(&'static str, usize)] =
                 &[$((stringify!($counter), $c_at),)* $((stringify!($number), $n_at),)*];
         }
     };
@@ -136,6 +135,24 @@ pub struct StatsL3 {
     pub detailed: StatsL2,
     /// GPUs with an entry, at most [`MAX_GPUS`]; none on host memory.
     pub gpus: Vec<GpuStats>,
+}
+
+/// C structures with the offsets that their fields are read at, for a library with or without vectored transfers (from GDS 1.19).
+pub fn offsets(vectored: bool) -> Vec<(&'static str, Vec<(&'static str, usize)>)> {
+    let mut l1 = StatsL1Basic::OFFSETS.to_vec();
+    if vectored {
+        l1.extend_from_slice(StatsVectored::OFFSETS);
+    }
+    let at = if vectored { L1_BYTES_VECTORED } else { L1_BYTES };
+    let l2 = vec![("read_size_kb_hist", at), ("write_size_kb_hist", at + 8 * HISTOGRAM)];
+    let l3 = vec![("num_gpus", at + 16 * HISTOGRAM), ("per_gpu_stats", at + 16 * HISTOGRAM + 8)];
+    let gpu = GpuCounters::OFFSETS.to_vec();
+    vec![
+        ("CUfileStatsLevel1_t", l1),
+        ("CUfileStatsLevel2_t", l2),
+        ("CUfileStatsLevel3_t", l3),
+        ("CUfilePerGpuStats_t", gpu),
+    ]
 }
 
 /// The buffer that the library fills, aligned for its u64 fields.

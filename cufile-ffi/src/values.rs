@@ -160,7 +160,9 @@ named! {
     /// Parameters with text (`CUFileStringConfigParameter_t`).
     STRING_PARAMETERS {
         PARAM_LOGGING_LEVEL = 0, "logging_level";
+        /// Taken, but without effect on where the log goes (1.14 to 1.20).
         PARAM_ENV_LOGFILE_PATH = 1, "env_logfile_path";
+        /// Taken, but without effect on where the log goes (1.14 to 1.20).
         PARAM_LOG_DIR = 2, "log_dir";
         /// From GDS 1.19.
         PARAM_RDMA_TRANSPORT = 3, "rdma_transport";

@@ -1,0 +1,90 @@
+//! Builds the C stand-ins of this folder once, and makes a machine folder for the redirecting preload. For tests only.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Source, file name in the built folder, soname, visibility of everything.
+const SOURCES: [(&str, &str, &str); 4] = [
+    ("cufile", "libcufile.so.0", include_str!("cufile.c")),
+    ("cuda", "libcuda.so.1", include_str!("cuda.c")),
+    ("nvml", "libnvidia-ml.so.1", include_str!("nvml.c")),
+    ("redirect", "redirect.so", include_str!("redirect.c")),
+];
+const HEADER: &str = include_str!("standin.h");
+
+/// Where the stand-ins lie.
+#[derive(Clone, Debug)]
+pub struct Standins {
+    /// For LD_LIBRARY_PATH: holds `libcufile.so.0`, `libcuda.so.1`, `libnvidia-ml.so.1` and the plain names.
+    pub folder: PathBuf,
+    /// The libcufile, for `GDS_TOP_LIBCUFILE`.
+    pub cufile: PathBuf,
+    /// The libcuda.
+    pub cuda: PathBuf,
+    /// The NVML.
+    pub nvml: PathBuf,
+    /// For LD_PRELOAD, with `GDS_TOP_TEST_REDIRECT` naming a folder made by [`machine`].
+    pub redirect: PathBuf,
+}
+
+/// The stand-ins, built by `cc` if they are not there yet; None, said on stderr, where there is no `cc`.
+///
+/// Tests of several processes may ask at once: each builds into a folder of its own, and the first to rename it wins.
+pub fn build() -> Option<Standins> {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (SOURCES, HEADER).hash(&mut hasher);
+    let room = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = room.join(format!("standins-{:016x}", hasher.finish()));
+    if !folder.is_dir() {
+        let scratch = tempfile::Builder::new().prefix("standins-building-").tempdir_in(room).expect("a scratch folder");
+        std::fs::write(scratch.path().join("standin.h"), HEADER).expect("the header");
+        for (name, file, source) in SOURCES {
+            let c = scratch.path().join(format!("{name}.c"));
+            std::fs::write(&c, source).expect("the source");
+            let out = Command::new("cc")
+                .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra"])
+                .args((name != "redirect").then_some("-fvisibility=hidden"))
+                .arg(format!("-Wl,-soname,{file}"))
+                .arg("-o")
+                .arg(scratch.path().join(file))
+                .arg(&c)
+                .args(["-lpthread", "-ldl"])
+                .output();
+            let out = match out {
+                Ok(out) => out,
+                Err(e) => {
+                    eprintln!("skipped: the stand-ins need a C compiler, and cc could not be run: {e}");
+                    return None;
+                }
+            };
+            assert!(out.status.success(), "cc {name}.c: {}", String::from_utf8_lossy(&out.stderr));
+            if let Some((plain, _)) = file.split_once(".so.") {
+                std::os::unix::fs::symlink(file, scratch.path().join(format!("{plain}.so"))).expect("a link");
+            }
+        }
+        // Fails where another process was first; then its folder serves.
+        let _ = std::fs::rename(scratch.path(), &folder);
+        assert!(folder.is_dir(), "{} could not be made", folder.display());
+    }
+    let at = |file: &str| folder.join(file);
+    Some(Standins {
+        cufile: at("libcufile.so.0"),
+        cuda: at("libcuda.so.1"),
+        nvml: at("libnvidia-ml.so.1"),
+        redirect: at("redirect.so"),
+        folder,
+    })
+}
+
+/// Fills `folder` for the preload: a /proc/modules, and a udev record that calls the device of `path` an ext4 file system.
+pub fn machine(folder: &Path, path: &Path) {
+    let device = std::fs::metadata(path).expect("the device of the path").dev();
+    std::fs::create_dir_all(folder.join("proc")).expect("a folder");
+    std::fs::create_dir_all(folder.join("run/udev/data")).expect("a folder");
+    std::fs::write(folder.join("proc/modules"), "nvme 53248 2 - Live 0x0000000000000000\n").expect("a file");
+    let record = format!("run/udev/data/b{}:{}", libc::major(device), libc::minor(device));
+    std::fs::write(folder.join(record), "E:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\n").expect("a file");
+}

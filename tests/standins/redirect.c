@@ -1,0 +1,135 @@
+/* Test-only preload: shows /proc/modules and /run/udev as files of the folder $GDS_TOP_TEST_REDIRECT.
+ *
+ * libcufile from 1.16 on spins for ever without /proc/modules, and registers no file without a udev record of its device. Sandboxes and
+ * containers lack both; with this preload the real library can be tested there. Only paths below the two are changed, and only where the
+ * folder has the file: $GDS_TOP_TEST_REDIRECT/proc/modules, $GDS_TOP_TEST_REDIRECT/run/udev/data/b254:0.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *shown(const char *path, char *room, size_t size)
+{
+    const char *folder = getenv("GDS_TOP_TEST_REDIRECT");
+    if (!folder || !path)
+        return path;
+    if (strcmp(path, "/proc/modules") != 0 && strcmp(path, "/run/udev") != 0 && strncmp(path, "/run/udev/", 10) != 0)
+        return path;
+    int n = snprintf(room, size, "%s%s", folder, path);
+    return n > 0 && (size_t)n < size ? room : path;
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define ROOM char room[4096]
+
+static int has_mode(int flags)
+{
+    return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+#define OPEN(name)                                                                                                   \
+    int name(const char *path, int flags, ...)                                                                       \
+    {                                                                                                                \
+        ROOM;                                                                                                        \
+        mode_t mode = 0;                                                                                             \
+        if (has_mode(flags)) {                                                                                       \
+            va_list list;                                                                                            \
+            va_start(list, flags);                                                                                   \
+            mode = va_arg(list, mode_t);                                                                             \
+            va_end(list);                                                                                            \
+        }                                                                                                            \
+        return REAL(name)(shown(path, room, sizeof room), flags, mode);                                              \
+    }
+OPEN(open)
+OPEN(open64)
+
+#define OPENAT(name)                                                                                                 \
+    int name(int folder, const char *path, int flags, ...)                                                           \
+    {                                                                                                                \
+        ROOM;                                                                                                        \
+        mode_t mode = 0;                                                                                             \
+        if (has_mode(flags)) {                                                                                       \
+            va_list list;                                                                                            \
+            va_start(list, flags);                                                                                   \
+            mode = va_arg(list, mode_t);                                                                             \
+            va_end(list);                                                                                            \
+        }                                                                                                            \
+        return REAL(name)(folder, shown(path, room, sizeof room), flags, mode);                                      \
+    }
+OPENAT(openat)
+OPENAT(openat64)
+
+FILE *fopen(const char *path, const char *mode)
+{
+    ROOM;
+    return REAL(fopen)(shown(path, room, sizeof room), mode);
+}
+
+FILE *fopen64(const char *path, const char *mode)
+{
+    ROOM;
+    return REAL(fopen64)(shown(path, room, sizeof room), mode);
+}
+
+int access(const char *path, int mode)
+{
+    ROOM;
+    return REAL(access)(shown(path, room, sizeof room), mode);
+}
+
+int faccessat(int folder, const char *path, int mode, int flags)
+{
+    ROOM;
+    return REAL(faccessat)(folder, shown(path, room, sizeof room), mode, flags);
+}
+
+int stat(const char *path, struct stat *out)
+{
+    ROOM;
+    return REAL(stat)(shown(path, room, sizeof room), out);
+}
+
+int lstat(const char *path, struct stat *out)
+{
+    ROOM;
+    return REAL(lstat)(shown(path, room, sizeof room), out);
+}
+
+int stat64(const char *path, struct stat64 *out)
+{
+    ROOM;
+    return REAL(stat64)(shown(path, room, sizeof room), out);
+}
+
+int lstat64(const char *path, struct stat64 *out)
+{
+    ROOM;
+    return REAL(lstat64)(shown(path, room, sizeof room), out);
+}
+
+int fstatat(int folder, const char *path, struct stat *out, int flags)
+{
+    ROOM;
+    return REAL(fstatat)(folder, shown(path, room, sizeof room), out, flags);
+}
+
+/* What programs built against glibc before 2.33 call for stat. */
+int __xstat(int version, const char *path, struct stat *out)
+{
+    ROOM;
+    int (*real)(int, const char *, struct stat *) = dlsym(RTLD_NEXT, "__xstat");
+    return real ? real(version, shown(path, room, sizeof room), out) : REAL(stat)(shown(path, room, sizeof room), out);
+}
+
+int __lxstat(int version, const char *path, struct stat *out)
+{
+    ROOM;
+    int (*real)(int, const char *, struct stat *) = dlsym(RTLD_NEXT, "__lxstat");
+    return real ? real(version, shown(path, room, sizeof room), out) : REAL(lstat)(shown(path, room, sizeof room), out);
+}
