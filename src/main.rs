@@ -1,2 +1,7 @@
-//! The door.
-fn main() {}
+//! The door: hands over to the library, so that tests and the program run the same code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gds_top::cli::main()
+}

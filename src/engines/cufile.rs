@@ -51,11 +51,10 @@ impl CuFile {
                 library.path().map_or_else(|| library.name().to_owned(), |p| p.display().to_string())
             )));
         }
-        let options = OpenOptions { log_dir: Some(order.scratch.clone()) };
-        let driver = Driver::open(&library, &options).map_err(|e| LoadError::CuFile(e.to_string()))?;
+        let driver = Driver::open(&library, &OpenOptions::default()).map_err(|e| LoadError::CuFile(e.to_string()))?;
         let statistics = library
             .set_stats_level(3)
-            .and_then(|()| library.stats_start())
+            .and_then(|()| driver.stats_start())
             .map_err(|e| format!("cuFile statistics are not available: {e}"));
         let direct_possible = !host_target && direct_possible(&driver);
         Ok(Self {
@@ -72,7 +71,7 @@ impl CuFile {
     #[must_use]
     pub fn counts(&self) -> ReadCounts {
         let Ok(()) = &self.statistics else { return ReadCounts::default() };
-        let Ok(stats) = self.driver.library().stats_l3() else { return ReadCounts::default() };
+        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::default() };
         let mut counts = ReadCounts { all: stats.detailed.totals.basic.read_ops.ok, ..ReadCounts::default() };
         for gpu in &stats.gpus {
             counts.nvfs += gpu.counters.n_nvfs_reads;

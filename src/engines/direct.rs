@@ -112,8 +112,8 @@ fn by_ring(
         };
         for (slot, block) in filled {
             pipe.start(&copies, slot, block, &memory)?;
+            at = rec.end(pipe.start_phase(), at, pipe.start_what(block));
         }
-        at = rec.end(Phase::Submit, at, What::SETUP);
     }
     copies.drain()?;
     at = rec.end(Phase::Sync, at, What::SETUP);

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let free_before = free_gpu_bytes(&device);
     // From here on VmHWM is the peak of the load alone ("5" resets it; proc_pid_clear_refs(5)).
     let peak_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
-    let (ticker, ticks) = channel::<()>();
+    let (ticker, ticks) = bounded::<()>(0);
     let loaded = std::thread::scope(|scope| {
         scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
         let done = measured(&context, order, sender, result);
@@ -173,7 +173,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     }
     if order.verify {
         sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
-        let (ticker, ticks) = channel::<()>();
+        let (ticker, ticks) = bounded::<()>(0);
         let verifying = context(Clock::start());
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));

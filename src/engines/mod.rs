@@ -7,7 +7,7 @@ mod blocks;
 mod cache;
 mod clock;
 mod context;
-mod cufile;
+pub mod cufile;
 mod direct;
 mod error;
 mod files;

@@ -122,7 +122,7 @@ fn worker(
         )?;
         at = rec.end(Phase::Transfer, at, What::block(block.image_offset, block.bytes));
         pipe.start(&copies, slot, block, memory)?;
-        at = rec.end(Phase::Submit, at, What::SETUP);
+        at = rec.end(pipe.start_phase(), at, pipe.start_what(block));
     }
     while pipe.wait_oldest(&mut rec, Phase::Sync, &mut at)?.is_some() {}
     copies.drain()?;
@@ -149,6 +149,15 @@ impl CopyPipe<'_> {
         let in_flight = copies.copy(slot, 0, block.bytes as usize, memory, block.image_offset)?;
         self.in_flight.push_back((in_flight, block));
         Ok(())
+    }
+
+    /// What starting a copy is: handing it to the GPU's copy engine, or, for host memory, the copy itself.
+    pub(super) fn start_phase(&self) -> Phase {
+        if self.context.device.is_gpu() { Phase::Submit } else { Phase::Copy }
+    }
+
+    pub(super) fn start_what(&self, block: Block) -> What {
+        if self.context.device.is_gpu() { What::SETUP } else { What::block(block.image_offset, block.bytes) }
     }
 
     /// Takes back the slots whose copies have finished.

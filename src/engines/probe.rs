@@ -2,10 +2,11 @@
 //! The answer is one JSON object on standard output, in the form of `libcufile.json` of a captured machine.
 
 use crate::device::list_cuda_devices;
-use cufile_ffi::{Driver, Error, Library, OpenOptions};
+use cufile_ffi::{Driver, ENV_LOGFILE, Error, Library, OpenOptions};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 /// Parameters of sizes and their numbers (cufile.h, `CUFileSizeTConfigParameter_t`).
@@ -58,12 +59,20 @@ const TRANSPORTS: [(&str, u32); 12] = [
 /// Finds libcufile, opens its driver, reads its properties, and prints what happened. `scratch` takes its log.
 #[must_use]
 pub fn probe_cufile(scratch: &Path) -> u8 {
+    if std::env::var_os(ENV_LOGFILE).is_none() {
+        // The environment cannot be changed safely from inside, so the process starts itself again with it.
+        let Ok(exe) = std::env::current_exe() else { return 2 };
+        let log = scratch.join("cufile.log");
+        let failed = std::process::Command::new(exe).args(std::env::args_os().skip(1)).env(ENV_LOGFILE, log).exec();
+        eprintln!("gds-top: the probe could not start itself again: {failed}");
+        return 2;
+    }
     answer(|| match Library::find() {
         Err(Error::NotFound { tried }) => {
             json!({"tried": tried_json(&tried), "found": [], "chosen": null, "error": "no libcufile was found"})
         }
         Err(error) => json!({"tried": [], "found": [], "chosen": null, "error": error.to_string()}),
-        Ok(library) => describe(&library, scratch),
+        Ok(library) => describe(&library),
     })
 }
 
@@ -89,7 +98,7 @@ fn tried_json(tried: &[cufile_ffi::Tried]) -> Value {
     tried.iter().map(|t| json!({"name": t.name, "error": t.error})).collect()
 }
 
-fn describe(library: &Library, scratch: &Path) -> Value {
+fn describe(library: &Library) -> Value {
     let path = library.path().map_or_else(|| library.name().to_owned(), |p| p.display().to_string());
     let mut out = Map::new();
     out.insert("tried".to_owned(), tried_json(library.tried()));
@@ -104,7 +113,7 @@ fn describe(library: &Library, scratch: &Path) -> Value {
         })
         .collect();
     out.insert("ranges".to_owned(), Value::Object(ranges));
-    match Driver::open(library, &OpenOptions { log_dir: Some(scratch.to_owned()) }) {
+    match Driver::open(library, &OpenOptions::default()) {
         Err(error) => {
             let code = error.code();
             let cuda_code = error.cufile().map(|e| e.cu_err);

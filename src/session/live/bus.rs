@@ -8,10 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A cloneable sender of events of one session.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Bus(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     origin_monotonic_ns: u64,
     events: Sender<Event>,

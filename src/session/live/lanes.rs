@@ -107,7 +107,7 @@ fn wait(child: &mut Child, heartbeat: &Receiver<bool>, cancel: &Receiver<()>) ->
     let clock = tick(Duration::from_millis(500));
     let mut last = Instant::now();
     let mut limit = SLOW_START;
-    let mut end = |child: &mut Child| {
+    let end = |child: &mut Child| {
         let _ = child.kill();
         child.wait().ok()
     };

@@ -3,6 +3,7 @@
 
 mod bus;
 mod child;
+mod examine;
 mod lanes;
 mod plan;
 mod run;

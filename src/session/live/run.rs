@@ -10,9 +10,9 @@ use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, 
 use crate::engines;
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
-use crate::weights::{self, WeightsError};
+use crate::weights::{self, Profile, WeightsError};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Limit of a probe of CUDA or libcufile: opening either takes under two seconds where it works.
@@ -42,9 +42,13 @@ pub enum SessionError {
 /// # Errors
 /// When the model is malformed or missing, or the recording cannot be made.
 pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
-    let model = match &config.model {
-        Some(named) => Some(weights::open_named(named)?),
-        None => None,
+    let source = match &config.model {
+        None => Source::Demo,
+        // A path wins over a profile of the same name.
+        Some(named) if !Path::new(named).exists() && Profile::names().contains(&named.as_str()) => {
+            Source::Profile(Profile::named(named)?)
+        }
+        Some(named) => Source::Opened(weights::open(named)?),
     };
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
@@ -56,7 +60,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0 };
     std::thread::Builder::new()
         .name("session".to_owned())
-        .spawn(move || session.run(model))
+        .spawn(move || session.run(source))
         .map_err(|source| SessionError::System { doing: "starting the session's thread", source })?;
     Ok(Feed { events, commands, replay: false })
 }
@@ -69,6 +73,14 @@ struct Session {
     next_lane: u32,
 }
 
+/// Where the model comes from.
+#[allow(clippy::large_enum_variant, reason = "there is one")]
+enum Source {
+    Opened(ModelInfo),
+    Profile(Profile),
+    Demo,
+}
+
 /// Whether the session goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
@@ -77,32 +89,48 @@ enum After {
 }
 
 impl Session {
-    fn run(mut self, model: Option<ModelInfo>) {
+    fn run(mut self, source: Source) {
         let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
         let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
         self.bus.emit(EventBody::SessionStarted { tool, unix_ms });
-        let interrupted = self.work(model) == After::Quit;
+        let interrupted = self.work(source) == After::Quit;
         self.bus.emit(EventBody::SessionEnded { interrupted });
         self.bus.finish();
     }
 
-    fn work(&mut self, model: Option<ModelInfo>) -> After {
-        let path = model.as_ref().map(|m| m.path.clone());
-        let mut examiner = Examiner::new(self.bus.clone(), path);
+    fn work(&mut self, source: Source) -> After {
+        let path = match &source {
+            Source::Opened(model) => model.path.clone(),
+            // Synthetic models are made in the cache folder, so that is whose disk matters.
+            _ => weights::cache_folder().unwrap_or_else(|_| default_path()),
+        };
+        let mut examiner = Examiner::new(self.bus.clone(), self.config.exe.clone(), path);
         examiner.machine();
-        if let Some(model) = &model {
-            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
-        }
         if self.config.checks {
             examiner.check();
         }
-        let model = match model.map_or_else(|| self.demo_model(), Ok) {
+        let model = match source {
+            Source::Opened(model) => Ok(model),
+            Source::Demo => {
+                self.bus.say(LogLevel::Info, "no model was named, so a small synthetic one is loaded; it is made once and kept");
+                weights::demo_model(&mut |_, _| {})
+            }
+            Source::Profile(profile) => {
+                let text = format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
+                self.bus.say(LogLevel::Info, text);
+                weights::cache_folder().and_then(|folder| {
+                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
+                })
+            }
+        };
+        let model = match model {
             Ok(model) => model,
             Err(error) => {
-                self.bus.say(LogLevel::Error, error);
+                self.bus.say(LogLevel::Error, error.to_string());
                 return self.serve(&mut examiner, None);
             }
         };
+        self.bus.emit(EventBody::ModelOpened { model: model.clone() });
         if self.config.race {
             let engines = self.config.engines.clone();
             if self.race(&model, engines) == After::Quit {
@@ -110,22 +138,6 @@ impl Session {
             }
         }
         self.serve(&mut examiner, Some(&model))
-    }
-
-    /// The small synthetic model, made on first use.
-    fn demo_model(&self) -> Result<ModelInfo, String> {
-        let mut said = false;
-        let bus = &self.bus;
-        let model = weights::demo_model(&mut |_, total| {
-            if !said {
-                said = true;
-                let size = crate::domain::units::bytes(total);
-                bus.say(LogLevel::Info, format!("no model was named: a synthetic one of {size} is being written, once"));
-            }
-        })
-        .map_err(|e| e.to_string())?;
-        self.bus.emit(EventBody::ModelOpened { model: model.clone() });
-        Ok(model)
     }
 
     /// Serves commands until the end.
@@ -178,17 +190,12 @@ impl Session {
                 }
             }
         }
-        let sampler = self.sampler(&target, model);
         for (lane, order) in planned {
             if let Err(error) = std::fs::create_dir_all(&order.scratch) {
                 self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
             }
             let (cancel, cancelled) = bounded(1);
-            let watch = |pid: u32| {
-                if let Some(sampler) = &sampler {
-                    sampler.watch(Some((lane, pid)));
-                }
-            };
+            let watch = |_pid: u32| {};
             // Commands are looked at while the lane runs, on this thread's behalf.
             let (done, is_done) = bounded::<()>(1);
             let commands = self.commands.clone();
@@ -196,9 +203,6 @@ impl Session {
             let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
             let _ = done.send(());
             let heard = listener.join().unwrap_or_default();
-            if let Some(sampler) = &sampler {
-                sampler.watch(None);
-            }
             if heard.quit {
                 return After::Quit;
             }
