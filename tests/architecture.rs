@@ -1,0 +1,194 @@
+//! The rooms of `docs/architecture.md` and the arrows between them, read from the sources: an arrow against the table fails.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each room and the rooms it may use. `cli` is the door and may use all.
+const ARROWS: [(&str, &[&str]); 15] = [
+    ("domain", &[]),
+    ("host", &["domain"]),
+    ("checks", &["host", "domain"]),
+    ("fixes", &["checks", "host", "domain"]),
+    ("weights", &["domain"]),
+    ("device", &["domain"]),
+    ("engines", &["weights", "device", "domain"]),
+    ("telemetry", &["host", "domain"]),
+    ("session", &["domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"]),
+    ("analysis", &["domain"]),
+    ("report", &["domain", "analysis", "session"]),
+    ("tui", &["session", "domain", "analysis", "config"]),
+    ("headless", &["session", "report", "analysis", "domain"]),
+    ("config", &["domain"]),
+    (
+        "cli",
+        &[
+            "domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry", "session", "analysis", "report", "tui",
+            "headless", "config",
+        ],
+    ),
+];
+
+/// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
+const FOREIGN: [(&str, &[&str]); 8] = [
+    // `device` implements the crate's `IoMemory` for its memory; everything else of cuFile is the engines'.
+    ("cufile_ffi", &["engines", "device"]),
+    ("cudarc", &["device"]),
+    ("io_uring", &["device"]),
+    ("memmap2", &["device"]),
+    ("nvml_wrapper", &["host", "telemetry"]),
+    ("ratatui", &["tui", "config"]),
+    ("crossterm", &["tui", "config", "cli"]),
+    ("clap", &["cli"]),
+];
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The code of a file without comments (strings may remain: no string of ours names a room's path).
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
+}
+
+/// Names that stand right behind `prefix`, also inside one level of braces: `crate::{a::B, c}` gives `a` and `c`.
+fn names_behind(code: &str, prefix: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let word = |text: &str| text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
+    for (at, _) in code.match_indices(prefix) {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+            continue;
+        }
+        let rest = &code[at + prefix.len()..];
+        let Some(list) = rest.strip_prefix('{') else {
+            names.push(word(rest));
+            continue;
+        };
+        let mut depth = 0;
+        let mut start = true;
+        for (i, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => start = true,
+                c if start && !c.is_whitespace() => {
+                    names.push(word(&list[i..]));
+                    start = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+fn rooms() -> Vec<String> {
+    let mut rooms: Vec<String> = fs::read_dir("src")
+        .unwrap()
+        .filter_map(|e| {
+            let e = e.unwrap();
+            e.file_type().unwrap().is_dir().then(|| e.file_name().to_string_lossy().into_owned())
+        })
+        .collect();
+    rooms.sort();
+    rooms
+}
+
+#[test]
+fn every_folder_of_src_is_a_room_of_the_table() {
+    let mut table: Vec<String> = ARROWS.iter().map(|(room, _)| (*room).to_owned()).collect();
+    table.sort();
+    assert_eq!(rooms(), table);
+}
+
+#[test]
+fn rooms_use_only_the_rooms_that_the_table_allows() {
+    let mut wrong = Vec::new();
+    for (room, allowed) in ARROWS {
+        for path in sources(&Path::new("src").join(room)) {
+            let code = code(&path);
+            let mut used = names_behind(&code, "crate::");
+            used.extend(names_behind(&code, "gds_top::"));
+            // `super::x` in a room's mod.rs is `crate::x`.
+            used.extend(names_behind(&code, "super::").into_iter().filter(|n| n != "super"));
+            for name in used {
+                let is_room = ARROWS.iter().any(|(r, _)| *r == name);
+                let own_module = Path::new("src").join(room).join(format!("{name}.rs")).exists()
+                    || Path::new("src").join(room).join(&name).is_dir();
+                if is_room && name != room && !allowed.contains(&name.as_str()) && !own_module {
+                    wrong.push(format!("{}: {room} may not use {name}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows against the table:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn native_libraries_and_fronts_are_named_only_in_their_rooms() {
+    let mut wrong = Vec::new();
+    for (room, _) in ARROWS {
+        for path in sources(&Path::new("src").join(room)) {
+            let code = code(&path);
+            for (name, allowed) in FOREIGN {
+                let named = code.match_indices(&format!("{name}::")).any(|(at, _)| {
+                    !code[..at].chars().next_back().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
+                });
+                if named && !allowed.contains(&room) {
+                    wrong.push(format!("{}: {room} may not use {name}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "crates outside their rooms:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn unsafe_lives_in_device_and_cufile_ffi_alone() {
+    let mut wrong = Vec::new();
+    for path in sources(Path::new("src")) {
+        if path.starts_with("src/device") {
+            continue;
+        }
+        let code = code(&path);
+        let has = code.match_indices("unsafe").any(|(at, word)| {
+            let around = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+            !around(code[..at].chars().next_back()) && !around(code[at + word.len()..].chars().next())
+        });
+        if has {
+            wrong.push(path.display().to_string());
+        }
+    }
+    assert!(wrong.is_empty(), "unsafe outside its rooms: {}", wrong.join(", "));
+}
+
+#[test]
+fn the_words_of_the_house_do_no_input_or_output() {
+    for path in sources(Path::new("src/domain")).into_iter().chain(sources(Path::new("src/analysis"))) {
+        let code = code(&path);
+        let code = code.split("#[cfg(test)]").next().unwrap();
+        for module in ["std::fs", "std::net", "std::process", "std::thread", "std::io"] {
+            assert!(!code.contains(module), "{} uses {module}", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_reader_of_arrows_sees_every_way_of_naming_a_room() {
+    assert_eq!(names_behind("use crate::tui::App;", "crate::"), ["tui"]);
+    assert_eq!(names_behind("use crate::{domain::{A, B}, host, session::S};", "crate::"), ["domain", "host", "session"]);
+    assert_eq!(names_behind("let x = crate::report::json(); mycrate::no();", "crate::"), ["report"]);
+}
