@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use cufile_ffi::raw::*;
 use cufile_ffi::stats::{StatsL1, StatsL3};
 use cufile_ffi::{
-    Batch, BatchEntry, Direction, Driver, Error, FileHandle, HostMemory, Library, OpenOptions, Piece, Route, Search,
-    Version, codes, values,
+    Batch, BatchEntry, Direction, Driver, Error, FileHandle, HostMemory, IoStream, Library, OpenOptions, Piece, Route,
+    Search, StreamIo, Version, codes, values,
 };
 
 /// Unpacked wheels: version and folder, oldest first.
@@ -334,6 +334,20 @@ fn layouts_and_values_are_those_of_every_header() {
     }
 }
 
+/// A stream that runs at once, as the stand-in's do.
+struct Still;
+
+// SAFETY: null is the default stream; the stand-in does every transfer inside the call.
+unsafe impl IoStream for Still {
+    fn raw(&self) -> CUstream {
+        std::ptr::null_mut()
+    }
+
+    fn synchronize(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 const MIB: usize = 1 << 20;
 
 /// A file of 4 MiB and 123 bytes, every eight bytes telling their offset.
@@ -374,11 +388,11 @@ fn exercise(path: &Path) {
     assert!(matches!(handle.read_at(&*memory, 8 * MIB - 1, 2, 0), Err(Error::OutOfBounds(_))));
 
     // Registered memory, and the codes of a second registration.
-    let registration = driver.register(&memory, 0, 4 * MIB, 0).unwrap();
+    let registration = driver.register(&memory, 0, 8 * MIB, 0).unwrap();
     assert_eq!(driver.register(&memory, 0, MIB, 0).unwrap_err().code(), Some(codes::MEMORY_ALREADY_REGISTERED));
     assert_eq!(handle.read_at(&registration, MIB, MIB, 2 * MIB as u64).unwrap(), MIB);
     assert_eq!(memory.read(MIB, MIB).unwrap(), bytes[2 * MIB..3 * MIB]);
-    assert!(matches!(handle.read_at(&registration, 4 * MIB, 1, 0), Err(Error::OutOfBounds(_))));
+    assert!(matches!(handle.read_at(&registration, 8 * MIB, 1, 0), Err(Error::OutOfBounds(_))));
 
     // Several threads into parts of one memory.
     std::thread::scope(|scope| {
@@ -534,4 +548,131 @@ fn a_library_before_1_16_fails_to_open_without_a_gpu_with_code_and_words_and_lea
             assert!(err.contains("libcuda"), "the library's words belong on stderr: {err}");
         }
     }
+}
+
+#[test]
+fn the_standin_answers_like_the_real_library_in_both_layouts() {
+    const NAME: &str = "the_standin_answers_like_the_real_library_in_both_layouts";
+    if let Some(path) = given() {
+        return exercise(&path);
+    }
+    let Some(built) = standins::build() else { return };
+    for version in ["1150", "1180", "1200"] {
+        must(NAME, &built.cufile, &[("STANDIN_CUFILE_VERSION", version)], true);
+    }
+}
+
+#[test]
+fn level_3_tells_the_route_of_each_read() {
+    const NAME: &str = "level_3_tells_the_route_of_each_read";
+    if let Some(path) = given() {
+        let driver = open_for_test(&path);
+        telling_file(Path::new("data"));
+        let handle = FileHandle::register(&driver, std::fs::File::open("data").unwrap()).unwrap();
+        let memory = HostMemory::new(MIB).unwrap();
+        handle.read_at(&memory, 0, MIB, 0).unwrap();
+        handle.read_at(&memory, 0, MIB, 0).unwrap();
+        let stats = driver.stats_l3().unwrap();
+        let gpu = &stats.gpus[0];
+        assert_eq!(&gpu.uuid, b"stand-in GPU    ");
+        assert_eq!((gpu.counters.n_total_reads, gpu.counters.n_nvfs_reads, gpu.counters.n_posix_reads), (2, 2, 0));
+        assert_eq!(gpu.counters.read_bytes, 2 * MIB as u64);
+        assert_eq!(stats.detailed.read_size_kb_hist.iter().sum::<u64>(), 2);
+        return;
+    }
+    let Some(built) = standins::build() else { return };
+    for version in ["1180", "1200"] {
+        must(NAME, &built.cufile, &[("STANDIN_CUFILE_VERSION", version), ("STANDIN_CUFILE_ROUTE", "nvfs")], true);
+    }
+}
+
+#[test]
+fn every_failure_keeps_its_codes() {
+    if let Some(path) = given() {
+        let driver = open_for_test(&path);
+        telling_file(Path::new("data"));
+        let handle = Arc::new(FileHandle::register(&driver, std::fs::File::open("data").unwrap()).unwrap());
+        let memory = Arc::new(HostMemory::new(MIB).unwrap());
+        let read = || handle.read_at(&*memory, 0, 4096, 0);
+        // cuFileRead: 5 as errno the first time, a cuFile code the second, then well.
+        let error = read().unwrap_err();
+        let answer = error.cufile().unwrap();
+        assert_eq!((answer.err, answer.errno), (0, Some(5)), "{error}");
+        assert_eq!(read().unwrap_err().code(), Some(codes::IO_ERROR));
+        assert_eq!(read(), Ok(4096));
+        let error = driver.register(&memory, 0, MIB, 0).unwrap_err();
+        let answer = error.cufile().unwrap();
+        assert_eq!((answer.err, answer.cu_err), (codes::CUDA_DRIVER_ERROR, 2), "{error}");
+        assert_eq!(driver.library().use_count().unwrap(), 1);
+        // A batch in which the second entry fails tells of that one only.
+        let entry = |i: usize| BatchEntry {
+            direction: Direction::Read,
+            handle: Arc::clone(&handle),
+            memory: Arc::clone(&memory) as Arc<dyn cufile_ffi::IoMemory>,
+            memory_offset: i * 4096,
+            len: 4096,
+            file_offset: 0,
+        };
+        let mut batch = Batch::new(&driver, 8, Route::MaybeCompat).unwrap();
+        assert_eq!(batch.submit((0..3).map(entry).collect()).unwrap_err().code(), Some(codes::BATCH_FULL));
+        batch.submit((0..3).map(entry).collect()).unwrap();
+        let results = batch.collect(Duration::from_secs(5)).unwrap();
+        let codes: Vec<_> = results.iter().map(|r| r.bytes.as_ref().err().and_then(Error::code)).collect();
+        assert_eq!(codes, [None, Some(codes::IO_ERROR), None]);
+        drop(batch);
+        // On a stream: refused at submission, failed later, then well.
+        let stream = StreamIo::register(&driver, &Arc::new(Still), values::STREAM_PAGE_ALIGNED_INPUTS).unwrap();
+        let submit = || stream.transfer(Direction::Read, &handle, Arc::clone(&memory) as Arc<_>, 0, 4096, 0);
+        assert_eq!(submit().err().unwrap().code(), Some(codes::ASYNC_NOT_SUPPORTED));
+        assert_eq!(submit().unwrap().wait().unwrap_err().code(), Some(codes::INTERNAL_ERROR));
+        assert_eq!(submit().unwrap().wait(), Ok(4096));
+        return;
+    }
+    let Some(built) = standins::build() else { return };
+    let told = "cuFileRead:5:1,cuFileRead:5044:2,cuFileBufRegister:5011,cuFileBatchIOSubmit:5037:1,cuFileBatchIO.entry:5044:2,\
+                cuFileReadAsync:5038:1,cuFileReadAsync.later:5030:1";
+    must("every_failure_keeps_its_codes", &built.cufile, &[("STANDIN_CUFILE_FAIL", told)], true);
+}
+
+#[test]
+fn a_rude_open_neither_closes_stdin_nor_writes_to_stdout() {
+    const NAME: &str = "a_rude_open_neither_closes_stdin_nor_writes_to_stdout";
+    if let Some(path) = given() {
+        drop(open_for_test(&path));
+        assert!(std::fs::metadata("/proc/self/fd/0").is_ok(), "descriptor 0 is closed");
+        return;
+    }
+    let Some(built) = standins::build() else { return };
+    let env = [("STANDIN_CUFILE_RUDE", "1")];
+    let Some((success, out, err)) = child(NAME, &built.cufile, &env, true) else { return };
+    assert!(success, "{out}\n{err}");
+    assert!(!out.contains("words on standard output") && err.contains("words on standard output"), "{out}\n{err}");
+}
+
+#[test]
+fn without_a_place_for_its_log_the_driver_is_not_opened() {
+    const NAME: &str = "without_a_place_for_its_log_the_driver_is_not_opened";
+    if let Some(path) = given() {
+        // SAFETY: the test process runs this one test; its other thread only waits.
+        unsafe { std::env::remove_var(cufile_ffi::ENV_LOGFILE) };
+        let library = Library::open(&Search::only(path)).unwrap();
+        let error = Driver::open(&library, &OpenOptions::default()).unwrap_err();
+        assert!(matches!(&error, Error::Refused(words) if words.contains("CUFILE_LOGFILE_PATH")), "{error}");
+        assert_eq!(library.use_count().unwrap(), 0);
+        drop(Driver::open(&library, &OpenOptions { log_in_working_directory: true }).unwrap());
+        return;
+    }
+    let Some(built) = standins::build() else { return };
+    must(NAME, &built.cufile, &[], true);
+}
+
+#[test]
+fn a_file_that_is_no_libcufile_is_told_apart_with_the_loaders_words() {
+    let Some(built) = standins::build() else { return };
+    let Err(Error::NotFound { tried }) = Library::open(&Search::only(&built.nvml)) else {
+        panic!("NVML was taken for libcufile")
+    };
+    assert!(tried[0].error.as_deref().unwrap().contains("not libcufile"), "{tried:?}");
+    let Err(error) = Library::open(&Search::only("/nonexistent/libcufile.so.0")) else { panic!("nothing was loaded") };
+    assert!(error.to_string().contains("/nonexistent/libcufile.so.0: cannot open shared object file"), "{error}");
 }
