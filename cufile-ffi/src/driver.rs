@@ -94,7 +94,7 @@ impl Driver {
     /// memory of the same size).
     ///
     /// While a shorter range is registered at the same base, the library holds transfers that give this base to that range: entries of a
-    /// batch beyond it are refused at the submit with 5040 (seen with 1.16). So register all of what one base serves.
+    /// batch beyond it are refused at the submit with 5040 (seen with 1.16 and 1.18) or 5017 (1.20). So register all of what one base serves.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`]; what `cuFileBufRegister` answered (5023: this base is registered already).
