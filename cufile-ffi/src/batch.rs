@@ -71,6 +71,8 @@ pub struct Batch {
     events: Box<[CUfileIOEvents]>,
     params: Box<[CUfileIOParams]>,
     entries: Vec<BatchEntry>,
+    /// Entries of submits that failed: some may be under way all the same.
+    abandoned: Vec<BatchEntry>,
     results: Vec<Option<BatchResult>>,
     outstanding: usize,
 }
@@ -127,6 +129,7 @@ impl Batch {
             events: vec![no_event; capacity].into(),
             params: vec![no_params; capacity].into(),
             entries: Vec::with_capacity(capacity),
+            abandoned: Vec::new(),
             results: Vec::with_capacity(capacity),
             outstanding: 0,
         })
@@ -189,8 +192,10 @@ impl Batch {
         self.entries = entries;
         // SAFETY: `nr` filled parameters that stay in place until the batch is destroyed; handles and memory are kept in `self.entries`.
         let status = unsafe { f(self.raw, nr as u32, self.params.as_mut_ptr(), 0) };
-        // After a failed submit some entries may be under way all the same, so what they use is kept until the destroy.
-        library.check("cuFileBatchIOSubmit", status)?;
+        if let Err(error) = library.check("cuFileBatchIOSubmit", status) {
+            self.abandoned.append(&mut self.entries);
+            return Err(error);
+        }
         self.outstanding = nr;
         Ok(())
     }
@@ -272,12 +277,17 @@ impl Drop for Batch {
             let _ = self.cancel();
             let _ = self.collect(Duration::from_secs(2));
         }
-        if self.outstanding > 0 || !self.entries.is_empty() {
+        if self.outstanding > 0 {
             // The library may still write into the memory and the arrays: they stay for ever rather than being used after their end.
             std::mem::forget(std::mem::take(&mut self.entries));
+            std::mem::forget(std::mem::take(&mut self.abandoned));
             std::mem::forget(std::mem::take(&mut self.events));
             std::mem::forget(std::mem::take(&mut self.params));
             return;
+        }
+        if !self.abandoned.is_empty() {
+            // What a failed submit may have started is given up before its memory is let go.
+            let _ = self.cancel();
         }
         if let Some(f) = self.driver.library().symbols().batch_destroy {
             // SAFETY: set up by us, nothing outstanding, destroyed once; the driver is dropped after this.

@@ -93,6 +93,9 @@ impl Driver {
     /// Registers `len` bytes of `memory` from `offset`. Optional for transfers; in compat mode it only costs (milliseconds, and host
     /// memory of the same size).
     ///
+    /// While a shorter range is registered at the same base, the library holds transfers that give this base to that range: entries of a
+    /// batch beyond it are refused at the submit with 5040 (seen with 1.16 and 1.18) or 5017 (1.20). So register all of what one base serves.
+    ///
     /// # Errors
     /// [`Error::OutOfBounds`]; what `cuFileBufRegister` answered (5023: this base is registered already).
     pub fn register<M: IoMemory + ?Sized>(

@@ -1,97 +1,19 @@
-//! The raw layer against the real libraries of NVIDIA's Python wheels, without a GPU.
+//! The raw layer against the real libraries and headers of NVIDIA's Python wheels, without a GPU.
 //!
 //! Wheels lie unpacked, one folder a version, in the folder that `GDS_TOP_TEST_WHEELS` names (`.ci/wheels` makes it); without it these tests
 //! say that they were skipped. Each library is used in a child process: two in one process would share state.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../tests/standins/mod.rs"]
-mod standins;
+mod common;
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Command;
 
 use cufile_ffi::raw::*;
-use cufile_ffi::stats::{StatsL1, StatsL3};
-use cufile_ffi::{
-    Batch, BatchEntry, Direction, Driver, Error, FileHandle, HostMemory, Library, OpenOptions, Piece, Route, Search,
-    Version, codes, values,
-};
+use cufile_ffi::{Library, Search, Version, codes, values};
 
-/// Unpacked wheels: version and folder, oldest first.
-fn wheels() -> Vec<(Version, PathBuf)> {
-    let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS") else {
-        eprintln!("skipped: GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(&root).expect("GDS_TOP_TEST_WHEELS is a folder").flatten() {
-        let name = entry.file_name().into_string().unwrap();
-        let mut parts = name.split('.').map(str::parse::<i32>);
-        if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) {
-            found.push((Version::new(major, minor), entry.path()));
-        }
-    }
-    assert!(!found.is_empty(), "GDS_TOP_TEST_WHEELS has no folder named after a version");
-    found.sort();
-    found
-}
-
-/// A file below a wheel's `nvidia/*/`.
-fn inside(wheel: &Path, name: &str) -> PathBuf {
-    ["nvidia/cu13", "nvidia/cufile"]
-        .map(|p| wheel.join(p).join(name))
-        .into_iter()
-        .find(|p| p.is_file())
-        .expect("the wheel has the file")
-}
-
-/// Runs `test` of this binary in a child on one library, with the preload where wanted, and gives what it wrote; ends it after 60 s.
-fn child(test: &str, library: &Path, env: &[(&str, &str)], redirect: bool) -> Option<(bool, String, String)> {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env("CUFILE_FFI_CHILD", library)
-        .envs(env.iter().copied());
-    command.env("CUFILE_LOGFILE_PATH", dir.path().join("elsewhere.log"));
-    command.current_dir(dir.path()).stdin(Stdio::null());
-    if redirect {
-        let built = standins::build()?;
-        let machine = dir.path().join("machine");
-        standins::machine(&machine, dir.path());
-        command.env("LD_PRELOAD", built.redirect).env("GDS_TOP_TEST_REDIRECT", machine);
-    }
-    let (out, err) = (dir.path().join("out"), dir.path().join("err"));
-    command.stdout(std::fs::File::create(&out).unwrap()).stderr(std::fs::File::create(&err).unwrap());
-    let mut running = command.spawn().unwrap();
-    let start = Instant::now();
-    let success = loop {
-        if let Some(status) = running.try_wait().unwrap() {
-            break status.success();
-        }
-        if start.elapsed() > Duration::from_secs(60) {
-            running.kill().unwrap();
-            running.wait().unwrap();
-            break false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    Some((success, std::fs::read_to_string(out).unwrap(), std::fs::read_to_string(err).unwrap()))
-}
-
-/// Runs `test` in a child and wants it to succeed.
-fn must(test: &str, library: &Path, env: &[(&str, &str)], redirect: bool) {
-    let Some((success, out, err)) = child(test, library, env, redirect) else { return };
-    assert!(success, "{test} on {}:\n{out}\n{err}", library.display());
-}
-
-/// In a child: the library it is to use.
-fn given() -> Option<PathBuf> {
-    std::env::var_os("CUFILE_FFI_CHILD").map(PathBuf::from)
-}
+use common::{given, inside, must, wheels};
 
 /// The exported names that cufile.h of each version has, from `nm -D` of the wheels.
 fn expected(name: &str, version: Version) -> bool {
@@ -200,7 +122,7 @@ fn ask_header(include: &Path, items: &[String]) -> Option<Vec<i64>> {
     let out = match out {
         Ok(out) => out,
         Err(e) => {
-            eprintln!("skipped: no C compiler to read cufile.h with: {e}");
+            common::standins::skipped(&format!("no C compiler to read cufile.h with: {e}"));
             return None;
         }
     };
@@ -330,208 +252,6 @@ fn layouts_and_values_are_those_of_every_header() {
         assert_eq!(answers.len(), list.len());
         for ((item, ours), theirs) in list.iter().zip(answers) {
             assert_eq!(*ours, theirs, "{item} of cufile.h {version}");
-        }
-    }
-}
-
-const MIB: usize = 1 << 20;
-
-/// A file of 4 MiB and 123 bytes, every eight bytes telling their offset.
-fn telling_file(path: &Path) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..4 * MIB as u64 / 8).flat_map(|i| (8 * i).to_le_bytes()).collect();
-    bytes.extend(std::iter::repeat_n(7, 123));
-    std::fs::write(path, &bytes).unwrap();
-    bytes
-}
-
-fn open_for_test(library: &Path) -> Driver {
-    let library = Library::open(&Search::only(library)).unwrap();
-    library.set_stats_level(3).unwrap();
-    let driver = Driver::open(&library, &OpenOptions::default()).unwrap();
-    assert!(Path::new("elsewhere.log").exists() && !Path::new("cufile.log").exists(), "where the log went");
-    driver.stats_start().unwrap();
-    driver
-}
-
-/// Everything on host memory, of the real library or the stand-in.
-fn exercise(path: &Path) {
-    let driver = open_for_test(path);
-    let library = driver.library().clone();
-    assert_eq!(library.use_count().unwrap(), 1);
-    let bytes = telling_file(Path::new("data"));
-    let open = || std::fs::OpenOptions::new().read(true).write(true).open("data").unwrap();
-
-    let borrowed = open();
-    let handle = Arc::new(FileHandle::register(&driver, borrowed.try_clone().unwrap()).unwrap());
-    let memory = Arc::new(HostMemory::new(8 * MIB).unwrap());
-    // Aligned, unaligned, at the end, beyond it.
-    for (offset, len, from, want) in
-        [(0, MIB, 0, MIB), (13, 4097, 5, 4097), (4096, 8192, 4 * MIB as u64, 123), (0, 4096, 5 * MIB as u64, 0)]
-    {
-        assert_eq!(handle.read_at(&*memory, offset, len, from).unwrap(), want, "{len} bytes at {from}");
-        assert_eq!(memory.read(offset, want).unwrap(), bytes[(from as usize).min(bytes.len())..][..want]);
-    }
-    assert!(matches!(handle.read_at(&*memory, 8 * MIB - 1, 2, 0), Err(Error::OutOfBounds(_))));
-
-    // Registered memory, and the codes of a second registration.
-    let registration = driver.register(&memory, 0, 4 * MIB, 0).unwrap();
-    assert_eq!(driver.register(&memory, 0, MIB, 0).unwrap_err().code(), Some(codes::MEMORY_ALREADY_REGISTERED));
-    assert_eq!(handle.read_at(&registration, MIB, MIB, 2 * MIB as u64).unwrap(), MIB);
-    assert_eq!(memory.read(MIB, MIB).unwrap(), bytes[2 * MIB..3 * MIB]);
-    assert!(matches!(handle.read_at(&registration, 4 * MIB, 1, 0), Err(Error::OutOfBounds(_))));
-
-    // Several threads into parts of one memory.
-    std::thread::scope(|scope| {
-        for part in 0..4_usize {
-            let (handle, memory) = (&handle, &memory);
-            scope.spawn(move || {
-                assert_eq!(handle.read_at(&**memory, part * MIB, MIB, (part * MIB) as u64).unwrap(), MIB)
-            });
-        }
-    });
-    assert_eq!(memory.read(0, 4 * MIB).unwrap(), bytes[..4 * MIB]);
-
-    // Writing, read back by other means.
-    memory.write(100, b"written by cuFile").unwrap();
-    assert_eq!(handle.write_at(&*memory, 0, 4096, 8192).unwrap(), 4096);
-    assert_eq!(&std::fs::read("data").unwrap()[8192 + 100..][..17], b"written by cuFile");
-
-    // A batch, more than may be in flight, and the batch again.
-    let mut batch = Batch::new(&driver, 64, Route::MaybeCompat).unwrap();
-    assert_eq!(batch.limit(), 32);
-    let entry = |i: usize| BatchEntry {
-        direction: Direction::Read,
-        handle: Arc::clone(&handle),
-        memory: Arc::clone(&memory) as Arc<dyn cufile_ffi::IoMemory>,
-        memory_offset: 4 * MIB + i * 65536,
-        len: 65536,
-        file_offset: (MIB + i * 65536) as u64,
-    };
-    assert!(matches!(batch.submit((0..33).map(entry).collect()), Err(Error::Refused(_))));
-    for _ in 0..3 {
-        batch.submit((0..32).map(entry).collect()).unwrap();
-        let results = batch.collect(Duration::from_secs(20)).unwrap();
-        assert_eq!(results.len(), 32);
-        for (i, result) in results.iter().enumerate() {
-            assert_eq!((result.index, result.bytes.clone()), (i, Ok(65536)));
-        }
-        assert_eq!(memory.read(4 * MIB, 2 * MIB).unwrap(), bytes[MIB..3 * MIB]);
-    }
-    drop(batch);
-
-    // Vectored transfers, or the version that has them.
-    let pieces =
-        [Piece { memory: &*memory, offset: 0, len: 4096 }, Piece { memory: &*memory, offset: 8192, len: 4096 }];
-    match handle.readv_at(&pieces, 65536) {
-        Ok(n) => {
-            assert_eq!(n, 8192);
-            assert_eq!(memory.read(8192, 4096).unwrap(), bytes[65536 + 4096..][..4096]);
-        }
-        Err(Error::MissingSymbol { symbol, since, loaded }) => {
-            assert_eq!((symbol, since, loaded), ("cuFileReadv", Version::new(1, 19), library.version()));
-            assert!(library.version().unwrap() < since);
-        }
-        Err(e) => panic!("{e}"),
-    }
-
-    // The same descriptor again, the properties, parameters while open.
-    {
-        use std::os::fd::AsFd;
-        let again = FileHandle::register_borrowed(&driver, handle.as_fd()).unwrap_err();
-        assert_eq!(again.code(), Some(codes::HANDLE_ALREADY_REGISTERED), "{again}");
-        let null = std::fs::File::open("/dev/null").unwrap();
-        assert_eq!(FileHandle::register(&driver, null).unwrap_err().code(), Some(codes::INVALID_FILE_TYPE));
-    }
-    match driver.properties() {
-        Ok(properties) => assert_eq!(properties.nvfs.major_version, 0),
-        // 1.16 without a GPU.
-        Err(e) => assert_eq!(e.code(), Some(codes::CUDA_DRIVER_ERROR), "{e}"),
-    }
-    assert_eq!(library.set_size(values::PARAM_IO_BATCHSIZE, 64).unwrap_err().code(), Some(codes::DRIVER_ALREADY_OPEN));
-    assert_eq!(library.posix_pool_slabs().unwrap().iter().map(|s| s.count).collect::<Vec<_>>(), [128, 64, 64]);
-    assert_eq!(library.size_range(values::PARAM_IO_BATCHSIZE).unwrap(), (1, 256));
-
-    // Level 1 counts what was done; level 2 sums to it.
-    let l1: StatsL1 = driver.stats_l1().unwrap();
-    assert_eq!(l1.basic.buf_register_ops.ok, 1, "{l1:?}");
-    assert!(l1.basic.read_ops.ok >= 8, "{l1:?}");
-    assert!(l1.basic.read_bytes >= 6 * MIB as u64, "{l1:?}");
-    assert_eq!(l1.basic.write_bytes, 4096, "{l1:?}");
-    assert_eq!(l1.vectored.is_some(), library.version().unwrap() >= Version::new(1, 19));
-    if let Some(vectored) = l1.vectored {
-        assert_eq!((vectored.readv_ops.ok, vectored.readv_bytes), (1, 8192), "{vectored:?}");
-    }
-    let l3: StatsL3 = driver.stats_l3().unwrap();
-    assert_eq!(l3.detailed.totals.basic.read_ops.ok, l1.basic.read_ops.ok);
-    assert_eq!(driver.stats_l2().unwrap().totals.basic.write_bytes, 4096);
-    driver.stats_stop().unwrap();
-
-    // Released in whatever order they are dropped.
-    let other = FileHandle::register(&driver, open()).unwrap();
-    drop(driver);
-    drop(memory);
-    drop(other);
-    registration.deregister().unwrap();
-    assert_eq!(library.use_count().unwrap(), 1);
-    drop(handle);
-    assert_eq!(library.use_count().unwrap(), 0);
-}
-
-#[test]
-fn the_real_library_serves_host_memory_from_1_16_on() {
-    if let Some(path) = given() {
-        return exercise(&path);
-    }
-    for (version, wheel) in wheels() {
-        if version >= Version::new(1, 16) {
-            must("the_real_library_serves_host_memory_from_1_16_on", &inside(&wheel, "lib/libcufile.so.0"), &[], true);
-        }
-    }
-}
-
-#[test]
-fn an_open_that_would_never_return_is_refused() {
-    if let Some(path) = given() {
-        let library = Library::open(&Search::only(path)).unwrap();
-        let error = Driver::open(&library, &OpenOptions::default()).unwrap_err();
-        assert!(matches!(&error, Error::Refused(words) if words.contains("/proc/modules")), "{error}");
-        return;
-    }
-    let empty = tempfile::tempdir().unwrap();
-    let Some(built) = standins::build() else { return };
-    let env =
-        [("LD_PRELOAD", built.redirect.to_str().unwrap()), ("GDS_TOP_TEST_REDIRECT", empty.path().to_str().unwrap())];
-    for (version, wheel) in wheels() {
-        if version >= Version::new(1, 16) {
-            must("an_open_that_would_never_return_is_refused", &inside(&wheel, "lib/libcufile.so.0"), &env, false);
-        }
-    }
-    must("an_open_that_would_never_return_is_refused", &built.cufile, &env, false);
-}
-
-#[test]
-fn a_library_before_1_16_fails_to_open_without_a_gpu_with_code_and_words_and_leaves_stdout_alone() {
-    const NAME: &str = "a_library_before_1_16_fails_to_open_without_a_gpu_with_code_and_words_and_leaves_stdout_alone";
-    if let Some(path) = given() {
-        let library = Library::open(&Search::only(path)).unwrap();
-        let error = Driver::open(&library, &OpenOptions::default()).unwrap_err();
-        let answer = error.cufile().unwrap();
-        assert!([codes::NVFS_SETUP_ERROR, codes::CUDA_DRIVER_ERROR].contains(&answer.err), "{error}");
-        assert!(answer.name().is_some() && answer.call == "cuFileDriverOpen");
-        return;
-    }
-    if Path::new("/dev/nvidiactl").exists() {
-        eprintln!("skipped: this machine has a GPU");
-        return;
-    }
-    for (version, wheel) in wheels() {
-        if version < Version::new(1, 16) {
-            let Some((success, out, err)) = child(NAME, &inside(&wheel, "lib/libcufile.so.0"), &[], false) else {
-                return;
-            };
-            assert!(success, "{version}: {out}\n{err}");
-            assert!(!out.contains("cuFile") && !out.contains("libcuda"), "on stdout: {out}");
-            assert!(err.contains("libcuda"), "the library's words belong on stderr: {err}");
         }
     }
 }

@@ -447,6 +447,11 @@ EXPORT CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t id, unsigned nr, CU
         for (;;)
             pause();
     b->done = b->taken = 0;
+    /* A registration at the same base limits the entry, as in the real one. */
+    for (unsigned i = 0; i < nr; i++)
+        for (int r = 0; r < LIMIT; r++)
+            if (buffers[r].base && buffers[r].base == p[i].base && (size_t)p[i].base_offset + p[i].size > buffers[r].len)
+                return answer(5017);
     for (unsigned i = 0; i < nr; i++) {
         ssize_t n = told_transfer("cuFileBatchIO.entry");
         if (!n && !known(p[i].fh))

@@ -56,7 +56,7 @@ pub fn build() -> Option<Standins> {
             let out = match out {
                 Ok(out) => out,
                 Err(e) => {
-                    eprintln!("skipped: the stand-ins need a C compiler, and cc could not be run: {e}");
+                    skipped(&format!("the stand-ins need a C compiler, and cc could not be run: {e}"));
                     return None;
                 }
             };
@@ -77,6 +77,12 @@ pub fn build() -> Option<Standins> {
         redirect: at("redirect.so"),
         folder,
     })
+}
+
+/// Says on stderr, past the test harness's capture, that something was not tested and why.
+pub fn skipped(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// Fills `folder` for the preload: a /proc/modules, and a udev record that calls the device of `path` an ext4 file system.
