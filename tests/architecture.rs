@@ -24,8 +24,20 @@ const ARROWS: [(&str, &[&str]); 15] = [
     (
         "cli",
         &[
-            "domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry", "session", "analysis", "report", "tui",
-            "headless", "config",
+            "domain",
+            "host",
+            "checks",
+            "fixes",
+            "weights",
+            "device",
+            "engines",
+            "telemetry",
+            "session",
+            "analysis",
+            "report",
+            "tui",
+            "headless",
+            "config",
         ],
     ),
 ];
@@ -189,6 +201,9 @@ fn the_words_of_the_house_do_no_input_or_output() {
 #[test]
 fn the_reader_of_arrows_sees_every_way_of_naming_a_room() {
     assert_eq!(names_behind("use crate::tui::App;", "crate::"), ["tui"]);
-    assert_eq!(names_behind("use crate::{domain::{A, B}, host, session::S};", "crate::"), ["domain", "host", "session"]);
+    assert_eq!(
+        names_behind("use crate::{domain::{A, B}, host, session::S};", "crate::"),
+        ["domain", "host", "session"]
+    );
     assert_eq!(names_behind("let x = crate::report::json(); mycrate::no();", "crate::"), ["report"]);
 }

@@ -252,7 +252,8 @@ mod tests {
         let cli = Cli::try_parse_from(["gds-top", "--headless", "/models/x"]).unwrap();
         assert_eq!(cli.model.as_deref(), Some("/models/x"));
         assert!(cli.headless && cli.command.is_none());
-        let cli = Cli::try_parse_from(["gds-top", "load", "m", "--cache", "cold,hot", "--engine", "mmap,pread"]).unwrap();
+        let cli =
+            Cli::try_parse_from(["gds-top", "load", "m", "--cache", "cold,hot", "--engine", "mmap,pread"]).unwrap();
         let Some(Sub::Load { race, .. }) = cli.command else { panic!("not a load") };
         assert_eq!(race.cache, [CacheState::Cold, CacheState::Hot]);
         assert_eq!(race.engine, [Engine::Mmap, Engine::Pread]);
@@ -261,7 +262,12 @@ mod tests {
     #[test]
     fn settings_are_checked_by_name() {
         assert_eq!(parse_setting("pread.threads=8"), Ok(("pread.threads".to_owned(), 8)));
-        for (wrong, part) in [("threads", "NAME=NUMBER"), ("thread=1", "known are"), ("x.threads=1", "no engine"), ("threads=a", "no number")] {
+        for (wrong, part) in [
+            ("threads", "NAME=NUMBER"),
+            ("thread=1", "known are"),
+            ("x.threads=1", "no engine"),
+            ("threads=a", "no number"),
+        ] {
             let said = parse_setting(wrong).unwrap_err();
             assert!(said.contains(part), "{wrong}: {said}");
         }

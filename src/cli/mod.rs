@@ -27,9 +27,13 @@ pub fn main() -> ExitCode {
                 let feed = crate::session::live::start(c).unwrap();
                 for e in feed.events.iter() {
                     match e.body {
-                        EventBody::LaneFinished { result, .. } => eprintln!("{:>8.3} {}", e.at_ns as f64/1e9, serde_json::to_string(&result).unwrap()),
-                        EventBody::LaneSpans { .. } | EventBody::LaneProgress { .. } | EventBody::ModelOpened { .. } => {}
-                        b => eprintln!("{:>8.3} {}", e.at_ns as f64/1e9, serde_json::to_string(&b).unwrap()),
+                        EventBody::LaneFinished { result, .. } => {
+                            eprintln!("{:>8.3} {}", e.at_ns as f64 / 1e9, serde_json::to_string(&result).unwrap())
+                        }
+                        EventBody::LaneSpans { .. }
+                        | EventBody::LaneProgress { .. }
+                        | EventBody::ModelOpened { .. } => {}
+                        b => eprintln!("{:>8.3} {}", e.at_ns as f64 / 1e9, serde_json::to_string(&b).unwrap()),
                     }
                 }
             }

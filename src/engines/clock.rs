@@ -47,7 +47,8 @@ impl Recorder {
 
     /// Writes a span whose ends are known.
     pub(crate) fn put(&mut self, phase: Phase, start_ns: u64, end_ns: u64, of: What) {
-        let span = Span { slot: self.slot, phase, tensor: of.tensor, start_ns, end_ns, bytes: of.bytes, offset: of.offset };
+        let span =
+            Span { slot: self.slot, phase, tensor: of.tensor, start_ns, end_ns, bytes: of.bytes, offset: of.offset };
         self.spans.push(span);
     }
 

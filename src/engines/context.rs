@@ -45,6 +45,8 @@ pub struct EngineContext<'a> {
     pub(super) stop: AtomicBool,
     /// Logical CPUs that this process may use.
     pub cpus: usize,
+    /// Share of the model in the page cache before the clock, 0 to 1, where it could be read.
+    pub resident_before: Option<f64>,
 }
 
 /// A model that lies on its target.
@@ -147,7 +149,9 @@ pub(super) fn run_workers<T: Send>(
         let others: Vec<_> = (1..threads)
             .map(|number| {
                 let guarded = &guarded;
-                std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, move || guarded(number))
+                std::thread::Builder::new()
+                    .name(format!("worker-{number}"))
+                    .spawn_scoped(scope, move || guarded(number))
             })
             .collect();
         results.push(guarded(0));
@@ -156,9 +160,10 @@ pub(super) fn run_workers<T: Send>(
                 // A panic of a worker is passed on: the lane process dies of it and says so.
                 Ok(handle) => results.push(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
                 Err(error) => {
-                    first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(LoadError::CuFile(format!(
-                        "starting a worker thread failed: {error}"
-                    )));
+                    first_error
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .get_or_insert(LoadError::CuFile(format!("starting a worker thread failed: {error}")));
                 }
             }
         }

@@ -84,8 +84,11 @@ impl CuFile {
     /// The route of the reads between two readings of the counters.
     #[must_use]
     pub fn route(&self, before: ReadCounts, after: ReadCounts) -> RouteCounts {
-        let (nvfs, p2p, posix) =
-            (after.nvfs.saturating_sub(before.nvfs), after.p2p.saturating_sub(before.p2p), after.posix.saturating_sub(before.posix));
+        let (nvfs, p2p, posix) = (
+            after.nvfs.saturating_sub(before.nvfs),
+            after.p2p.saturating_sub(before.p2p),
+            after.posix.saturating_sub(before.posix),
+        );
         let all = after.all.saturating_sub(before.all);
         if self.host_target {
             return RouteCounts {
@@ -93,7 +96,9 @@ impl CuFile {
                 nvfs_reads: None,
                 p2p_reads: None,
                 posix_reads: None,
-                source: format!("the target is host memory, which cuFile reaches by POSIX reads only ({all} reads by level-1 statistics)"),
+                source: format!(
+                    "the target is host memory, which cuFile reaches by POSIX reads only ({all} reads by level-1 statistics)"
+                ),
                 proven: true,
             };
         }
@@ -118,7 +123,14 @@ impl CuFile {
             Ok(()) => "cuFile level-3 statistics counted no read of this GPU".to_owned(),
         };
         if self.direct_possible {
-            return RouteCounts { route: Route::None, nvfs_reads: None, p2p_reads: None, posix_reads: None, source: why, proven: false };
+            return RouteCounts {
+                route: Route::None,
+                nvfs_reads: None,
+                p2p_reads: None,
+                posix_reads: None,
+                source: why,
+                proven: false,
+            };
         }
         RouteCounts {
             route: Route::Compat,

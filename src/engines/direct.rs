@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let block_bytes = context.knob("block_bytes", MIB).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
     // Small blocks and few in flight suit a virtual disk, and an NVMe drive reaches its rate at some tens of MiB in flight.
-    let depth = context.knob("depth", 8).clamp(1, 1024) as u32;
+    let depth = context.knob("depth", 16).clamp(1, 1024) as u32;
     if context.knob("io_uring", 1) == 0 {
         return by_threads(context, block_bytes, depth, Vec::new());
     }
@@ -42,12 +42,7 @@ fn by_threads(
     Ok(loaded)
 }
 
-fn by_ring(
-    context: &EngineContext<'_>,
-    mut ring: ReadRing,
-    block_bytes: u64,
-    depth: u32,
-) -> Result<Loaded, LoadError> {
+fn by_ring(context: &EngineContext<'_>, mut ring: ReadRing, block_bytes: u64, depth: u32) -> Result<Loaded, LoadError> {
     let model = context.model();
     let queue = BlockQueue::new(plan::coalesced(model, block_bytes, PAGE));
     let mut rec = Recorder::new(context.clock, 0, 4 * queue.len() + 64);

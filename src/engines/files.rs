@@ -35,7 +35,9 @@ pub(super) fn read_fully(file: impl AsFd, path: &Path, buffer: &mut [u8], offset
             Ok(0) => break,
             Ok(n) => done += n,
             Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(LoadError::File { doing: "reading", path: path.to_owned(), source: errno.into() }),
+            Err(errno) => {
+                return Err(LoadError::File { doing: "reading", path: path.to_owned(), source: errno.into() });
+            }
         }
     }
     Ok(done)

@@ -22,7 +22,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let mut notes = Vec::new();
     let mut at = rec.now();
     files::reopen_model(model)?;
-    let opened = open_for_cufile(context, &mut notes)?;
+    let odirect = context.knob("odirect", 1) != 0;
+    let opened = open_for_cufile(context, odirect, &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let mut total = 0;
     let offsets: Vec<u64> = model
@@ -82,17 +83,24 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         tensor_offsets: offsets,
         spans: rec.into_spans(),
         slots: 1,
-        knobs: BTreeMap::from([("threads".to_owned(), 1)]),
+        knobs: BTreeMap::from([("threads".to_owned(), 1), ("odirect".to_owned(), u64::from(odirect))]),
         notes,
         route: Some(cufile.route(counts, cufile.counts())),
     })
 }
 
-/// Opens the shards with O_DIRECT, as NVIDIA advises; without it where the file system refuses, which libcufile takes from GDS 1.7 on.
-pub(super) fn open_for_cufile(context: &EngineContext<'_>, notes: &mut Vec<String>) -> Result<Vec<File>, LoadError> {
-    match files::open_shards(context.model(), context.knob("odirect", 1) != 0) {
+/// Opens the shards, with O_DIRECT where that is wanted and the file system takes it; libcufile takes files without it from GDS 1.7 on.
+pub(super) fn open_for_cufile(
+    context: &EngineContext<'_>,
+    odirect: bool,
+    notes: &mut Vec<String>,
+) -> Result<Vec<File>, LoadError> {
+    match files::open_shards(context.model(), odirect) {
         Err(LoadError::NoDirect { path, source }) => {
-            notes.push(format!("{} was opened without O_DIRECT, which its file system refuses ({source})", path.display()));
+            notes.push(format!(
+                "{} was opened without O_DIRECT, which its file system refuses ({source})",
+                path.display()
+            ));
             files::open_shards(context.model(), false)
         }
         other => other,

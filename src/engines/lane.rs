@@ -12,12 +12,12 @@ use super::protocol::{Frame, LaneMessage, monotonic_ns};
 use super::verify;
 use crate::device::{CudaDevice, Device};
 use crate::domain::{LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -141,7 +141,8 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     result.setup_ns = at.saturating_sub(order.spawned_monotonic_ns);
 
     let counters = Counters::default();
-    let context = |clock| EngineContext {
+    let context = |clock, resident_before| EngineContext {
+        resident_before,
         order,
         device: &device,
         cufile: cufile.as_ref(),
@@ -151,7 +152,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
     sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
-    let preparing = context(Clock::start());
+    let preparing = context(Clock::start(), None);
     result.notes.extend(cache::prepare(&preparing)?);
     result.cache_resident_before_fraction = cache::resident_fraction(&preparing);
 
@@ -166,7 +167,8 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         done
     })?;
     result.host_peak_bytes = own_peak_bytes().filter(|_| peak_reset);
-    result.gpu_peak_bytes = free_before.zip(free_gpu_bytes(&device)).map(|(before, after)| before.saturating_sub(after));
+    result.gpu_peak_bytes =
+        free_before.zip(free_gpu_bytes(&device)).map(|(before, after)| before.saturating_sub(after));
     result.pinned_peak_bytes = Some(counters.pinned_peak_bytes.load(Ordering::Relaxed));
     for spans in loaded.spans.chunks(SPANS_A_FRAME) {
         sender.send(LaneMessage::Spans { spans: SpanBatch::pack(spans) });
@@ -174,7 +176,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     if order.verify {
         sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
         let (ticker, ticks) = bounded::<()>(0);
-        let verifying = context(Clock::start());
+        let verifying = context(Clock::start(), None);
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
             let outcome = verify::compare(&verifying, &loaded);
@@ -194,14 +196,14 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
 
 /// The load itself, between two readings of the clock.
 fn measured<'a>(
-    context: &impl Fn(Clock) -> EngineContext<'a>,
+    context: &impl Fn(Clock, Option<f64>) -> EngineContext<'a>,
     order: &LaneOrder,
     sender: &Sender,
     result: &mut RunResult,
 ) -> Result<Loaded, LoadError> {
     let cpu_before = cpu_ns();
     sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
-    let context = context(Clock::start());
+    let context = context(Clock::start(), result.cache_resident_before_fraction);
     let loaded = super::load(&context)?;
     let wall_ns = context.clock.now_ns();
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
@@ -210,7 +212,9 @@ fn measured<'a>(
     result.slots = loaded.slots;
     result.phases = Span::phase_times(&loaded.spans, wall_ns, loaded.slots);
     result.knobs.clone_from(&loaded.knobs);
-    result.knobs.extend(order.knobs.iter().filter(|(name, _)| !loaded.knobs.contains_key(*name)).map(|(n, v)| (n.clone(), *v)));
+    result
+        .knobs
+        .extend(order.knobs.iter().filter(|(name, _)| !loaded.knobs.contains_key(*name)).map(|(n, v)| (n.clone(), *v)));
     result.notes.extend(loaded.notes.iter().cloned());
     result.route.clone_from(&loaded.route);
     Ok(loaded)

@@ -27,8 +27,7 @@ pub use lane::run_lane;
 use crate::domain::Engine;
 
 /// Engines of this version, in the order in which they race.
-pub const AVAILABLE: [Engine; 5] =
-    [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab];
+pub const AVAILABLE: [Engine; 5] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab];
 
 /// Runs the engine of the context's order.
 fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {

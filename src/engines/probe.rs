@@ -120,7 +120,10 @@ fn describe(library: &Library) -> Value {
             out.insert("open".to_owned(), json!({"code": code, "cuda_code": cuda_code, "error": error.to_string()}));
         }
         Ok(driver) => {
-            out.insert("open".to_owned(), json!({"code": 0, "cuda_code": 0, "took_ns": driver.opening().as_nanos() as u64}));
+            out.insert(
+                "open".to_owned(),
+                json!({"code": 0, "cuda_code": 0, "took_ns": driver.opening().as_nanos() as u64}),
+            );
             if let Ok(p) = driver.properties() {
                 let properties = json!({
                     "nvfs_major": p.nvfs.major_version, "nvfs_minor": p.nvfs.minor_version,

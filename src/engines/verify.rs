@@ -34,7 +34,13 @@ pub(super) fn compare(context: &EngineContext<'_>, loaded: &Loaded) -> Result<Op
             }
             let length = piece.bytes as usize;
             let path = &model.shards[piece.shard].path;
-            files::read_block(&opened[piece.shard], path, &mut theirs.bytes_mut()[..length], piece.file_offset, length)?;
+            files::read_block(
+                &opened[piece.shard],
+                path,
+                &mut theirs.bytes_mut()[..length],
+                piece.file_offset,
+                length,
+            )?;
             loaded.memory.read_back(piece.target_offset, &mut ours.bytes_mut()[..length])?;
             if ours.bytes()[..length] != theirs.bytes()[..length] {
                 differs.store(true, Ordering::Relaxed);

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 pub(super) struct Examiner;
 impl Examiner {
-    pub(super) fn new(_bus: Bus, _exe: PathBuf, _path: PathBuf) -> Self { Self }
+    pub(super) fn new(_bus: Bus, _exe: PathBuf, _path: PathBuf) -> Self {
+        Self
+    }
     pub(super) fn machine(&mut self) {}
     pub(super) fn check(&mut self) {}
     pub(super) fn apply(&mut self, _id: &str) {}

@@ -77,7 +77,10 @@ pub(super) fn run_lane(
             LaneEnd::Cancelled
         }
         (Reason::Stalled, _) => died(
-            format!("nothing moved for {} s, so it was ended; a hanging library call cannot be cancelled otherwise", STALLED_AFTER.as_secs()),
+            format!(
+                "nothing moved for {} s, so it was ended; a hanging library call cannot be cancelled otherwise",
+                STALLED_AFTER.as_secs()
+            ),
             last_words,
         ),
         (Reason::Ended, _) if finished => LaneEnd::Finished,

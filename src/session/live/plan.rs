@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn an_engines_own_setting_wins_over_the_general_one() {
         let mut config = SessionConfig::new(PathBuf::new());
-        config.knobs = [("threads", 4), ("pread.threads", 8), ("direct.depth", 2)].map(|(n, v)| (n.to_owned(), v)).into();
+        config.knobs =
+            [("threads", 4), ("pread.threads", 8), ("direct.depth", 2)].map(|(n, v)| (n.to_owned(), v)).into();
         assert_eq!(config.knobs_for(&Engine::Pread), BTreeMap::from([("threads".to_owned(), 8)]));
         let direct = config.knobs_for(&Engine::Direct);
         assert_eq!((direct["threads"], direct["depth"]), (4, 2));

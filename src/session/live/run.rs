@@ -112,11 +112,15 @@ impl Session {
         let model = match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {
-                self.bus.say(LogLevel::Info, "no model was named, so a small synthetic one is loaded; it is made once and kept");
+                self.bus.say(
+                    LogLevel::Info,
+                    "no model was named, so a small synthetic one is loaded; it is made once and kept",
+                );
                 weights::demo_model(&mut |_, _| {})
             }
             Source::Profile(profile) => {
-                let text = format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
+                let text =
+                    format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
                 self.bus.say(LogLevel::Info, text);
                 weights::cache_folder().and_then(|folder| {
                     weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
@@ -244,7 +248,8 @@ impl Session {
         let devices = match devices {
             Ok(devices) => devices,
             Err(error) => {
-                self.bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
+                self.bus
+                    .say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
                 return Target::Host;
             }
         };
@@ -261,7 +266,10 @@ impl Session {
                 let have: Vec<String> = devices.iter().map(|d| format!("{} {}", d.ordinal, d.uuid)).collect();
                 self.bus.say(
                     LogLevel::Error,
-                    format!("the GPU that was asked for is not there; CUDA sees [{}]; models are loaded into host memory", have.join(", ")),
+                    format!(
+                        "the GPU that was asked for is not there; CUDA sees [{}]; models are loaded into host memory",
+                        have.join(", ")
+                    ),
                 );
                 Target::Host
             }
@@ -270,7 +278,8 @@ impl Session {
 
     /// The engines that can run here; the others are said with their reasons.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
-        let (cufile, others): (Vec<Engine>, Vec<Engine>) = engines::AVAILABLE.into_iter().partition(Engine::uses_cufile);
+        let (cufile, others): (Vec<Engine>, Vec<Engine>) =
+            engines::AVAILABLE.into_iter().partition(Engine::uses_cufile);
         let scratch = self.scratch.path().to_string_lossy().into_owned();
         let reason = match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
             Ok(answer) => cufile_obstacle(&answer, target),
@@ -291,7 +300,9 @@ impl Session {
 /// Why cuFile cannot serve the target, by the probe's answer.
 fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
     if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
-        return Some(format!("{error}; install libcufile (package nvidia-gds, or the Python package nvidia-cufile), or set GDS_TOP_LIBCUFILE"));
+        return Some(format!(
+            "{error}; install libcufile (package nvidia-gds, or the Python package nvidia-cufile), or set GDS_TOP_LIBCUFILE"
+        ));
     }
     let open = answer.get("open")?;
     if open.get("code").and_then(serde_json::Value::as_i64) != Some(0) {
