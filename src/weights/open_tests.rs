@@ -134,7 +134,7 @@ fn every_malformed_file_gets_its_sentence() {
             raw(b"{\"\\u001b[2J\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,1]}}", 1),
             &["\\u{1b}[2J"],
         ),
-        ("deep nesting", raw("[".repeat(100_000).as_bytes(), 0), &["JSON"]),
+        ("deep nesting", raw(format!("{{\"__metadata__\":{}", "[".repeat(100_000)).as_bytes(), 0), &["recursion limit"]),
     ];
     let folder = TempDir::new().unwrap();
     for (what, content, fragments) in table {
