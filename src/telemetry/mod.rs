@@ -1,1 +1,12 @@
 //! Pulse: NVML and procfs become samples on a schedule.
+//!
+//! One thread reads procfs at fixed times and hands out samples; NVML, whose PCIe counters block for some 40 ms and whose driver calls may hang,
+//! has a thread of its own, which exists only while a GPU is the target.
+
+mod meters;
+mod nvml;
+mod sampler;
+
+pub use meters::device_of;
+pub use nvml::GpuRef;
+pub use sampler::{Cost, Sampler, SamplerConfig};

@@ -6,7 +6,7 @@ use super::dtype::{self, SizeProblem};
 use super::error::{WeightsError, name_text};
 use crate::domain::units;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -143,11 +143,13 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
             error.valid_up_to()
         ))
     })?;
-    let raw: RawHeader<'_> = serde_json::from_str(text).map_err(|error| {
+    let mut current = None;
+    let raw = read_raw(text, &mut current).map_err(|error| {
+        let place = current.map_or_else(String::new, |name| format!(" at tensor {}", name_text(&name)));
         malformed(if error.is_data() {
-            format!("its header does not describe tensors: {error}; the file is damaged or of a newer format")
+            format!("its header does not describe tensors{place}: {error}; the file is damaged or of a newer format")
         } else {
-            format!("its header is not valid JSON: {error}; the file is damaged: download it again")
+            format!("its header is not valid JSON{place}: {error}; the file is damaged: download it again")
         })
     })?;
     let data_offset = 8 + text.len() as u64;
@@ -264,37 +266,43 @@ struct RawHeader<'a> {
     metadata: BTreeMap<String, String>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for RawHeader<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = RawHeader<'de>;
+/// Reads the JSON. `current` holds the name of the tensor that was being read, so that an error can tell it.
+fn read_raw<'a>(text: &'a str, current: &mut Option<String>) -> Result<RawHeader<'a>, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let raw = (&mut json).deserialize_map(HeaderReader(current))?;
+    json.end()?;
+    Ok(raw)
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of tensors")
-            }
+struct HeaderReader<'c>(&'c mut Option<String>);
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawHeader<'de>, A::Error> {
-                let mut raw = RawHeader { tensors: Vec::new(), metadata: BTreeMap::new() };
-                while let Some(name) = map.next_key::<String>()? {
-                    if name == "__metadata__" {
-                        // Only strings are promised; anything else in there is nobody's harm.
-                        if let serde_json::Value::Object(entries) = map.next_value()? {
-                            raw.metadata.extend(
-                                entries.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))),
-                            );
-                        }
-                        continue;
-                    }
-                    let tensor = map
-                        .next_value::<RawTensor<'de>>()
-                        .map_err(|error| A::Error::custom(format!("tensor {}: {error}", name_text(&name))))?;
-                    raw.tensors.push((name, tensor));
+impl<'de> Visitor<'de> for HeaderReader<'_> {
+    type Value = RawHeader<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawHeader<'de>, A::Error> {
+        let mut raw = RawHeader { tensors: Vec::new(), metadata: BTreeMap::new() };
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "__metadata__" {
+                // Only strings are promised; anything else in there is nobody's harm.
+                if let serde_json::Value::Object(entries) = map.next_value()? {
+                    raw.metadata
+                        .extend(entries.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))));
                 }
-                Ok(raw)
+                continue;
+            }
+            match map.next_value::<RawTensor<'de>>() {
+                Ok(tensor) => raw.tensors.push((name, tensor)),
+                Err(error) => {
+                    *self.0 = Some(name);
+                    return Err(error);
+                }
             }
         }
-        deserializer.deserialize_map(Reader)
+        Ok(raw)
     }
 }
 
@@ -309,6 +317,5 @@ pub(super) fn read_metadata(path: &Path) -> Option<BTreeMap<String, String>> {
     }
     let mut text = vec![0_u8; header_bytes as usize];
     file.read_exact(&mut text).ok()?;
-    let raw: RawHeader<'_> = serde_json::from_slice(&text).ok()?;
-    Some(raw.metadata)
+    Some(read_raw(std::str::from_utf8(&text).ok()?, &mut None).ok()?.metadata)
 }

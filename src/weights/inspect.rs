@@ -217,8 +217,8 @@ impl Inspection {
         let most = self.sizes.iter().map(|b| b.tensors).max().unwrap_or(0);
         // The columns before the bar take 47.
         let bar_width = width.saturating_sub(48).min(40) as u64;
-        for bucket in &self.sizes {
-            let bar = if bucket.tensors == 0 { 0 } else { (bucket.tensors * bar_width / most.max(1)).max(1) };
+        for bucket in self.sizes.iter().filter(|bucket| bucket.tensors > 0) {
+            let bar = (bucket.tensors * bar_width / most.max(1)).max(1);
             let line = format!(
                 "  {:>9} to {:>9} {:>8} {:>11}  {}",
                 units::bytes(bucket.from_bytes),

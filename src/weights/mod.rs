@@ -9,6 +9,8 @@ pub mod layout;
 mod locate;
 mod marker;
 mod open;
+#[cfg(test)]
+mod open_tests;
 pub mod plan;
 pub mod profile;
 pub mod synth;
@@ -16,7 +18,7 @@ pub mod synth;
 pub use demo::{cache_folder, demo_model, profile_model};
 pub use error::WeightsError;
 pub use inspect::{Inspection, inspect};
-pub use open::open;
+pub use open::{open, reread};
 pub use plan::{Block, TensorRange, coalesced, per_tensor, tensors_in};
 pub use profile::Profile;
 pub use synth::{SynthOptions, synthesize};

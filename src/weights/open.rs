@@ -24,6 +24,17 @@ pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, Weig
     assemble(located, headers)
 }
 
+/// Reads the headers of an opened model's files again, as every loader must before it can load, and checks them by the same rules. The caller
+/// compares the answer with what it knew, to notice a file that changed.
+///
+/// # Errors
+/// As [`open`], save those of finding the files.
+pub fn reread(model: &ModelInfo) -> Result<ModelInfo, WeightsError> {
+    let files: Vec<PathBuf> = model.shards.iter().map(|shard| shard.path.clone()).collect();
+    let headers = headers(&files)?;
+    assemble(Located { name: model.name.clone(), path: model.path.clone(), files, index: None }, headers)
+}
+
 /// Reads headers in parallel; the first failing file in order wins, so that the same folder gives the same sentence every time.
 fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
     // Each waits for the disk more than it computes, so more threads than cores pay; sixteen fill any queue.

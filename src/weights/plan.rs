@@ -138,7 +138,7 @@ mod tests {
                     prop_assert_eq!(pair[0].file_end(), pair[1].file_offset);
                 } else {
                     prop_assert!(pair[0].shard < pair[1].shard);
-                    prop_assert!(pair[0].image_offset + pair[0].aligned_bytes(4096) <= pair[1].image_offset);
+                    prop_assert!(pair[0].image_offset + pair[0].aligned_bytes(align) <= pair[1].image_offset);
                 }
             }
             for (number, shard) in (0_u32..).zip(&model.shards) {

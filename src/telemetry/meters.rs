@@ -1,0 +1,193 @@
+//! Meters of procfs: the lane's process, the machine, our own process. What cannot be read is absent.
+
+use crate::domain::Metric;
+use procfs::Current;
+use procfs::process::Process;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Instant;
+
+/// Readings of a moment.
+pub(super) type Values = BTreeMap<Metric, f64>;
+
+/// Number (major, minor) of the device that holds a file or folder, for [`super::SamplerConfig::model_device`]. File systems without a block device
+/// of their own (tmpfs, overlay, btrfs, network) yield a number that /proc/diskstats does not list; then the meter is absent.
+#[must_use]
+pub fn device_of(path: &Path) -> Option<(u32, u32)> {
+    let device = std::fs::metadata(path).ok()?.dev();
+    Some((rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// The process of the lane that is watched.
+pub(super) struct LaneMeters {
+    // Holds the process's folder in /proc open, so that a later process of the same number is never taken for it.
+    process: Option<Process>,
+}
+
+impl LaneMeters {
+    pub(super) fn of(pid: u32) -> Self {
+        Self { process: i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) }
+    }
+
+    pub(super) fn read(&self, into: &mut Values) {
+        let Some(process) = &self.process else { return };
+        if let Ok(status) = process.status() {
+            // In KiB. A zombie has no memory left to tell of.
+            let mut kib = |metric, value: Option<u64>| {
+                if let Some(value) = value {
+                    into.insert(metric, value as f64 * 1024.0);
+                }
+            };
+            kib(Metric::LaneRssBytes, status.vmrss);
+            kib(Metric::LaneRssAnonBytes, status.rssanon);
+            kib(Metric::LaneRssFileBytes, status.rssfile);
+            into.insert(Metric::LaneThreads, status.threads as f64);
+        }
+        if let Ok(io) = process.io() {
+            into.insert(Metric::LaneStorageReadBytes, io.read_bytes as f64);
+            into.insert(Metric::LaneReadCallBytes, io.rchar as f64);
+        }
+        if let Ok(stat) = process.stat() {
+            let ticks = (stat.utime + stat.stime) as f64;
+            into.insert(Metric::LaneCpuNs, ticks * 1e9 / procfs::ticks_per_second() as f64);
+        }
+    }
+}
+
+/// The machine: page cache, and reads of one block device.
+pub(super) struct MachineMeters {
+    pub(super) device: Option<(u32, u32)>,
+}
+
+impl MachineMeters {
+    pub(super) fn read(&self, into: &mut Values) {
+        if let Ok(memory) = procfs::Meminfo::current() {
+            into.insert(Metric::PageCacheBytes, memory.cached as f64);
+        }
+        let Some((major, minor)) = self.device else { return };
+        if let Ok(disks) = procfs::diskstats()
+            && let Some(disk) =
+                disks.iter().find(|d| i64::from(d.major) == i64::from(major) && i64::from(d.minor) == i64::from(minor))
+        {
+            // Sectors of 512 bytes whatever the device's block size (Documentation/admin-guide/iostats.rst).
+            into.insert(Metric::DeviceReadBytes, disk.sectors_read as f64 * 512.0);
+        }
+    }
+}
+
+/// This very process.
+#[derive(Default)]
+pub(super) struct SelfMeters {
+    before: Option<(Instant, u64)>,
+}
+
+impl SelfMeters {
+    pub(super) fn read(&mut self, into: &mut Values) {
+        let now = Instant::now();
+        // The clock counts nanoseconds; the ticks of /proc would be a tenth of a sample's interval.
+        let cpu_ns = cpu_ns(rustix::time::ClockId::ProcessCPUTime);
+        if let Some((before, before_ns)) = self.before {
+            let wall_ns = now.duration_since(before).as_nanos() as f64;
+            if wall_ns > 0.0 {
+                into.insert(Metric::SelfCpuPercent, cpu_ns.saturating_sub(before_ns) as f64 * 100.0 / wall_ns);
+            }
+        }
+        self.before = Some((now, cpu_ns));
+        if let Ok(statm) = Process::myself().and_then(|process| process.statm()) {
+            into.insert(Metric::SelfRssBytes, statm.resident as f64 * procfs::page_size() as f64);
+        }
+    }
+}
+
+/// CPU time by one of the CPU clocks, in nanoseconds.
+pub(super) fn cpu_ns(clock: rustix::time::ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_meters_of_a_process_are_those_of_proc() {
+        let mut values = Values::new();
+        LaneMeters::of(std::process::id()).read(&mut values);
+        for metric in [
+            Metric::LaneRssBytes,
+            Metric::LaneRssAnonBytes,
+            Metric::LaneRssFileBytes,
+            Metric::LaneThreads,
+            Metric::LaneReadCallBytes,
+            Metric::LaneStorageReadBytes,
+            Metric::LaneCpuNs,
+        ] {
+            assert!(values.contains_key(&metric), "{metric:?}");
+        }
+        let parts = values[&Metric::LaneRssAnonBytes] + values[&Metric::LaneRssFileBytes];
+        assert!(values[&Metric::LaneRssBytes] >= parts, "{values:?}");
+        assert!(values[&Metric::LaneThreads] >= 1.0);
+    }
+
+    #[test]
+    fn anonymous_memory_and_reads_show_in_their_meters() {
+        let meters = LaneMeters::of(std::process::id());
+        let (mut before, mut after) = (Values::new(), Values::new());
+        meters.read(&mut before);
+        let memory = vec![1_u8; 64 << 20];
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &memory).unwrap();
+        let read = std::fs::read(file.path()).unwrap();
+        meters.read(&mut after);
+        let grown = |metric: Metric| after[&metric] - before[&metric];
+        assert_eq!(read.len(), memory.len());
+        assert!(grown(Metric::LaneRssAnonBytes) > 60e6, "{}", grown(Metric::LaneRssAnonBytes));
+        assert!(grown(Metric::LaneReadCallBytes) >= 67e6, "{}", grown(Metric::LaneReadCallBytes));
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_meters() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let meters = LaneMeters::of(child.id());
+        let mut values = Values::new();
+        meters.read(&mut values);
+        assert!(values.contains_key(&Metric::LaneRssBytes));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut values = Values::new();
+        meters.read(&mut values);
+        assert!(values.is_empty(), "{values:?}");
+        LaneMeters::of(u32::MAX).read(&mut values);
+        assert!(values.is_empty(), "{values:?}");
+    }
+
+    #[test]
+    fn a_device_that_is_not_listed_leaves_a_gap() {
+        let mut values = Values::new();
+        MachineMeters { device: Some((0, 4_000_000)) }.read(&mut values);
+        assert!(!values.contains_key(&Metric::DeviceReadBytes));
+        if let Ok(disks) = procfs::diskstats()
+            && let Some(disk) = disks.first()
+        {
+            MachineMeters { device: Some((disk.major as u32, disk.minor as u32)) }.read(&mut values);
+            assert!(values[&Metric::DeviceReadBytes] >= disk.sectors_read as f64 * 512.0);
+        }
+    }
+
+    #[test]
+    fn own_cpu_needs_two_readings_and_counts_work() {
+        let mut meters = SelfMeters::default();
+        let mut values = Values::new();
+        meters.read(&mut values);
+        assert!(!values.contains_key(&Metric::SelfCpuPercent) && values[&Metric::SelfRssBytes] > 1e5);
+        let start = Instant::now();
+        let mut sum = 0_u64;
+        while start.elapsed().as_millis() < 50 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        meters.read(&mut values);
+        assert!(values[&Metric::SelfCpuPercent] > 5.0, "{values:?}");
+    }
+}

@@ -1,0 +1,286 @@
+//! The sampler: a thread that reads all meters at fixed times and hands out samples.
+
+use super::meters::{LaneMeters, MachineMeters, SelfMeters, Values, cpu_ns};
+use super::nvml::{GpuRef, NvmlThread};
+use crate::domain::{LaneId, Sample};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Readings of the GPU older than so many intervals are left out of a sample.
+const STALE_INTERVALS: u32 = 3;
+
+/// What to sample.
+#[derive(Clone, Debug)]
+pub struct SamplerConfig {
+    /// Time between samples.
+    pub interval: Duration,
+    /// The GPU to read by NVML; without one NVML is not even loaded.
+    pub gpu: Option<GpuRef>,
+    /// The NVML to load instead of `libnvidia-ml.so.1`; the default is what `GDS_TOP_NVML` says.
+    pub nvml_library: Option<PathBuf>,
+    /// Number (major, minor) of the block device that holds the model (see [`super::device_of`]).
+    pub model_device: Option<(u32, u32)>,
+}
+
+impl Default for SamplerConfig {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(100),
+            gpu: None,
+            nvml_library: std::env::var_os("GDS_TOP_NVML").filter(|path| !path.is_empty()).map(PathBuf::from),
+            model_device: None,
+        }
+    }
+}
+
+/// What sampling has cost this process, NVML's thread not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Samples taken.
+    pub samples: u64,
+    /// Times of the schedule that were missed.
+    pub missed: u64,
+    /// CPU time of the thread, in nanoseconds, what `emit` does included.
+    pub cpu_ns: u64,
+}
+
+enum Order {
+    Watch(Option<(LaneId, u32)>),
+    Gpu(Option<GpuRef>),
+    Device(Option<(u32, u32)>),
+    Stop,
+}
+
+/// A running sampler. It stops when dropped.
+pub struct Sampler {
+    orders: Sender<Order>,
+    thread: Option<JoinHandle<Cost>>,
+    gpu_problem: Arc<Mutex<Option<String>>>,
+}
+
+impl Sampler {
+    /// Starts sampling; `emit` is called on the sampler's thread, the first time at once. The schedule is absolute: it does not drift, and times
+    /// that were missed are skipped.
+    ///
+    /// # Errors
+    /// When no thread could be started.
+    pub fn start(config: SamplerConfig, emit: impl FnMut(Sample) + Send + 'static) -> std::io::Result<Self> {
+        let (orders, receive) = unbounded();
+        let gpu_problem = Arc::new(Mutex::new(None));
+        let worker = Worker {
+            interval: config.interval.max(Duration::from_millis(1)),
+            nvml_library: config.nvml_library,
+            lane: None,
+            machine: MachineMeters { device: config.model_device },
+            own: SelfMeters::default(),
+            nvml: None,
+            gpu_problem: Arc::clone(&gpu_problem),
+        };
+        let thread = std::thread::Builder::new()
+            .name("gds-top-sampler".to_owned())
+            .spawn(move || worker.run(config.gpu, &receive, emit))?;
+        Ok(Self { orders, thread: Some(thread), gpu_problem })
+    }
+
+    /// Watches another lane's process, or none, from the next sample on.
+    pub fn watch(&self, lane: Option<(LaneId, u32)>) {
+        let _ = self.orders.send(Order::Watch(lane));
+    }
+
+    /// Reads another GPU, or none, from the next sample on.
+    pub fn set_gpu(&self, gpu: Option<GpuRef>) {
+        let _ = self.orders.send(Order::Gpu(gpu));
+    }
+
+    /// Reads another block device, or none, from the next sample on.
+    pub fn set_model_device(&self, device: Option<(u32, u32)>) {
+        let _ = self.orders.send(Order::Device(device));
+    }
+
+    /// Why the GPU has no meters, in a sentence, once that is known.
+    #[must_use]
+    pub fn gpu_problem(&self) -> Option<String> {
+        self.gpu_problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Stops sampling, waits for the thread, and says what it cost. No sample is handed out afterwards.
+    #[must_use = "drop the sampler instead if the cost does not matter"]
+    pub fn stop(mut self) -> Cost {
+        self.end()
+    }
+
+    fn end(&mut self) -> Cost {
+        let _ = self.orders.send(Order::Stop);
+        // A panic in `emit` is told by the panic's own message.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Worker {
+    interval: Duration,
+    nvml_library: Option<PathBuf>,
+    lane: Option<(LaneId, LaneMeters)>,
+    machine: MachineMeters,
+    own: SelfMeters,
+    nvml: Option<NvmlThread>,
+    gpu_problem: Arc<Mutex<Option<String>>>,
+}
+
+impl Worker {
+    fn run(mut self, gpu: Option<GpuRef>, orders: &Receiver<Order>, mut emit: impl FnMut(Sample)) -> Cost {
+        self.set_gpu(gpu);
+        let mut cost = Cost::default();
+        let mut next = Instant::now();
+        'sampling: loop {
+            loop {
+                match orders.recv_deadline(next) {
+                    Ok(Order::Watch(lane)) => self.lane = lane.map(|(id, pid)| (id, LaneMeters::of(pid))),
+                    Ok(Order::Gpu(gpu)) => self.set_gpu(gpu),
+                    Ok(Order::Device(device)) => self.machine.device = device,
+                    Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break 'sampling,
+                    Err(RecvTimeoutError::Timeout) => break,
+                }
+            }
+            emit(self.sample());
+            cost.samples += 1;
+            next += self.interval;
+            let now = Instant::now();
+            while next <= now {
+                next += self.interval;
+                cost.missed += 1;
+            }
+        }
+        if let Some(nvml) = self.nvml.take() {
+            nvml.stop();
+        }
+        cost.cpu_ns = cpu_ns(rustix::time::ClockId::ThreadCPUTime);
+        cost
+    }
+
+    fn set_gpu(&mut self, gpu: Option<GpuRef>) {
+        if let Some(nvml) = self.nvml.take() {
+            nvml.stop();
+        }
+        let started = gpu.map(|gpu| NvmlThread::start(gpu, self.nvml_library.clone(), self.interval)).transpose();
+        let problem = match started {
+            Ok(nvml) => {
+                self.nvml = nvml;
+                None
+            }
+            Err(error) => Some(format!("no thread could be started for NVML ({error}), so there are no GPU meters")),
+        };
+        *self.gpu_problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+
+    fn sample(&mut self) -> Sample {
+        let mut values = Values::new();
+        if let Some((_, meters)) = &self.lane {
+            meters.read(&mut values);
+        }
+        self.machine.read(&mut values);
+        self.own.read(&mut values);
+        if let Some(nvml) = &self.nvml {
+            nvml.read(self.interval * STALE_INTERVALS, &mut values);
+            if let Some(problem) = nvml.problem() {
+                *self.gpu_problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+            }
+        }
+        Sample { lane: self.lane.as_ref().map(|(id, _)| *id), values }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+    use crate::domain::Metric;
+
+    fn config(interval_ms: u64) -> SamplerConfig {
+        SamplerConfig { interval: Duration::from_millis(interval_ms), nvml_library: None, ..SamplerConfig::default() }
+    }
+
+    fn next(samples: &Receiver<Sample>) -> Sample {
+        samples.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    #[test]
+    fn a_lane_is_watched_from_the_order_on_and_no_longer_than_told() {
+        let (send, samples) = unbounded();
+        let sampler = Sampler::start(config(5), move |sample| drop(send.send(sample))).unwrap();
+        let first = next(&samples);
+        assert!(first.lane.is_none() && !first.values.contains_key(&Metric::LaneRssBytes));
+        assert!(first.values.contains_key(&Metric::PageCacheBytes));
+        assert!(
+            !first.values.contains_key(&Metric::GpuMemoryBytes) && !first.values.contains_key(&Metric::DeviceReadBytes)
+        );
+        sampler.watch(Some((LaneId(7), std::process::id())));
+        let watched = std::iter::repeat_with(|| next(&samples)).find(|s| s.lane == Some(LaneId(7))).unwrap();
+        assert!(watched.values[&Metric::LaneRssBytes] > 0.0);
+        assert!(watched.values.contains_key(&Metric::SelfCpuPercent));
+        sampler.watch(None);
+        let free = std::iter::repeat_with(|| next(&samples)).find(|s| s.lane.is_none()).unwrap();
+        assert!(!free.values.contains_key(&Metric::LaneRssBytes));
+        let cost = sampler.stop();
+        assert!(cost.samples >= 3 && cost.cpu_ns > 0, "{cost:?}");
+        // Stopped means that the sender is gone with its thread.
+        assert!(samples.iter().count() < 1000);
+    }
+
+    #[test]
+    fn the_schedule_does_not_drift_although_the_receiver_is_slow() {
+        let (send, times) = unbounded();
+        let sampler = Sampler::start(config(20), move |_| {
+            let _ = send.send(Instant::now());
+            std::thread::sleep(Duration::from_millis(8));
+        })
+        .unwrap();
+        std::thread::sleep(Duration::from_millis(600));
+        let cost = sampler.stop();
+        let times: Vec<Instant> = times.iter().collect();
+        let (first, last) = (times[0], times[times.len() - 1]);
+        // Steps between first and last on the schedule, those that a busy machine skipped included.
+        let steps = (times.len() as u64 - 1 + cost.missed) as f64;
+        let span_ms = last.duration_since(first).as_secs_f64() * 1e3;
+        // A schedule relative to the end of the last sample would take 28 ms a step.
+        assert!(span_ms < steps * 20.0 + 20.0, "{span_ms} ms for {steps} steps");
+        assert!(span_ms > (steps - cost.missed as f64 - 1.0) * 20.0 - 20.0, "{span_ms} ms for {steps} steps");
+    }
+
+    #[test]
+    fn dropping_the_sampler_stops_it() {
+        let (send, samples) = unbounded();
+        drop(Sampler::start(config(1), move |sample| drop(send.send(sample))).unwrap());
+        let left = samples.iter().count();
+        assert!(left < 10_000, "the sender lives on");
+    }
+
+    #[test]
+    fn a_gpu_that_cannot_be_read_leaves_gaps_and_a_reason() {
+        let (send, samples) = unbounded();
+        let config = SamplerConfig {
+            gpu: Some(GpuRef::Index(0)),
+            nvml_library: Some("/nonexistent/libnvidia-ml.so.1".into()),
+            ..config(2)
+        };
+        let sampler = Sampler::start(config, move |sample| drop(send.send(sample))).unwrap();
+        let start = Instant::now();
+        while sampler.gpu_problem().is_none() {
+            assert!(!next(&samples).values.contains_key(&Metric::GpuMemoryBytes));
+            assert!(start.elapsed().as_secs() < 20);
+        }
+        sampler.set_gpu(None);
+        while sampler.gpu_problem().is_some() {
+            next(&samples);
+            assert!(start.elapsed().as_secs() < 20);
+        }
+    }
+}
