@@ -1,1 +1,28 @@
 //! Eyes: a read-only view of a machine, live or captured in a folder. Reads, never judges.
+
+mod block;
+mod capture;
+mod command;
+mod folder;
+mod kconfig;
+mod lenient;
+mod libcufile;
+mod live;
+mod machine;
+mod mounts;
+mod nvml;
+mod path_facts;
+mod pci;
+mod root;
+
+pub use block::{BlockDevice, BlockKind};
+pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError};
+pub use command::{CommandOutput, Ran, allowed_commands, run_limited};
+pub use kconfig::{KernelConfig, kernel_config};
+pub use libcufile::{FoundLibrary, LibcufileFacts, OpenFacts};
+pub use machine::{Container, container, machine, nvidia_fs_version, nvidia_version_line};
+pub use mounts::{Mount, mount_for, parse_mountinfo};
+pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink};
+pub use path_facts::PathFacts;
+pub use pci::{PciGpu, pci_gpus};
+pub use root::{LiveOptions, MAX_TEXT_BYTES, Root, SYMBOLS, Unread};

@@ -1,0 +1,105 @@
+//! The configuration of the running kernel, from where distributions leave it.
+
+use super::root::{Root, Unread};
+
+/// A kernel configuration and where it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelConfig {
+    /// The file.
+    pub source: String,
+    text: String,
+}
+
+/// Largest configuration that is unpacked, in bytes; real ones have under 400 KiB.
+const MAX_UNPACKED_BYTES: usize = 4 << 20;
+
+impl KernelConfig {
+    /// The value of an option without quotes, `y` or `m`; `None` where it is not set.
+    #[must_use]
+    pub fn value(&self, option: &str) -> Option<&str> {
+        self.text.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('=')).map(|v| v.trim_matches('"'))
+    }
+
+    /// The line that says something about an option, for evidence.
+    #[must_use]
+    pub fn line(&self, option: &str) -> String {
+        let named = |line: &&str| line.split([' ', '=']).any(|word| word == option);
+        self.text.lines().find(named).map_or_else(|| format!("{option} is not mentioned"), str::to_owned)
+    }
+}
+
+/// Reads the configuration of the kernel `release`; `Err` lists what was tried and why it failed.
+///
+/// # Errors
+/// Each file with the reason.
+pub fn kernel_config(root: &Root, release: &str) -> Result<KernelConfig, Vec<(String, Unread)>> {
+    let mut tried = Vec::new();
+    for path in [
+        format!("/boot/config-{release}"),
+        format!("/lib/modules/{release}/config"),
+        "/proc/config.gz".to_owned(),
+        "/proc/config".to_owned(),
+    ] {
+        let text = root.read_bytes(&path).and_then(|bytes| {
+            if bytes.starts_with(&[0x1f, 0x8b]) {
+                gunzip(&bytes).ok_or_else(|| Unread::Failed("damaged gzip data".to_owned()))
+            } else {
+                Ok(bytes)
+            }
+        });
+        match text {
+            Ok(bytes) => {
+                return Ok(KernelConfig { source: path, text: String::from_utf8_lossy(&bytes).into_owned() });
+            }
+            Err(why) => tried.push((path, why)),
+        }
+    }
+    Err(tried)
+}
+
+/// Unpacks one gzip member (RFC 1952).
+fn gunzip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let flags = *bytes.get(3)?;
+    let mut at = 10;
+    if flags & 4 != 0 {
+        let length = usize::from(*bytes.get(at)?) | usize::from(*bytes.get(at + 1)?) << 8;
+        at += 2 + length;
+    }
+    for bit in [8, 16] {
+        if flags & bit != 0 {
+            at += bytes.get(at..)?.iter().position(|&b| b == 0)? + 1;
+        }
+    }
+    if flags & 2 != 0 {
+        at += 2;
+    }
+    miniz_oxide::inflate::decompress_to_vec_with_limit(bytes.get(at..)?, MAX_UNPACKED_BYTES).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_whole_words_only() {
+        let config = KernelConfig {
+            source: String::new(),
+            text: "# CONFIG_PCI_P2PDMA is not set\nCONFIG_ZONE_DEVICE=y\nCONFIG_ZONE=m\n".to_owned(),
+        };
+        assert_eq!(config.value("CONFIG_PCI_P2PDMA"), None);
+        assert_eq!(config.value("CONFIG_ZONE"), Some("m"));
+        assert_eq!(config.line("CONFIG_PCI_P2PDMA"), "# CONFIG_PCI_P2PDMA is not set");
+    }
+
+    #[test]
+    fn packed_text_comes_back_and_damage_is_no_crash() {
+        let mut packed = vec![0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3];
+        packed.extend(b"config\0");
+        packed.extend(miniz_oxide::deflate::compress_to_vec(b"CONFIG_X=y\n", 6));
+        assert_eq!(gunzip(&packed).unwrap(), b"CONFIG_X=y\n");
+        for length in 0..packed.len() {
+            let _ = gunzip(&packed[..length]);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Reading captures made by others: a field that is missing, null or of a near type is taken as it is meant, never an error.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// Text: a string, a number as digits, a list joined by commas; anything else is nothing.
+pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(as_text(&Value::deserialize(deserializer)?))
+}
+
+/// A whole number: a number, or a string in decimal or `0x` notation; anything else is nothing.
+pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(as_number(&Value::deserialize(deserializer)?))
+}
+
+/// Like [`number`], for fields of 32 bits; a larger one is nothing.
+pub(super) fn number32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    Ok(as_number(&Value::deserialize(deserializer)?).and_then(|n| u32::try_from(n).ok()))
+}
+
+/// A signed number of 32 bits; anything else is nothing.
+pub(super) fn signed32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(value
+        .as_i64()
+        .or_else(|| value.as_str().and_then(|s| s.trim().parse().ok()))
+        .and_then(|n| i32::try_from(n).ok()))
+}
+
+/// Yes or no: a boolean, 0 or 1, or a word for one of them; anything else is nothing.
+pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Bool(b) => Some(b),
+        Value::Number(n) => n.as_i64().map(|n| n != 0),
+        Value::String(s) => match s.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" | "enabled" => Some(true),
+            "false" | "0" | "no" | "off" | "disabled" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// A list of anything readable; what is no list is an empty one, and elements that cannot be read are left out.
+pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Array(items) => items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect(),
+        _ => Vec::new(),
+    })
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(s) => Some(s.clone()),
+        Value::Number(n) => Some(n.to_string()),
+        Value::Bool(b) => Some(b.to_string()),
+        Value::Array(items) => Some(items.iter().filter_map(as_text).collect::<Vec<_>>().join(",")),
+        _ => None,
+    }
+}
+
+fn as_number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(n) => n.as_u64(),
+        Value::String(s) => {
+            let s = s.trim();
+            match s.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16).ok(),
+                None => s.parse().ok(),
+            }
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! What libcufile says, asked in a child process with a time limit: some versions spin or crash while they open.
+
+use super::command::run_limited;
+use super::lenient;
+use super::root::{LiveOptions, Root};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+/// The facts of libcufile, in the form of `libcufile.json`. The child of a live probe prints the same form on its standard output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LibcufileFacts {
+    /// Why there are no facts.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
+    pub error: Option<String>,
+    /// Every name that was tried, with the loader's words where it failed.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub tried: Vec<serde_json::Value>,
+    /// Every libcufile that was found.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub found: Vec<FoundLibrary>,
+    /// Path of the one that is used.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub chosen: Option<String>,
+    /// How `cuFileDriverOpen` went; `None` where it was not called.
+    #[serde(default)]
+    pub open: Option<OpenFacts>,
+    /// `cuFileDriverGetProperties`, as it was given.
+    #[serde(default)]
+    pub properties: serde_json::Value,
+    /// `cuFileDriverGetP2PFlags`: bit mask by transport (1 P2PDMA, 2 nvidia-fs, 4 DMABUF, 8 C2C, 16 peermem; cufile.h, from 1.16 on).
+    #[serde(default, deserialize_with = "masks")]
+    pub p2p_flags: Option<BTreeMap<String, u64>>,
+    /// Parameters by name.
+    #[serde(default)]
+    pub parameters: serde_json::Value,
+    /// Ranges of parameters by name.
+    #[serde(default)]
+    pub ranges: serde_json::Value,
+    /// Whether nobody asked: a capture without `libcufile.json`, or a view that may not probe.
+    #[serde(skip)]
+    pub unasked: bool,
+}
+
+/// A libcufile on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundLibrary {
+    /// Where.
+    #[serde(default)]
+    pub path: String,
+    /// Its version, `1.15`.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub version: Option<String>,
+}
+
+/// How opening went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenFacts {
+    /// cuFile's code, 0 for success; `None` where it did not return.
+    #[serde(default, deserialize_with = "lenient::signed32")]
+    pub code: Option<i32>,
+    /// CUDA's code beside it.
+    #[serde(default, deserialize_with = "lenient::signed32")]
+    pub cuda_code: Option<i32>,
+    /// What the library printed.
+    #[serde(default)]
+    pub stdout: String,
+    /// What the library printed to standard error; configuration errors appear only there.
+    #[serde(default)]
+    pub stderr: String,
+    /// Whether it was ended at the time limit.
+    #[serde(default)]
+    pub timed_out: bool,
+}
+
+fn masks<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<BTreeMap<String, u64>>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(value.as_object().map(|map| map.iter().filter_map(|(k, v)| Some((k.clone(), v.as_u64()?))).collect()))
+}
+
+impl LibcufileFacts {
+    /// The version of the chosen library.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        let chosen = self.chosen.as_deref()?;
+        self.found.iter().find(|f| f.path == chosen)?.version.as_deref()
+    }
+
+    /// The version of the chosen library as (major, minor).
+    #[must_use]
+    pub fn version_numbers(&self) -> Option<(u32, u32)> {
+        let mut parts = self.version()?.split('.').map(|part| part.parse::<u32>().ok());
+        Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
+    }
+
+    fn failed(error: impl Into<String>) -> Self {
+        Self { error: Some(error.into()), ..Self::default() }
+    }
+}
+
+pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
+    let Some((program, arguments)) = options.cufile_probe.as_ref().and_then(|argv| argv.split_first()) else {
+        return LibcufileFacts { unasked: true, ..LibcufileFacts::failed("libcufile was not asked") };
+    };
+    // From 1.16 on the library spins where /proc/modules cannot be opened (measured with 1.20), so waiting long is no use there.
+    let limit = match root.read_bytes("/proc/modules") {
+        Ok(_) => options.probe_limit,
+        Err(_) => options.probe_limit.min(Duration::from_secs(3)),
+    };
+    // The library writes cufile.log into its working directory, so that must be a folder of no importance.
+    let scratch = match tempfile::Builder::new().prefix("gds-top-probe").tempdir() {
+        Ok(scratch) => scratch,
+        Err(error) => return LibcufileFacts::failed(format!("no scratch folder for the probe: {error}")),
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(scratch.path());
+    let ran = match run_limited(&mut command, limit) {
+        Ok(ran) => ran,
+        Err(error) => return LibcufileFacts::failed(format!("the probe {program} could not be started: {error}")),
+    };
+    // The library may print before and after; the facts are the last line that is an object.
+    let facts = ran.stdout.lines().rev().find_map(|line| {
+        let line = line.trim();
+        line.starts_with('{').then(|| serde_json::from_str::<LibcufileFacts>(line).ok()).flatten()
+    });
+    let died = ran.signal.map(|signal| format!("the probe of libcufile died by signal {signal}"));
+    let hung = ran.timed_out.then(|| format!("the probe of libcufile did not end within {} s", limit.as_secs()));
+    match (facts, hung.or(died)) {
+        (Some(mut facts), None) => {
+            if let Some(open) = facts.open.as_mut().filter(|open| open.stderr.is_empty()) {
+                open.stderr = ran.stderr;
+            }
+            facts
+        }
+        (facts, Some(how)) => {
+            // A probe that says what it found before it opens, and then hangs or dies, still has told that much.
+            let mut facts = facts.unwrap_or_else(|| LibcufileFacts::failed(how.clone()));
+            let mut open = facts.open.take().unwrap_or_default();
+            open.timed_out = ran.timed_out;
+            open.stdout = ran.stdout;
+            open.stderr = if ran.timed_out { ran.stderr } else { format!("{how}\n{}", ran.stderr) };
+            facts.open = Some(open);
+            facts
+        }
+        (None, None) => LibcufileFacts::failed(format!(
+            "the probe of libcufile ended with status {} and no answer{}",
+            ran.exit_code.unwrap_or(-1),
+            ran.stderr.lines().next().map_or(String::new(), |line| format!(": {line}"))
+        )),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn probed(script: &str, limit: Duration) -> LibcufileFacts {
+        let options = LiveOptions {
+            cufile_probe: Some(vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()]),
+            probe_limit: limit,
+            ..LiveOptions::default()
+        };
+        let root = Root::live_with(options.clone());
+        probe_live(&root, &options)
+    }
+
+    #[test]
+    fn the_answer_is_found_between_the_librarys_own_words() {
+        let facts = probed(
+            r#"echo noise; echo '{"found":[{"path":"/l","version":"1.15"}],"chosen":"/l","open":{"code":0}}'; echo bye"#,
+            Duration::from_secs(5),
+        );
+        assert_eq!(facts.version_numbers(), Some((1, 15)));
+        assert_eq!(facts.open.unwrap().code, Some(0));
+    }
+
+    #[test]
+    fn a_probe_that_hangs_after_its_first_words_is_a_fact_and_keeps_them() {
+        let facts = probed(
+            r#"echo '{"found":[{"path":"/l","version":"1.20"}],"chosen":"/l"}'; sleep 30"#,
+            Duration::from_millis(300),
+        );
+        assert_eq!(facts.version(), Some("1.20"));
+        let open = facts.open.unwrap();
+        assert!(open.timed_out);
+        assert_eq!(open.code, None);
+    }
+
+    #[test]
+    fn a_probe_that_crashes_or_says_nothing_is_told_as_such() {
+        let crashed = probed("kill -SEGV $$", Duration::from_secs(5));
+        assert!(crashed.open.unwrap().stderr.contains("signal 11"));
+        let silent = probed("exit 3", Duration::from_secs(5));
+        assert!(silent.error.unwrap().contains("status 3"));
+    }
+}

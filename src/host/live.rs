@@ -1,0 +1,101 @@
+//! The live machine's files: bounded reads that neither hang on a FIFO nor follow what is no file.
+
+use super::root::{SYMBOLS, Unread};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Environment variables by prefix that a check may look at; nothing else of the environment is read.
+const PREFIXES: &[&str] = &["CUFILE_", "CUDA_", "NVIDIA_", "KVIKIO_", "ENROOT_", "CUOBJ_"];
+/// Environment variables by name.
+const NAMES: &[&str] = &["LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "container", "CONDA_PREFIX", "VIRTUAL_ENV"];
+
+pub(super) fn is_relevant_variable(name: &str) -> bool {
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+pub(super) fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .filter(|(name, _)| is_relevant_variable(name))
+        .collect()
+}
+
+pub(super) fn unread(error: &std::io::Error) -> Unread {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Unread::Missing,
+        ErrorKind::PermissionDenied => Unread::Denied(words(error)),
+        _ => Unread::Failed(words(error)),
+    }
+}
+
+/// The error without Rust's ` (os error N)`.
+pub(super) fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+fn open(path: &Path) -> Result<File, Unread> {
+    // O_NONBLOCK: opening a FIFO without a writer must not hang; regular files do not care.
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(|e| unread(&e))
+}
+
+pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
+    // nvidia-fs lists the registered storage drivers only while somebody holds its device open (nvfs-mod.c).
+    let _held = (path == Path::new("/proc/driver/nvidia-fs/modules")).then(|| File::open("/dev/nvidia-fs0"));
+    let file = open(path)?;
+    let kind = file.metadata().map_err(|e| unread(&e))?;
+    if !kind.is_file() {
+        return Err(Unread::WrongKind);
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| unread(&e))?;
+    if bytes.len() as u64 > limit {
+        return Err(Unread::TooLarge(limit));
+    }
+    Ok(bytes)
+}
+
+pub(super) fn entries(path: &Path) -> Result<Vec<String>, Unread> {
+    let mut names: Vec<String> = std::fs::read_dir(path)
+        .map_err(|e| unread(&e))?
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+pub(super) fn opens(path: &Path) -> Result<(), Unread> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .map(drop)
+        .map_err(|e| unread(&e))
+}
+
+pub(super) fn symbols(path: &Path) -> Result<BTreeSet<String>, Unread> {
+    Ok(symbols_in(BufReader::with_capacity(1 << 18, open(path)?)))
+}
+
+/// The wanted symbols in text of the form of `/proc/kallsyms`: address, type, name, and for modules `[module]`.
+pub(super) fn symbols_in(mut text: impl BufRead) -> BTreeSet<String> {
+    let wanted: BTreeSet<&[u8]> = SYMBOLS.iter().map(|s| s.as_bytes()).collect();
+    let mut found = BTreeSet::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match text.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return found,
+            Ok(_) => {}
+        }
+        let name = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty()).nth(2);
+        if let Some(name) = name.filter(|name| wanted.contains(name)) {
+            found.insert(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What there is to know about one path: mount, device, O_DIRECT by really opening, alignments, inode flags, block devices.
+
+use super::block::{self, BlockDevice};
+use super::lenient;
+use super::mounts::{mount_for, parse_mountinfo};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// `STATX_DIOALIGN` of Linux 6.1 (include/uapi/linux/stat.h).
+const STATX_DIOALIGN: u32 = 0x2000;
+/// How many files of a folder are looked at to find one to open.
+const MAX_CANDIDATES: usize = 512;
+
+/// The facts of a path, in the form of `paths.json`. What could not be learned is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathFacts {
+    /// The path as it was asked for.
+    #[serde(default)]
+    pub path: PathBuf,
+    /// With links resolved; `None` where it does not exist.
+    #[serde(default)]
+    pub real_path: Option<PathBuf>,
+    /// File-system type as the kernel names it.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub filesystem: Option<String>,
+    /// Mount point.
+    #[serde(default)]
+    pub mount_point: Option<PathBuf>,
+    /// Mount options, comma-separated.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub mount_options: Option<String>,
+    /// Source of the mount.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub source: Option<String>,
+    /// `major:minor` of the file system's device; major 0 is anonymous.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub device: Option<String>,
+    /// `f_type` of statfs.
+    #[serde(default, deserialize_with = "lenient::number")]
+    pub statfs_magic: Option<u64>,
+    /// `ok`, or the name of the error of opening with O_DIRECT and reading 4096 bytes; `None` where there was no file to try.
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub open_direct: Option<String>,
+    /// Alignment of memory for direct reads in bytes, where statx says it.
+    #[serde(default, deserialize_with = "lenient::number32")]
+    pub dio_mem_align: Option<u32>,
+    /// Alignment of offsets for direct reads in bytes, where statx says it.
+    #[serde(default, deserialize_with = "lenient::number32")]
+    pub dio_offset_align: Option<u32>,
+    /// `FS_IOC_GETFLAGS`.
+    #[serde(default, deserialize_with = "lenient::number")]
+    pub inode_flags: Option<u64>,
+    /// The block devices from the file system down to the disks.
+    #[serde(default, deserialize_with = "lenient::list")]
+    pub block_device: Vec<BlockDevice>,
+    /// The file that stood for a folder when O_DIRECT was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_file: Option<PathBuf>,
+    /// Why there are no facts, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
+    pub error: Option<String>,
+}
+
+impl PathFacts {
+    /// Whether a mount option stands in the options by its full text.
+    #[must_use]
+    pub fn has_option(&self, option: &str) -> bool {
+        self.mount_options.as_deref().is_some_and(|all| all.split(',').any(|one| one == option))
+    }
+
+    /// The value of a mount option `name=value`.
+    #[must_use]
+    pub fn option_value(&self, name: &str) -> Option<&str> {
+        self.mount_options.as_deref()?.split(',').find_map(|one| one.strip_prefix(name)?.strip_prefix('='))
+    }
+
+    /// Major and minor number of the device.
+    #[must_use]
+    pub fn device_numbers(&self) -> Option<(u32, u32)> {
+        let (major, minor) = self.device.as_deref()?.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
+/// Looks at a path of this machine, in a thread: a dead network mount never answers.
+pub(super) fn look_live(path: &Path, limit: Duration) -> PathFacts {
+    let (tx, rx) = mpsc::channel();
+    let asked = path.to_owned();
+    std::thread::spawn(move || {
+        let _ = tx.send(look(&asked));
+    });
+    rx.recv_timeout(limit).unwrap_or_else(|_| PathFacts {
+        path: path.to_owned(),
+        error: Some(format!("{} did not answer within {} s", path.display(), limit.as_secs())),
+        ..PathFacts::default()
+    })
+}
+
+fn look(path: &Path) -> PathFacts {
+    let mut facts = PathFacts { path: path.to_owned(), ..PathFacts::default() };
+    let real = match std::fs::canonicalize(path) {
+        Ok(real) => real,
+        Err(error) => {
+            facts.error = Some(format!("{}: {}", path.display(), super::live::words(&error)));
+            return facts;
+        }
+    };
+    let mut id = None;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let at = rustix::fs::CWD;
+    if let Ok(stat) = rustix::fs::statx(at, &real, AtFlags::empty(), wanted) {
+        id = (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id);
+        facts.device = Some(format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor));
+    }
+    if let Ok(text) = std::fs::read_to_string("/proc/self/mountinfo") {
+        if let Some(mount) = mount_for(&parse_mountinfo(&text), &real, id) {
+            facts.filesystem = Some(mount.filesystem.clone());
+            facts.mount_point = Some(mount.point.clone());
+            facts.mount_options = Some(mount.options.clone());
+            facts.source = Some(mount.source.clone());
+            // btrfs gives each subvolume an anonymous number of its own; the mount table has the one that udev and sysfs use.
+            facts.device.get_or_insert_with(|| mount.device.clone());
+        }
+    }
+    #[allow(clippy::unnecessary_cast, reason = "the type of f_type differs between architectures")]
+    {
+        facts.statfs_magic = rustix::fs::statfs(&real).ok().map(|s| s.f_type as u64 & 0xffff_ffff);
+    }
+    facts.inode_flags = inode_flags(&real);
+    if let Some(file) = file_to_try(&real) {
+        let align = StatxFlags::from_bits_retain(STATX_DIOALIGN);
+        if let Ok(stat) = rustix::fs::statx(at, &file, AtFlags::empty(), align) {
+            if stat.stx_mask & STATX_DIOALIGN != 0 {
+                facts.dio_mem_align = Some(stat.stx_dio_mem_align);
+                facts.dio_offset_align = Some(stat.stx_dio_offset_align);
+            }
+        }
+        facts.open_direct = Some(match try_direct(&file) {
+            Ok(()) => "ok".to_owned(),
+            Err(errno) => errno_name(errno),
+        });
+        facts.tried_file = (file != real).then_some(file);
+    }
+    if let Some(device) = &facts.device {
+        facts.block_device = block::chain(device);
+    }
+    facts.real_path = Some(real);
+    facts
+}
+
+fn inode_flags(path: &Path) -> Option<u64> {
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::fs::ioctl_getflags(fd).ok().map(|flags| u64::from(flags.bits()))
+}
+
+/// The path itself if it is a file; of a folder its first model shard, else its first file with something in it.
+fn file_to_try(path: &Path) -> Option<PathBuf> {
+    let meta = std::fs::metadata(path).ok()?;
+    if meta.is_file() {
+        return Some(path.to_owned());
+    }
+    let mut files: Vec<PathBuf> = std::fs::read_dir(path)
+        .ok()?
+        .filter_map(Result::ok)
+        .take(MAX_CANDIDATES)
+        .filter(|e| e.metadata().is_ok_and(|m| m.is_file() && m.len() > 0))
+        .map(|e| e.path())
+        .collect();
+    files.sort();
+    let shard = files.iter().find(|f| f.extension().is_some_and(|e| e == "safetensors"));
+    shard.or_else(|| files.first()).cloned()
+}
+
+fn try_direct(path: &Path) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    // Aligned by hand: 4096 bytes at a multiple of 4096 inside a buffer of twice that.
+    let mut buffer = vec![0_u8; 8192];
+    let start = buffer.as_ptr().align_offset(4096);
+    let block = buffer.get_mut(start..start + 4096).ok_or(Errno::INVAL)?;
+    rustix::io::pread(fd, block, 0).map(|_| ())
+}
+
+/// The C name of an error number.
+fn errno_name(errno: Errno) -> String {
+    let name = match errno {
+        Errno::INVAL => "EINVAL",
+        Errno::ACCESS => "EACCES",
+        Errno::PERM => "EPERM",
+        Errno::NOENT => "ENOENT",
+        Errno::IO => "EIO",
+        Errno::OPNOTSUPP => "EOPNOTSUPP",
+        Errno::ISDIR => "EISDIR",
+        Errno::NXIO => "ENXIO",
+        Errno::NODEV => "ENODEV",
+        Errno::MFILE => "EMFILE",
+        Errno::NFILE => "ENFILE",
+        Errno::STALE => "ESTALE",
+        Errno::NOSYS => "ENOSYS",
+        Errno::TIMEDOUT => "ETIMEDOUT",
+        Errno::AGAIN => "EAGAIN",
+        _ => return format!("errno {}", errno.raw_os_error()),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_real_file_has_a_mount_a_device_and_an_answer_on_direct_opening() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("model.safetensors"), vec![7_u8; 8192]).unwrap();
+        let facts = look_live(folder.path(), Duration::from_secs(20));
+        assert_eq!(facts.error, None);
+        assert!(facts.filesystem.is_some() && facts.device.is_some());
+        assert!(facts.open_direct.is_some());
+        assert!(facts.tried_file.unwrap().ends_with("model.safetensors"));
+    }
+
+    #[test]
+    fn a_missing_path_is_said_and_a_folder_without_files_leaves_direct_unknown() {
+        assert!(look_live(Path::new("/no/such/path"), Duration::from_secs(5)).error.is_some());
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(look_live(folder.path(), Duration::from_secs(5)).open_direct, None);
+    }
+}

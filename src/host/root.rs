@@ -1,0 +1,374 @@
+//! `Root`: one view of a machine with the same methods whether it is the live one or a captured folder.
+
+use super::capture::Recording;
+use super::command::{self, CommandOutput};
+use super::folder::Folder;
+use super::libcufile::{self, LibcufileFacts};
+use super::live;
+use super::nvml::{self, NvmlFacts};
+use super::path_facts::{self, PathFacts};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+/// Most bytes of one file that a view reads; longer ones are [`Unread::TooLarge`].
+pub const MAX_TEXT_BYTES: u64 = 16 << 20;
+
+/// The kernel symbols that the checks ask for: what nvidia-fs and libcufile look up (reference rows 25 and 38).
+pub const SYMBOLS: &[&str] = &[
+    "pci_p2pdma_add_resource",
+    "p2pdma_pgmap_ops",
+    "nvme_v1_register_nvfs_dma_ops",
+    "nvme_v2_register_nvfs_dma_ops",
+    "nvme_rdma_v1_register_nvfs_dma_ops",
+    "lustre_v1_register_nvfs_dma_ops",
+    "beegfs_v1_register_nvfs_dma_ops",
+    "ibm_scale_v1_register_nvfs_dma_ops",
+    "rpcrdma_register_nvfs_dma_ops",
+    "scatefs_register_nvfs_dma_ops",
+    "sfxv_v1_register_nvfs_dma_ops",
+    "nvmesh_v1_register_nvfs_dma_ops",
+    "scsi_v1_register_dma_scsi_ops",
+];
+
+/// Why a file could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It does not exist.
+    Missing,
+    /// It exists, but opening or reading it was refused; the reason in the kernel's words, may be empty.
+    Denied(String),
+    /// It is longer than the limit in bytes.
+    TooLarge(u64),
+    /// It is something else than a regular file or a folder.
+    WrongKind,
+    /// It could not be read for another reason.
+    Failed(String),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("does not exist"),
+            Self::Denied(why) if why.is_empty() => f.write_str("may not be read"),
+            Self::Denied(why) => write!(f, "may not be read: {why}"),
+            Self::TooLarge(limit) => write!(f, "is longer than {limit} bytes"),
+            Self::WrongKind => f.write_str("is not of the expected kind"),
+            Self::Failed(why) => write!(f, "could not be read: {why}"),
+        }
+    }
+}
+
+impl Unread {
+    /// Whether the thing is absent, which is a fact, and not merely out of sight.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+}
+
+/// How a live view probes.
+#[derive(Clone, Debug)]
+pub struct LiveOptions {
+    /// The command that opens libcufile in a child and prints its facts as JSON; `None` leaves libcufile unprobed.
+    pub cufile_probe: Option<Vec<String>>,
+    /// Time limit of that child.
+    pub probe_limit: Duration,
+    /// Time limit of each allow-listed command.
+    pub command_limit: Duration,
+    /// Time limit of NVML.
+    pub nvml_limit: Duration,
+    /// Time limit of looking at one path; a dead network mount hangs.
+    pub path_limit: Duration,
+    /// Whether all that is read is kept for a capture.
+    pub record: bool,
+}
+
+impl Default for LiveOptions {
+    fn default() -> Self {
+        let own = std::env::current_exe().ok().and_then(|exe| exe.to_str().map(str::to_owned));
+        Self {
+            cufile_probe: own.map(|exe| vec![exe, "__probe-cufile".to_owned()]),
+            probe_limit: Duration::from_secs(10),
+            command_limit: Duration::from_secs(5),
+            nvml_limit: Duration::from_secs(8),
+            path_limit: Duration::from_secs(5),
+            record: false,
+        }
+    }
+}
+
+enum View {
+    Live(LiveOptions),
+    Folder(Folder),
+}
+
+/// A view of a machine. Slow answers (NVML, libcufile, commands, kernel symbols) are fetched once and kept; files and paths are read anew each time.
+pub struct Root {
+    view: View,
+    nvml: OnceLock<NvmlFacts>,
+    libcufile: OnceLock<LibcufileFacts>,
+    symbols: OnceLock<Result<BTreeSet<String>, Unread>>,
+    commands: Mutex<BTreeMap<Vec<String>, &'static OnceLock<Option<CommandOutput>>>>,
+    pub(super) recording: Option<Mutex<Recording>>,
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.view {
+            View::Live(_) => f.write_str("Root(live)"),
+            View::Folder(folder) => write!(f, "Root({})", folder.path().display()),
+        }
+    }
+}
+
+impl Root {
+    /// The live machine, probed in the usual way.
+    #[must_use]
+    pub fn live() -> Self {
+        Self::live_with(LiveOptions::default())
+    }
+
+    /// The live machine, with limits and probe of the caller's choice.
+    #[must_use]
+    pub fn live_with(options: LiveOptions) -> Self {
+        let recording = options.record.then(Mutex::default);
+        Self::new(View::Live(options), recording)
+    }
+
+    /// A machine captured in a folder (interface.md, 'A captured machine'). A folder without `capture.json` and without `files/` is refused.
+    ///
+    /// # Errors
+    /// A sentence, when the folder is none or holds no capture, or when one of its JSON files is malformed.
+    pub fn folder(path: &Path) -> Result<Self, String> {
+        Ok(Self::new(View::Folder(Folder::open(path)?), None))
+    }
+
+    fn new(view: View, recording: Option<Mutex<Recording>>) -> Self {
+        Self {
+            view,
+            nvml: OnceLock::new(),
+            libcufile: OnceLock::new(),
+            symbols: OnceLock::new(),
+            commands: Mutex::default(),
+            recording,
+        }
+    }
+
+    /// Whether this is the machine we run on.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.view, View::Live(_))
+    }
+
+    /// The paths that were examined when the capture was taken; empty on a live view.
+    #[must_use]
+    pub fn captured_paths(&self) -> Vec<PathBuf> {
+        match &self.view {
+            View::Live(_) => Vec::new(),
+            View::Folder(folder) => folder.paths(),
+        }
+    }
+
+    /// The text of a file; bytes that are no UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// Why it could not be read.
+    pub fn read_text(&self, path: impl AsRef<Path>) -> Result<String, Unread> {
+        self.read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// Why it could not be read.
+    pub fn read_bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Unread> {
+        let path = path.as_ref();
+        let read = match &self.view {
+            View::Live(_) => live::read_bytes(path, MAX_TEXT_BYTES),
+            View::Folder(folder) => folder.read_bytes(path, MAX_TEXT_BYTES),
+        };
+        self.note(|r| r.file(path, &read));
+        read
+    }
+
+    /// The names in a folder, sorted.
+    ///
+    /// # Errors
+    /// Why it could not be listed.
+    pub fn entries(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unread> {
+        let path = path.as_ref();
+        let read = match &self.view {
+            View::Live(_) => live::entries(path),
+            View::Folder(folder) => folder.entries(path),
+        };
+        self.note(|r| r.entries(path, &read));
+        read
+    }
+
+    /// Where a link points, as written in it; `None` where there is no link.
+    #[must_use]
+    pub fn link(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        let path = path.as_ref();
+        let target = match &self.view {
+            View::Live(_) => std::fs::read_link(path).ok(),
+            View::Folder(folder) => folder.link(path),
+        };
+        self.note(|r| r.link(path, target.as_deref()));
+        target
+    }
+
+    /// The path with every link resolved; `None` where it does not exist.
+    #[must_use]
+    pub fn resolve(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        let path = path.as_ref();
+        match &self.view {
+            View::Live(_) => {
+                let real = std::fs::canonicalize(path).ok();
+                self.note(|r| r.resolved(path, real.as_deref()));
+                real
+            }
+            View::Folder(folder) => folder.resolve(path),
+        }
+    }
+
+    /// Whether something is there, readable or not.
+    #[must_use]
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        let there = match &self.view {
+            View::Live(_) => std::fs::metadata(path).is_ok(),
+            View::Folder(folder) => folder.exists(path),
+        };
+        self.note(|r| r.presence(path, there));
+        there
+    }
+
+    /// Whether a device node or file can be opened for reading and writing. Nothing is written.
+    ///
+    /// # Errors
+    /// Why it could not be opened.
+    pub fn opens(&self, path: impl AsRef<Path>) -> Result<(), Unread> {
+        let path = path.as_ref();
+        let opened = match &self.view {
+            View::Live(_) => live::opens(path),
+            View::Folder(folder) => folder.opens(path),
+        };
+        self.note(|r| r.opened(path, &opened));
+        opened
+    }
+
+    /// What an allow-listed command says; `None` where it is not installed, not captured or not on the list.
+    #[must_use]
+    pub fn command(&self, argv: &[&str]) -> Option<CommandOutput> {
+        let argv: Vec<String> = argv.iter().map(|&word| word.to_owned()).collect();
+        let options = match &self.view {
+            View::Folder(folder) => return folder.command(&argv),
+            View::Live(options) => options,
+        };
+        if !command::is_allowed(&argv) {
+            return None;
+        }
+        // One cell for each command, so that two threads that ask for the same one wait for one run. The list of commands is short and
+        // fixed, so leaking the cells costs a few hundred bytes once.
+        let cell = {
+            let mut cells = self.commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            *cells.entry(argv.clone()).or_insert_with(|| Box::leak(Box::default()))
+        };
+        let output = cell.get_or_init(|| command::run(&argv, options.command_limit)).clone();
+        self.note(|r| r.command(&argv, output.as_ref()));
+        output
+    }
+
+    /// The environment variables that matter to cuFile, CUDA and containers.
+    #[must_use]
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        match &self.view {
+            View::Live(_) => live::environment(),
+            View::Folder(folder) => folder.environment(),
+        }
+    }
+
+    /// One environment variable of those that matter.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.environment().remove(name)
+    }
+
+    /// What NVML says, or why it says nothing. Waits for it the first time.
+    #[must_use]
+    pub fn nvml(&self) -> &NvmlFacts {
+        self.nvml.get_or_init(|| match &self.view {
+            View::Live(options) => nvml::ask_live(options.nvml_limit),
+            View::Folder(folder) => folder.nvml(),
+        })
+    }
+
+    /// What libcufile says in a child process, or why it says nothing. Waits for it the first time.
+    #[must_use]
+    pub fn libcufile(&self) -> &LibcufileFacts {
+        self.libcufile.get_or_init(|| match &self.view {
+            View::Live(options) => libcufile::probe_live(self, options),
+            View::Folder(folder) => folder.libcufile(),
+        })
+    }
+
+    /// What libcufile said, if it has been asked already.
+    #[must_use]
+    pub fn libcufile_if_known(&self) -> Option<&LibcufileFacts> {
+        match &self.view {
+            View::Live(_) => self.libcufile.get(),
+            View::Folder(_) => Some(self.libcufile()),
+        }
+    }
+
+    /// Which of [`SYMBOLS`] the kernel has, from `/proc/kallsyms` (names are visible to everybody, addresses are not needed).
+    ///
+    /// # Errors
+    /// Why the list could not be read.
+    pub fn symbols(&self) -> Result<BTreeSet<String>, Unread> {
+        self.symbols
+            .get_or_init(|| {
+                let path = Path::new("/proc/kallsyms");
+                let found = match &self.view {
+                    View::Live(_) => live::symbols(path),
+                    View::Folder(folder) => {
+                        folder.read_bytes(path, 4 * MAX_TEXT_BYTES).map(|bytes| live::symbols_in(bytes.as_slice()))
+                    }
+                };
+                self.note(|r| r.symbols(&found));
+                found
+            })
+            .clone()
+    }
+
+    /// What there is to know about a path; `None` on a capture that did not examine it.
+    #[must_use]
+    pub fn path_facts(&self, path: &Path) -> Option<PathFacts> {
+        match &self.view {
+            View::Live(options) => {
+                let facts = path_facts::look_live(path, options.path_limit);
+                self.note(|r| r.path(&facts));
+                Some(facts)
+            }
+            View::Folder(folder) => folder.path_facts(path),
+        }
+    }
+
+    /// The effective user id; `None` on a capture that does not say.
+    #[must_use]
+    pub fn euid(&self) -> Option<u32> {
+        match &self.view {
+            View::Live(_) => Some(rustix::process::geteuid().as_raw()),
+            View::Folder(folder) => folder.euid(),
+        }
+    }
+
+    fn note(&self, write: impl FnOnce(&mut Recording)) {
+        if let Some(recording) = &self.recording {
+            write(&mut recording.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        }
+    }
+}
