@@ -10,6 +10,7 @@ use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, 
 use crate::engines;
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
+use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
 use crate::weights::{self, Profile, WeightsError};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::path::{Path, PathBuf};
@@ -194,17 +195,25 @@ impl Session {
                 }
             }
         }
+        let sampler = self.sampler(&target, model);
         for (lane, order) in planned {
             if let Err(error) = std::fs::create_dir_all(&order.scratch) {
                 self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
             }
             let (cancel, cancelled) = bounded(1);
-            let watch = |_pid: u32| {};
+            let watch = |pid: u32| {
+                if let Some(sampler) = &sampler {
+                    sampler.watch(Some((lane, pid)));
+                }
+            };
             // Commands are looked at while the lane runs, on this thread's behalf.
             let (done, is_done) = bounded::<()>(1);
             let commands = self.commands.clone();
             let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done));
             let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
+            if let Some(sampler) = &sampler {
+                sampler.watch(None);
+            }
             let _ = done.send(());
             let heard = listener.join().unwrap_or_default();
             if heard.quit {
@@ -216,6 +225,26 @@ impl Session {
             }
         }
         After::GoOn
+    }
+
+    /// Starts the meters.
+    fn sampler(&self, target: &Target, model: &ModelInfo) -> Option<Sampler> {
+        if !self.config.telemetry {
+            return None;
+        }
+        let config = SamplerConfig {
+            gpu: GpuRef::of(target),
+            model_device: model.shards.first().and_then(|shard| telemetry::device_of(&shard.path)),
+            ..SamplerConfig::default()
+        };
+        let bus = self.bus.clone();
+        match Sampler::start(config, move |sample| bus.emit(EventBody::Sampled { sample })) {
+            Ok(sampler) => Some(sampler),
+            Err(error) => {
+                self.bus.say(LogLevel::Warn, format!("no meters are read: their thread could not be started: {error}"));
+                None
+            }
+        }
     }
 
     fn order(&self, model: &ModelInfo, engine: &Engine, cache: CacheState, repeat: u32, target: &Target) -> LaneOrder {
