@@ -215,6 +215,10 @@ fn measured<'a>(
     result
         .knobs
         .extend(order.knobs.iter().filter(|(name, _)| !loaded.knobs.contains_key(*name)).map(|(n, v)| (n.clone(), *v)));
+    if order.engine.uses_cufile() {
+        let kept = std::env::var_os(super::protocol::ENV_KEPT_HEAP).is_some();
+        result.knobs.insert(super::protocol::KNOB_KEEP_HEAP.to_owned(), u64::from(kept));
+    }
     result.notes.extend(loaded.notes.iter().cloned());
     result.route.clone_from(&loaded.route);
     Ok(loaded)

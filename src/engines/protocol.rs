@@ -3,6 +3,11 @@
 use crate::domain::{LaneStage, LogLevel, RunResult, SpanBatch};
 use serde::{Deserialize, Serialize};
 
+/// The setting by which a lane's C heap keeps freed memory (see the session's lanes); 1 by default for engines that use cuFile.
+pub const KNOB_KEEP_HEAP: &str = "keep_heap";
+/// Set for a lane whose heap was told to keep freed memory, so that the report can say so.
+pub const ENV_KEPT_HEAP: &str = "GDS_TOP_KEPT_HEAP";
+
 /// A message with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame {

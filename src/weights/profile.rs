@@ -5,13 +5,14 @@ use super::error::{WeightsError, name_text};
 use serde::Deserialize;
 
 /// The shipped profiles by name.
-const EMBEDDED: [(&str, &str); 6] = [
+const EMBEDDED: [(&str, &str); 7] = [
     ("qwen3-0.6b", include_str!("../../profiles/models/qwen3-0.6b.json")),
     ("qwen2.5-7b", include_str!("../../profiles/models/qwen2.5-7b.json")),
     ("llama-3.1-8b", include_str!("../../profiles/models/llama-3.1-8b.json")),
     ("llama-3.1-70b", include_str!("../../profiles/models/llama-3.1-70b.json")),
     ("qwen3-30b-a3b", include_str!("../../profiles/models/qwen3-30b-a3b.json")),
     ("qwen3-8b-fp8", include_str!("../../profiles/models/qwen3-8b-fp8.json")),
+    ("odd-sizes", include_str!("../../profiles/models/odd-sizes.json")),
 ];
 
 /// Names, shapes and types of a published model, and how it is cut into files.

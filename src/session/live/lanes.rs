@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel};
-use crate::engines::protocol::{Frame, LaneMessage, monotonic_ns};
+use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -89,8 +89,20 @@ pub(super) fn run_lane(
     }
 }
 
+/// Keeps freed memory in the C library's heap, in huge pages. In compat mode `cuFileBufRegister` allocates a shadow buffer of the tensor's size, and
+/// glibc maps and unmaps anything over 128 KiB anew, page fault by page fault: on an H200, 1.3 million faults and 3.4 ms a tensor of
+/// Qwen3-0.6B, against 0.7 ms with the heap kept. The setting `keep_heap=0` leaves glibc as it is.
+const KEEP_HEAP: &str =
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=8589934592";
+
 fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
-    Command::new(exe)
+    let mut command = Command::new(exe);
+    let keep_heap = order.engine.uses_cufile() && order.knobs.get(KNOB_KEEP_HEAP).is_none_or(|value| *value != 0);
+    // What the user set for glibc is the user's.
+    if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
+        command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
+    }
+    command
         .arg("__lane")
         // The library writes its log into the working directory unless it is told otherwise before it loads.
         .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"))
