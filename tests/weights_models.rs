@@ -89,6 +89,20 @@ fn progress_rises_to_the_total_and_no_partial_file_stays() {
 }
 
 #[test]
+fn a_writer_that_is_broken_off_leaves_nothing_behind_and_the_earlier_model_whole() {
+    let dir = TempDir::new().unwrap();
+    let earlier = synth("qwen3-0.6b", dir.path(), 0.001, 0).unwrap();
+    let broken = std::panic::catch_unwind(|| {
+        let profile = Profile::named("qwen2.5-7b").unwrap();
+        let options = SynthOptions { scale: 0.001, seed: 0 };
+        let _ = weights::synthesize(&profile, dir.path(), &options, &mut |_, _| panic!("broken off"));
+    });
+    assert!(broken.is_err());
+    assert_eq!(entries(dir.path()), ["model.safetensors"]);
+    assert_eq!(weights::open(dir.path()).unwrap(), earlier);
+}
+
+#[test]
 fn an_earlier_synthetic_model_is_replaced_whole() {
     let dir = TempDir::new().unwrap();
     synth("qwen2.5-7b", dir.path(), 0.0003, 0).unwrap();
