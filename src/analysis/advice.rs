@@ -187,7 +187,10 @@ fn crossing(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Vec<Advice> {
         facts
             .iter()
             .find(|f| {
-                f.run.engine == *engine && f.run.cache == comparison.cache && f.run.model == comparison.model && f.cost.is_some()
+                f.run.engine == *engine
+                    && f.run.cache == comparison.cache
+                    && f.run.model == comparison.model
+                    && f.cost.is_some()
             })
             .and_then(|f| f.cost.as_ref())
     };
@@ -246,7 +249,10 @@ mod tests {
 
     #[test]
     fn figures_that_do_not_support_advice_give_none() {
-        let cheap = with_phases(run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000), &[(Phase::RegisterBuffer, 20_000_000)]);
+        let cheap = with_phases(
+            run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000),
+            &[(Phase::RegisterBuffer, 20_000_000)],
+        );
         assert!(texts(&[RunFacts { run: &cheap, registrations: 311, tensors: 311, cost: None }]).is_empty());
         let mut failed = with_phases(cheap.clone(), &[(Phase::RegisterBuffer, 500_000_000)]);
         failed.error = Some("gone".into());
@@ -265,11 +271,14 @@ mod tests {
             source: "cuFile level-3 statistics".into(),
             proven: true,
         };
-        let plain = |run| RunFacts { run, registrations: 1, tensors: 9, cost: None };
-        slow.route = Some(RouteCounts { proven: false, ..counts.clone() });
-        assert!(texts(&[plain(&fast), plain(&slow)]).is_empty());
+        let unproven = RunResult { route: Some(RouteCounts { proven: false, ..counts.clone() }), ..slow.clone() };
         slow.route = Some(counts);
-        let told = texts(&[plain(&fast), plain(&slow)]);
+        let told = |slow| {
+            let plain = |run| RunFacts { run, registrations: 1, tensors: 9, cost: None };
+            texts(&[plain(&fast), plain(slow)])
+        };
+        assert!(told(&unproven).is_empty());
+        let told = told(&slow);
         assert!(told[0].contains("3.10× slower than pread") && told[0].contains("compat"), "{told:?}");
     }
 

@@ -98,7 +98,7 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
             bytes_per_s: median(&rates).unwrap_or(0.0),
             setup_ns: median_u64(&setups).unwrap_or(0),
             ratio_to_fastest: 1.0,
-            verified: good.iter().map(|r| r.verified).fold(Some(true), |sum, v| Some(sum? && v?)),
+            verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
         });
     }
     standings.sort_by_key(|s| s.wall_ns);

@@ -57,7 +57,9 @@ pub fn bytes_per_bucket(spans: &[Span], window_ns: Range<u64>, buckets: usize) -
 #[must_use]
 pub fn landed_per_bucket(progress: &[(u64, u64)], window_ns: Range<u64>, buckets: usize) -> Vec<Option<u64>> {
     let length = window_ns.end.saturating_sub(window_ns.start);
-    let (Some((first_ns, _)), Some((last_ns, _))) = (progress.first(), progress.last()) else { return vec![None; buckets] };
+    let (Some((first_ns, _)), Some((last_ns, _))) = (progress.first(), progress.last()) else {
+        return vec![None; buckets];
+    };
     let edge = |i: usize| {
         window_ns.start + u64::try_from(u128::from(length) * i as u128 / buckets.max(1) as u128).unwrap_or(length)
     };

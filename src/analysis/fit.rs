@@ -68,11 +68,8 @@ const REJECT: f64 = 4.0;
 /// longer.
 #[must_use]
 pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
-    let mut points: Vec<(f64, f64)> = rows
-        .iter()
-        .filter(|r| r.bytes > 0 && r.busy_ns() > 0)
-        .map(|r| (r.bytes as f64, r.busy_ns() as f64))
-        .collect();
+    let mut points: Vec<(f64, f64)> =
+        rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0).map(|r| (r.bytes as f64, r.busy_ns() as f64)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (smallest, largest) = (points.first()?.0, points.last()?.0);
     if points.len() < 4 || largest < 2.0 * smallest {
@@ -122,7 +119,8 @@ fn theil_sen(points: &[(f64, f64)]) -> Option<(f64, f64)> {
         }
     }
     let slope = weighted_median(&mut slopes)?;
-    let mut rests: Vec<(f64, f64)> = groups.iter().map(|(x, y, w)| (y - slope * x, *w / (1.0 + slope.abs() * x))).collect();
+    let mut rests: Vec<(f64, f64)> =
+        groups.iter().map(|(x, y, w)| (y - slope * x, *w / (1.0 + slope.abs() * x))).collect();
     Some((weighted_median(&mut rests)?.max(0.0), slope.max(0.0)))
 }
 
@@ -195,7 +193,9 @@ pub(super) mod tests {
     pub(in crate::analysis) fn sizes() -> Vec<u64> {
         let mut sizes = vec![311_164_928];
         for _ in 0..28 {
-            sizes.extend([2048, 256, 256, 2048, 4_194_304, 2_097_152, 2_097_152, 4_194_304, 6_291_456, 6_291_456, 6_291_456]);
+            sizes.extend([
+                2048, 256, 256, 2048, 4_194_304, 2_097_152, 2_097_152, 4_194_304, 6_291_456, 6_291_456, 6_291_456,
+            ]);
         }
         sizes
     }

@@ -43,7 +43,8 @@ pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Optio
     let busy: u64 = rows.iter().map(TensorRow::busy_ns).sum();
     let parallelism = busy as f64 / working as f64;
     let times: Vec<f64> = repeats_ns.iter().map(|ns| *ns as f64).collect();
-    let spread = match (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max), median(&times)) {
+    let spread = match (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max), median(&times))
+    {
         (Some(low), Some(high), Some(middle)) if times.len() > 1 && middle > 0.0 => Some((high - low) / 2.0 / middle),
         _ => None,
     };
@@ -121,15 +122,12 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let (a1, a2) = (first.per_tensor_ns(), second.per_tensor_ns());
     let (b1, b2) = (1e9 / first.bytes_per_s(), 1e9 / second.bytes_per_s());
     let bytes = (a1 - a2) / (b2 - b1);
-    if !(bytes.is_finite() && bytes >= 1.0 && bytes < 1e18) {
+    // Not a number where the lines are parallel; negative where one is better at every size.
+    if !(1.0..1e18).contains(&bytes) {
         return None;
     }
     let inside = |m: &CostModel| (m.fit.sizes_bytes.0..=m.fit.sizes_bytes.1).contains(&(bytes as u64));
-    Some(Crossover {
-        bytes: bytes as u64,
-        first_wins_below: a1 < a2,
-        extrapolated: !(inside(first) && inside(second)),
-    })
+    Some(Crossover { bytes: bytes as u64, first_wins_below: a1 < a2, extrapolated: !(inside(first) && inside(second)) })
 }
 
 #[cfg(test)]

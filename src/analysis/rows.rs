@@ -139,7 +139,8 @@ impl Image {
             let (from, to) = self.range(span);
             let Some(last) = to.checked_sub(1).filter(|last| *last >= from) else { continue };
             let (head, tail) = (self.overlap(from, span), if last > from { self.overlap(last, span) } else { 0 });
-            let inner = if last > from + 1 { self.bytes_before[last].saturating_sub(self.bytes_before[from + 1]) } else { 0 };
+            let inner =
+                if last > from + 1 { self.bytes_before[last].saturating_sub(self.bytes_before[from + 1]) } else { 0 };
             let whole = head as f64 + tail as f64 + inner as f64;
             if whole <= 0.0 {
                 continue;
@@ -237,7 +238,8 @@ pub(super) mod tests {
     #[test]
     fn a_tensors_own_spans_are_its_own() {
         let own = |phase, start_ns, end_ns| Span { tensor: Some(1), ..block(phase, start_ns, end_ns, 0, 0) };
-        let spans = [own(Phase::RegisterBuffer, 10, 40), own(Phase::Transfer, 40, 100), own(Phase::Deregister, 100, 110)];
+        let spans =
+            [own(Phase::RegisterBuffer, 10, 40), own(Phase::Transfer, 40, 100), own(Phase::Deregister, 100, 110)];
         let rows = tensor_rows(&model(&[50, 3996 + 4096]), &spans);
         assert_eq!((rows[0].start_ns, rows[0].busy_ns(), rows[0].overhead_fraction()), (None, 0, None));
         assert_eq!((rows[1].start_ns, rows[1].end_ns), (Some(10), Some(110)));
