@@ -40,8 +40,8 @@ pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Optio
     let first = rows.iter().filter_map(|r| r.start_ns).min()?;
     let last = rows.iter().filter_map(|r| r.end_ns).max()?.min(wall_ns);
     let working = last.checked_sub(first).filter(|ns| *ns > 0)?;
-    let busy: u64 = rows.iter().map(TensorRow::busy_ns).sum();
-    let parallelism = busy as f64 / working as f64;
+    let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
+    let parallelism = busy / working as f64;
     let times: Vec<f64> = repeats_ns.iter().map(|ns| *ns as f64).collect();
     let spread = match (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max), median(&times))
     {
