@@ -48,7 +48,7 @@ pub struct Advice {
 const WORTH_A_WORD: f64 = 0.10;
 const DOMINANT: f64 = 0.25;
 /// From here on something was done many times, not once a thread.
-const MANY: u64 = 32;
+const MANY: u64 = 16;
 /// Engines closer than this are equally fast.
 const SAME: f64 = 1.05;
 
@@ -118,7 +118,7 @@ fn per_tensor(fact: &RunFacts<'_>) -> Option<Advice> {
 
 fn one_time_cost(fact: &RunFacts<'_>) -> Option<Advice> {
     let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Allocate]);
-    (fact.registrations < MANY && share >= DOMINANT).then(|| {
+    (fact.registrations < MANY.min(u64::from(fact.run.slots) * 2 + 4) && share >= DOMINANT).then(|| {
         let text = format!(
             "{} ({}): allocating and registering memory took {} of {}; a process that loads more than once should keep it.",
             fact.run.engine,

@@ -73,10 +73,9 @@ impl<'a> Document<'a> {
     pub(super) fn costs(&self) -> Vec<(&LaneReport<'a>, &CostModel)> {
         let mut first: Vec<(&LaneReport<'a>, &CostModel)> = Vec::new();
         for lane in &self.lanes {
-            if let (Some(cost), Some(_)) = (&lane.cost, lane.good()) {
-                if !first.iter().any(|(l, _)| l.lane.engine == lane.lane.engine && l.lane.cache == lane.lane.cache) {
-                    first.push((lane, cost));
-                }
+            let Some(cost) = lane.cost.as_ref().filter(|_| lane.good().is_some()) else { continue };
+            if !first.iter().any(|(l, _)| l.lane.engine == lane.lane.engine && l.lane.cache == lane.lane.cache) {
+                first.push((lane, cost));
             }
         }
         first

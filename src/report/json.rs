@@ -205,7 +205,7 @@ impl Serialize for Samples<'_> {
                 .values
                 .iter()
                 .filter(|(_, v)| v.is_finite())
-                .filter_map(|(metric, v)| Some((serde_json::to_value(metric).ok()?.as_str()?.to_owned(), number(*v))))
+                .map(|(metric, v)| (super::metric_name(*metric), number(*v)))
                 .collect();
             json!({"at_ns": timed.at_ns, "lane": timed.sample.lane, "values": values})
         }))

@@ -1,6 +1,28 @@
 //! Paper: the report as JSON, Markdown, HTML, CSV, trace and Prometheus text, made from [`crate::session::State`] and nothing else.
 
+mod charts;
+mod csv;
 mod document;
+mod export;
+mod html;
 mod json;
+mod markdown;
+mod prom;
+mod trace;
+pub mod words;
 
+pub use export::{ExportError, Format, export, prepare};
+pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
+pub use markdown::markdown;
+
+/// The JSON Schema (2020-12) of [`json()`].
+pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
+
+/// The name of a meter in files: `pcie_rx_bytes_per_s`.
+fn metric_name(metric: crate::domain::Metric) -> String {
+    match serde_json::to_value(metric) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{metric:?}"),
+    }
+}
