@@ -19,6 +19,12 @@ pub use markdown::markdown;
 /// The JSON Schema (2020-12) of [`json()`].
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
 
+/// What the runs of a session teach, the most costly first.
+#[must_use]
+pub fn advice(state: &crate::session::State) -> Vec<crate::analysis::Advice> {
+    document::Document::new(state).advice
+}
+
 /// The name of a meter in files: `pcie_rx_bytes_per_s`.
 fn metric_name(metric: crate::domain::Metric) -> String {
     match serde_json::to_value(metric) {

@@ -37,8 +37,7 @@ impl Dice {
     }
 
     fn size(&mut self) -> u64 {
-        let bits = self.below(65);
-        if bits == 64 { u64::MAX } else { self.roll() & ((1 << bits) - 1) }
+        self.roll() & ((1 << self.below(63)) - 1)
     }
 
     fn real(&mut self) -> f64 {
