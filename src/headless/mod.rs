@@ -1,1 +1,161 @@
-//! Voice: the same session on standard output and standard error.
+//! Voice: the same session without a screen. Progress and trouble go to one stream (standard error), the result to the other (standard output), at the end.
+
+mod progress;
+mod text;
+
+pub use text::result_text;
+
+use crate::domain::{Route, Status};
+use crate::report::{self, ExportError, Format};
+use crate::session::{Command, Feed, LaneStatus, State};
+use crossbeam_channel::RecvTimeoutError;
+use progress::Progress;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a session is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The result as JSON instead of text.
+    pub json: bool,
+    /// Only the result and errors.
+    pub quiet: bool,
+    /// Every finding and every note as it comes.
+    pub verbose: bool,
+    /// A bar that redraws itself; for a terminal only. Otherwise a line for each lane's start and end.
+    pub progress: bool,
+    /// Colours (ANSI); not with `--plain` or `NO_COLOR`.
+    pub colour: bool,
+    /// Only ASCII in the bar and its marks.
+    pub ascii: bool,
+    /// Where the report is written at the end, and in which forms.
+    pub export: Option<(PathBuf, Vec<Format>)>,
+    /// Columns of the text.
+    pub width: u16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            json: false,
+            quiet: false,
+            verbose: false,
+            progress: false,
+            colour: false,
+            ascii: false,
+            export: None,
+            width: 100,
+        }
+    }
+}
+
+/// What became of a session.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All that was learned.
+    pub state: State,
+    /// The exit status of the contract: 0, 1, 2, 3 or 130.
+    pub exit: u8,
+    /// The files of the export.
+    pub exported: Vec<PathBuf>,
+}
+
+/// How often a bar is drawn while nothing happens.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Follows a session to its end. A closed pipe on either stream is quiet and changes nothing else.
+///
+/// The folder of the export is tried before anything is taken from the feed; where it cannot be written the session is told to quit and the exit status
+/// is 2.
+pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl Write) -> Outcome {
+    let mut state = State::default();
+    if let Some(Err(e)) = options.export.as_ref().map(|(folder, _)| report::prepare(folder)) {
+        say(err, &e.to_string());
+        // The session may be over already, and then there is nobody to tell.
+        let _ = feed.commands.send(Command::Quit);
+        return Outcome { state, exit: 2, exported: Vec::new() };
+    }
+    let mut progress = Progress::new(options);
+    loop {
+        match feed.events.recv_timeout(TICK) {
+            Ok(event) => {
+                state.reduce(&event);
+                progress.event(&state, &event, err);
+            }
+            Err(RecvTimeoutError::Timeout) => progress.tick(&state, err),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    progress.clear(err);
+    let mut exit = exit_code(&state);
+    if state.ended.is_none() && !feed.replay {
+        say(err, "the session broke off without saying why; what follows is incomplete");
+        exit = exit.max(1);
+    }
+    match tell(&state, options, out) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            say(err, &format!("the result could not be written to standard output: {e}"));
+            exit = exit.max(2);
+        }
+        _ => {}
+    }
+    let exported = match export(&state, options) {
+        Ok(files) => files,
+        Err(e) => {
+            say(err, &e.to_string());
+            exit = exit.max(2);
+            Vec::new()
+        }
+    };
+    if !options.quiet {
+        exported.iter().for_each(|file| say(err, &format!("wrote {}", file.display())));
+    }
+    Outcome { state, exit, exported }
+}
+
+fn say(err: &mut impl Write, text: &str) {
+    // Nobody listens to standard error any more: nothing to be done about it.
+    let _ = writeln!(err, "{}", report::words::plain(text));
+}
+
+fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()> {
+    if options.json {
+        report::write_json(state, &mut *out)?;
+    } else {
+        out.write_all(result_text(state, options.width, options.colour).as_bytes())?;
+    }
+    out.flush()
+}
+
+fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError> {
+    match &options.export {
+        Some((folder, formats)) => report::export(state, folder, formats),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The exit status of the contract for what a session found: 130 interrupted · 1 wrong bytes · 3 nothing could be run · 1 a failing check blocks the
+/// route in use or leaves none · 0 fine.
+///
+/// A machine without a GPU has no route to be blocked: its race is judged by its runs alone.
+#[must_use]
+pub fn exit_code(state: &State) -> u8 {
+    if state.ended == Some(true) {
+        return 130;
+    }
+    if state.lanes.iter().any(|l| l.result.as_ref().is_some_and(|r| r.verified == Some(false))) {
+        return 1;
+    }
+    let tried = !state.lanes.is_empty() || !state.unavailable.is_empty();
+    if tried && !state.lanes.iter().any(|l| l.status == LaneStatus::Done) {
+        return 3;
+    }
+    let bad = state.verdicts.iter().filter(|v| v.gpu.is_some() || !tried).any(|v| {
+        state.checks.iter().filter(|f| f.status == Status::Fail).any(|f| {
+            f.blocks.contains(&v.route)
+                || v.route == Route::None && (!f.blocks.is_empty() || v.blockers.contains(&f.id))
+        })
+    });
+    u8::from(bad)
+}

@@ -1,0 +1,295 @@
+//! Advice in words, and only where the figures of the runs support it.
+
+use super::compare::Comparison;
+use super::predict::{CostModel, crossover};
+use crate::domain::{CacheState, Engine, Phase, Route, RunResult, Span, units};
+
+/// A run and what else is known of it.
+#[derive(Clone, Debug)]
+pub struct RunFacts<'a> {
+    /// The run.
+    pub run: &'a RunResult,
+    /// Buffer registrations (or pinnings) in its spans.
+    pub registrations: u64,
+    /// Tensors that it loaded.
+    pub tensors: u64,
+    /// Its cost model, where one could be fitted.
+    pub cost: Option<CostModel>,
+}
+
+impl<'a> RunFacts<'a> {
+    /// Counts in the spans what advice needs.
+    #[must_use]
+    pub fn new(run: &'a RunResult, spans: &[Span], tensors: u64, cost: Option<CostModel>) -> Self {
+        let registrations = spans.iter().filter(|s| s.phase == Phase::RegisterBuffer).count() as u64;
+        Self { run, registrations, tensors, cost }
+    }
+
+    fn share(&self, phases: &[Phase]) -> (u64, f64) {
+        let ns = phases.iter().map(|p| self.run.phases.get(*p)).sum();
+        (ns, ns as f64 / self.run.wall_ns.max(1) as f64)
+    }
+}
+
+/// A piece of advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The engine that it is about, if one.
+    pub engine: Option<Engine>,
+    /// The cache state in which it was seen, if one.
+    pub cache: Option<CacheState>,
+    /// What was seen and what to do.
+    pub text: String,
+    /// The part of the wall time that is at stake, in nanoseconds, if it was measured.
+    pub at_stake_ns: Option<u64>,
+}
+
+/// Shares of the wall time from which a cost is worth a word.
+const WORTH_A_WORD: f64 = 0.10;
+const DOMINANT: f64 = 0.25;
+/// From here on something was done many times, not once a thread.
+const MANY: u64 = 16;
+/// Engines closer than this are equally fast.
+const SAME: f64 = 1.05;
+
+/// What the runs teach, the most costly first. Runs that failed teach nothing.
+#[must_use]
+pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice> {
+    let mut told: Vec<Advice> = Vec::new();
+    for fact in facts.iter().filter(|f| f.run.error.is_none() && f.run.wall_ns > 0) {
+        // One word a kind, engine and cache state: repeats say the same again.
+        if facts.iter().any(|f| {
+            f.run.engine == fact.run.engine
+                && f.run.cache == fact.run.cache
+                && f.run.model == fact.run.model
+                && f.run.repeat < fact.run.repeat
+                && f.run.error.is_none()
+        }) {
+            continue;
+        }
+        told.extend(registrations(fact).or_else(|| per_tensor(fact)));
+        told.extend(one_time_cost(fact));
+        told.extend(idle_slots(fact));
+    }
+    told.sort_by_key(|a| std::cmp::Reverse(a.at_stake_ns));
+    for comparison in comparisons {
+        told.extend(compat_loses(comparison, facts));
+        told.extend(disk_decides(comparison));
+        told.extend(crossing(comparison, facts));
+    }
+    told
+}
+
+fn about(fact: &RunFacts<'_>, at_stake_ns: u64, text: String) -> Advice {
+    Advice { engine: Some(fact.run.engine.clone()), cache: Some(fact.run.cache), text, at_stake_ns: Some(at_stake_ns) }
+}
+
+fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
+    let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Deregister]);
+    (fact.registrations >= MANY && share >= WORTH_A_WORD).then(|| {
+        let text = format!(
+            "{} ({}): {} registrations cost {} of {}: register once.",
+            fact.run.engine,
+            fact.run.cache,
+            units::count(fact.registrations),
+            units::duration(ns),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns, text)
+    })
+}
+
+fn per_tensor(fact: &RunFacts<'_>) -> Option<Advice> {
+    let cost = fact.cost.as_ref()?;
+    let ns = cost.per_tensor_ns() * fact.tensors as f64;
+    (ns >= DOMINANT * fact.run.wall_ns as f64 && fact.tensors >= MANY && cost.fit.r2 >= 0.5).then(|| {
+        let text = format!(
+            "{} ({}): {} tensors at {} each before their first byte make {} of {}: read in larger blocks that hold several tensors.",
+            fact.run.engine,
+            fact.run.cache,
+            units::count(fact.tensors),
+            units::duration(cost.per_tensor_ns() as u64),
+            units::duration(ns as u64),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns as u64, text)
+    })
+}
+
+fn one_time_cost(fact: &RunFacts<'_>) -> Option<Advice> {
+    let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Allocate]);
+    (fact.registrations < MANY.min(u64::from(fact.run.slots) * 2 + 4) && share >= DOMINANT).then(|| {
+        let text = format!(
+            "{} ({}): allocating and registering memory took {} of {}; a process that loads more than once should keep it.",
+            fact.run.engine,
+            fact.run.cache,
+            units::duration(ns),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns, text)
+    })
+}
+
+fn idle_slots(fact: &RunFacts<'_>) -> Option<Advice> {
+    let (ns, share) = fact.share(&[Phase::Idle]);
+    (fact.run.slots > 1 && share >= 0.5).then(|| {
+        let text = format!(
+            "{} ({}): its {} slots were idle {:.0} % of the time; fewer threads, or smaller blocks that share out better, would do the same.",
+            fact.run.engine,
+            fact.run.cache,
+            fact.run.slots,
+            share * 100.0
+        );
+        Advice { at_stake_ns: None, ..about(fact, ns, text) }
+    })
+}
+
+fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Option<Advice> {
+    let fastest = comparison.fastest().filter(|s| !s.engine.uses_cufile())?;
+    let slower = comparison.standings.iter().find(|s| {
+        s.ratio_to_fastest > SAME
+            && facts.iter().any(|f| {
+                f.run.engine == s.engine
+                    && f.run.cache == comparison.cache
+                    && f.run.route.as_ref().is_some_and(|r| r.proven && r.route == Route::Compat)
+            })
+    })?;
+    Some(Advice {
+        engine: Some(slower.engine.clone()),
+        cache: Some(comparison.cache),
+        text: format!(
+            "{} ({}) is {}× slower than {}: its reads went through compat, which copies in host memory as well. Use {} here until the route is direct.",
+            slower.engine,
+            comparison.cache,
+            units::three_digits(slower.ratio_to_fastest),
+            fastest.engine,
+            fastest.engine
+        ),
+        at_stake_ns: Some(slower.wall_ns.saturating_sub(fastest.wall_ns)),
+    })
+}
+
+fn disk_decides(comparison: &Comparison) -> Option<Advice> {
+    let close = comparison.standings.iter().filter(|s| s.ratio_to_fastest <= SAME).count();
+    (comparison.cache == CacheState::Cold && close >= 3).then(|| Advice {
+        engine: None,
+        cache: Some(CacheState::Cold),
+        text: format!(
+            "Cold, {close} engines are within 5 % of each other at {}: the disk decides, not the engine.",
+            units::rate(comparison.standings[0].bytes_per_s)
+        ),
+        at_stake_ns: None,
+    })
+}
+
+fn crossing(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Vec<Advice> {
+    let cost = |engine: &Engine| {
+        facts
+            .iter()
+            .find(|f| {
+                f.run.engine == *engine
+                    && f.run.cache == comparison.cache
+                    && f.run.model == comparison.model
+                    && f.cost.is_some()
+            })
+            .and_then(|f| f.cost.as_ref())
+    };
+    let Some(mmap) = cost(&Engine::Mmap) else { return Vec::new() };
+    let mut told = Vec::new();
+    for standing in comparison.standings.iter().filter(|s| s.engine.uses_cufile()) {
+        let Some(cross) = cost(&standing.engine).and_then(|c| crossover(mmap, c)) else { continue };
+        if cross.first_wins_below && !cross.extrapolated {
+            told.push(Advice {
+                engine: Some(standing.engine.clone()),
+                cache: Some(comparison.cache),
+                text: format!(
+                    "Tensors under {} load faster by mmap than by {} ({}).",
+                    units::bytes(cross.bytes),
+                    standing.engine,
+                    comparison.cache
+                ),
+                at_stake_ns: None,
+            });
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::compare;
+    use crate::analysis::compare::tests::run;
+    use crate::domain::{PhaseTimes, RouteCounts};
+
+    fn with_phases(mut run: RunResult, phases: &[(Phase, u64)]) -> RunResult {
+        run.phases = PhaseTimes::default();
+        for (phase, ns) in phases {
+            run.phases.add(*phase, *ns);
+        }
+        run
+    }
+
+    fn texts(facts: &[RunFacts<'_>]) -> Vec<String> {
+        let runs: Vec<&RunResult> = facts.iter().map(|f| f.run).collect();
+        advice(facts, &compare(&runs)).into_iter().map(|a| a.text).collect()
+    }
+
+    #[test]
+    fn many_registrations_that_cost_much_are_named_with_their_cost() {
+        let slow = run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000);
+        let slow = with_phases(slow, &[(Phase::RegisterBuffer, 160_000_000), (Phase::Deregister, 70_000_000)]);
+        let again = RunResult { repeat: 1, ..slow.clone() };
+        let fact = |run| RunFacts { run, registrations: 311, tensors: 311, cost: None };
+        assert_eq!(
+            texts(&[fact(&slow), fact(&again)]),
+            ["gds-per-tensor (hot): 311 registrations cost 230 ms of 540 ms: register once."]
+        );
+    }
+
+    #[test]
+    fn figures_that_do_not_support_advice_give_none() {
+        let cheap = with_phases(
+            run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000),
+            &[(Phase::RegisterBuffer, 20_000_000)],
+        );
+        assert!(texts(&[RunFacts { run: &cheap, registrations: 311, tensors: 311, cost: None }]).is_empty());
+        let mut failed = with_phases(cheap.clone(), &[(Phase::RegisterBuffer, 500_000_000)]);
+        failed.error = Some("gone".into());
+        assert!(texts(&[RunFacts { run: &failed, registrations: 311, tensors: 311, cost: None }]).is_empty());
+    }
+
+    #[test]
+    fn compat_is_only_blamed_where_it_is_proven() {
+        let fast = run(Engine::Pread, CacheState::Hot, 0, 100);
+        let mut slow = run(Engine::GdsSlab, CacheState::Hot, 0, 310);
+        let counts = RouteCounts {
+            route: Route::Compat,
+            nvfs_reads: None,
+            p2p_reads: None,
+            posix_reads: Some(7),
+            source: "cuFile level-3 statistics".into(),
+            proven: true,
+        };
+        let unproven = RunResult { route: Some(RouteCounts { proven: false, ..counts.clone() }), ..slow.clone() };
+        slow.route = Some(counts);
+        let told = |slow| {
+            let plain = |run| RunFacts { run, registrations: 1, tensors: 9, cost: None };
+            texts(&[plain(&fast), plain(slow)])
+        };
+        assert!(told(&unproven).is_empty());
+        let told = told(&slow);
+        assert!(told[0].contains("3.10× slower than pread") && told[0].contains("compat"), "{told:?}");
+    }
+
+    #[test]
+    fn cold_engines_that_are_all_alike_are_told_that_the_disk_decides() {
+        let runs: Vec<RunResult> = [(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Direct, 101)]
+            .into_iter()
+            .map(|(e, t)| run(e, CacheState::Cold, 0, t))
+            .collect();
+        let facts: Vec<RunFacts<'_>> =
+            runs.iter().map(|run| RunFacts { run, registrations: 0, tensors: 9, cost: None }).collect();
+        assert!(texts(&facts)[0].contains("the disk decides"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Runs side by side: medians over repeats, and how far each engine is from the fastest.
+
+use super::{median, median_u64};
+use crate::domain::{CacheState, Engine, RunResult};
+
+/// How one engine did, over its repeats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// The engine.
+    pub engine: Engine,
+    /// Runs that count: without error and not found wrong.
+    pub runs: usize,
+    /// Runs that failed.
+    pub failed: usize,
+    /// Median wall time in nanoseconds.
+    pub wall_ns: u64,
+    /// Fastest and slowest run.
+    pub wall_range_ns: (u64, u64),
+    /// Median of bytes over wall time.
+    pub bytes_per_s: f64,
+    /// Median set-up time before the clock.
+    pub setup_ns: u64,
+    /// Wall time over that of the fastest; 1 for the fastest.
+    pub ratio_to_fastest: f64,
+    /// Whether all runs that count were verified; `None` where any was not asked to be.
+    pub verified: Option<bool>,
+}
+
+/// Engines on the same model, target and cache state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The model's name.
+    pub model: String,
+    /// Where the bytes landed.
+    pub target: String,
+    /// Cache state.
+    pub cache: CacheState,
+    /// Engines, the fastest first.
+    pub standings: Vec<Standing>,
+}
+
+impl Comparison {
+    /// The fastest engine.
+    #[must_use]
+    pub fn fastest(&self) -> Option<&Standing> {
+        self.standings.first()
+    }
+}
+
+/// Whether a run's time may be compared: it finished, took time, and its bytes were not found wrong.
+fn counts(run: &RunResult) -> bool {
+    run.error.is_none() && run.verified != Some(false) && run.wall_ns > 0
+}
+
+/// Compares runs; those that differ in model, target or cache state are kept apart. Comparisons come in the order in which their first run does.
+#[must_use]
+pub fn compare(runs: &[&RunResult]) -> Vec<Comparison> {
+    let mut comparisons: Vec<Comparison> = Vec::new();
+    for run in runs {
+        let same = |c: &&mut Comparison| c.model == run.model && c.target == run.target && c.cache == run.cache;
+        if comparisons.iter_mut().find(same).is_none() {
+            let standings = standings(runs, run);
+            if !standings.is_empty() {
+                comparisons.push(Comparison {
+                    model: run.model.clone(),
+                    target: run.target.clone(),
+                    cache: run.cache,
+                    standings,
+                });
+            }
+        }
+    }
+    comparisons
+}
+
+fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
+    let same: Vec<&&RunResult> =
+        runs.iter().filter(|r| r.model == like.model && r.target == like.target && r.cache == like.cache).collect();
+    let mut standings: Vec<Standing> = Vec::new();
+    for run in &same {
+        if standings.iter().any(|s| s.engine == run.engine) {
+            continue;
+        }
+        let all: Vec<&&&RunResult> = same.iter().filter(|r| r.engine == run.engine).collect();
+        let good: Vec<&&&RunResult> = all.iter().copied().filter(|r| counts(r)).collect();
+        let walls: Vec<u64> = good.iter().map(|r| r.wall_ns).collect();
+        let Some((wall_ns, (low, high))) = median_u64(&walls).zip(walls.iter().min().zip(walls.iter().max())) else {
+            continue;
+        };
+        let rates: Vec<f64> = good.iter().map(|r| r.bytes as f64 * 1e9 / r.wall_ns as f64).collect();
+        let setups: Vec<u64> = good.iter().map(|r| r.setup_ns).collect();
+        standings.push(Standing {
+            engine: run.engine.clone(),
+            runs: good.len(),
+            failed: all.len() - good.len(),
+            wall_ns,
+            wall_range_ns: (*low, *high),
+            bytes_per_s: median(&rates).unwrap_or(0.0),
+            setup_ns: median_u64(&setups).unwrap_or(0),
+            ratio_to_fastest: 1.0,
+            verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
+        });
+    }
+    standings.sort_by_key(|s| s.wall_ns);
+    let fastest = standings.first().map_or(1, |s| s.wall_ns).max(1);
+    for standing in &mut standings {
+        standing.ratio_to_fastest = standing.wall_ns as f64 / fastest as f64;
+    }
+    standings
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::domain::PhaseTimes;
+
+    pub(in crate::analysis) fn run(engine: Engine, cache: CacheState, repeat: u32, wall_ns: u64) -> RunResult {
+        RunResult {
+            engine,
+            model: "m".into(),
+            cache,
+            cache_resident_before_fraction: None,
+            target: "host memory".into(),
+            repeat,
+            bytes: 1000,
+            wall_ns,
+            setup_ns: 5,
+            bytes_per_s: 1e12 / wall_ns as f64,
+            verified: Some(true),
+            route: None,
+            phases: PhaseTimes::default(),
+            slots: 1,
+            host_peak_bytes: None,
+            pinned_peak_bytes: None,
+            gpu_peak_bytes: None,
+            cpu_ns: None,
+            knobs: Default::default(),
+            setup_parts_ns: Default::default(),
+            notes: vec![],
+            error: None,
+        }
+    }
+
+    #[test]
+    fn medians_decide_and_cache_states_are_kept_apart() {
+        let mut runs: Vec<RunResult> =
+            [90, 100, 500].iter().enumerate().map(|(i, t)| run(Engine::Mmap, CacheState::Hot, i as u32, *t)).collect();
+        runs.extend([210, 190, 200].iter().map(|t| run(Engine::Pread, CacheState::Hot, 0, *t)));
+        runs.push(run(Engine::Pread, CacheState::Cold, 0, 900));
+        let told = compare(&runs.iter().collect::<Vec<_>>());
+        assert_eq!(told.iter().map(|c| c.cache).collect::<Vec<_>>(), [CacheState::Hot, CacheState::Cold]);
+        let hot = &told[0].standings;
+        assert_eq!((hot[0].engine.clone(), hot[0].wall_ns, hot[0].wall_range_ns), (Engine::Mmap, 100, (90, 500)));
+        assert_eq!((hot[1].ratio_to_fastest, hot[1].runs, hot[1].verified), (2.0, 3, Some(true)));
+    }
+
+    #[test]
+    fn a_fast_wrong_run_wins_nothing() {
+        let mut wrong = run(Engine::Direct, CacheState::Hot, 0, 1);
+        wrong.verified = Some(false);
+        let mut broken = run(Engine::Mmap, CacheState::Hot, 1, 2);
+        broken.error = Some("disk gone".into());
+        let fine = run(Engine::Mmap, CacheState::Hot, 0, 100);
+        let told = compare(&[&wrong, &broken, &fine]);
+        assert_eq!(told[0].standings.len(), 1);
+        assert_eq!((told[0].standings[0].wall_ns, told[0].standings[0].failed), (100, 1));
+        assert!(compare(&[&wrong]).is_empty());
+    }
+
+    #[test]
+    fn verified_is_only_said_when_every_run_was() {
+        let mut unasked = run(Engine::Mmap, CacheState::Hot, 0, 100);
+        unasked.verified = None;
+        let asked = run(Engine::Mmap, CacheState::Hot, 1, 100);
+        assert_eq!(compare(&[&unasked, &asked])[0].standings[0].verified, None);
+    }
+}

@@ -1,0 +1,248 @@
+//! The cost of a tensor as a line: `t = overhead + bytes / bandwidth`.
+
+use super::median;
+use super::rows::TensorRow;
+
+/// A fitted line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    /// What a tensor costs before its first byte, in nanoseconds on its slot. Never negative.
+    pub overhead_ns: f64,
+    /// Bytes a second after that, on one slot.
+    pub bytes_per_s: f64,
+    /// Share of the weighted variance that the line explains, at most 1.
+    pub r2: f64,
+    /// Tensors that the line was fitted to.
+    pub used: usize,
+    /// Tensors left out because they lay too far off (a page fault storm, a first call).
+    pub rejected: usize,
+    /// Smallest and largest tensor fitted, in bytes: outside the line is a guess.
+    pub sizes_bytes: (u64, u64),
+    /// Typical deviation of a tensor's time from the line, as a share of that time.
+    pub relative_error: f64,
+    /// Variances and covariance of overhead (ns) and cost per byte (ns).
+    covariance: [f64; 3],
+}
+
+impl Fit {
+    /// Nanoseconds on a slot for one tensor of this size.
+    #[must_use]
+    pub fn tensor_ns(&self, bytes: u64) -> f64 {
+        self.overhead_ns + bytes as f64 * self.ns_per_byte()
+    }
+
+    /// Nanoseconds a byte.
+    #[must_use]
+    pub fn ns_per_byte(&self) -> f64 {
+        1e9 / self.bytes_per_s
+    }
+
+    /// Nanoseconds on slots for a model: all tensors, one after the other.
+    #[must_use]
+    pub fn model_ns(&self, tensors: u64, bytes: u64) -> f64 {
+        self.overhead_ns * tensors as f64 + self.ns_per_byte() * bytes as f64
+    }
+
+    /// Standard error of [`Self::model_ns`] that comes from the line itself being uncertain.
+    #[must_use]
+    pub fn model_error_ns(&self, tensors: u64, bytes: u64) -> f64 {
+        let (n, b) = (tensors as f64, bytes as f64);
+        let [va, vb, cab] = self.covariance;
+        (n * n * va + b * b * vb + 2.0 * n * b * cab).max(0.0).sqrt()
+    }
+}
+
+/// Groups for the robust start: enough for a line, few enough for all pairs.
+const GROUPS: usize = 200;
+/// A tensor that is off by more than this many typical deviations is left out.
+const REJECT: f64 = 4.0;
+
+/// Fits the line to the rows that have bytes and time.
+///
+/// Three steps, because load times have outliers on one side and noise that grows with the time itself: (1) the tensors are put into up to 200
+/// groups by size, and Theil–Sen (the weighted median of the slopes between all pairs of group medians; it bears a quarter of wild points) gives a
+/// first line; (2) tensors that lie off it by more than four times the median relative deviation are left out; (3) least squares over the rest, each
+/// weighted by the inverse square of the first line's time, so that small tensors tell the overhead and large ones the bandwidth.
+///
+/// `None` with fewer than four tensors, with sizes that differ by less than a factor of two (they tell no slope), or where larger tensors do not take
+/// longer.
+#[must_use]
+pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
+    let mut points: Vec<(f64, f64)> =
+        rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0).map(|r| (r.bytes as f64, r.busy_ns() as f64)).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let (smallest, largest) = (points.first()?.0, points.last()?.0);
+    if points.len() < 4 || largest < 2.0 * smallest {
+        return None;
+    }
+    let (start_a, start_b) = theil_sen(&points)?;
+    // Where the first line is almost nothing a tensor must not get all the weight.
+    let floor = median(&points.iter().map(|p| p.1).collect::<Vec<_>>())? * 1e-3;
+    let expected = |bytes: f64| (start_a + start_b * bytes).max(floor);
+    let deviations: Vec<f64> = points.iter().map(|(x, y)| (y - expected(*x)).abs() / expected(*x)).collect();
+    let most = (median(&deviations)? * REJECT).max(0.02);
+    let used: Vec<(f64, f64, f64)> = points
+        .iter()
+        .zip(&deviations)
+        .filter(|(_, d)| **d <= most)
+        .map(|((x, y), _)| (*x, *y, expected(*x).powi(-2)))
+        .collect();
+    let (fitted_a, fitted_b) = least_squares(&used)?;
+    let line = if fitted_a < 0.0 { (0.0, through_origin(&used)?) } else { (fitted_a, fitted_b) };
+    if line.1 <= 0.0 || !line.1.is_finite() {
+        return None;
+    }
+    Some(describe(&used, line, points.len() - used.len()))
+}
+
+fn theil_sen(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let mut groups: Vec<(f64, f64, f64)> = Vec::new();
+    let most = points.len().div_ceil(GROUPS).max(1);
+    // Equal sizes stay together; small groups of different sizes are merged up to `most`.
+    let mut from = 0;
+    while from < points.len() {
+        let mut to = (from + most).min(points.len());
+        while to < points.len() && points[to].0 == points[to - 1].0 {
+            to += 1;
+        }
+        let part = &points[from..to];
+        let xs: Vec<f64> = part.iter().map(|p| p.0).collect();
+        let ys: Vec<f64> = part.iter().map(|p| p.1).collect();
+        groups.push((median(&xs)?, median(&ys)?, part.len() as f64));
+        from = to;
+    }
+    let mut slopes = Vec::with_capacity(groups.len() * groups.len() / 2);
+    for (i, (x0, y0, w0)) in groups.iter().enumerate() {
+        for (x1, y1, w1) in groups.iter().skip(i + 1).filter(|g| g.0 > *x0) {
+            // A long lever tells the slope better than a short one.
+            slopes.push(((y1 - y0) / (x1 - x0), (w0 * w1).sqrt() * (x1 - x0)));
+        }
+    }
+    let slope = weighted_median(&mut slopes)?;
+    let mut rests: Vec<(f64, f64)> =
+        groups.iter().map(|(x, y, w)| (y - slope * x, *w / (1.0 + slope.abs() * x))).collect();
+    Some((weighted_median(&mut rests)?.max(0.0), slope.max(0.0)))
+}
+
+fn weighted_median(values: &mut [(f64, f64)]) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half: f64 = values.iter().map(|v| v.1).sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    for (value, weight) in values.iter() {
+        sum += weight;
+        if sum >= half {
+            return Some(*value);
+        }
+    }
+    values.last().map(|v| v.0)
+}
+
+/// (overhead, cost per byte) of weighted points (x, y, w).
+fn least_squares(points: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
+    let w: f64 = points.iter().map(|p| p.2).sum();
+    let mean_x = points.iter().map(|p| p.0 * p.2).sum::<f64>() / w;
+    let mean_y = points.iter().map(|p| p.1 * p.2).sum::<f64>() / w;
+    let sxx: f64 = points.iter().map(|p| p.2 * (p.0 - mean_x).powi(2)).sum();
+    let sxy: f64 = points.iter().map(|p| p.2 * (p.0 - mean_x) * (p.1 - mean_y)).sum();
+    (points.len() >= 4 && sxx > 0.0).then(|| (mean_y - sxy / sxx * mean_x, sxy / sxx))
+}
+
+fn through_origin(points: &[(f64, f64, f64)]) -> Option<f64> {
+    let sxx: f64 = points.iter().map(|p| p.2 * p.0 * p.0).sum();
+    (sxx > 0.0).then(|| points.iter().map(|p| p.2 * p.0 * p.1).sum::<f64>() / sxx)
+}
+
+fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), rejected: usize) -> Fit {
+    let w: f64 = points.iter().map(|p| p.2).sum();
+    let mean_x = points.iter().map(|p| p.0 * p.2).sum::<f64>() / w;
+    let mean_y = points.iter().map(|p| p.1 * p.2).sum::<f64>() / w;
+    let sxx: f64 = points.iter().map(|p| p.2 * (p.0 - mean_x).powi(2)).sum();
+    let residual: f64 = points.iter().map(|p| p.2 * (p.1 - overhead_ns - ns_per_byte * p.0).powi(2)).sum();
+    let total: f64 = points.iter().map(|p| p.2 * (p.1 - mean_y).powi(2)).sum();
+    // Weights are inverse squares of times, so the weighted residuals are relative ones.
+    let variance = residual / (points.len() as f64 - 2.0).max(1.0);
+    let (vb, va) = (variance / sxx, variance * (1.0 / w + mean_x * mean_x / sxx));
+    let sizes = points.iter().fold((u64::MAX, 0), |(low, high), p| (low.min(p.0 as u64), high.max(p.0 as u64)));
+    Fit {
+        overhead_ns,
+        bytes_per_s: 1e9 / ns_per_byte,
+        r2: if total > 0.0 { 1.0 - residual / total } else { 0.0 },
+        used: points.len(),
+        rejected,
+        sizes_bytes: sizes,
+        relative_error: variance.sqrt(),
+        covariance: [va, vb, -mean_x * variance / sxx],
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) mod tests {
+    use super::*;
+    use crate::domain::{Phase, PhaseTimes};
+    use proptest::prelude::*;
+
+    pub(in crate::analysis) fn row(bytes: u64, overhead_ns: u64, moving_ns: u64) -> TensorRow {
+        let mut phases = PhaseTimes::default();
+        phases.add(Phase::RegisterBuffer, overhead_ns);
+        phases.add(Phase::Transfer, moving_ns);
+        TensorRow { tensor: 0, bytes, file_offset: 0, aligned: true, start_ns: Some(0), end_ns: Some(1), phases }
+    }
+
+    /// Sizes as in a transformer: norms, matrices, one embedding.
+    pub(in crate::analysis) fn sizes() -> Vec<u64> {
+        let mut sizes = vec![311_164_928];
+        for _ in 0..28 {
+            sizes.extend([
+                2048, 256, 256, 2048, 4_194_304, 2_097_152, 2_097_152, 4_194_304, 6_291_456, 6_291_456, 6_291_456,
+            ]);
+        }
+        sizes
+    }
+
+    proptest! {
+        #[test]
+        fn the_line_is_found_through_noise_and_outliers(
+            overhead_us in 5_u64..5_000, gigabytes_per_s in 1_u64..50, seed in any::<u64>(),
+        ) {
+            let mut state = seed;
+            let mut noise = move || { state = state.wrapping_mul(6364136223846793005).wrapping_add(1); (state >> 40) as f64 / (1 << 24) as f64 };
+            let rows: Vec<TensorRow> = sizes().iter().enumerate().map(|(i, bytes)| {
+                let time = overhead_us as f64 * 1e3 + *bytes as f64 / gigabytes_per_s as f64;
+                let wild = if i % 12 == 5 { 3.0 + 20.0 * noise() } else { 0.97 + 0.06 * noise() };
+                row(*bytes, 0, (time * wild) as u64)
+            }).collect();
+            let fit = fit(&rows).unwrap();
+            prop_assert!((fit.overhead_ns / (overhead_us as f64 * 1e3) - 1.0).abs() < 0.05, "{fit:?}");
+            // The slope shows only as far as it is not drowned by the overhead.
+            let total = fit.model_ns(309, sizes().iter().sum());
+            let truth = 309.0 * overhead_us as f64 * 1e3 + sizes().iter().sum::<u64>() as f64 / gigabytes_per_s as f64;
+            prop_assert!((total / truth - 1.0).abs() < 0.05, "{total} {truth}");
+            prop_assert!(fit.rejected >= 20 && fit.relative_error < 0.05, "{fit:?}");
+        }
+    }
+
+    #[test]
+    fn an_exact_line_is_found_exactly() {
+        let rows: Vec<TensorRow> = sizes().iter().map(|b| row(*b, 2_700_000, b / 8)).collect();
+        let fit = fit(&rows).unwrap();
+        assert!((fit.overhead_ns - 2.7e6).abs() < 100.0 && (fit.bytes_per_s / 8e9 - 1.0).abs() < 1e-3, "{fit:?}");
+        assert!(fit.r2 > 0.999_9 && fit.rejected == 0);
+        assert_eq!(fit.sizes_bytes, (256, 311_164_928));
+    }
+
+    #[test]
+    fn no_overhead_is_never_less_than_none() {
+        let rows: Vec<TensorRow> = sizes().iter().map(|b| row(*b, 0, (b / 8).saturating_sub(20_000).max(1))).collect();
+        assert!(fit(&rows).unwrap().overhead_ns >= 0.0);
+    }
+
+    #[test]
+    fn too_little_to_tell_is_no_fit() {
+        assert_eq!(fit(&[]), None);
+        assert_eq!(fit(&[row(10, 1, 1), row(1000, 1, 9), row(9000, 1, 10)]), None);
+        assert_eq!(fit(&vec![row(1000, 5, 5); 50]), None, "one size tells no slope");
+        let shrinking: Vec<TensorRow> = (1..50).map(|i| row(i * 1000, 0, 1_000_000 / i)).collect();
+        assert_eq!(fit(&shrinking), None, "larger tensors that take less time are no line");
+    }
+}

@@ -1,0 +1,199 @@
+//! The result for people: the answers first, then the figures, then what to do.
+
+use super::progress::paint;
+use crate::analysis::{Comparison, compare};
+use crate::domain::{Phase, RunResult, Status, units};
+use crate::report::words::{check_counts, gaps, headlines, plain, route_words};
+use crate::session::{LaneStatus, State};
+use unicode_width::UnicodeWidthStr;
+
+/// The result as text of at most `width` columns where words allow; `colour` adds ANSI colours to status words only.
+#[must_use]
+pub fn result_text(state: &State, width: u16, colour: bool) -> String {
+    let mut text = Text { out: String::new(), width: usize::from(width).clamp(40, 240), colour };
+    for answer in headlines(state) {
+        text.wrapped("", &answer);
+    }
+    let runs: Vec<&RunResult> = state.lanes.iter().filter_map(|l| l.result.as_ref()).collect();
+    for comparison in compare(&runs) {
+        text.results(&comparison, &runs);
+    }
+    text.failures(state);
+    text.advice(state);
+    text.checks(state);
+    let gaps = gaps(state);
+    if !gaps.is_empty() {
+        text.title("Notes, and what could not be measured");
+        gaps.iter().for_each(|gap| text.wrapped("- ", gap));
+    }
+    if text.out.is_empty() {
+        text.wrapped("", "Nothing was checked and nothing was run.");
+    }
+    text.out
+}
+
+struct Text {
+    out: String,
+    width: usize,
+    colour: bool,
+}
+
+impl Text {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn title(&mut self, text: &str) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+        self.line(text);
+    }
+
+    /// Words broken at the width; lines after the first are indented as far as the first's mark is long.
+    fn wrapped(&mut self, mark: &str, text: &str) {
+        let indent = " ".repeat(mark.width());
+        let mut line = mark.to_owned();
+        let mut empty = true;
+        for word in text.split_whitespace() {
+            if !empty && line.width() + 1 + word.width() > self.width {
+                self.line(&line);
+                line.clone_from(&indent);
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+
+    fn results(&mut self, comparison: &Comparison, runs: &[&RunResult]) {
+        self.title(&format!("{}, {} cache, {}", plain(&comparison.model), comparison.cache, plain(&comparison.target)));
+        let head = ["engine", "time", "rate", "ratio", "verified", "runs", "where the time went"].map(str::to_owned);
+        let mut rows = vec![head.to_vec()];
+        let mut routes = Vec::new();
+        for s in &comparison.standings {
+            let run = runs.iter().find(|r| {
+                r.engine == s.engine && r.cache == comparison.cache && r.model == comparison.model && r.error.is_none()
+            });
+            let engine = plain(&s.engine.to_string());
+            routes.extend(
+                run.filter(|r| r.route.is_some()).map(|r| format!("{engine}: {}", route_words(r.route.as_ref()))),
+            );
+            rows.push(vec![
+                engine,
+                units::duration(s.wall_ns),
+                units::rate(s.bytes_per_s),
+                format!("{}×", units::three_digits(s.ratio_to_fastest)),
+                match s.verified {
+                    Some(true) => "yes",
+                    Some(false) => "no",
+                    None => "not asked",
+                }
+                .to_owned(),
+                if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() },
+                run.map_or("–".to_owned(), |r| where_time_went(r)),
+            ]);
+        }
+        self.table(&rows, &[false, true, true, true, false, true, false]);
+        routes.iter().for_each(|route| self.wrapped("  ", &format!("route of {route}")));
+    }
+
+    /// Columns as wide as their cells; the last is cut where the line would be too long.
+    fn table(&mut self, rows: &[Vec<String>], right: &[bool]) {
+        let widths: Vec<usize> = (0..right.len())
+            .map(|i| rows.iter().filter_map(|r| r.get(i)).map(|c| c.width()).max().unwrap_or(0))
+            .collect();
+        for row in rows {
+            let mut line = String::from("  ");
+            for ((cell, width), right) in row.iter().zip(&widths).zip(right) {
+                let space = " ".repeat(width.saturating_sub(cell.width()));
+                let (before, after) = if *right { (space.as_str(), "") } else { ("", space.as_str()) };
+                line += &format!("{before}{cell}{after}  ");
+            }
+            let cut = self.cut(line.trim_end());
+            self.line(&cut);
+        }
+    }
+
+    /// A line that is too long ends after its last whole part.
+    fn cut(&self, line: &str) -> String {
+        let mut width = 0;
+        let fits = |(_, c): &(usize, char)| {
+            width += unicode_width::UnicodeWidthChar::width(*c).unwrap_or(0);
+            width <= self.width
+        };
+        let end = line.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8());
+        let kept = line.get(..end).unwrap_or_default();
+        let whole = if end < line.len() { kept.rsplit_once(", ").map_or(kept, |(whole, _)| whole) } else { kept };
+        whole.to_owned()
+    }
+
+    fn failures(&mut self, state: &State) {
+        let failed: Vec<String> = state
+            .lanes
+            .iter()
+            .filter_map(|l| match &l.status {
+                LaneStatus::Failed(why) => {
+                    Some(format!("{} {} #{}: {}", plain(&l.engine.to_string()), l.cache, l.repeat + 1, plain(why)))
+                }
+                _ => None,
+            })
+            .collect();
+        if !failed.is_empty() {
+            self.title("Runs that failed");
+            let mark = format!("{} ", paint(self.colour, Status::Fail, "✖"));
+            failed.iter().for_each(|line| self.out.push_str(&format!("{mark}{line}\n")));
+        }
+    }
+
+    fn advice(&mut self, state: &State) {
+        let advice = crate::report::advice(state);
+        if !advice.is_empty() {
+            self.title("Advice");
+            advice.iter().for_each(|a| self.wrapped("- ", &plain(&a.text)));
+        }
+    }
+
+    fn checks(&mut self, state: &State) {
+        if state.checks.is_empty() {
+            return;
+        }
+        self.title(&format!("Checks: {}", check_counts(state)));
+        for status in [Status::Fail, Status::Warn] {
+            for f in state.checks.iter().filter(|f| f.status == status) {
+                let mark = paint(self.colour, status, &format!("{} {}", status.mark(), status.word()));
+                self.out.push_str(&format!("{mark}  {}: ", plain(&f.id)));
+                self.wrapped("", &plain(&f.summary));
+                if status == Status::Fail {
+                    f.evidence.iter().for_each(|e| {
+                        self.wrapped("    found: ", &format!("{}: {}", plain(&e.source), plain(&e.text)));
+                    });
+                }
+                match (&f.fix, &f.advice) {
+                    (Some(fix), _) => self.wrapped("    fix: ", &format!("gds-top fix {}", plain(fix))),
+                    (None, Some(advice)) => self.wrapped("    advice: ", &plain(advice)),
+                    (None, None) => {}
+                }
+            }
+        }
+    }
+}
+
+/// The three largest phases: `transfer 71 %, copy 22 %, sync 3 %`.
+fn where_time_went(run: &RunResult) -> String {
+    let mut phases: Vec<(Phase, u64)> = run.phases.iter().collect();
+    phases.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let share = |ns: u64| ns as f64 * 100.0 / run.wall_ns.max(1) as f64;
+    let parts: Vec<String> = phases
+        .iter()
+        .filter(|(_, ns)| share(*ns) >= 1.0)
+        .take(3)
+        .map(|(phase, ns)| format!("{} {:.0} %", phase.name(), share(*ns)))
+        .collect();
+    if parts.is_empty() { "–".to_owned() } else { parts.join(", ") }
+}

@@ -1,0 +1,153 @@
+//! The report as tables for spreadsheets and data frames (RFC 4180): runs, tensors, samples. Units stand in the names of the columns; an empty cell is a
+//! gap.
+
+use super::document::Document;
+use crate::domain::{Metric, PHASES};
+use crate::session::State;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// A writer of rows.
+struct Rows<W>(W);
+
+impl<W: Write> Rows<W> {
+    fn put<T: AsRef<str>>(&mut self, cells: &[T]) -> io::Result<()> {
+        for (i, cell) in cells.iter().enumerate() {
+            let cell = cell.as_ref();
+            if i > 0 {
+                self.0.write_all(b",")?;
+            }
+            if cell.contains(['"', ',', '\n', '\r']) {
+                write!(self.0, "\"{}\"", cell.replace('"', "\"\""))?;
+            } else {
+                self.0.write_all(cell.as_bytes())?;
+            }
+        }
+        self.0.write_all(b"\r\n")
+    }
+}
+
+fn cell<T: ToString>(value: Option<T>) -> String {
+    value.map_or(String::new(), |v| v.to_string())
+}
+
+fn real(value: Option<f64>) -> String {
+    cell(value.filter(|v| v.is_finite()))
+}
+
+/// One row a run.
+pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
+    let document = Document::new(state);
+    let mut rows = Rows(out);
+    let mut head: Vec<String> = [
+        "engine",
+        "model",
+        "cache",
+        "cache_resident_before_fraction",
+        "target",
+        "repeat",
+        "bytes",
+        "wall_ns",
+        "setup_ns",
+        "bytes_per_s",
+        "verified",
+        "route",
+        "route_proven",
+        "nvfs_reads",
+        "p2p_reads",
+        "posix_reads",
+        "route_source",
+        "slots",
+        "host_peak_bytes",
+        "pinned_peak_bytes",
+        "gpu_peak_bytes",
+        "cpu_ns",
+        "error",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    head.extend(PHASES.iter().map(|p| format!("{}_ns", p.name())));
+    rows.put(&head)?;
+    for report in &document.lanes {
+        let (lane, r) = (report.lane, report.lane.result.as_ref());
+        let route = r.and_then(|r| r.route.as_ref());
+        let mut cells = vec![
+            lane.engine.to_string(),
+            cell(r.map(|r| &r.model)),
+            lane.cache.to_string(),
+            real(r.and_then(|r| r.cache_resident_before_fraction)),
+            r.map_or_else(|| lane.target.to_string(), |r| r.target.clone()),
+            lane.repeat.to_string(),
+            cell(r.map(|r| r.bytes)),
+            cell(r.map(|r| r.wall_ns)),
+            cell(r.map(|r| r.setup_ns)),
+            real(r.filter(|r| r.wall_ns > 0).map(|r| r.bytes_per_s)),
+            cell(r.and_then(|r| r.verified)),
+            cell(route.map(|c| c.route)),
+            cell(route.map(|c| c.proven)),
+            cell(route.and_then(|c| c.nvfs_reads)),
+            cell(route.and_then(|c| c.p2p_reads)),
+            cell(route.and_then(|c| c.posix_reads)),
+            cell(route.map(|c| &c.source)),
+            cell(r.map(|r| r.slots)),
+            cell(r.and_then(|r| r.host_peak_bytes)),
+            cell(r.and_then(|r| r.pinned_peak_bytes)),
+            cell(r.and_then(|r| r.gpu_peak_bytes)),
+            cell(r.and_then(|r| r.cpu_ns)),
+            cell(report.error()),
+        ];
+        cells.extend(PHASES.iter().map(|p| cell(r.map(|r| r.phases.get(*p)))));
+        rows.put(&cells)?;
+    }
+    Ok(())
+}
+
+/// One row a tensor and run.
+pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
+    let document = Document::new(state);
+    let mut rows = Rows(out);
+    let mut head: Vec<String> =
+        ["engine", "cache", "repeat", "name", "shard", "bytes", "file_offset", "aligned", "start_ns", "end_ns"]
+            .map(str::to_owned)
+            .to_vec();
+    head.extend(PHASES.iter().map(|p| format!("{}_ns", p.name())));
+    rows.put(&head)?;
+    let Some(model) = &state.model else { return Ok(()) };
+    for lane in &document.lanes {
+        let (engine, cache, repeat) =
+            (lane.lane.engine.to_string(), lane.lane.cache.to_string(), lane.lane.repeat.to_string());
+        for row in &lane.rows {
+            let Some(tensor) = model.tensors.get(row.tensor as usize) else { continue };
+            let mut cells = vec![
+                engine.clone(),
+                cache.clone(),
+                repeat.clone(),
+                tensor.name.clone(),
+                tensor.shard.to_string(),
+                row.bytes.to_string(),
+                row.file_offset.to_string(),
+                row.aligned.to_string(),
+                cell(row.start_ns),
+                cell(row.end_ns),
+            ];
+            cells.extend(PHASES.iter().map(|p| row.phases.get(*p).to_string()));
+            rows.put(&cells)?;
+        }
+    }
+    Ok(())
+}
+
+/// One row a sample, one column a meter that was read at all.
+pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
+    let mut rows = Rows(out);
+    let meters: BTreeSet<Metric> = state.samples.iter().flat_map(|s| s.sample.values.keys().copied()).collect();
+    let mut head = vec!["at_ns".to_owned(), "lane".to_owned()];
+    head.extend(meters.iter().map(|m| super::metric_name(*m)));
+    rows.put(&head)?;
+    for timed in &state.samples {
+        let mut cells = vec![timed.at_ns.to_string(), cell(timed.sample.lane.map(|l| l.0))];
+        cells.extend(meters.iter().map(|m| real(timed.sample.values.get(m).copied())));
+        rows.put(&cells)?;
+    }
+    Ok(())
+}

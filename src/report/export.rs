@@ -1,0 +1,139 @@
+//! Writing the report into a folder: checked first, each file written beside its place and moved there whole.
+
+use super::{csv, html, json, markdown, prom, trace};
+use crate::session::State;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A form of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// `report.json`, with `report.schema.json` beside it.
+    Json,
+    /// `report.md`.
+    Markdown,
+    /// `report.html`, one self-contained file.
+    Html,
+    /// `runs.csv`, `tensors.csv`, `samples.csv`.
+    Csv,
+    /// `trace.json`, for Perfetto.
+    Trace,
+    /// `gds-top.prom`.
+    Prom,
+}
+
+impl Format {
+    /// All forms.
+    pub const ALL: [Self; 6] = [Self::Json, Self::Markdown, Self::Html, Self::Csv, Self::Trace, Self::Prom];
+
+    /// The name as typed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Markdown => "md",
+            Self::Html => "html",
+            Self::Csv => "csv",
+            Self::Trace => "trace",
+            Self::Prom => "prom",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|f| f.name() == text)
+            .ok_or_else(|| format!("'{text}' is no format; known are {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// Why a report could not be exported.
+#[derive(Debug, thiserror::Error)]
+#[error("export to {path}: {doing} failed: {source}", path = path.display())]
+pub struct ExportError {
+    /// The folder or file.
+    pub path: PathBuf,
+    /// What was being done.
+    pub doing: &'static str,
+    /// The system's words.
+    pub source: io::Error,
+}
+
+fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ExportError {
+    move |source| ExportError { path: path.to_owned(), doing, source }
+}
+
+/// Makes sure that reports can be written into a folder, creating it where it is missing. To be called before long work, so that a bad path fails early.
+///
+/// # Errors
+/// When it is no folder, cannot be created, or nothing can be written into it.
+pub fn prepare(folder: &Path) -> Result<(), ExportError> {
+    fs::create_dir_all(folder).map_err(failed(folder, "creating the folder"))?;
+    // The only sure test for 'can be written into' is to write.
+    tempfile::Builder::new()
+        .prefix(".gds-top-")
+        .tempfile_in(folder)
+        .map(drop)
+        .map_err(failed(folder, "writing into the folder"))
+}
+
+/// Writes the report in these forms and returns the files written, in order. Files of an earlier export are replaced, each in one step.
+///
+/// # Errors
+/// When the folder cannot be written or the disk is full; a file is then either the old one or the new one, never a part.
+pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<PathBuf>, ExportError> {
+    prepare(folder)?;
+    let mut written = Vec::new();
+    let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+        let path = folder.join(name);
+        write_whole(folder, &path, write)?;
+        written.push(path);
+        Ok(())
+    };
+    for format in formats {
+        match format {
+            Format::Json => {
+                put("report.json", &|out| json::write(state, out))?;
+                put("report.schema.json", &|out| out.write_all(super::SCHEMA.as_bytes()))?;
+            }
+            Format::Markdown => put("report.md", &|out| out.write_all(markdown::markdown(state).as_bytes()))?,
+            Format::Html => put("report.html", &|out| out.write_all(html::html(state).as_bytes()))?,
+            Format::Csv => {
+                put("runs.csv", &|out| csv::runs(state, out))?;
+                put("tensors.csv", &|out| csv::tensors(state, out))?;
+                put("samples.csv", &|out| csv::samples(state, out))?;
+            }
+            Format::Trace => put("trace.json", &|out| trace::write(state, out))?,
+            Format::Prom => put("gds-top.prom", &|out| prom::write(state, out))?,
+        }
+    }
+    Ok(written)
+}
+
+fn write_whole(
+    folder: &Path,
+    path: &Path,
+    write: &dyn Fn(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), ExportError> {
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".gds-top-")
+        .tempfile_in(folder)
+        .map_err(failed(path, "creating a temporary file beside it"))?;
+    let mut buffered = BufWriter::with_capacity(1 << 16, temporary.as_file_mut());
+    write(&mut buffered).and_then(|()| buffered.flush()).map_err(failed(path, "writing it"))?;
+    drop(buffered);
+    readable(temporary.path()).map_err(failed(path, "setting its permissions"))?;
+    temporary.persist(path).map(drop).map_err(|e| failed(path, "moving it into place")(e.error))
+}
+
+/// Temporary files are private; a report is as readable as other files (the folder's permissions decide who reaches it).
+fn readable(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}

@@ -1,0 +1,310 @@
+//! The report as one HTML file that needs nothing else: no script, no font, no picture from outside; light and dark by the reader's setting.
+
+use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, markup};
+use super::document::{Document, LaneReport};
+use super::words::{check_counts, gaps, headlines, race_sentence, route_words};
+use crate::analysis::bytes_per_bucket;
+use crate::domain::{Metric, Status, units};
+use crate::session::State;
+use std::fmt::Write;
+
+/// Points of a line, about two a column of a wide screen.
+const BUCKETS: usize = 240;
+/// Dots of a scatter beyond which every so many are drawn: a page must stay small.
+const MOST_DOTS: usize = 1500;
+
+/// The page. Everything that comes from files or from the machine is escaped.
+#[must_use]
+pub fn html(state: &State) -> String {
+    let document = Document::new(state);
+    let mut page = String::with_capacity(64 << 10);
+    page.push_str("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
+    page.push_str(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+    );
+    page.push_str("<title>gds-top report</title><style>\n");
+    page.push_str(include_str!("report.css"));
+    page.push_str("</style></head><body>\n<h1>gds-top report</h1>\n<section class=\"answers\">");
+    let answers = headlines(state);
+    if answers.is_empty() {
+        page.push_str("<p>Nothing was checked and nothing was run.</p>");
+    }
+    for answer in answers {
+        let _ = write!(page, "<p>{}</p>", markup(&answer));
+    }
+    page.push_str("</section>\n");
+    machine(&mut page, state);
+    results(&mut page, &document);
+    over_time(&mut page, &document);
+    memory(&mut page, &document);
+    tensors(&mut page, &document);
+    if !document.advice.is_empty() {
+        page.push_str("<h2>Advice</h2><ul>");
+        document.advice.iter().for_each(|a| {
+            let _ = write!(page, "<li>{}</li>", markup(&a.text));
+        });
+        page.push_str("</ul>\n");
+    }
+    checks(&mut page, state);
+    let gaps = gaps(state);
+    if !gaps.is_empty() {
+        page.push_str("<h2>What could not be measured, and notes</h2><ul>");
+        gaps.iter().for_each(|g| {
+            let _ = write!(page, "<li>{}</li>", markup(g));
+        });
+        page.push_str("</ul>\n");
+    }
+    let _ = writeln!(
+        page,
+        "<footer>Made by {}. Sizes in binary units, rates in decimal units.</footer></body></html>",
+        markup(&state.tool)
+    );
+    page
+}
+
+fn row(page: &mut String, name: &str, value: &str) {
+    let _ = write!(page, "<tr><th>{name}</th><td>{}</td></tr>", markup(value));
+}
+
+fn machine(page: &mut String, state: &State) {
+    let Some(m) = &state.machine else { return };
+    page.push_str("<div class=\"card\"><table>");
+    row(
+        page,
+        "Host",
+        &format!(
+            "{} · {} · kernel {} · {} CPUs · {}",
+            m.host,
+            m.distribution,
+            m.kernel,
+            m.cpus,
+            units::bytes(m.memory_bytes)
+        ),
+    );
+    let gpus: Vec<String> = m.gpus.iter().map(|g| g.name.clone()).collect();
+    row(page, "GPU", &if gpus.is_empty() { "none: loads land in host memory".to_owned() } else { gpus.join(", ") });
+    let or_none = |v: &Option<String>| v.clone().unwrap_or_else(|| "not found".to_owned());
+    row(page, "Driver", &format!("{} · CUDA {}", or_none(&m.driver), or_none(&m.cuda)));
+    let libcufile =
+        m.libcufile.as_ref().map(|l| format!("{} ({})", l.version.as_deref().unwrap_or("version unknown"), l.path));
+    row(page, "libcufile", &or_none(&libcufile));
+    if let Some(model) = &state.model {
+        let text = format!(
+            "{} · {} tensors · {}",
+            model.name,
+            units::count(model.tensors.len() as u64),
+            units::bytes(super::document::model_bytes(model))
+        );
+        row(page, "Model", &text);
+    }
+    page.push_str("</table></div>\n");
+}
+
+fn results(page: &mut String, document: &Document<'_>) {
+    for comparison in &document.comparisons {
+        let run = |engine: &crate::domain::Engine| {
+            let of = |l: &&LaneReport<'_>| l.lane.engine == *engine && l.lane.cache == comparison.cache;
+            document.lanes.iter().filter(of).filter_map(LaneReport::good).find(|r| r.model == comparison.model)
+        };
+        let title = format!("{}, {} cache, {}", comparison.model, comparison.cache, comparison.target);
+        let _ = write!(page, "<h2>{}</h2><p class=\"dim\">{}</p>", markup(&title), markup(&race_sentence(comparison)));
+        let drawn: Vec<Bar> = comparison
+            .standings
+            .iter()
+            .map(|s| Bar {
+                name: s.engine.to_string(),
+                colour: lane_colour(&s.engine),
+                wall_ns: s.wall_ns,
+                note: format!("{} · {}", units::duration(s.wall_ns), units::rate(s.bytes_per_s)),
+                phases: run(&s.engine).map(|r| r.phases).unwrap_or_default(),
+            })
+            .collect();
+        if let Some(svg) = bars(&title, &drawn) {
+            let _ = write!(page, "<figure class=\"card\">{svg}</figure>");
+        }
+        page.push_str("<div class=\"card\"><table><tr><th>engine<th class=\"n\">time<th class=\"n\">rate<th class=\"n\">ratio<th>verified<th>route<th class=\"n\">runs</tr>");
+        for s in &comparison.standings {
+            let (class, verified) = match s.verified {
+                Some(true) => ("pass", "✔ yes"),
+                Some(false) => ("fail", "✖ no"),
+                None => ("na", "not asked"),
+            };
+            let _ = write!(
+                page,
+                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}×<td class=\"{class}\">{verified}<td>{}<td class=\"n\">{}</tr>",
+                markup(&s.engine.to_string()),
+                units::duration(s.wall_ns),
+                units::rate(s.bytes_per_s),
+                units::three_digits(s.ratio_to_fastest),
+                markup(&route_words(run(&s.engine).and_then(|r| r.route.as_ref()))),
+                s.runs
+            );
+        }
+        page.push_str("</table></div>\n");
+    }
+    for lane in document.lanes.iter().filter(|l| l.error().is_some()) {
+        let name = format!(
+            "{} ({}, repeat {}) failed: {}",
+            lane.lane.engine,
+            lane.lane.cache,
+            lane.lane.repeat,
+            lane.error().unwrap_or_default()
+        );
+        let _ = write!(page, "<p class=\"fail\">✖ {}</p>", markup(&name));
+        if let Some(words) = lane.lane.last_words.as_deref().filter(|w| !w.trim().is_empty()) {
+            let _ = write!(page, "<p class=\"dim\">Its last words: {}</p>", markup(words));
+        }
+    }
+}
+
+/// One good lane for each engine and cache state.
+fn shown<'d, 'a>(document: &'d Document<'a>) -> Vec<&'d LaneReport<'a>> {
+    let mut shown: Vec<&LaneReport<'_>> = Vec::new();
+    for lane in document.lanes.iter().filter(|l| l.good().is_some()) {
+        if !shown.iter().any(|s| s.lane.engine == lane.lane.engine && s.lane.cache == lane.lane.cache) {
+            shown.push(lane);
+        }
+    }
+    shown
+}
+
+fn label(lane: &LaneReport<'_>) -> String {
+    format!("{} {}", lane.lane.engine, lane.lane.cache)
+}
+
+fn figure(page: &mut String, title: &str, caption: &str, series: &[Series], x: &Axis, y: &Axis, height: f64) {
+    if let Some(svg) = chart(title, series, x, y, height) {
+        let keys = legend(series);
+        let _ = writeln!(
+            page,
+            "<h2>{}</h2><figure class=\"card\">{svg}<figcaption>{keys}<br>{}</figcaption></figure>",
+            markup(title),
+            markup(caption)
+        );
+    }
+}
+
+const SECONDS: Axis =
+    Axis { name: "seconds since the clock started", scale: Scale::Linear, tick: |v| units::three_digits(v) };
+
+fn over_time(page: &mut String, document: &Document<'_>) {
+    let series: Vec<Series> = shown(document)
+        .into_iter()
+        .filter_map(|lane| {
+            let wall_ns = lane.good()?.wall_ns.max(1);
+            let curve = bytes_per_bucket(&lane.lane.spans, 0..wall_ns, BUCKETS);
+            let seconds = wall_ns as f64 / 1e9 / BUCKETS as f64;
+            let point = |(i, bytes): (usize, &u64)| Some(((i as f64 + 0.5) * seconds, *bytes as f64 / seconds / 1e9));
+            (curve.iter().any(|b| *b > 0)).then(|| Series {
+                label: label(lane),
+                colour: lane_colour(&lane.lane.engine),
+                points: curve.iter().enumerate().map(point).collect(),
+                line: true,
+            })
+        })
+        .collect();
+    let rate = Axis { name: "GB/s", scale: Scale::Linear, tick: |v| units::three_digits(v) };
+    figure(
+        page,
+        "Bandwidth, GB/s",
+        "Bytes that landed on the target, told from the spans of the first good run.",
+        &series,
+        &SECONDS,
+        &rate,
+        300.0,
+    );
+}
+
+fn memory(page: &mut String, document: &Document<'_>) {
+    let gib = |v: f64| v / (1_u64 << 30) as f64;
+    let series: Vec<Series> = shown(document)
+        .into_iter()
+        .filter_map(|lane| {
+            let clock_ns = lane.lane.clock_ns?;
+            let points: Vec<Option<(f64, f64)>> = document
+                .state
+                .series(Metric::LaneRssBytes, Some(lane.lane.id))
+                .filter(|(at, v)| *at >= clock_ns && v.is_finite())
+                .map(|(at, v)| Some(((at - clock_ns) as f64 / 1e9, gib(v))))
+                .collect();
+            (points.len() > 1).then(|| Series {
+                label: label(lane),
+                colour: lane_colour(&lane.lane.engine),
+                points,
+                line: true,
+            })
+        })
+        .collect();
+    let axis = Axis { name: "GiB", scale: Scale::Linear, tick: |v| units::three_digits(v) };
+    figure(page, "Host memory, GiB", "Resident memory of the loading process.", &series, &SECONDS, &axis, 240.0);
+}
+
+fn tensors(page: &mut String, document: &Document<'_>) {
+    let costs = document.costs();
+    let mut series = Vec::new();
+    let every = costs.iter().map(|(l, _)| l.rows.len()).sum::<usize>().div_ceil(MOST_DOTS).max(1);
+    for (lane, cost) in &costs {
+        let dot = |r: &crate::analysis::TensorRow| Some((r.bytes as f64, r.busy_ns() as f64));
+        let dots = lane.rows.iter().filter(|r| r.busy_ns() > 0).step_by(every).map(dot).collect();
+        series.push(Series { label: String::new(), colour: lane_colour(&lane.lane.engine), points: dots, line: false });
+        let (low, high) = (cost.fit.sizes_bytes.0.max(1) as f64, cost.fit.sizes_bytes.1.max(1) as f64);
+        let line = (0..=60)
+            .map(|i| low * (high / low).powf(f64::from(i) / 60.0))
+            .map(|bytes| Some((bytes, cost.fit.tensor_ns(bytes as u64))))
+            .collect();
+        let told = format!(
+            "{}: t = {} + bytes / {}",
+            label(lane),
+            units::duration(cost.fit.overhead_ns as u64),
+            units::rate(cost.fit.bytes_per_s)
+        );
+        series.push(Series { label: told, colour: lane_colour(&lane.lane.engine), points: line, line: true });
+    }
+    let x = Axis { name: "size of the tensor", scale: Scale::Log, tick: |v| units::bytes(v as u64) };
+    let y = Axis { name: "time", scale: Scale::Log, tick: |v| units::duration(v as u64) };
+    let mut caption = "Time of each tensor on its slot against its size, with the fitted line.".to_owned();
+    if every > 1 {
+        caption += &format!(" One dot in {every} is drawn.");
+    }
+    figure(page, "What a tensor costs", &caption, &series, &x, &y, 380.0);
+}
+
+fn checks(page: &mut String, state: &State) {
+    if state.checks.is_empty() {
+        return;
+    }
+    let _ = write!(page, "<h2>Checks</h2><p class=\"dim\">{}</p>", markup(&check_counts(state)));
+    for status in [Status::Fail, Status::Warn, Status::Info, Status::Na, Status::Pass] {
+        let class = match status {
+            Status::Pass => "pass",
+            Status::Info => "info",
+            Status::Warn => "warn",
+            Status::Fail => "fail",
+            Status::Na => "na",
+        };
+        for f in state.checks.iter().filter(|f| f.status == status) {
+            let open = if status == Status::Fail { " open" } else { "" };
+            let (mark, word) = (status.mark(), status.word());
+            let _ = write!(
+                page,
+                "<details{open}><summary><span class=\"{class}\">{mark} {word}</span> <b>{}</b>: {}</summary>",
+                markup(&f.id),
+                markup(&f.summary)
+            );
+            for e in &f.evidence {
+                let _ = write!(page, "<p class=\"dim\">Found: {}: {}</p>", markup(&e.source), markup(&e.text));
+            }
+            if !f.why.is_empty() {
+                let _ = write!(page, "<p>{}</p>", markup(&f.why));
+            }
+            if let Some(fix) = &f.fix {
+                let _ = write!(page, "<p>Fix: <code>gds-top fix {}</code></p>", markup(fix));
+            } else if let Some(advice) = &f.advice {
+                let _ = write!(page, "<p>{}</p>", markup(advice));
+            }
+            page.push_str("</details>");
+        }
+    }
+    page.push('\n');
+}

@@ -1,0 +1,406 @@
+//! The report as a page of Markdown that a person wants to read.
+
+use super::document::{Document, LaneReport, model_bytes};
+use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words};
+use crate::analysis::size_classes;
+use crate::domain::{CacheState, PHASES, Phase, Status, units};
+use crate::session::State;
+use std::fmt::Write;
+
+/// The page. Everything that comes from files or from the machine is escaped.
+#[must_use]
+pub fn markdown(state: &State) -> String {
+    let document = Document::new(state);
+    let mut page = Page(String::with_capacity(8 << 10));
+    page.line("# gds-top report");
+    page.blank();
+    let answers = headlines(state);
+    if answers.is_empty() {
+        page.line("Nothing was checked and nothing was run.");
+    }
+    for answer in &answers {
+        page.line(&format!("- **{}**", escape(answer)));
+    }
+    page.blank();
+    machine(&mut page, state);
+    results(&mut page, &document);
+    phases(&mut page, &document);
+    cost(&mut page, &document);
+    advice(&mut page, &document);
+    findings(&mut page, state);
+    not_measured(&mut page, state);
+    page.line("---");
+    let tool = if state.tool.is_empty() { "gds-top" } else { &state.tool };
+    page.line(&format!(
+        "Made by {}. Sizes in binary units, rates in decimal units; times run from 'context up, nothing pinned' to 'all tensors on the target'.",
+        escape(tool)
+    ));
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        self.0.push_str(text);
+        self.0.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.0.push('\n');
+    }
+
+    fn title(&mut self, text: &str) {
+        self.line(&format!("## {text}"));
+        self.blank();
+    }
+
+    /// A table whose columns are as wide as their widest cell, so that it reads well unrendered too. `right` marks columns of numbers.
+    fn table(&mut self, head: &[&str], right: &[bool], rows: &[Vec<String>]) {
+        let width = |i: usize| {
+            let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| unicode_width::UnicodeWidthStr::width(c.as_str()));
+            cells.chain(head.get(i).map(|h| unicode_width::UnicodeWidthStr::width(*h))).max().unwrap_or(0).max(3)
+        };
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let row = |cells: &[String]| {
+            let mut line = String::from("|");
+            for (i, width) in widths.iter().enumerate() {
+                let cell = cells.get(i).map_or("", String::as_str);
+                let space = " ".repeat(width.saturating_sub(unicode_width::UnicodeWidthStr::width(cell)));
+                let (left, after) =
+                    if right.get(i) == Some(&true) { (space.as_str(), "") } else { ("", space.as_str()) };
+                let _ = write!(line, " {left}{cell}{after} |");
+            }
+            line
+        };
+        self.line(&row(&head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>()));
+        let rule: Vec<String> = widths
+            .iter()
+            .enumerate()
+            .map(|(i, w)| if right.get(i) == Some(&true) { format!("{}:", "-".repeat(w - 1)) } else { "-".repeat(*w) })
+            .collect();
+        self.line(&row(&rule));
+        for cells in rows {
+            self.line(&row(cells));
+        }
+        self.blank();
+    }
+}
+
+/// Text in which no character has a meaning of its own.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in plain(text).chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' => {
+                out.push('\\');
+                out.push(c);
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// The call that applies a fix, as code where its id is one that a program would give.
+fn command(fix: &str) -> String {
+    let usual = fix.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    if usual { format!("`gds-top fix {fix}`") } else { escape(&format!("gds-top fix {fix}")) }
+}
+
+fn machine(page: &mut Page, state: &State) {
+    let Some(m) = &state.machine else { return };
+    page.title("Machine");
+    let mut rows = vec![
+        ("Host", format!("{}, {} CPUs, {}", escape(&m.host), m.cpus, units::bytes(m.memory_bytes))),
+        ("System", format!("{}, kernel {}", escape(&m.distribution), escape(&m.kernel))),
+    ];
+    if m.gpus.is_empty() {
+        rows.push(("GPU", "none: loads land in host memory".to_owned()));
+    }
+    for gpu in &m.gpus {
+        let memory = gpu.memory_total_bytes.map_or(String::new(), |b| format!(", {}", units::bytes(b)));
+        rows.push(("GPU", format!("{} {}{memory}", gpu.index, escape(&gpu.name))));
+    }
+    let or_none = |value: &Option<String>| value.as_deref().map_or("not found".to_owned(), escape);
+    rows.push(("Driver", format!("{}, CUDA {}", or_none(&m.driver), or_none(&m.cuda))));
+    rows.push((
+        "libcufile",
+        match &m.libcufile {
+            Some(l) => {
+                format!("{} ({})", l.version.as_deref().map_or("version unknown".to_owned(), escape), escape(&l.path))
+            }
+            None => "not found".to_owned(),
+        },
+    ));
+    rows.push((
+        "nvidia-fs",
+        match &m.nvidia_fs {
+            Some(n) => n.version.as_deref().map_or("loaded, version unknown".to_owned(), escape),
+            None => "not loaded".to_owned(),
+        },
+    ));
+    if let Some(container) = &m.container {
+        rows.push(("Container", escape(container)));
+    }
+    if let Some(model) = &state.model {
+        let tensors = units::count(model.tensors.len() as u64);
+        let (bytes, shards) = (units::bytes(model_bytes(model)), model.shards.len());
+        let shards = if shards == 1 { "1 file".to_owned() } else { format!("{shards} files") };
+        rows.push(("Model", format!("{}: {tensors} tensors, {bytes}, {shards}", escape(&model.name))));
+    }
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    page.table(&["", ""], &[], &rows);
+}
+
+fn results(page: &mut Page, document: &Document<'_>) {
+    for comparison in &document.comparisons {
+        page.title(&format!(
+            "{} cache, {}, {}",
+            cache_name(comparison.cache),
+            escape(&comparison.model),
+            escape(&comparison.target)
+        ));
+        page.line(&escape(&race_sentence(comparison)));
+        page.blank();
+        let rows: Vec<Vec<String>> = comparison
+            .standings
+            .iter()
+            .map(|s| {
+                let of = |l: &&LaneReport<'_>| l.lane.engine == s.engine && l.lane.cache == comparison.cache;
+                let run =
+                    document.lanes.iter().filter(of).filter_map(LaneReport::good).find(|r| r.model == comparison.model);
+                let (low, high) = s.wall_range_ns;
+                let range = if s.runs > 1 {
+                    format!("{} – {}", units::duration(low), units::duration(high))
+                } else {
+                    "–".to_owned()
+                };
+                vec![
+                    escape(&s.engine.to_string()),
+                    units::duration(s.wall_ns),
+                    range,
+                    units::rate(s.bytes_per_s),
+                    format!("{}×", units::three_digits(s.ratio_to_fastest)),
+                    match s.verified {
+                        Some(true) => "✔ yes",
+                        Some(false) => "✖ no",
+                        None => "not asked",
+                    }
+                    .to_owned(),
+                    escape(&route_words(run.and_then(|r| r.route.as_ref()))),
+                    if s.failed > 0 {
+                        format!("{} of {} failed", s.failed, s.failed + s.runs)
+                    } else {
+                        s.runs.to_string()
+                    },
+                ]
+            })
+            .collect();
+        let right = [false, true, true, true, true, false, false, true];
+        page.table(&["engine", "time", "range", "rate", "ratio", "verified", "route", "runs"], &right, &rows);
+    }
+    let failed: Vec<&LaneReport<'_>> = document.lanes.iter().filter(|l| l.error().is_some()).collect();
+    if !failed.is_empty() {
+        page.title("Runs that failed");
+        for lane in failed {
+            let (engine, l) = (escape(&lane.lane.engine.to_string()), lane.lane);
+            page.line(&format!(
+                "- {engine}, {}, repeat {}: {}",
+                l.cache,
+                l.repeat,
+                escape(lane.error().unwrap_or_default())
+            ));
+            if let Some(words) = l.last_words.as_deref().filter(|w| !w.trim().is_empty()) {
+                page.line(&format!("  Its last words: {}", escape(words.trim())));
+            }
+        }
+        page.blank();
+    }
+}
+
+fn cache_name(cache: CacheState) -> &'static str {
+    match cache {
+        CacheState::Cold => "Cold",
+        CacheState::Hot => "Hot",
+        CacheState::AsIs => "As-is",
+    }
+}
+
+/// One good run for each engine and cache state: the first.
+fn representatives<'d, 'a>(document: &'d Document<'a>) -> Vec<&'d LaneReport<'a>> {
+    let mut chosen: Vec<&LaneReport<'_>> = Vec::new();
+    for lane in document.lanes.iter().filter(|l| l.good().is_some()) {
+        let same = |c: &&LaneReport<'_>| {
+            c.lane.engine == lane.lane.engine
+                && c.lane.cache == lane.lane.cache
+                && c.good().map(|r| &r.model) == lane.good().map(|r| &r.model)
+        };
+        if !chosen.iter().any(same) {
+            chosen.push(lane);
+        }
+    }
+    chosen
+}
+
+fn phases(page: &mut Page, document: &Document<'_>) {
+    let lanes = representatives(document);
+    let seen: Vec<Phase> =
+        PHASES.into_iter().filter(|p| lanes.iter().any(|l| l.good().is_some_and(|r| r.phases.get(*p) > 0))).collect();
+    if seen.is_empty() {
+        return;
+    }
+    page.title("Where the time went");
+    page.line("Share of the wall time by phase, averaged over the slots (workers) of the first good run.");
+    page.blank();
+    let mut head = vec!["engine", "cache", "time", "slots"];
+    head.extend(seen.iter().map(|p| p.name()));
+    let rows: Vec<Vec<String>> = lanes
+        .iter()
+        .filter_map(|l| Some((l, l.good()?)))
+        .map(|(l, r)| {
+            let mut row = vec![
+                escape(&l.lane.engine.to_string()),
+                l.lane.cache.to_string(),
+                units::duration(r.wall_ns),
+                r.slots.to_string(),
+            ];
+            row.extend(seen.iter().map(|p| percent(r.phases.get(*p), r.wall_ns)));
+            row
+        })
+        .collect();
+    let mut right = vec![false, false];
+    right.resize(head.len(), true);
+    page.table(&head, &right, &rows);
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    match (part, whole) {
+        (0, _) | (_, 0) => "–".to_owned(),
+        _ => match part as f64 * 100.0 / whole as f64 {
+            share if share < 0.95 => format!("{share:.1} %"),
+            share => format!("{share:.0} %"),
+        },
+    }
+}
+
+fn cost(page: &mut Page, document: &Document<'_>) {
+    let costs = document.costs();
+    if costs.is_empty() {
+        return;
+    }
+    page.title("What a tensor costs");
+    page.line("Fitted line `t = overhead + bytes / bandwidth` over the tensors of a run, all slots working.");
+    page.blank();
+    let rows: Vec<Vec<String>> = costs
+        .iter()
+        .map(|(lane, cost)| {
+            vec![
+                escape(&lane.lane.engine.to_string()),
+                lane.lane.cache.to_string(),
+                units::duration(cost.per_tensor_ns() as u64),
+                units::rate(cost.bytes_per_s()),
+                format!("{:.3}", cost.fit.r2),
+                units::duration(cost.fixed_ns),
+                format!(
+                    "{} of {}",
+                    units::count(cost.fit.used as u64),
+                    units::count((cost.fit.used + cost.fit.rejected) as u64)
+                ),
+            ]
+        })
+        .collect();
+    let right = [false, false, true, true, true, true, true];
+    page.table(&["engine", "cache", "overhead a tensor", "bandwidth", "R²", "fixed", "tensors fitted"], &right, &rows);
+    let mut rows = Vec::new();
+    for (lane, _) in &costs {
+        for class in size_classes(&lane.rows) {
+            let size = match (class.sizes_bytes.start, class.sizes_bytes.end) {
+                (0, below) => format!("under {}", units::bytes(below)),
+                (from, u64::MAX) => format!("from {}", units::bytes(from)),
+                (from, below) => format!("{} – {}", units::bytes(from), units::bytes(below)),
+            };
+            rows.push(vec![
+                escape(&lane.lane.engine.to_string()),
+                lane.lane.cache.to_string(),
+                size,
+                units::count(class.tensors),
+                units::bytes(class.bytes),
+                units::duration(class.median_ns),
+                class.overhead_fraction().map_or("–".to_owned(), |f| format!("{:.0} %", f * 100.0)),
+            ]);
+        }
+    }
+    let right = [false, false, false, true, true, true, true];
+    page.table(&["engine", "cache", "tensor size", "tensors", "bytes", "median time", "overhead"], &right, &rows);
+    for c in document.crossings().iter().filter(|c| !c.crossover.extrapolated) {
+        let (below, above) = if c.crossover.first_wins_below { (c.first, c.second) } else { (c.second, c.first) };
+        let (size, below, above) =
+            (units::bytes(c.crossover.bytes), escape(&below.to_string()), escape(&above.to_string()));
+        page.line(&format!("- {}: {below} is faster for tensors under {size}, {above} above.", cache_name(c.cache)));
+    }
+    page.blank();
+}
+
+fn advice(page: &mut Page, document: &Document<'_>) {
+    if document.advice.is_empty() {
+        return;
+    }
+    page.title("Advice");
+    for advice in &document.advice {
+        page.line(&format!("- {}", escape(&advice.text)));
+    }
+    page.blank();
+}
+
+fn findings(page: &mut Page, state: &State) {
+    if state.checks.is_empty() {
+        return;
+    }
+    page.title("Checks");
+    page.line(&format!("{}.", escape(&check_counts(state))));
+    page.blank();
+    // What fails comes first; what passes is only counted.
+    for status in [Status::Fail, Status::Warn] {
+        for f in state.checks.iter().filter(|f| f.status == status) {
+            page.line(&format!(
+                "- {} **{}** ({}): {}",
+                status.mark(),
+                escape(&f.id),
+                f.group.title(),
+                escape(&f.summary)
+            ));
+            for e in &f.evidence {
+                page.line(&format!("  - found: {}: {}", escape(&e.source), escape(&e.text)));
+            }
+            if !f.why.is_empty() {
+                page.line(&format!("  - why: {}", escape(&f.why)));
+            }
+            if !f.blocks.is_empty() {
+                let routes: Vec<String> = f.blocks.iter().map(ToString::to_string).collect();
+                page.line(&format!("  - blocks: {}", routes.join(", ")));
+            }
+            if let Some(fix) = &f.fix {
+                page.line(&format!("  - fix: {}", command(fix)));
+            } else if let Some(advice) = &f.advice {
+                page.line(&format!("  - advice: {}", escape(advice)));
+            }
+        }
+    }
+    page.blank();
+}
+
+fn not_measured(page: &mut Page, state: &State) {
+    let gaps = gaps(state);
+    if gaps.is_empty() {
+        return;
+    }
+    page.title("What could not be measured, and notes");
+    for gap in gaps {
+        page.line(&format!("- {}", escape(&gap)));
+    }
+    page.blank();
+}

@@ -1,0 +1,62 @@
+//! The report as a Chrome trace (JSON, for Perfetto): a process a lane, a track a slot, spans as complete events, meters as counters.
+
+use super::document::Document;
+use crate::session::State;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// Traces count in microseconds, with fractions.
+fn microseconds(ns: u64) -> Value {
+    json!(ns as f64 / 1e3)
+}
+
+/// Writes the trace event by event.
+pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
+    let document = Document::new(state);
+    out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
+    let mut first = true;
+    let mut put = |event: Value| {
+        if !std::mem::take(&mut first) {
+            out.write_all(b",\n")?;
+        }
+        serde_json::to_writer(&mut out, &event).map_err(io::Error::from)
+    };
+    put(json!({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "meters"}}))?;
+    for report in &document.lanes {
+        let lane = report.lane;
+        // Process 0 is the machine's meters.
+        let pid = u64::from(lane.id.0) + 1;
+        let name = format!("{} {} #{}", lane.engine, lane.cache, lane.repeat);
+        put(json!({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}))?;
+        put(json!({"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}))?;
+        let Some(clock_ns) = lane.clock_ns else { continue };
+        let mut slots: Vec<u16> = lane.spans.iter().map(|s| s.slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        for slot in slots {
+            put(
+                json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": slot, "args": {"name": format!("slot {slot}")}}),
+            )?;
+        }
+        // Only where the spans are known to be of this model may a tensor's name stand beside them.
+        let model = state.model.as_ref().filter(|_| !report.rows.is_empty());
+        for span in &lane.spans {
+            let tensor = span.tensor.and_then(|t| model?.tensors.get(t as usize)).map(|t| &t.name);
+            put(json!({
+                "ph": "X", "name": span.phase.name(), "cat": "phase", "pid": pid, "tid": span.slot,
+                "ts": microseconds(clock_ns.saturating_add(span.start_ns)), "dur": microseconds(span.duration_ns()),
+                "args": {"tensor": tensor, "bytes": span.bytes, "offset": span.offset},
+            }))?;
+        }
+    }
+    for timed in &state.samples {
+        let pid = timed.sample.lane.map_or(0, |l| u64::from(l.0) + 1);
+        for (metric, value) in timed.sample.values.iter().filter(|(_, v)| v.is_finite()) {
+            let name = super::metric_name(*metric);
+            put(
+                json!({"ph": "C", "name": name, "pid": pid, "ts": microseconds(timed.at_ns), "args": {"value": value}}),
+            )?;
+        }
+    }
+    out.write_all(b"\n]}\n")
+}

@@ -1,0 +1,183 @@
+//! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
+
+use crate::analysis::{Comparison, compare};
+use crate::domain::{LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
+use crate::session::{LaneStatus, State};
+
+/// Text of others without control characters (a tensor's name may hold an escape sequence) and without those that turn the writing direction.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).filter(|c| !turns(*c)).collect()
+}
+
+/// `Will reads of this path go straight to the GPU?`, answered.
+#[must_use]
+pub fn verdict_sentence(verdict: &Verdict) -> String {
+    let path = plain(&verdict.path.to_string_lossy());
+    let proof = if verdict.proven { "proven" } else { "not proven, from the checks" };
+    let mut said = match verdict.route {
+        route if route.is_direct() => format!("Yes: cuFile reads of {path} go straight to the GPU ({route}, {proof})."),
+        Route::Compat => format!("No: cuFile reads of {path} are copied through host memory (compat, {proof})."),
+        _ => format!("No: no cuFile read of {path} works ({proof})."),
+    };
+    if verdict.possible != verdict.route {
+        let blockers: Vec<String> = verdict.blockers.iter().map(|b| plain(b)).collect();
+        match blockers.as_slice() {
+            [] => said += &format!(" {} is possible here.", verdict.possible),
+            [one] => said += &format!(" {} is possible once {one} is mended.", verdict.possible),
+            [rest @ .., last] => {
+                said += &format!(" {} is possible once {} and {last} are mended.", verdict.possible, rest.join(", "));
+            }
+        }
+    }
+    said
+}
+
+/// `Which way of loading is fastest here?`, answered for one model, target and cache state.
+#[must_use]
+pub fn race_sentence(comparison: &Comparison) -> String {
+    let Some(best) = comparison.fastest() else { return String::new() };
+    let mut said = format!("{} is fastest: {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
+    match comparison.standings.get(1) {
+        Some(next) if next.ratio_to_fastest >= 1.005 => {
+            said += &format!(
+                ", {}× faster than {} ({})",
+                units::three_digits(next.ratio_to_fastest),
+                plain(&next.engine.to_string()),
+                units::duration(next.wall_ns)
+            );
+        }
+        Some(next) => said += &format!(", level with {}", plain(&next.engine.to_string())),
+        None => said += ", alone",
+    }
+    said += &format!(", {} cache, {}, n = {}, ", comparison.cache, plain(&comparison.target), best.runs);
+    said += match best.verified {
+        Some(true) => "bytes verified.",
+        Some(false) => "bytes wrong.",
+        None => "bytes not verified.",
+    };
+    said
+}
+
+/// The answers of a whole session, each a sentence: the verdict per path, the race per cache state, and what went wrong.
+#[must_use]
+pub fn headlines(state: &State) -> Vec<String> {
+    let mut said: Vec<String> = state.verdicts.iter().map(verdict_sentence).collect();
+    let runs: Vec<&RunResult> = state.lanes.iter().filter_map(|l| l.result.as_ref()).collect();
+    let comparisons = compare(&runs);
+    said.extend(comparisons.iter().map(race_sentence));
+    if !state.lanes.is_empty() && comparisons.is_empty() && state.lanes.iter().all(|l| l.ended_ns.is_some()) {
+        said.push("No engine loaded the model.".to_owned());
+    }
+    let failed = state.lanes.iter().filter(|l| matches!(l.status, LaneStatus::Failed(_))).count();
+    if failed > 0 {
+        let runs = if failed == 1 { "1 run".to_owned() } else { format!("{failed} runs") };
+        said.push(format!("{runs} of {} failed; see below.", state.lanes.len()));
+    }
+    if state.ended == Some(true) {
+        said.push("The session was interrupted: what follows is incomplete.".to_owned());
+    }
+    said
+}
+
+/// How the reads of a run went, in a few words: `compat, proven by cuFile level-3 statistics`.
+#[must_use]
+pub fn route_words(route: Option<&RouteCounts>) -> String {
+    match route {
+        None => "–".to_owned(),
+        Some(r) if r.proven => format!("{}, proven by {}", r.route, plain(&r.source)),
+        Some(r) => format!("{}, not proven ({})", r.route, plain(&r.source)),
+    }
+}
+
+/// The counts of checks: `71 ✔ 6 ▲ 2 ✖`.
+#[must_use]
+pub fn check_counts(state: &State) -> String {
+    let statuses = [Status::Pass, Status::Info, Status::Warn, Status::Fail, Status::Na];
+    let parts: Vec<String> = statuses
+        .iter()
+        .filter_map(|s| {
+            let count = state.checks.iter().filter(|f| f.status == *s).count();
+            (count > 0).then(|| format!("{count} {} {}", s.mark(), s.word()))
+        })
+        .collect();
+    parts.join(" · ")
+}
+
+/// What could not be measured or run, each a sentence.
+#[must_use]
+pub fn gaps(state: &State) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut say = |sentence: String| {
+        if !said.contains(&sentence) {
+            said.push(sentence);
+        }
+    };
+    for (engine, why) in &state.unavailable {
+        say(format!("{} did not run: {}", plain(&engine.to_string()), plain(why)));
+    }
+    for finding in state.checks.iter().filter(|f| f.status == Status::Na) {
+        say(format!("{} was not checked: {}", plain(&finding.id), plain(&finding.summary)));
+    }
+    for lane in &state.lanes {
+        let name = format!("{} ({})", plain(&lane.engine.to_string()), lane.cache);
+        let Some(r) = &lane.result else { continue };
+        if r.verified.is_none() && r.error.is_none() {
+            say(format!("{name}: the bytes were not verified."));
+        }
+        if r.cache_resident_before_fraction.is_none() {
+            say(format!("{name}: how much of the model was in the page cache could not be read."));
+        }
+        if let Some(route) = r.route.as_ref().filter(|route| !route.proven) {
+            say(format!("{name}: the route is not proven ({}).", plain(&route.source)));
+        }
+        for note in &r.notes {
+            say(format!("{name}: {}", plain(note)));
+        }
+    }
+    if !state.lanes.is_empty() && state.samples.is_empty() {
+        say("No meters were read during the loads.".to_owned());
+    }
+    for (_, _, text) in state.messages.iter().filter(|(_, level, _)| *level != LogLevel::Info) {
+        say(plain(text));
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(route: Route, possible: Route, proven: bool, blockers: &[&str]) -> String {
+        verdict_sentence(&Verdict {
+            path: "/data".into(),
+            gpu: None,
+            route,
+            possible,
+            proven,
+            proof: String::new(),
+            blockers: blockers.iter().map(|b| (*b).to_owned()).collect(),
+            advice: String::new(),
+        })
+    }
+
+    #[test]
+    fn nothing_is_called_direct_without_saying_whether_it_was_proven() {
+        assert_eq!(
+            verdict(Route::P2pdma, Route::P2pdma, true, &[]),
+            "Yes: cuFile reads of /data go straight to the GPU (p2pdma, proven)."
+        );
+        assert!(verdict(Route::Nvfs, Route::Nvfs, false, &[]).contains("not proven"));
+        assert_eq!(
+            verdict(Route::Compat, Route::P2pdma, true, &["udev-database", "p2pdma-config"]),
+            "No: cuFile reads of /data are copied through host memory (compat, proven). p2pdma is possible once udev-database and p2pdma-config are mended."
+        );
+        assert!(verdict(Route::None, Route::None, false, &[]).starts_with("No: no cuFile read"));
+    }
+
+    #[test]
+    fn escape_sequences_and_turned_text_do_not_pass() {
+        assert_eq!(plain("a\u{1b}[31mb\u{202e}c\nd"), "a [31mbc d");
+    }
+}
