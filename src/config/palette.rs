@@ -59,6 +59,8 @@ pub struct Palette {
     pub phases: [Ink; 12],
     /// Text on a phase's or lane's colour as background.
     pub on_fill: Ink,
+    /// Text on the accent or a status colour as background.
+    pub on_accent: Ink,
 }
 
 // Masataka Okabe and Kei Ito, "Color Universal Design", 2008: eight colours that stay apart in every common colour blindness.
@@ -134,6 +136,7 @@ impl Palette {
                 lanes: LANES_ON_LIGHT,
                 phases: PHASES_ON_DARK,
                 on_fill: ink(0x10_141c, 0),
+                on_accent: ink(0xff_ffff, 15),
             },
             ThemeName::HighContrast => Self {
                 ground: Some(ink(0x00_0000, 0)),
@@ -153,6 +156,7 @@ impl Palette {
                 lanes: LANES_ON_DARK,
                 phases: PHASES_ON_DARK,
                 on_fill: ink(0x00_0000, 0),
+                on_accent: ink(0x00_0000, 0),
             },
         })
     }
@@ -169,6 +173,7 @@ impl Palette {
         lanes: LANES_ON_DARK,
         phases: PHASES_ON_DARK,
         on_fill: ink(0x14_161c, 0),
+        on_accent: ink(0x14_161c, 0),
     };
 }
 

@@ -4,8 +4,8 @@ use crate::domain::{LaneId, Phase, Span};
 use crate::session::{Lane, State};
 use std::collections::BTreeMap;
 
-/// Points of a lane's bandwidth curve.
-const BINS: usize = 240;
+/// Steps in which a lane's bytes are added up over its clock.
+const BINS: usize = 2048;
 
 /// Results by lane.
 #[derive(Clone, Debug, Default)]
@@ -13,12 +13,10 @@ pub(crate) struct Derived {
     lanes: BTreeMap<LaneId, Curve>,
 }
 
-/// The bandwidth of one lane over its clock.
 #[derive(Clone, Debug)]
-pub(crate) struct Curve {
+struct Curve {
     spans: usize,
-    /// (seconds since the clock started, bytes per second).
-    pub(crate) points: Vec<(f64, f64)>,
+    landed: Vec<(f64, f64)>,
 }
 
 impl Derived {
@@ -28,63 +26,74 @@ impl Derived {
             let finished = lane.ended_ns.is_some() && !lane.spans.is_empty();
             if finished && self.lanes.get(&lane.id).is_none_or(|curve| curve.spans != lane.spans.len()) {
                 let wall = lane.result.as_ref().map_or(0, |result| result.wall_ns);
-                self.lanes.insert(lane.id, Curve { spans: lane.spans.len(), points: bandwidth(&lane.spans, wall) });
+                self.lanes.insert(lane.id, Curve { spans: lane.spans.len(), landed: from_spans(&lane.spans, wall) });
             }
         }
     }
 
-    /// The curve of a lane: from its spans once it has finished, else from its progress.
-    pub(crate) fn curve(&self, lane: &Lane) -> Vec<(f64, f64)> {
-        self.lanes.get(&lane.id).map_or_else(|| from_progress(lane), |curve| curve.points.clone())
+    /// Bytes per second of a lane over the seconds of its clock, each point the mean over `step_s` or more: from its spans once it has
+    /// finished, else from its progress.
+    pub(crate) fn bandwidth(&self, lane: &Lane, step_s: f64) -> Vec<(f64, f64)> {
+        match self.lanes.get(&lane.id) {
+            Some(curve) => slope(&curve.landed, step_s),
+            None => slope(&from_progress(lane), step_s),
+        }
     }
 }
 
-/// Bytes per second over time. Where a lane copies from staging, the copies are the arrival on the target; elsewhere the transfers are.
-fn bandwidth(spans: &[Span], wall_ns: u64) -> Vec<(f64, f64)> {
+/// Bytes landed by (seconds, bytes). Where a lane copies from staging, the copies are the arrival on the target; elsewhere the transfers are.
+fn from_spans(spans: &[Span], wall_ns: u64) -> Vec<(f64, f64)> {
     let landing = if spans.iter().any(|s| s.phase == Phase::Copy && s.bytes > 0) { Phase::Copy } else { Phase::Transfer };
     let landed = || spans.iter().filter(|s| s.phase == landing && s.bytes > 0);
     let end_ns = landed().map(|s| s.end_ns).max().unwrap_or(0).max(wall_ns);
     if end_ns == 0 {
         return Vec::new();
     }
-    // Spans longer than a bin are spread evenly over their length; a bin shorter than the median span would only show that spreading.
     let bin_ns = end_ns.div_ceil(BINS as u64).max(1);
-    let mut bytes = vec![0.0_f64; BINS + 1];
+    let bins = end_ns.div_ceil(bin_ns) as usize;
+    let mut bytes = vec![0.0_f64; bins + 1];
     for span in landed() {
-        let length = span.duration_ns().max(1) as f64;
+        // A span's bytes are spread evenly over its length: when within it they came is not known.
+        let length = span.duration_ns();
         let (first, last) = ((span.start_ns / bin_ns) as usize, (span.end_ns / bin_ns) as usize);
-        for (bin, sum) in bytes.iter_mut().enumerate().take(last.min(BINS) + 1).skip(first) {
+        for (bin, sum) in bytes.iter_mut().enumerate().take(last.saturating_add(1)).skip(first) {
             let from = span.start_ns.max(bin as u64 * bin_ns);
             let to = span.end_ns.min((bin as u64 + 1) * bin_ns).max(from);
-            let share = if span.duration_ns() == 0 { 1.0 } else { (to - from) as f64 / length };
-            *sum += span.bytes as f64 * share;
+            *sum += span.bytes as f64 * if length == 0 { 1.0 } else { (to - from) as f64 / length as f64 };
         }
     }
-    let used = end_ns.div_ceil(bin_ns) as usize;
-    bytes
-        .iter()
-        .take(used)
-        .enumerate()
-        .map(|(bin, sum)| {
-            let start = bin as u64 * bin_ns;
-            let length = bin_ns.min(end_ns - start).max(1);
-            ((start + length / 2) as f64 / 1e9, sum * 1e9 / length as f64)
-        })
-        .collect()
+    let mut sum = 0.0;
+    let mut points = vec![(0.0, 0.0)];
+    points.extend(bytes.iter().take(bins).enumerate().map(|(bin, bytes)| {
+        sum += bytes;
+        (((bin as u64 + 1) * bin_ns).min(end_ns) as f64 / 1e9, sum)
+    }));
+    points
 }
 
-/// Bytes per second between progress points.
 fn from_progress(lane: &Lane) -> Vec<(f64, f64)> {
     let Some(clock) = lane.clock_ns else { return Vec::new() };
-    lane.progress
-        .windows(2)
-        .filter_map(|pair| {
-            let [(t0, b0), (t1, b1)] = pair else { return None };
-            let ns = t1.checked_sub(*t0).filter(|ns| *ns > 0)?;
-            let middle = t0.saturating_sub(clock) + ns / 2;
-            Some((middle as f64 / 1e9, b1.saturating_sub(*b0) as f64 * 1e9 / ns as f64))
-        })
-        .collect()
+    lane.progress.iter().map(|(at, bytes)| (at.saturating_sub(clock) as f64 / 1e9, *bytes as f64)).collect()
+}
+
+/// Bytes per second between points at least `step_s` apart, placed in the middle between them.
+fn slope(points: &[(f64, f64)], step_s: f64) -> Vec<(f64, f64)> {
+    let mut out = Vec::new();
+    let Some(mut from) = points.first().copied() else { return out };
+    for (i, to) in points.iter().enumerate().skip(1) {
+        let long = to.0 - from.0;
+        if long > 0.0 && (long >= step_s || i + 1 == points.len()) {
+            out.push(((from.0 + to.0) / 2.0, (to.1 - from.1).max(0.0) / long));
+            from = *to;
+        }
+    }
+    // A last stretch shorter than the step would be mostly noise; it joins the one before.
+    if let [.., (a, _), (b, _)] = out.as_slice()
+        && b - a < step_s * 0.6
+    {
+        out.pop();
+    }
+    out
 }
 
 #[cfg(test)]
@@ -96,23 +105,25 @@ mod tests {
     }
 
     #[test]
-    fn the_area_under_the_curve_is_the_bytes() {
+    fn all_bytes_land_once() {
         let spans: Vec<Span> = (0..100).map(|i| span(Phase::Transfer, i * 1_003, i * 1_003 + 900, 4096)).collect();
-        let wall = 100 * 1_003;
-        let points = bandwidth(&spans, wall);
-        let bin_s = wall.div_ceil(BINS as u64) as f64 / 1e9;
-        let last = points.len() - 1;
-        let rest_s = wall as f64 / 1e9 - bin_s * last as f64;
-        let sum: f64 =
-            points.iter().enumerate().map(|(i, (_, rate))| rate * if i == last { rest_s } else { bin_s }).sum();
-        assert!((sum - 409_600.0).abs() < 1.0, "{sum}");
+        let points = from_spans(&spans, 100 * 1_003);
+        assert!(points.last().is_some_and(|(_, bytes)| (bytes - 409_600.0).abs() < 1.0), "{:?}", points.last());
+        assert!(points.windows(2).all(|pair| pair[0].1 <= pair[1].1));
     }
 
     #[test]
     fn copies_count_where_there_are_copies() {
         let spans = [span(Phase::Transfer, 0, 50, 10), span(Phase::Copy, 50, 100, 10)];
-        let points = bandwidth(&spans, 100);
-        assert!(points[..40].iter().all(|(_, rate)| *rate == 0.0));
-        assert!(points.last().is_some_and(|(_, rate)| *rate > 0.0));
+        let points = from_spans(&spans, 100);
+        assert!(points.iter().all(|(t, bytes)| *t > 50e-9 || *bytes == 0.0));
+        assert!(points.last().is_some_and(|(_, bytes)| *bytes == 10.0));
+    }
+
+    #[test]
+    fn a_steady_load_has_a_flat_bandwidth() {
+        let spans: Vec<Span> = (0..1000).map(|i| span(Phase::Transfer, i * 1_000_000, (i + 1) * 1_000_000, 1_000_000)).collect();
+        let rates = slope(&from_spans(&spans, 1_000_000_000), 0.02);
+        assert!(rates.len() > 40 && rates.iter().all(|(_, rate)| (rate - 1e9).abs() < 1e6), "{rates:?}");
     }
 }

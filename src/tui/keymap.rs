@@ -160,6 +160,7 @@ macro_rules! bind {
 pub(crate) const TABLE: &[Binding] = &[
     bind!(Action::Up, [plain(KeyCode::Up), letter('k')], "↑↓", "move", "move up (also k)", always),
     bind!(Action::Down, [plain(KeyCode::Down), letter('j')], "↓", "", "move down (also j)", always),
+    bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", has_panes),
     bind!(Action::Open, [plain(KeyCode::Enter)], "⏎", "open", "open or fold a group; on a check, go to its details", opens),
     bind!(Action::Fix, [letter('f')], "f", "fix", "show what would mend the selected check, and apply it", has_fix),
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
@@ -174,7 +175,6 @@ pub(crate) const TABLE: &[Binding] = &[
     bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←→", "read chart", "move the cursor in the charts (also h)", has_cursor),
     bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "move the cursor in the charts (also l)", has_cursor),
     bind!(Action::NextChart, [letter('n')], "n", "chart", "the next chart, where there is room for one only", on_race),
-    bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", has_panes),
     bind!(Action::Pause, [letter(' ')], "space", "pause", "in a replay: pause or go on", replaying),
     bind!(Action::Faster, [letter('+'), letter('=')], "+ -", "speed", "in a replay: faster", replaying),
     bind!(Action::Slower, [letter('-')], "-", "", "in a replay: slower", replaying),

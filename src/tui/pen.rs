@@ -128,7 +128,16 @@ impl<'b> Pen<'b> {
         if !title.is_empty() && w > 6 {
             let mut head = self.part(1, 0, w - 2, 1);
             head.text(0, 0, " ", border);
-            let end = head.runs(1, 0, title);
+            let mut end = 1;
+            let mut room = w - 5;
+            for (text, style) in title {
+                if width(text) > usize::from(room) {
+                    end = head.text(end, 0, &cut(text, room), *style);
+                    break;
+                }
+                end = head.text(end, 0, text, *style);
+                room -= width(text) as u16;
+            }
             head.text(end, 0, " ", border);
         }
         self.part(1, 1, w - 2, h - 2)

@@ -33,6 +33,7 @@ pub(crate) struct Theme {
     lanes: [Style; 11],
     phases: [Style; 12],
     on_fill: Option<Color>,
+    on_accent: Option<Color>,
 }
 
 impl Theme {
@@ -67,6 +68,7 @@ impl Theme {
             lanes: p.lanes.map(fg),
             phases: p.phases.map(fg),
             on_fill: Some(colour(p.on_fill, taste.depth)),
+            on_accent: Some(colour(p.on_accent, taste.depth)),
         }
     }
 
@@ -90,6 +92,7 @@ impl Theme {
             lanes: [plain; 11],
             phases: [plain; 12],
             on_fill: None,
+            on_accent: None,
         }
     }
 
@@ -139,10 +142,20 @@ impl Theme {
     /// Text that stands on a fill of `style`'s colour; without colour, reversed so that the fill ends around it.
     #[must_use]
     pub(crate) fn on(&self, style: Style) -> Style {
-        match (self.on_fill, style.fg) {
-            (Some(ink), Some(fill)) => Style::new().fg(ink).bg(fill).add_modifier(Modifier::BOLD),
-            _ => Style::new().add_modifier(Modifier::BOLD),
-        }
+        on(self.on_fill, style)
+    }
+
+    /// Text that stands on a fill of the accent's or a status's colour.
+    #[must_use]
+    pub(crate) fn on_accent(&self, style: Style) -> Style {
+        on(self.on_accent, style)
+    }
+}
+
+fn on(ink: Option<Color>, style: Style) -> Style {
+    match (ink, style.fg) {
+        (Some(ink), Some(fill)) => Style::new().fg(ink).bg(fill).add_modifier(Modifier::BOLD),
+        _ => Style::new().add_modifier(Modifier::BOLD),
     }
 }
 

@@ -16,6 +16,15 @@ fn say(status: Status, text: impl Into<String>) -> Headline {
     Headline { status, text: text.into() }
 }
 
+/// A duration in the unit that suits `scale_ns`, so that a column or a sentence compares seconds with seconds.
+pub(crate) fn same_unit(ns: u64, scale_ns: u64) -> String {
+    if scale_ns < 100_000_000 || scale_ns >= 100_000_000_000 && scale_ns != u64::MAX {
+        duration(ns)
+    } else {
+        format!("{} s", three_digits(ns as f64 / 1e9))
+    }
+}
+
 /// The route as a word for people.
 pub(crate) const fn route_word(route: Route) -> &'static str {
     match route {
@@ -179,9 +188,9 @@ fn winner(heat: &Heat<'_>, name_heat: bool) -> Option<String> {
         return Some(format!(
             "{opening}{} ({}) and {} ({}) are too close to tell apart{so_far}{conditions}",
             first.engine,
-            duration(wall),
+            same_unit(wall, u64::MAX),
             second.engine,
-            duration(second.wall_ns()?)
+            same_unit(second.wall_ns()?, u64::MAX)
         ));
     }
     let mmap = ranked.iter().copied().find(|e| *e.engine == crate::domain::Engine::Mmap && e.engine != first.engine);
@@ -191,10 +200,10 @@ fn winner(heat: &Heat<'_>, name_heat: bool) -> Option<String> {
     Some(format!(
         "{opening}{} is fastest{so_far}: {}, {}× faster than {} ({}){conditions}",
         first.engine,
-        duration(wall),
+        same_unit(wall, other_wall),
         three_digits(factor),
         other.engine,
-        duration(other_wall)
+        same_unit(other_wall, other_wall)
     ))
 }
 

@@ -112,7 +112,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     if let Some(verdict) = verdict {
         if h >= 14 {
             y += u16::from(airy);
-            y += ways(&mut pen.part(0, y, w, 2), state, ui, verdict, theme);
+            let step = if h >= 30 { 2 } else { 1 };
+            y += ways(&mut pen.part(0, y, w, 3), state, ui, verdict, step, theme);
         }
         y += u16::from(airy);
     } else {
@@ -148,7 +149,7 @@ pub(crate) fn headline(pen: &mut Pen<'_>, headline: &words::Headline, theme: &Th
 }
 
 /// The way of a byte now and at best; returns the rows taken.
-fn ways(pen: &mut Pen<'_>, state: &State, ui: &UiState, verdict: &Verdict, theme: &Theme) -> u16 {
+fn ways(pen: &mut Pen<'_>, state: &State, ui: &UiState, verdict: &Verdict, step: u16, theme: &Theme) -> u16 {
     let gpu = verdict.gpu.is_some() || state.machine.as_ref().is_some_and(|m| !m.gpus.is_empty());
     let indent = if pen.width() >= 100 { 3 } else { 1 };
     let start = indent + 6;
@@ -175,24 +176,30 @@ fn ways(pen: &mut Pen<'_>, state: &State, ui: &UiState, verdict: &Verdict, theme
         let number = ui.environment.verdict.min(state.verdicts.len() - 1) + 1;
         now.push((format!("   path {number} of {}", state.verdicts.len()), theme.dim));
     }
-    pen.runs(after, 0, &now);
+    // The badge in the frame says the same; half a word helps nobody.
+    let wordy = after + 10 <= pen.width();
+    let room = pen.width().saturating_sub(after);
+    if wordy {
+        let mut x = after;
+        for (text, style) in &now {
+            x = pen.fit(x, 0, (after + room).saturating_sub(x + 1), text, *style);
+        }
+    }
     if !gpu || verdict.possible == verdict.route {
         return 1;
     }
-    pen.text(indent, 1, "goal", theme.dim);
-    path_drawing::draw(pen, start, 1, &Way { route: verdict.possible, gpu }, theme);
+    pen.text(indent, step, "goal", theme.dim);
+    path_drawing::draw(pen, start, step, &Way { route: verdict.possible, gpu }, theme);
     let mut goal: Vec<Run> = vec![(format!("{:<9} ", route_word(verdict.possible)), theme.status(Status::Pass))];
-    let circled = "①②③④⑤⑥⑦⑧⑨";
-    let needs: Vec<String> =
-        circled.chars().zip(&verdict.blockers).map(|(number, id)| format!("{number} {id}")).collect();
-    if !needs.is_empty() {
-        goal.push((format!("needs {}", needs.join("  ")), theme.dim));
+    if !verdict.blockers.is_empty() {
+        goal.push((format!("needs {}", verdict.blockers.join(", ")), theme.dim));
     }
-    let room = pen.width().saturating_sub(after);
     let flat: String = goal.iter().skip(1).map(|(text, _)| text.as_str()).collect();
-    pen.runs(after, 1, &goal[..1]);
-    pen.fit(after + 10, 1, room.saturating_sub(11), &flat, theme.dim);
-    2
+    if wordy {
+        pen.runs(after, step, &goal[..1]);
+    }
+    pen.fit(after + 10, step, room.saturating_sub(11), &flat, theme.dim);
+    step + 1
 }
 
 /// The best rate of a cuFile load of this session.
@@ -210,7 +217,9 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     for status in [Status::Pass, Status::Info, Status::Warn, Status::Fail, Status::Na] {
         let count = state.checks.iter().filter(|f| f.status == status).count();
         if count > 0 {
-            title.push((format!("  {count} {}", status.mark()), theme.status(status)));
+            // The dash of n/a would drown in the border.
+            let mark = if status == Status::Na { status.word().to_owned() } else { status.mark().to_string() };
+            title.push((format!("  {count} {mark}"), theme.status(status)));
         }
     }
     let filter = &ui.environment.filter;
@@ -256,8 +265,9 @@ fn group_row(pen: &mut Pen<'_>, y: u16, state: &State, ui: &UiState, group: Grou
     let judged = found.iter().filter(|f| f.status != Status::Na).count();
     let fold = if is_open(state, ui, group) { "▾" } else { "▸" };
     pen.text(1, y, fold, theme.dim);
-    pen.text(3, y, group.title(), theme.strong);
     let count = if judged == 0 { format!("{} n/a", worst.mark()) } else { format!("{} {passed}/{judged}", worst.mark()) };
+    let room = pen.width().saturating_sub(width(&count) as u16 + 6);
+    pen.fit(3, y, room, group.title(), theme.strong);
     pen.right(pen.width().saturating_sub(2), y, &count, theme.status(worst));
 }
 

@@ -2,7 +2,7 @@
 
 use super::frame::spinner;
 use super::race::selected_entry;
-use crate::domain::units::{bytes, count, duration, rate, three_digits};
+use crate::domain::units::{bytes, count, rate, three_digits};
 use crate::domain::{PhaseTimes, Route, RunResult, Status, Target};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
@@ -10,7 +10,7 @@ use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, s
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::{Theme, marker};
 use crate::tui::widgets::bars;
-use crate::tui::words::{cache_word, route_word};
+use crate::tui::words::{cache_word, route_word, same_unit};
 
 /// Columns of the figures, from the right; a column of width 0 is not shown.
 struct Columns {
@@ -31,7 +31,7 @@ impl Columns {
         let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.uses_cufile());
         let mut columns = Self {
-            name: longest.clamp(6, 18) + 4,
+            name: longest.clamp(6, 18) + 5,
             bar: 0,
             percent: 6,
             rate: 11,
@@ -159,8 +159,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
                 line.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &format!("last words: {words}"), theme.dim);
             }
             Row::Unavailable(engine, why) => {
-                line.text(1, 0, "–", theme.status(Status::Na));
-                let name = line.fit(3, 0, columns.name.saturating_sub(4), engine, theme.dim);
+                line.text(2, 0, "–", theme.status(Status::Na));
+                let name = line.fit(4, 0, columns.name.saturating_sub(5), engine, theme.dim);
                 let at = columns.name.max(name + 1);
                 line.fit(at, 0, w.saturating_sub(at + 1), &format!("cannot run here: {why}"), theme.dim);
             }
@@ -206,18 +206,19 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state:
     let style = theme.faint_text();
     let any_racing = heats.iter().any(|h| racing(h, state, ui));
     let all_racing = heats.iter().all(|h| racing(h, state, ui));
-    let bar = match (any_racing, all_racing) {
-        (true, true) => "loaded; ▒ where finished lanes were at the same time",
-        (true, false) => "loaded, or speed where all is done",
-        (false, _) => "speed: longer is faster",
+    let (long, short) = match (any_racing, all_racing) {
+        (true, true) => ("loaded   ▒ the others at that time", "loaded"),
+        (true, false) => ("loaded, or speed where all is done", "loaded"),
+        (false, _) => ("speed, longer is faster", "speed"),
     };
-    pen.fit(columns.name, 0, columns.bar, bar, style);
+    let bar = if width(long) < usize::from(columns.bar) { long } else { short };
+    pen.text(columns.name, 0, bar, style);
     let mut x = columns.name + columns.bar;
     for (column, word) in [
         (columns.percent, ""),
         (columns.rate, "rate"),
         (columns.time, "time"),
-        (columns.ratio, "of best"),
+        (columns.ratio, "vs best"),
         (columns.n, "runs"),
     ] {
         x += column;
@@ -249,9 +250,9 @@ fn entry_row(pen: &mut Pen<'_>, columns: &Columns, heat: &Heat<'_>, entry: &Entr
     let w = pen.width();
     let style = theme.lane(entry.engine);
     let running = entry.running();
-    pen.cell(1, 0, marker(entry.engine), style);
+    pen.cell(2, 0, marker(entry.engine), style);
     let name = if running.is_some() { theme.strong } else { theme.text };
-    pen.fit(3, 0, columns.name.saturating_sub(4), &entry.engine.to_string(), name);
+    pen.fit(4, 0, columns.name.saturating_sub(5), &entry.engine.to_string(), name);
     if entry.n() == 0
         && running.is_none()
         && let Some((_, why)) = entry.failed()
@@ -270,7 +271,7 @@ fn entry_row(pen: &mut Pen<'_>, columns: &Columns, heat: &Heat<'_>, entry: &Entr
     let live = racing(heat, state, ui);
     let share_of = |landed: u64| if total > 0 { landed as f64 / total as f64 } else { 0.0 };
     let (share, fill, rest) = match (running, live) {
-        (Some(lane), _) => (share_of(lane.landed_bytes()), '█', '─'),
+        (Some(lane), _) => (share_of(lane.landed_bytes()), '▆', '─'),
         (None, true) => {
             let ghost = entry.typical().map_or(0, |lane| match leader_time(state, heat, ui) {
                 Some(time) => landed_at(lane, time),
@@ -280,7 +281,7 @@ fn entry_row(pen: &mut Pen<'_>, columns: &Columns, heat: &Heat<'_>, entry: &Entr
         }
         (None, false) => {
             let best = heat.fastest().and_then(Entry::wall_ns).unwrap_or(0);
-            (best as f64 / entry.wall_ns().unwrap_or(1).max(1) as f64, '█', ' ')
+            (best as f64 / entry.wall_ns().unwrap_or(1).max(1) as f64, '▆', ' ')
         }
     };
     bars::bar(pen, x, 0, columns.bar.saturating_sub(1), share, (fill, style), (rest, theme.faint));
@@ -304,8 +305,7 @@ fn entry_row(pen: &mut Pen<'_>, columns: &Columns, heat: &Heat<'_>, entry: &Entr
         None => wall.and_then(|ns| crate::domain::units::bytes_per_s(entry.results().map(|r| r.bytes).max()?, ns)),
     };
     figure(pen, &mut x, columns.rate, &speed.map_or_else(|| "–".to_owned(), rate), theme.text);
-    let time = wall.map_or_else(|| "–".to_owned(), duration);
-    let time = if running.is_some() && wall.is_some() { format!("{time}…") } else { time };
+    let time = wall.map_or_else(|| "–".to_owned(), |ns| same_unit(ns, slowest(heat)));
     figure(pen, &mut x, columns.time, &time, theme.strong);
     let ratio = heat.fastest().and_then(Entry::wall_ns).filter(|best| *best > 0 && running.is_none());
     let ratio = ratio.zip(wall).map(|(best, wall)| format!("{}×", three_digits(wall as f64 / best as f64)));
@@ -321,6 +321,11 @@ fn entry_row(pen: &mut Pen<'_>, columns: &Columns, heat: &Heat<'_>, entry: &Entr
     let (mark, word, style) = verified(entry, theme);
     let text = if columns.verified > 6 { format!("{mark} {word}") } else { mark.to_string() };
     pen.text(x + 2, 0, &text, style);
+}
+
+/// The longest median of a heat: its unit is everybody's.
+fn slowest(heat: &Heat<'_>) -> u64 {
+    heat.entries.iter().filter_map(Entry::wall_ns).max().unwrap_or(u64::MAX)
 }
 
 /// The time on the clock of the lane that loads now, at which ghosts are shown.
@@ -370,7 +375,7 @@ pub(crate) fn draw_phases(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme:
     }
     let name = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
     let (w, h) = (inside.width(), inside.height());
-    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 4, theme);
+    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 5, theme);
 }
 
 /// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why.
@@ -385,10 +390,12 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, theme: &Theme) {
         if y + 1 >= h {
             break;
         }
-        pen.cell(1, y, marker(entry.engine), theme.lane(entry.engine));
+        pen.cell(2, y, marker(entry.engine), theme.lane(entry.engine));
         let label = if heats.len() > 1 { format!("{} {}", entry.engine, cache_word(entry.cache)) } else { entry.engine.to_string() };
-        pen.text(3, y, &cut(&label, name.saturating_sub(4)), theme.text);
-        bars::phases(pen, name, y, columns, &result.phases, scale, theme);
+        pen.text(4, y, &cut(&label, name.saturating_sub(5)), theme.text);
+        if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
+            continue;
+        }
         let end = (result.phases.total_ns() as f64 / scale as f64 * f64::from(columns)).ceil() as u16 + name + 1;
         let runs = greatest(&result.phases, theme);
         if runs_width(&runs) as u16 + end < w {
@@ -396,7 +403,7 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, theme: &Theme) {
         }
     }
     let times: Vec<PhaseTimes> = timed.iter().map(|(_, r)| r.phases).collect();
-    pen.runs(name, h.saturating_sub(1), &bars::phase_legend(&times, theme));
+    pen.runs(4, h.saturating_sub(1), &bars::phase_legend(&times, theme));
 }
 
 /// The greatest phases in words, for bars too short to hold them.

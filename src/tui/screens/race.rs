@@ -54,11 +54,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let rest = h.saturating_sub(y);
     if ui.small || w < super::WIDE {
         let mut pane = pen.part(0, y, w, rest);
-        match ui.race.pane {
+        match ui.race.pane % PANES {
             0 => lanes::draw(&mut pane, state, ui, theme, 0),
             1 => lanes::draw_phases(&mut pane, state, ui, theme),
             chart => race_charts::one(&mut pane, state, ui, theme, chart - 2),
         }
+        let hint = format!(" {} of {PANES} ", ui.race.pane % PANES + 1);
+        pane.right(w.saturating_sub(2), rest.saturating_sub(1), &hint, theme.dim);
         return;
     }
     let bare = lanes::rows(state, ui, w);
@@ -76,6 +78,6 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     lanes::draw(&mut pen.part(0, y, w, top), state, ui, theme, shown);
     let left = rest.saturating_sub(top);
     if left >= CHART_ROWS {
-        race_charts::row(&mut pen.part(0, y + top, w, left.min(22)), state, ui, theme);
+        race_charts::row(&mut pen.part(0, y + top, w, left), state, ui, theme);
     }
 }

@@ -27,6 +27,14 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme)
         one(pen, state, ui, theme, ui.race.chart);
         return;
     }
+    if h >= 30 {
+        // Height to spare: the answer's own chart over the whole width, the others below it.
+        let top = h * 11 / 20;
+        one(&mut pen.part(0, 0, w, top), state, ui, theme, 0);
+        one(&mut pen.part(0, top, w / 2, h - top), state, ui, theme, 1);
+        one(&mut pen.part(w / 2, top, w - w / 2, h - top), state, ui, theme, 2);
+        return;
+    }
     // The first chart answers the screen's question and gets the odd columns.
     let narrow = w * 3 / (3 * count + 1);
     let first = w - narrow * (count - 1);
@@ -57,7 +65,7 @@ fn chosen<'s>(state: &'s State, ui: &UiState) -> Option<&'s Lane> {
 fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run> {
     let mut runs = vec![(name.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
     if let Some(lane) = lane {
-        runs.push((" ── ".to_owned(), theme.faint));
+        runs.push((" ─ ".to_owned(), theme.faint));
         runs.push((format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)));
         runs.push((lane.engine.to_string(), theme.text));
     }
@@ -73,13 +81,14 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         at < before
     });
     let mut series = Vec::new();
-    let mut end = 0.0_f64;
-    for entry in heat.map(|h| h.entries.as_slice()).unwrap_or_default() {
+    let entries = heat.map(|h| h.entries.as_slice()).unwrap_or_default();
+    let seconds = |lane: &Lane| elapsed_ns(lane, ui.clock_ns).map_or(0.0, |ns| ns as f64 / 1e9);
+    let end = entries.iter().filter_map(|e| e.shown()).map(seconds).fold(0.0, f64::max);
+    for entry in entries {
         let Some(lane) = entry.shown() else { continue };
-        if let Some(ns) = elapsed_ns(lane, ui.clock_ns) {
-            end = end.max(ns as f64 / 1e9);
-        }
-        let points: Vec<(f64, f64)> = ui.derived.curve(lane).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
+        // One mean a column, and not more than thirty for a lane: finer is the noise of the blocks.
+        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane) / 30.0);
+        let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
             name: entry.engine.to_string(),
@@ -89,6 +98,13 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
             gap: if of_spans { f64::INFINITY } else { PROGRESS_GAP_S },
             right: false,
         });
+    }
+    // The selected lane is drawn last, over the others.
+    let shown: Vec<_> = entries.iter().filter(|e| e.shown().is_some()).map(|e| e.engine).collect();
+    let on_top = chosen(state, ui).and_then(|lane| shown.iter().position(|e| **e == lane.engine));
+    if let Some(at) = on_top.filter(|at| *at < series.len()) {
+        let top = series.remove(at);
+        series.push(top);
     }
     let title = title("Bandwidth", "GB/s", None, theme);
     let mut inside = pen.frame(&title, theme.faint);
@@ -167,8 +183,8 @@ fn meters(state: &State, lane: &Lane, now_ns: u64, list: &[Meter], theme: &Theme
 fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let lane = chosen(state, ui);
     let list = [
-        Meter { metric: Metric::LaneRssBytes, name: "resident", of_lane: true, scale: GIB, right: false, rise: false, marker: '•' },
-        Meter { metric: Metric::PageCacheBytes, name: "page cache, rise", of_lane: false, scale: GIB, right: false, rise: true, marker: '▫' },
+        Meter { metric: Metric::LaneRssBytes, name: "RSS", of_lane: true, scale: GIB, right: false, rise: false, marker: '•' },
+        Meter { metric: Metric::PageCacheBytes, name: "page cache +", of_lane: false, scale: GIB, right: false, rise: true, marker: '▫' },
         Meter { metric: Metric::LanePinnedBytes, name: "pinned", of_lane: true, scale: GIB, right: false, rise: false, marker: '▪' },
     ];
     let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
@@ -187,12 +203,12 @@ fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         return;
     }
     let list = [
-        Meter { metric: Metric::GpuMemoryBytes, name: "memory GiB", of_lane: false, scale: GIB, right: false, rise: false, marker: '•' },
-        Meter { metric: Metric::PcieRxBytesPerS, name: "PCIe in GB/s", of_lane: false, scale: 1e9, right: true, rise: false, marker: '▪' },
+        Meter { metric: Metric::GpuMemoryBytes, name: "memory", of_lane: false, scale: GIB, right: false, rise: false, marker: '•' },
+        Meter { metric: Metric::PcieRxBytesPerS, name: "PCIe in (right)", of_lane: false, scale: 1e9, right: true, rise: false, marker: '▪' },
     ];
     let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
     let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
-    let mut inside = pen.frame(&title("GPU", "GiB · PCIe GB/s", lane, theme), theme.faint);
+    let mut inside = pen.frame(&title("GPU", "GiB · GB/s", lane, theme), theme.faint);
     Chart { series: &series, x, ceiling: None, cursor: ui.race.cursor, empty: "No reading of the GPU yet." }
         .draw(&mut inside, theme);
 }

@@ -23,12 +23,14 @@ pub(crate) fn bar(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, share: f64, f
     }
 }
 
-/// The phases of a run as one bar; `scale_ns` is the time that fills all `columns`.
-pub(crate) fn phases(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, times: &PhaseTimes, scale_ns: u64, theme: &Theme) {
+/// The phases of a run as one bar; `scale_ns` is the time that fills all `columns`. Returns whether the greatest phase found room for its name.
+pub(crate) fn phases(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, times: &PhaseTimes, scale_ns: u64, theme: &Theme) -> bool {
     let total = times.total_ns();
     if total == 0 || scale_ns == 0 {
-        return;
+        return true;
     }
+    let greatest = times.iter().max_by_key(|(_, ns)| *ns).map(|(phase, _)| phase);
+    let mut named = false;
     let mut sum = 0_u64;
     let column_of = |ns: u64| (ns as f64 / scale_ns as f64 * f64::from(columns)).round().min(f64::from(columns)) as u16;
     for (phase, ns) in times.iter() {
@@ -42,21 +44,24 @@ pub(crate) fn phases(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, times: &Ph
         let percent = format!("{:.0} %", ns as f64 * 100.0 / total as f64);
         let room = usize::from(end.saturating_sub(start));
         let long = format!(" {} {percent} ", phase_word(phase));
-        let label = if width(&long) <= room { long } else { format!(" {percent} ") };
+        let fits = width(&long) <= room;
+        named |= fits && Some(phase) == greatest;
+        let label = if fits { long } else { format!(" {percent} ") };
         if width(&label) <= room {
             pen.text(x + start, y, &label, theme.on(style));
         }
     }
+    named
 }
 
-/// The legend of the phases that occur in any of the times.
+/// The legend of the phases that take more than a hundredth of any of the times.
 pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for phase in PHASES {
-        if times.iter().any(|t| t.get(phase) > 0) {
+        if times.iter().any(|t| t.get(phase) * 100 > t.total_ns()) {
             let (style, fill) = theme.phase(phase);
             runs.push((fill.to_string(), style));
-            runs.push((format!(" {}   ", phase_word(phase)), theme.dim));
+            runs.push((format!(" {}  ", phase_word(phase)), theme.dim));
         }
     }
     runs

@@ -57,6 +57,16 @@ impl Scale {
         Self { top: (max / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
+    /// As `over`, and where it can be had, with ticks that fall evenly on `rows` rows.
+    fn even(max: f64, rows: u16) -> Self {
+        let most = usize::from(rows / 2).clamp(1, 6);
+        let fits = |scale: &Self| {
+            let steps = (scale.top / scale.step).round() as u16;
+            steps > 0 && (rows - 1) % steps == 0 && (steps > 1 || most < 3)
+        };
+        (1..=most).rev().map(|n| Self::over(max, n)).find(fits).unwrap_or_else(|| Self::over(max, most))
+    }
+
     fn label(self, value: f64) -> String {
         if value == 0.0 {
             return "0".to_owned();
@@ -93,11 +103,10 @@ impl Chart<'_> {
         }
         let legend = u16::from(h >= 5);
         let rows = h - 1 - legend;
-        let most = usize::from(rows / 2).clamp(1, 5);
         // A ceiling far above everything would press the lines flat; then it is only named.
         let near = self.ceiling.as_ref().filter(|(level, _)| *level <= left_max.max(0.0) * 2.5);
-        let left = Scale::over(near.map_or(left_max, |(level, _)| left_max.max(*level)).max(0.0), most);
-        let right = (right_max > f64::NEG_INFINITY).then(|| Scale::over(right_max.max(0.0), most));
+        let left = Scale::even(near.map_or(left_max, |(level, _)| left_max.max(*level)).max(0.0), rows);
+        let right = (right_max > f64::NEG_INFINITY).then(|| Scale::even(right_max.max(0.0), rows));
         let label_width = |scale: Scale| scale.ticks().map(|t| width(&scale.label(t))).max().unwrap_or(1) as u16;
         let left_width = label_width(left) + 1;
         let right_width = right.map_or(0, |scale| label_width(scale) + 1);
@@ -121,6 +130,13 @@ impl Chart<'_> {
             }
             let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
             plot.right(columns.saturating_sub(1), y, &label, theme.dim);
+        }
+        if self.x.0 < 0.0 && self.x.1 > 0.0 {
+            // The clock's zero, where a lane's set-up ends.
+            let zero = (-self.x.0 / (self.x.1 - self.x.0) * f64::from(columns - 1)).round() as u16;
+            for y in 0..rows {
+                plot.cell(zero, y, '┊', theme.faint);
+            }
         }
         if let Some(at) = self.cursor {
             let column = (u32::from(at.min(1000)) * u32::from(columns - 1) / 1000) as u16;
@@ -175,15 +191,21 @@ impl Chart<'_> {
         } else {
             runs.push((" ".to_owned(), theme.dim));
         }
-        for series in self.series.iter().filter(|s| !s.points.is_empty()) {
+        // The last drawn lies on top and matters most, so it is named first; names that find no room leave their marker.
+        let drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
+        for (i, series) in drawn.iter().enumerate() {
             let value = match time {
-                Some(time) => series.at(time).map_or_else(|| "–".to_owned(), three_digits),
+                Some(time) => format!("{} ", series.at(time).map_or_else(|| "–".to_owned(), three_digits)),
                 None => String::new(),
             };
+            let markers_after = (drawn.len() - i - 1) * 3;
+            let room = usize::from(pen.width()).saturating_sub(runs_width(&runs) + markers_after + 3);
             runs.push((format!("{} ", series.marker), series.style));
-            runs.push((format!("{} ", series.name), theme.dim));
-            if !value.is_empty() {
-                runs.push((format!("{value} "), theme.text));
+            if width(&series.name) + 2 + width(&value) <= room {
+                runs.push((format!("{} ", series.name), theme.dim));
+            }
+            if width(&value) <= room {
+                runs.push((value, theme.text));
             }
             runs.push((" ".to_owned(), theme.dim));
         }

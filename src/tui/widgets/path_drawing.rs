@@ -59,7 +59,7 @@ fn station(pen: &mut Pen<'_>, x: u16, y: u16, name: &str, style: Style, theme: &
     }
     let fill = Style { add_modifier: ratatui::style::Modifier::empty(), ..style };
     let after = pen.text(x, y, "▐", fill);
-    let after = pen.text(after, y, &format!(" {name} "), theme.on(fill));
+    let after = pen.text(after, y, &format!(" {name} "), theme.on_accent(fill));
     pen.text(after, y, "▌", fill)
 }
 
