@@ -26,11 +26,7 @@ impl Ink {
         let cube_error: i32 = (0..3).map(|i| (STEPS[cube[i]] - parts[i]).pow(2)).sum();
         let grey = ((parts.iter().sum::<i32>() / 3 - 3) / 10).clamp(0, 23);
         let grey_error: i32 = parts.iter().map(|part| (8 + 10 * grey - part).pow(2)).sum();
-        if grey_error < cube_error {
-            232 + grey as u8
-        } else {
-            16 + (36 * cube[0] + 6 * cube[1] + cube[2]) as u8
-        }
+        if grey_error < cube_error { 232 + grey as u8 } else { 16 + (36 * cube[0] + 6 * cube[1] + cube[2]) as u8 }
     }
 }
 
@@ -126,13 +122,7 @@ impl Palette {
                 faint: ink(0xc4_c6cc, 7),
                 accent: ink(0x4b_3fc4, 4),
                 selected: ink(0xe6_e5f5, 7),
-                status: [
-                    ink(0x1a_7f42, 2),
-                    ink(0x2f_6fb5, 4),
-                    ink(0xa1_6a00, 3),
-                    ink(0xc6_2f2f, 1),
-                    ink(0x85_8b96, 8),
-                ],
+                status: [ink(0x1a_7f42, 2), ink(0x2f_6fb5, 4), ink(0xa1_6a00, 3), ink(0xc6_2f2f, 1), ink(0x85_8b96, 8)],
                 lanes: LANES_ON_LIGHT,
                 phases: PHASES_ON_DARK,
                 on_fill: ink(0x10_141c, 0),

@@ -254,7 +254,9 @@ impl UiState {
                 self.environment.filtering = true;
                 self.environment.pane = Pane::List;
             }
-            Action::NextVerdict => self.environment.verdict = (self.environment.verdict + 1) % state.verdicts.len().max(1),
+            Action::NextVerdict => {
+                self.environment.verdict = (self.environment.verdict + 1) % state.verdicts.len().max(1)
+            }
             Action::NextPane => self.next_pane(),
             Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
             Action::Left => self.move_cursor(-20),

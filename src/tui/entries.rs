@@ -59,7 +59,11 @@ impl<'s> Entry<'s> {
         let walls = self.walls();
         let middle = walls.len() / 2;
         let upper = *walls.get(middle)?;
-        Some(if walls.len() % 2 == 1 { upper } else { walls[middle - 1] / 2 + upper / 2 + (walls[middle - 1] % 2 + upper % 2) / 2 })
+        Some(if walls.len() % 2 == 1 {
+            upper
+        } else {
+            walls[middle - 1] / 2 + upper / 2 + (walls[middle - 1] % 2 + upper % 2) / 2
+        })
     }
 
     /// Shortest and longest wall time.
@@ -175,7 +179,8 @@ pub(crate) fn landed_at(lane: &Lane, on_clock_ns: u64) -> u64 {
 pub(crate) fn rate_now(lane: &Lane) -> Option<f64> {
     const WINDOW_NS: u64 = 500_000_000;
     let (last_at, last) = *lane.progress.last()?;
-    let (first_at, first) = *lane.progress.iter().rev().take_while(|(at, _)| last_at - at.min(&last_at) <= WINDOW_NS).last()?;
+    let (first_at, first) =
+        *lane.progress.iter().rev().take_while(|(at, _)| last_at - at.min(&last_at) <= WINDOW_NS).last()?;
     let ns = last_at.checked_sub(first_at).filter(|ns| *ns > 0)?;
     Some(last.saturating_sub(first) as f64 * 1e9 / ns as f64)
 }

@@ -71,7 +71,12 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let signals = listen_to_signals()?;
     let input = listen_to_keys()?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
-    let ui = UiState { screen: options.first_screen, replay: feed.replay, speed: options.speed.max(1), ..UiState::default() };
+    let ui = UiState {
+        screen: options.first_screen,
+        replay: feed.replay,
+        speed: options.speed.max(1),
+        ..UiState::default()
+    };
     let mut trouble = None;
     let mut stop = |signal: Signal| {
         if signal == Signal::Stop {

@@ -18,7 +18,8 @@ pub(crate) struct Painter<B: Backend> {
 
 impl<B: Backend> Painter<B> {
     pub(crate) fn new(backend: B) -> Result<Self, B::Error> {
-        let mut painter = Self { backend, shown: Buffer::empty(Rect::ZERO), next: Buffer::empty(Rect::ZERO), fresh: true };
+        let mut painter =
+            Self { backend, shown: Buffer::empty(Rect::ZERO), next: Buffer::empty(Rect::ZERO), fresh: true };
         painter.measure()?;
         Ok(painter)
     }

@@ -30,12 +30,7 @@ impl<'b> Pen<'b> {
 
     /// A pen for a part, given in this pen's coordinates.
     pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Pen<'_> {
-        let part = Rect {
-            x: self.area.x.saturating_add(x),
-            y: self.area.y.saturating_add(y),
-            width,
-            height,
-        };
+        let part = Rect { x: self.area.x.saturating_add(x), y: self.area.y.saturating_add(y), width, height };
         let area = part.intersection(self.area);
         Pen { buffer: self.buffer, area }
     }
@@ -94,7 +89,11 @@ impl<'b> Pen<'b> {
     /// Writes text of at most `room` columns, with an ellipsis where it was cut.
     pub(crate) fn fit(&mut self, x: u16, y: u16, room: u16, text: &str, style: Style) -> u16 {
         let room = room.min(self.area.width.saturating_sub(x));
-        if width(text) <= usize::from(room) { self.text(x, y, text, style) } else { self.text(x, y, &cut(text, room), style) }
+        if width(text) <= usize::from(room) {
+            self.text(x, y, text, style)
+        } else {
+            self.text(x, y, &cut(text, room), style)
+        }
     }
 
     /// Writes text that ends before column `end`.
@@ -183,6 +182,7 @@ pub(crate) fn wrap(text: &str, room: u16) -> Vec<String> {
     for paragraph in text.lines() {
         let mut line = String::new();
         let mut used = 0;
+        let before = lines.len();
         for word in paragraph.split_whitespace() {
             let mut word = word.to_owned();
             loop {
@@ -218,7 +218,9 @@ pub(crate) fn wrap(text: &str, room: u16) -> Vec<String> {
                 }
             }
         }
-        lines.push(line);
+        if used > 0 || lines.len() == before {
+            lines.push(line);
+        }
     }
     lines
 }

@@ -1,16 +1,16 @@
 //! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
 
 use crate::domain::{
-    CacheState, Change, Engine, Event, EventBody, Evidence, Finding, FixPlan, FixProgress, FixRisk, FixStage, Gpu, Group, LaneId,
-    LaneStage, LibcufileSeen, Machine, Metric, ModelInfo, Needs, Phase, PhaseTimes, Route, RouteCounts, RunResult, Sample,
-    ShardInfo, Span, SpanBatch, Status, Target, TensorInfo, Verdict,
+    CacheState, Change, Engine, Event, EventBody, Evidence, Finding, FixPlan, FixProgress, FixRisk, FixStage, Gpu,
+    Group, LaneId, LaneStage, LibcufileSeen, Machine, Metric, ModelInfo, Needs, Phase, PhaseTimes, Route, RouteCounts,
+    RunResult, Sample, ShardInfo, Span, SpanBatch, Status, Target, TensorInfo, Verdict,
 };
 use crate::session::State;
 use std::path::PathBuf;
 
 /// A situation to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scene {
+pub(crate) enum Scene {
     /// Checks arrive, no verdict yet.
     Loading,
     /// The third lane is loading.
@@ -25,10 +25,10 @@ pub enum Scene {
 
 impl Scene {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Loading, Self::Live, Self::Done, Self::Failed, Self::NoGpu];
+    pub(crate) const ALL: [Self; 5] = [Self::Loading, Self::Live, Self::Done, Self::Failed, Self::NoGpu];
 
     /// A name for files.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Loading => "loading",
             Self::Live => "live",
@@ -43,7 +43,7 @@ const MS: u64 = 1_000_000;
 const UUID: &str = "GPU-00000000-0000-0000-0000-000000000001";
 
 /// The events of a scene, by time.
-pub fn events(scene: Scene) -> Vec<Event> {
+pub(crate) fn events(scene: Scene) -> Vec<Event> {
     let mut tape = Tape { events: Vec::new(), at_ns: 0 };
     tape.put(EventBody::SessionStarted { tool: "gds-top 0.1.0".into(), unix_ms: 1_760_000_000_000 });
     tape.put(EventBody::MachineSeen { machine: machine(scene != Scene::NoGpu) });
@@ -66,14 +66,14 @@ pub fn events(scene: Scene) -> Vec<Event> {
 }
 
 /// The state of a scene.
-pub fn state(scene: Scene) -> State {
+pub(crate) fn state(scene: Scene) -> State {
     let mut state = State::default();
     events(scene).iter().for_each(|event| state.reduce(event));
     state
 }
 
 /// The state of a scene after its fix ran, up to a stage.
-pub fn fixing(stage: FixStage) -> State {
+pub(crate) fn fixing(stage: FixStage) -> State {
     let mut state = state(Scene::Failed);
     let told = [
         (FixStage::Applying, "writing /run/udev/data/b254:0"),
@@ -203,7 +203,10 @@ fn findings(scene: Scene) -> Vec<Finding> {
     ];
     if scene == Scene::Failed {
         all.push(udev_finding());
-        all.push(Finding { cause: Some("udev-database".into()), ..finding("cufile-register", Group::Cufile, Fail, "A test file could not be registered: 5027.") });
+        all.push(Finding {
+            cause: Some("udev-database".into()),
+            ..finding("cufile-register", Group::Cufile, Fail, "A test file could not be registered: 5027.")
+        });
     }
     all
 }
@@ -232,7 +235,8 @@ fn udev_plan() -> FixPlan {
         id: "udev-record".into(),
         check: "udev-database".into(),
         title: "write the missing udev record".into(),
-        why: "libcufile reads ID_FS_USAGE and ID_FS_TYPE of the disk from this record and refuses the file without it.".into(),
+        why: "libcufile reads ID_FS_USAGE and ID_FS_TYPE of the disk from this record and refuses the file without it."
+            .into(),
         changes: vec![
             Change::WriteFile {
                 path: "/run/udev/data/b254:0".into(),
@@ -283,10 +287,24 @@ struct Plan {
 
 fn plans() -> Vec<Plan> {
     use Phase::{Allocate, Copy, Deregister, Idle, Map, Open, RegisterBuffer, RegisterHandle, Submit, Sync, Transfer};
-    let plan = |engine, wall_ms, setup_ms, phases, rss_gib, pinned_gib| Plan { engine, wall_ms, setup_ms, phases, rss_gib, pinned_gib };
+    let plan = |engine, wall_ms, setup_ms, phases, rss_gib, pinned_gib| Plan {
+        engine,
+        wall_ms,
+        setup_ms,
+        phases,
+        rss_gib,
+        pinned_gib,
+    };
     vec![
         plan(Engine::Mmap, 1760, 420, &[(Open, 1), (Map, 1), (Allocate, 2), (Copy, 95), (Idle, 1)], 14.6, 0.0),
-        plan(Engine::Pread, 690, 430, &[(Open, 1), (Allocate, 6), (Transfer, 61), (Copy, 24), (Sync, 5), (Idle, 3)], 0.9, 0.5),
+        plan(
+            Engine::Pread,
+            690,
+            430,
+            &[(Open, 1), (Allocate, 6), (Transfer, 61), (Copy, 24), (Sync, 5), (Idle, 3)],
+            0.9,
+            0.5,
+        ),
         plan(Engine::Direct, 3_900, 430, &[(Open, 1), (Allocate, 2), (Transfer, 90), (Copy, 5), (Idle, 2)], 0.7, 0.25),
         plan(
             Engine::GdsPerTensor,
@@ -315,7 +333,8 @@ fn race(tape: &mut Tape, scene: Scene) {
         Target::Host
     };
     let plans: Vec<Plan> = plans().into_iter().filter(|p| gpu || !p.engine.uses_cufile()).collect();
-    let plans: Vec<Plan> = plans.into_iter().filter(|p| scene != Scene::Failed || p.engine != Engine::GdsSlab).collect();
+    let plans: Vec<Plan> =
+        plans.into_iter().filter(|p| scene != Scene::Failed || p.engine != Engine::GdsSlab).collect();
     for (i, plan) in plans.iter().enumerate() {
         let (lane, engine, target) = (LaneId(i as u32), plan.engine.clone(), target.clone());
         tape.put(EventBody::LanePlanned { lane, engine, cache: CacheState::Hot, target, repeat: 0 });
@@ -410,7 +429,15 @@ fn spans(plan: &Plan, total: u64) -> Vec<Span> {
             // Every seventh block is slow to begin.
             let late = if i % 7 == 0 { wall / count / 3 } else { 0 };
             let end_ns = wall / 20 + wall * 19 / 20 * (i + 1) / count;
-            Span { slot: 0, phase: moving, tensor: None, start_ns: start_ns + late, end_ns, bytes: total / count, offset: 0 }
+            Span {
+                slot: 0,
+                phase: moving,
+                tensor: None,
+                start_ns: start_ns + late,
+                end_ns,
+                bytes: total / count,
+                offset: 0,
+            }
         })
         .collect()
 }

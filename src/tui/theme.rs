@@ -48,12 +48,11 @@ impl Theme {
 
     fn coloured(p: &Palette, taste: Taste) -> Self {
         let fg = |ink: Ink| Style::new().fg(colour(ink, taste.depth));
-        let heavy =
-            |style: Style| if taste.theme == ThemeName::HighContrast { style.add_modifier(Modifier::BOLD) } else { style };
+        let heavy = |style: Style| {
+            if taste.theme == ThemeName::HighContrast { style.add_modifier(Modifier::BOLD) } else { style }
+        };
         Self {
-            ground: p
-                .ground
-                .map_or_else(Style::new, |ink| Style::new().bg(colour(ink, taste.depth)).patch(fg(p.text))),
+            ground: p.ground.map_or_else(Style::new, |ink| Style::new().bg(colour(ink, taste.depth)).patch(fg(p.text))),
             text: heavy(fg(p.text)),
             strong: fg(p.strong).add_modifier(Modifier::BOLD),
             dim: fg(p.dim),

@@ -54,7 +54,9 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>) -> Headline 
     if no_gpu {
         return say(
             Status::Na,
-            format!("No GPU on this machine: {path} can only be loaded into host memory, so nothing can go straight to a GPU."),
+            format!(
+                "No GPU on this machine: {path} can only be loaded into host memory, so nothing can go straight to a GPU."
+            ),
         );
     }
     let fixes = match verdict.blockers.len() {
@@ -64,10 +66,14 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>) -> Headline 
         n => format!("{} fixes away from {}.", number(n), route_word(verdict.possible)),
     };
     match (verdict.route, verdict.proven) {
-        (r, true) if r.is_direct() => say(Status::Pass, format!("Yes: reads of {path} go straight to the GPU ({route}, proven).")),
+        (r, true) if r.is_direct() => {
+            say(Status::Pass, format!("Yes: reads of {path} go straight to the GPU ({route}, proven)."))
+        }
         (r, false) if r.is_direct() => say(
             Status::Warn,
-            format!("By the checks, yes: reads of {path} should go straight to the GPU ({route}). Not proven by a read yet."),
+            format!(
+                "By the checks, yes: reads of {path} should go straight to the GPU ({route}). Not proven by a read yet."
+            ),
         ),
         (Route::Compat, proven) => {
             let source = if proven { "proven" } else { "by the checks" };

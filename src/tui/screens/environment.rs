@@ -36,7 +36,10 @@ fn matches(finding: &Finding, filter: &str) -> bool {
     filter.is_empty()
         || [&finding.id, &finding.summary, &finding.why].iter().any(|text| text.to_lowercase().contains(&filter))
         || finding.status.word() == filter
-        || finding.evidence.iter().any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
+        || finding
+            .evidence
+            .iter()
+            .any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
 }
 
 fn members<'s>(state: &'s State, ui: &UiState, group: Group) -> Vec<&'s Finding> {
@@ -230,7 +233,11 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let rows = rows(state, ui);
     let (w, h) = (inside.width(), usize::from(inside.height()));
     if rows.is_empty() {
-        let text = if state.checks.is_empty() { "The first answers are on their way." } else { "No check contains this text." };
+        let text = if state.checks.is_empty() {
+            "The first answers are on their way."
+        } else {
+            "No check contains this text."
+        };
         inside.text(1, 0, text, theme.dim);
         return;
     }
@@ -265,7 +272,8 @@ fn group_row(pen: &mut Pen<'_>, y: u16, state: &State, ui: &UiState, group: Grou
     let judged = found.iter().filter(|f| f.status != Status::Na).count();
     let fold = if is_open(state, ui, group) { "▾" } else { "▸" };
     pen.text(1, y, fold, theme.dim);
-    let count = if judged == 0 { format!("{} n/a", worst.mark()) } else { format!("{} {passed}/{judged}", worst.mark()) };
+    let count =
+        if judged == 0 { format!("{} n/a", worst.mark()) } else { format!("{} {passed}/{judged}", worst.mark()) };
     let room = pen.width().saturating_sub(width(&count) as u16 + 6);
     pen.fit(3, y, room, group.title(), theme.strong);
     pen.right(pen.width().saturating_sub(2), y, &count, theme.status(worst));
@@ -315,7 +323,8 @@ fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
 }
 
 fn check_lines(finding: &Finding, state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
-    let mut lines: Vec<Vec<Run>> = wrap(&finding.summary, room).into_iter().map(|line| vec![(line, theme.strong)]).collect();
+    let mut lines: Vec<Vec<Run>> =
+        wrap(&finding.summary, room).into_iter().map(|line| vec![(line, theme.strong)]).collect();
     lines.push(Vec::new());
     for (i, evidence) in finding.evidence.iter().enumerate() {
         let label = if i == 0 { "Found" } else { "" };
@@ -347,7 +356,11 @@ fn check_lines(finding: &Finding, state: &State, room: u16, theme: &Theme) -> Ve
     if let Some(plan) = plan {
         lines.extend(labelled("Fix", &plan.title, room, theme.dim, theme.text));
         lines.extend(labelled("", super::fix::needs_words(plan), room, theme.dim, theme.dim));
-        lines.push(vec![("        ".to_owned(), theme.dim), ("f".to_owned(), theme.accent), (" shows what it would change".to_owned(), theme.dim)]);
+        lines.push(vec![
+            ("        ".to_owned(), theme.dim),
+            ("f".to_owned(), theme.accent),
+            (" shows what it would change".to_owned(), theme.dim),
+        ]);
     }
     if let Some(advice) = &finding.advice {
         lines.extend(labelled(if plan.is_some() { "Or" } else { "Fix" }, advice, room, theme.dim, theme.text));

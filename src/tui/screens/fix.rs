@@ -38,7 +38,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, the
     }
     let title = [("Fix ".to_owned(), theme.dim), (plan.title.clone(), theme.strong)];
     let mut keys: Vec<Run> = Vec::new();
-    for binding in keymap::footer(state, ui).filter(|b| matches!(b.action, Action::Apply | Action::DryRun | Action::Undo | Action::Close)) {
+    for binding in keymap::footer(state, ui)
+        .filter(|b| matches!(b.action, Action::Apply | Action::DryRun | Action::Undo | Action::Close))
+    {
         keys.push((binding.label.to_owned(), theme.accent));
         keys.push((format!(" {}  ", binding.short), theme.dim));
     }
@@ -71,7 +73,8 @@ fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
         ]],
         Change::WriteFile { path, before, after, mode } => {
             let verb = if before.is_some() { "Edits" } else { "Writes" };
-            let mut lines = labelled(verb, &format!("{}  (mode {mode:o})", path.display()), room, theme.dim, theme.strong);
+            let mut lines =
+                labelled(verb, &format!("{}  (mode {mode:o})", path.display()), room, theme.dim, theme.strong);
             lines.extend(diff(before.as_deref().unwrap_or(""), after, theme));
             lines
         }
@@ -81,7 +84,11 @@ fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 /// A word as a shell would need it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Lines that go and come, with up to two unchanged ones around.
@@ -91,7 +98,9 @@ fn diff(before: &str, after: &str, theme: &Theme) -> Vec<Vec<Run>> {
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
     let mut lines = Vec::new();
-    let mut put = |mark: &str, text: &str, style| lines.push(vec![(format!("        {mark} {}", text.replace('\t', "    ")), style)]);
+    let mut put = |mark: &str, text: &str, style| {
+        lines.push(vec![(format!("        {mark} {}", text.replace('\t', "    ")), style)])
+    };
     for line in &old[head.saturating_sub(CONTEXT)..head] {
         put(" ", line, theme.dim);
     }
@@ -125,9 +134,11 @@ fn log_lines(log: &[&FixProgress], room: u16, ui: &UiState, theme: &Theme) -> Ve
             lines.push(vec![(mark, style), (line, text_style)]);
         }
         if let Some(finding) = progress.finding.as_ref().filter(|_| progress.stage == FixStage::StillWrong) {
-            lines.extend(wrap(&finding.summary, room.saturating_sub(2)).into_iter().map(|line| {
-                vec![("  ".to_owned(), style), (line, theme.text)]
-            }));
+            lines.extend(
+                wrap(&finding.summary, room.saturating_sub(2))
+                    .into_iter()
+                    .map(|line| vec![("  ".to_owned(), style), (line, theme.text)]),
+            );
         }
     }
     lines

@@ -61,7 +61,9 @@ fn machine_parts(state: &State) -> Vec<String> {
     }
     parts.extend(machine.driver.as_ref().map(|v| format!("driver {v}")));
     parts.extend(machine.cuda.as_ref().map(|v| format!("CUDA {v}")));
-    parts.extend(machine.libcufile.as_ref().map(|lib| format!("libcufile {}", lib.version.as_deref().unwrap_or("found"))));
+    parts.extend(
+        machine.libcufile.as_ref().map(|lib| format!("libcufile {}", lib.version.as_deref().unwrap_or("found"))),
+    );
     parts.retain(|part| !part.trim().is_empty());
     parts
 }

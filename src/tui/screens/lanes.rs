@@ -156,7 +156,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
                 }
             }
             Row::LastWords(words) => {
-                line.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &format!("last words: {words}"), theme.dim);
+                line.fit(
+                    columns.name,
+                    0,
+                    w.saturating_sub(columns.name + 1),
+                    &format!("last words: {words}"),
+                    theme.dim,
+                );
             }
             Row::Unavailable(engine, why) => {
                 line.text(2, 0, "–", theme.status(Status::Na));
@@ -246,7 +252,15 @@ fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
     }
 }
 
-fn entry_row(pen: &mut Pen<'_>, columns: &Columns, heat: &Heat<'_>, entry: &Entry<'_>, state: &State, ui: &UiState, theme: &Theme) {
+fn entry_row(
+    pen: &mut Pen<'_>,
+    columns: &Columns,
+    heat: &Heat<'_>,
+    entry: &Entry<'_>,
+    state: &State,
+    ui: &UiState,
+    theme: &Theme,
+) {
     let w = pen.width();
     let style = theme.lane(entry.engine);
     let running = entry.running();
@@ -391,7 +405,11 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, theme: &Theme) {
             break;
         }
         pen.cell(2, y, marker(entry.engine), theme.lane(entry.engine));
-        let label = if heats.len() > 1 { format!("{} {}", entry.engine, cache_word(entry.cache)) } else { entry.engine.to_string() };
+        let label = if heats.len() > 1 {
+            format!("{} {}", entry.engine, cache_word(entry.cache))
+        } else {
+            entry.engine.to_string()
+        };
         pen.text(4, y, &cut(&label, name.saturating_sub(5)), theme.text);
         if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
             continue;

@@ -183,9 +183,33 @@ fn meters(state: &State, lane: &Lane, now_ns: u64, list: &[Meter], theme: &Theme
 fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let lane = chosen(state, ui);
     let list = [
-        Meter { metric: Metric::LaneRssBytes, name: "RSS", of_lane: true, scale: GIB, right: false, rise: false, marker: '•' },
-        Meter { metric: Metric::PageCacheBytes, name: "page cache +", of_lane: false, scale: GIB, right: false, rise: true, marker: '▫' },
-        Meter { metric: Metric::LanePinnedBytes, name: "pinned", of_lane: true, scale: GIB, right: false, rise: false, marker: '▪' },
+        Meter {
+            metric: Metric::LaneRssBytes,
+            name: "RSS",
+            of_lane: true,
+            scale: GIB,
+            right: false,
+            rise: false,
+            marker: '•',
+        },
+        Meter {
+            metric: Metric::PageCacheBytes,
+            name: "page cache +",
+            of_lane: false,
+            scale: GIB,
+            right: false,
+            rise: true,
+            marker: '▫',
+        },
+        Meter {
+            metric: Metric::LanePinnedBytes,
+            name: "pinned",
+            of_lane: true,
+            scale: GIB,
+            right: false,
+            rise: false,
+            marker: '▪',
+        },
     ];
     let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
     let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
@@ -203,8 +227,24 @@ fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         return;
     }
     let list = [
-        Meter { metric: Metric::GpuMemoryBytes, name: "memory", of_lane: false, scale: GIB, right: false, rise: false, marker: '•' },
-        Meter { metric: Metric::PcieRxBytesPerS, name: "PCIe in (right)", of_lane: false, scale: 1e9, right: true, rise: false, marker: '▪' },
+        Meter {
+            metric: Metric::GpuMemoryBytes,
+            name: "memory",
+            of_lane: false,
+            scale: GIB,
+            right: false,
+            rise: false,
+            marker: '•',
+        },
+        Meter {
+            metric: Metric::PcieRxBytesPerS,
+            name: "PCIe in (right)",
+            of_lane: false,
+            scale: 1e9,
+            right: true,
+            rise: false,
+            marker: '▪',
+        },
     ];
     let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
     let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);

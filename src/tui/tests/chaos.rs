@@ -48,7 +48,13 @@ fn damaged(dice: &mut Dice) -> Vec<Event> {
 
 fn spoil(event: &mut Event, dice: &mut Dice) {
     let huge = [0, 1, u64::MAX, u64::MAX / 2, 1 << 40][dice.roll(5) as usize];
-    let strange = ["", "\u{1b}[2J\n\t", "漢字のとても長い名前", "e\u{301}\u{200b}", "a b c d e f g h i j k l m n o p q r s t u v w x y z"];
+    let strange = [
+        "",
+        "\u{1b}[2J\n\t",
+        "漢字のとても長い名前",
+        "e\u{301}\u{200b}",
+        "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+    ];
     let strange = strange[dice.roll(5) as usize];
     match &mut event.body {
         EventBody::LaneProgress { landed_bytes, verified_bytes, .. } => (*landed_bytes, *verified_bytes) = (huge, huge),
@@ -59,7 +65,15 @@ fn spoil(event: &mut Event, dice: &mut Dice) {
             result.verified = None;
         }
         EventBody::LaneSpans { spans, .. } => {
-            let span = Span { start_ns: 7, end_ns: huge, bytes: huge, slot: 9, phase: crate::domain::Phase::Copy, tensor: None, offset: 0 };
+            let span = Span {
+                start_ns: 7,
+                end_ns: huge,
+                bytes: huge,
+                slot: 9,
+                phase: crate::domain::Phase::Copy,
+                tensor: None,
+                offset: 0,
+            };
             *spans = SpanBatch::pack(&[span]);
         }
         EventBody::CheckDone { finding } => {
@@ -82,8 +96,12 @@ fn spoil(event: &mut Event, dice: &mut Dice) {
         EventBody::Sampled { sample } => {
             *sample = Sample {
                 lane: Some(LaneId(dice.roll(6) as u32)),
-                values: [(Metric::LaneRssBytes, f64::INFINITY), (Metric::GpuMemoryBytes, f64::NAN), (Metric::PcieRxBytesPerS, -1e300)]
-                    .into(),
+                values: [
+                    (Metric::LaneRssBytes, f64::INFINITY),
+                    (Metric::GpuMemoryBytes, f64::NAN),
+                    (Metric::PcieRxBytesPerS, -1e300),
+                ]
+                .into(),
             };
         }
         _ => event.at_ns = huge / 3,
@@ -110,12 +128,12 @@ fn key(dice: &mut Dice) -> Input {
         KeyCode::Char('v'),
     ];
     let at = dice.roll(22) as usize;
-    let code = CODES.get(at).copied().unwrap_or(KeyCode::Char(char::from(b'0' + (at as u8 - 16) * 9)));
+    let code = CODES.get(at).copied().unwrap_or_else(|| KeyCode::Char(char::from(b'0' + (at as u8 - 16) * 9)));
     Input::Key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_state_no_key_and_no_size_panics(seed in any::<u64>()) {

@@ -54,7 +54,11 @@ impl Stage {
     fn run(&mut self, ui: UiState) -> Ending {
         let (event_sender, signal_sender) = (unbounded().1, unbounded().1);
         let (_, commands) = (unbounded::<Command>(), unbounded().0);
-        let idle = Wires { feed: Feed { events: event_sender, commands, replay: false }, input: unbounded().1, signals: signal_sender };
+        let idle = Wires {
+            feed: Feed { events: event_sender, commands, replay: false },
+            input: unbounded().1,
+            signals: signal_sender,
+        };
         let wires = std::mem::replace(&mut self.wires, idle);
         run(&mut self.painter, wires, ui, &Theme::new(Taste::default()), &mut |_| {}).unwrap()
     }
@@ -81,10 +85,11 @@ fn q_ends_a_session_that_is_at_rest_and_tells_it() {
 #[test]
 fn q_asks_once_while_a_race_is_under_way() {
     let mut stage = Stage::new(events(Scene::Live), false);
-    assert!(events(Scene::Live).iter().any(|e| matches!(
-        e.body,
-        crate::domain::EventBody::LaneStage { stage: LaneStage::Loading, .. }
-    )));
+    assert!(
+        events(Scene::Live)
+            .iter()
+            .any(|e| matches!(e.body, crate::domain::EventBody::LaneStage { stage: LaneStage::Loading, .. }))
+    );
     stage.keys("qvq");
     stage.keys("q");
     let ending = stage.run(ui(Screen::Race, false));

@@ -51,9 +51,12 @@ fn describe(cell: &Cell) -> String {
         other => format!("{other:?}"),
     };
     let mut words = format!("{} on {}", colour(cell.fg), colour(cell.bg));
-    for (modifier, word) in
-        [(Modifier::BOLD, "bold"), (Modifier::DIM, "dim"), (Modifier::UNDERLINED, "underlined"), (Modifier::REVERSED, "reversed")]
-    {
+    for (modifier, word) in [
+        (Modifier::BOLD, "bold"),
+        (Modifier::DIM, "dim"),
+        (Modifier::UNDERLINED, "underlined"),
+        (Modifier::REVERSED, "reversed"),
+    ] {
         if cell.modifier.contains(modifier) {
             words.push(' ');
             words.push_str(word);
@@ -110,7 +113,8 @@ fn the_fix_sheet_before_during_and_after() {
 
 #[test]
 fn the_help_in_a_replay() {
-    let mut ui = UiState { sheet: Some(Sheet::Help), replay: true, speed: 2, screen: Screen::Race, ..UiState::default() };
+    let mut ui =
+        UiState { sheet: Some(Sheet::Help), replay: true, speed: 2, screen: Screen::Race, ..UiState::default() };
     check("help", &testdata::state(Scene::Live), &mut ui, ThemeName::Dark, (120, 36));
 }
 

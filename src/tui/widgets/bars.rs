@@ -8,7 +8,15 @@ use ratatui::style::Style;
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// A bar of `share` (0 to 1) of `columns`; the rest is `rest` in its own style.
-pub(crate) fn bar(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, share: f64, fill: (char, Style), rest: (char, Style)) {
+pub(crate) fn bar(
+    pen: &mut Pen<'_>,
+    x: u16,
+    y: u16,
+    columns: u16,
+    share: f64,
+    fill: (char, Style),
+    rest: (char, Style),
+) {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let eighths = (share * f64::from(columns) * 8.0).round() as u32;
     let (full, part) = ((eighths / 8) as u16, (eighths % 8) as usize);
@@ -24,7 +32,15 @@ pub(crate) fn bar(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, share: f64, f
 }
 
 /// The phases of a run as one bar; `scale_ns` is the time that fills all `columns`. Returns whether the greatest phase found room for its name.
-pub(crate) fn phases(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, times: &PhaseTimes, scale_ns: u64, theme: &Theme) -> bool {
+pub(crate) fn phases(
+    pen: &mut Pen<'_>,
+    x: u16,
+    y: u16,
+    columns: u16,
+    times: &PhaseTimes,
+    scale_ns: u64,
+    theme: &Theme,
+) -> bool {
     let total = times.total_ns();
     if total == 0 || scale_ns == 0 {
         return true;
@@ -58,7 +74,7 @@ pub(crate) fn phases(pen: &mut Pen<'_>, x: u16, y: u16, columns: u16, times: &Ph
 pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for phase in PHASES {
-        if times.iter().any(|t| t.get(phase) * 100 > t.total_ns()) {
+        if times.iter().any(|t| t.get(phase) > t.total_ns() / 100) {
             let (style, fill) = theme.phase(phase);
             runs.push((fill.to_string(), style));
             runs.push((format!(" {}  ", phase_word(phase)), theme.dim));

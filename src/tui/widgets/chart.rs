@@ -62,7 +62,7 @@ impl Scale {
         let most = usize::from(rows / 2).clamp(1, 6);
         let fits = |scale: &Self| {
             let steps = (scale.top / scale.step).round() as u16;
-            steps > 0 && (rows - 1) % steps == 0 && (steps > 1 || most < 3)
+            steps > 0 && (rows - 1).is_multiple_of(steps) && (steps > 1 || most < 3)
         };
         (1..=most).rev().map(|n| Self::over(max, n)).find(fits).unwrap_or_else(|| Self::over(max, most))
     }
