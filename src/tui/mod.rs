@@ -1,1 +1,129 @@
-//! Face: screens, widgets, keys, themes. Draws a state and sends commands.
+//! The face: draws `State` and turns keys into commands. It knows nothing of files, devices or engines.
+//!
+//! [`run`] owns the terminal from its call to its return. Drawing is pure: `screens::draw` fills a buffer from the [`State`], the user's
+//! choices and a theme, so every screen can be tested without a terminal.
+
+mod app;
+mod ascii;
+mod derived;
+mod entries;
+mod event_loop;
+mod keymap;
+mod painter;
+mod pen;
+mod screens;
+mod terminal;
+mod theme;
+mod widgets;
+mod words;
+
+#[cfg(test)]
+mod testdata;
+#[cfg(test)]
+mod tests;
+
+pub use app::Screen;
+
+use crate::config::Taste;
+use crate::session::{Feed, State};
+use app::UiState;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use crossterm::event::Event as Input;
+use event_loop::{Signal, Wires};
+use painter::Painter;
+use ratatui::backend::CrosstermBackend;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+use std::io;
+use terminal::{FrameWriter, Loan};
+use theme::Theme;
+
+/// How to show a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Theme, colours, ASCII mode.
+    pub taste: Taste,
+    /// The screen that is shown first.
+    pub first_screen: Screen,
+    /// Replay only: the speed at which the session was started, times real time; 0 means 1.
+    pub speed: u32,
+}
+
+/// How the screens ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All that was learned, as far as events had arrived.
+    pub state: State,
+    /// Whether the user ended it.
+    pub quit: bool,
+    /// The signal that ended it; SIGINT also for Ctrl-C, which arrives as a key.
+    pub signal: Option<i32>,
+}
+
+/// Shows a session until the user quits or a signal ends it. The terminal is whole again when this returns, also after an error or a panic.
+/// [`crate::session::Command::Quit`] has been sent then; waiting for the session's threads is the caller's.
+///
+/// # Errors
+/// When standard input or output is no terminal (a sentence that names the way without one), or the terminal fails.
+pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
+    let theme = Theme::new(options.taste);
+    let loan = Loan::take()?;
+    let signals = listen_to_signals()?;
+    let input = listen_to_keys()?;
+    let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
+    let ui = UiState {
+        screen: options.first_screen,
+        replay: feed.replay,
+        speed: options.speed.max(1),
+        ..UiState::default()
+    };
+    let mut trouble = None;
+    let mut stop = |signal: Signal| {
+        if signal == Signal::Stop {
+            loan.pause();
+            // SIGSTOP cannot be caught, so the process rests inside this call until SIGCONT.
+            let _ = signal_hook::low_level::raise(SIGSTOP);
+        }
+        if let Err(error) = loan.resume() {
+            trouble = Some(error);
+        }
+    };
+    let ending = event_loop::run(&mut painter, Wires { feed, input, signals }, ui, &theme, &mut stop)?;
+    drop(loan);
+    if let Some(error) = trouble {
+        return Err(error);
+    }
+    Ok(Outcome { state: ending.state, quit: ending.quit, signal: ending.signal })
+}
+
+/// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back.
+fn listen_to_keys() -> io::Result<Receiver<Input>> {
+    let (sender, receiver) = bounded(256);
+    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+        while let Ok(input) = crossterm::event::read() {
+            if sender.send(input).is_err() {
+                break;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// A thread that turns signals into messages, so that the terminal is restored by the thread that holds it.
+fn listen_to_signals() -> io::Result<Receiver<Signal>> {
+    let (sender, receiver): (Sender<Signal>, Receiver<Signal>) = bounded(16);
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for number in signals.forever() {
+            let signal = match number {
+                SIGTSTP => Signal::Stop,
+                SIGCONT => Signal::Continue,
+                other => Signal::End(other),
+            };
+            if sender.send(signal).is_err() {
+                break;
+            }
+        }
+    })?;
+    Ok(receiver)
+}

@@ -1,0 +1,192 @@
+//! The colours of the themes, as plain data: 24-bit values with the named colour that stands for each on a terminal of sixteen.
+
+use super::taste::ThemeName;
+
+/// A colour: 24-bit red, green, blue, and the index (0 to 15) of the named colour nearest in meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ink {
+    /// `0xRRGGBB`.
+    pub rgb: u32,
+    /// Named colour, 0 to 15, chosen by meaning and not by distance.
+    pub ansi: u8,
+}
+
+const fn ink(rgb: u32, ansi: u8) -> Ink {
+    Ink { rgb, ansi }
+}
+
+impl Ink {
+    /// The nearest colour of the 256-colour cube (indices 16 to 255).
+    #[must_use]
+    pub fn ansi256(self) -> u8 {
+        const STEPS: [i32; 6] = [0, 95, 135, 175, 215, 255];
+        let parts = [(self.rgb >> 16) & 255, (self.rgb >> 8) & 255, self.rgb & 255].map(|part| part as i32);
+        let nearest = |part: i32| (0..6_usize).min_by_key(|&i| (STEPS[i] - part).abs()).unwrap_or(0);
+        let cube = parts.map(nearest);
+        let cube_error: i32 = (0..3).map(|i| (STEPS[cube[i]] - parts[i]).pow(2)).sum();
+        let grey = ((parts.iter().sum::<i32>() / 3 - 3) / 10).clamp(0, 23);
+        let grey_error: i32 = parts.iter().map(|part| (8 + 10 * grey - part).pow(2)).sum();
+        if grey_error < cube_error { 232 + grey as u8 } else { 16 + (36 * cube[0] + 6 * cube[1] + cube[2]) as u8 }
+    }
+}
+
+/// The colours of a theme by role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Palette {
+    /// Background of the whole screen; `None` leaves the terminal's own.
+    pub ground: Option<Ink>,
+    /// Text.
+    pub text: Ink,
+    /// Headlines.
+    pub strong: Ink,
+    /// Less important text.
+    pub dim: Ink,
+    /// Borders, empty parts of bars.
+    pub faint: Ink,
+    /// The one accent.
+    pub accent: Ink,
+    /// Background of the selected row.
+    pub selected: Ink,
+    /// Pass, info, warn, fail, not applicable.
+    pub status: [Ink; 5],
+    /// Colours of the lanes (Okabe and Ito's set, adapted to the ground), by engine.
+    pub lanes: [Ink; 11],
+    /// Colours of the phases: warm for what a tensor pays, cool for bytes moving.
+    pub phases: [Ink; 12],
+    /// Text on a phase's or lane's colour as background.
+    pub on_fill: Ink,
+    /// Text on the accent or a status colour as background.
+    pub on_accent: Ink,
+}
+
+// Masataka Okabe and Kei Ito, "Color Universal Design", 2008: eight colours that stay apart in every common colour blindness.
+const ORANGE: Ink = ink(0xe6_9f00, 3);
+const SKY: Ink = ink(0x56_b4e9, 14);
+const GREEN: Ink = ink(0x00_b386, 10);
+const YELLOW: Ink = ink(0xf0_e442, 11);
+const BLUE: Ink = ink(0x3d_8fd1, 12);
+const VERMILION: Ink = ink(0xe8_6a1f, 9);
+const PURPLE: Ink = ink(0xcc_79a7, 13);
+const GREY: Ink = ink(0xa0_a0a0, 7);
+
+// The order of `Engine::NAMED`, then `command:…`: mmap, pread, direct, per-tensor, bounce, slab, batch, stream, nixl, auto, command.
+const LANES_ON_DARK: [Ink; 11] =
+    [ORANGE, SKY, YELLOW, VERMILION, PURPLE, GREEN, BLUE, GREY, ink(0xe0_9ec4, 5), ink(0xd0_d0d0, 15), GREY];
+const LANES_ON_LIGHT: [Ink; 11] = [
+    ink(0xb8_7a00, 3),
+    ink(0x1f_7fb8, 6),
+    ink(0x8f_8400, 3),
+    ink(0xc4_4e00, 1),
+    ink(0xa8_4f80, 5),
+    ink(0x00_7a58, 2),
+    ink(0x00_5a94, 4),
+    ink(0x60_6060, 8),
+    ink(0x8a_3f68, 5),
+    ink(0x30_3030, 0),
+    ink(0x60_6060, 8),
+];
+
+// open, map, allocate, register handle, register buffer, submit, transfer, copy, sync, deregister, release, idle
+const PHASES_ON_DARK: [Ink; 12] = [
+    ink(0xb5_838d, 5),
+    ink(0xd4_a373, 3),
+    ink(0xe0_b05c, 3),
+    ink(0xe7_8a61, 1),
+    ink(0xe0_6c5a, 9),
+    ink(0xd9_b44a, 11),
+    ink(0x4f_9fd8, 12),
+    ink(0x4f_c1b0, 14),
+    ink(0x9d_8ec7, 13),
+    ink(0xc7_6b7b, 1),
+    ink(0xa7_7b6d, 5),
+    ink(0x3d_4452, 8),
+];
+
+impl Palette {
+    /// The colours of a theme; `None` for `mono`, which has none.
+    #[must_use]
+    pub const fn of(theme: ThemeName) -> Option<Self> {
+        Some(match theme {
+            ThemeName::Mono => return None,
+            ThemeName::Dark => Self::DARK,
+            ThemeName::ColourBlind => Self {
+                status: [SKY, ink(0xb9_c0cc, 7), YELLOW, VERMILION, ink(0x7d_8594, 8)],
+                phases: PHASES_ON_DARK,
+                ..Self::DARK
+            },
+            ThemeName::Light => Self {
+                ground: Some(ink(0xfa_f9f5, 15)),
+                text: ink(0x2b_303b, 0),
+                strong: ink(0x10_141c, 0),
+                dim: ink(0x6a_7180, 8),
+                faint: ink(0xc4_c6cc, 7),
+                accent: ink(0x4b_3fc4, 4),
+                selected: ink(0xe6_e5f5, 7),
+                status: [ink(0x1a_7f42, 2), ink(0x2f_6fb5, 4), ink(0xa1_6a00, 3), ink(0xc6_2f2f, 1), ink(0x85_8b96, 8)],
+                lanes: LANES_ON_LIGHT,
+                phases: PHASES_ON_DARK,
+                on_fill: ink(0x10_141c, 0),
+                on_accent: ink(0xff_ffff, 15),
+            },
+            ThemeName::HighContrast => Self {
+                ground: Some(ink(0x00_0000, 0)),
+                text: ink(0xff_ffff, 15),
+                strong: ink(0xff_ffff, 15),
+                dim: ink(0xe0_e0e0, 7),
+                faint: ink(0xb0_b0b0, 7),
+                accent: ink(0x00_ffff, 14),
+                selected: ink(0x00_3a8c, 4),
+                status: [
+                    ink(0x00_ff66, 10),
+                    ink(0x66_ccff, 14),
+                    ink(0xff_ff00, 11),
+                    ink(0xff_5555, 9),
+                    ink(0xd0_d0d0, 7),
+                ],
+                lanes: LANES_ON_DARK,
+                phases: PHASES_ON_DARK,
+                on_fill: ink(0x00_0000, 0),
+                on_accent: ink(0x00_0000, 0),
+            },
+        })
+    }
+
+    const DARK: Self = Self {
+        ground: None,
+        text: ink(0xd3_d7df, 7),
+        strong: ink(0xf4_f5f8, 15),
+        dim: ink(0x8c_94a3, 8),
+        faint: ink(0x49_505e, 8),
+        accent: ink(0xa9_a5ff, 13),
+        selected: ink(0x2a_2d40, 4),
+        status: [ink(0x5f_d38d, 10), ink(0x7f_b6ff, 12), ink(0xf2_c14e, 11), ink(0xff_6b6b, 9), ink(0x7d_8594, 8)],
+        lanes: LANES_ON_DARK,
+        phases: PHASES_ON_DARK,
+        on_fill: ink(0x14_161c, 0),
+        on_accent: ink(0x14_161c, 0),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cube_has_the_nearest_colour() {
+        for (rgb, index) in [(0x00_0000, 16), (0xff_ffff, 231), (0xff_0000, 196), (0x80_8080, 244), (0x5f_87af, 67)] {
+            assert_eq!(ink(rgb, 0).ansi256(), index, "{rgb:06x}");
+        }
+    }
+
+    #[test]
+    fn the_lanes_that_race_by_default_have_colours_of_their_own() {
+        for theme in ThemeName::ALL {
+            let Some(palette) = Palette::of(theme) else { continue };
+            // mmap, pread, direct, per-tensor, slab
+            let mut seen: Vec<u32> = [0, 1, 2, 3, 5].iter().map(|&i: &usize| palette.lanes[i].rgb).collect();
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), 5, "{theme}");
+        }
+    }
+}

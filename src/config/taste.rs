@@ -1,0 +1,145 @@
+//! What the terminal can show, judged from the environment alone: no query is ever sent to it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A theme by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ThemeName {
+    /// Light text on the terminal's own (dark, perhaps transparent) background.
+    #[default]
+    Dark,
+    /// Dark text on paper.
+    Light,
+    /// Pure colours on black, everything readable text bold.
+    HighContrast,
+    /// Status in blue, yellow and vermilion, which no common colour blindness confuses.
+    ColourBlind,
+    /// No colour at all; weight, underline and reversal carry the emphasis.
+    Mono,
+}
+
+impl ThemeName {
+    /// All themes, in the order of the help.
+    pub const ALL: [Self; 5] = [Self::Dark, Self::Light, Self::HighContrast, Self::ColourBlind, Self::Mono];
+}
+
+impl fmt::Display for ThemeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dark => "dark",
+            Self::Light => "light",
+            Self::HighContrast => "high-contrast",
+            Self::ColourBlind => "colour-blind",
+            Self::Mono => "mono",
+        })
+    }
+}
+
+impl FromStr for ThemeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = text.to_ascii_lowercase().replace('_', "-").replace("color", "colour");
+        Self::ALL.into_iter().find(|theme| theme.to_string() == wanted).ok_or_else(|| {
+            let known: Vec<String> = Self::ALL.iter().map(ToString::to_string).collect();
+            format!("'{text}' is no theme; known are {}", known.join(", "))
+        })
+    }
+}
+
+/// How many colours the terminal shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ColourDepth {
+    /// The sixteen named colours.
+    #[default]
+    Ansi16,
+    /// The 256-colour cube.
+    Ansi256,
+    /// 24-bit colour.
+    True,
+}
+
+/// How the screen should look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taste {
+    /// The theme.
+    pub theme: ThemeName,
+    /// Colours that the terminal has.
+    pub depth: ColourDepth,
+    /// Only ASCII characters.
+    pub ascii: bool,
+}
+
+impl Taste {
+    /// Judges from environment variables: `NO_COLOR` (any value but the empty one) means `mono`, `COLORTERM` and `TERM` give the colours, and a
+    /// poor terminal (`linux`, `dumb`, none) or a locale that is not UTF-8 means ASCII. `asked` is the theme that the user named; it wins over
+    /// `NO_COLOR`, because it was said more explicitly.
+    pub fn detect(asked: Option<ThemeName>, get: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name: &str| get(name).filter(|value| !value.is_empty());
+        let term = set("TERM").unwrap_or_default();
+        let poor = matches!(term.as_str(), "" | "dumb" | "linux" | "vt100" | "vt220" | "ansi");
+        let depth = match set("COLORTERM").as_deref() {
+            Some("truecolor" | "24bit") => ColourDepth::True,
+            _ if term.contains("direct") || term.contains("kitty") || term.contains("ghostty") => ColourDepth::True,
+            _ if term.contains("256") => ColourDepth::Ansi256,
+            _ => ColourDepth::Ansi16,
+        };
+        // POSIX: LC_ALL overrides LC_CTYPE, which overrides LANG.
+        let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
+        let locale = locale.to_ascii_lowercase();
+        let utf8 = locale.contains("utf-8") || locale.contains("utf8");
+        let colourless = set("NO_COLOR").is_some() || matches!(term.as_str(), "dumb" | "vt100" | "vt220");
+        let theme = asked.unwrap_or(if colourless { ThemeName::Mono } else { ThemeName::Dark });
+        Self { theme, depth, ascii: poor || !utf8 }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn taste(vars: &[(&str, &str)]) -> Taste {
+        Taste::detect(None, |name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn colours_follow_colorterm_then_term() {
+        let utf8 = ("LANG", "C.UTF-8");
+        for (vars, depth) in [
+            (vec![("TERM", "xterm-256color"), ("COLORTERM", "truecolor"), utf8], ColourDepth::True),
+            (vec![("TERM", "xterm-256color"), utf8], ColourDepth::Ansi256),
+            (vec![("TERM", "xterm"), utf8], ColourDepth::Ansi16),
+            (vec![("TERM", "xterm-kitty"), utf8], ColourDepth::True),
+        ] {
+            assert_eq!(taste(&vars).depth, depth, "{vars:?}");
+            assert!(!taste(&vars).ascii);
+        }
+    }
+
+    #[test]
+    fn no_color_means_mono_unless_a_theme_was_named() {
+        assert_eq!(taste(&[("TERM", "xterm"), ("NO_COLOR", "1")]).theme, ThemeName::Mono);
+        assert_eq!(taste(&[("TERM", "xterm"), ("NO_COLOR", "")]).theme, ThemeName::Dark);
+        let named = Taste::detect(Some(ThemeName::Light), |n| (n == "NO_COLOR").then(|| "1".to_owned()));
+        assert_eq!(named.theme, ThemeName::Light);
+    }
+
+    #[test]
+    fn poor_terminals_and_other_locales_get_ascii() {
+        assert!(taste(&[("TERM", "linux"), ("LANG", "C.UTF-8")]).ascii);
+        assert!(taste(&[("TERM", "xterm-256color"), ("LANG", "C")]).ascii);
+        assert!(taste(&[("TERM", "xterm-256color"), ("LANG", "C.UTF-8"), ("LC_ALL", "POSIX")]).ascii);
+        assert!(!taste(&[("TERM", "xterm-256color"), ("LC_CTYPE", "de_DE.utf8")]).ascii);
+    }
+
+    #[test]
+    fn theme_names_parse_back_and_an_unknown_one_lists_the_known() {
+        for theme in ThemeName::ALL {
+            assert_eq!(theme.to_string().parse::<ThemeName>().unwrap(), theme);
+        }
+        assert_eq!("color-blind".parse::<ThemeName>().unwrap(), ThemeName::ColourBlind);
+        assert!("neon".parse::<ThemeName>().unwrap_err().contains("high-contrast"));
+    }
+}

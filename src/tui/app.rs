@@ -1,0 +1,345 @@
+//! What the person at the keyboard has chosen: screen, selection, folds, filter, sheet. Everything else is `State`.
+
+use super::derived::Derived;
+use super::keymap::{self, Action};
+use super::screens::{Limits, environment, race};
+use crate::domain::{FixPlan, Group};
+use crate::session::{Command, State};
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use std::collections::BTreeSet;
+
+/// A screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Screen {
+    /// Will reads go straight to the GPU?
+    #[default]
+    Environment,
+    /// Which way of loading is fastest here, and why?
+    Race,
+}
+
+impl Screen {
+    /// The screens of this version, in the order of their keys.
+    pub const ALL: [Self; 2] = [Self::Environment, Self::Race];
+
+    /// The title on the tab.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Environment => "Environment",
+            Self::Race => "Race",
+        }
+    }
+}
+
+/// What lies over the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sheet {
+    /// The keys.
+    Help,
+    /// A fix, by the id of its plan.
+    Fix(String),
+}
+
+/// A part of a screen that takes the arrows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pane {
+    #[default]
+    List,
+    Detail,
+}
+
+/// A line of the check list, by what it shows and not by its number, so that the list may grow under the selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RowKey {
+    Group(Group),
+    Check(String),
+}
+
+/// Choices on the Environment screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EnvironmentUi {
+    /// `None`: the line that deserves it most.
+    pub(crate) selected: Option<RowKey>,
+    /// Groups that are not as they would be by themselves.
+    pub(crate) toggled: BTreeSet<Group>,
+    pub(crate) filter: String,
+    pub(crate) filtering: bool,
+    pub(crate) pane: Pane,
+    pub(crate) detail_scroll: usize,
+    pub(crate) verdict: usize,
+}
+
+/// Choices on the Race screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RaceUi {
+    /// Which entry; `None`: the running one, else the fastest.
+    pub(crate) selected: Option<usize>,
+    /// Which chart, where there is room for one.
+    pub(crate) chart: usize,
+    /// Cursor in the charts, as a share of their width in thousandths.
+    pub(crate) cursor: Option<u16>,
+    /// Pane shown on small screens.
+    pub(crate) pane: usize,
+}
+
+/// All choices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UiState {
+    pub(crate) screen: Screen,
+    pub(crate) environment: EnvironmentUi,
+    pub(crate) race: RaceUi,
+    pub(crate) sheet: Option<Sheet>,
+    pub(crate) sheet_scroll: usize,
+    /// A replay, not a live session.
+    pub(crate) replay: bool,
+    pub(crate) paused: bool,
+    pub(crate) speed: u32,
+    /// The feed closed: the session is over, the screens stay.
+    pub(crate) over: bool,
+    /// Session time now, in nanoseconds; runs on between events while a live lane runs.
+    pub(crate) clock_ns: u64,
+    /// Frames drawn while something moved, for the spinner.
+    pub(crate) beat: u64,
+    /// The terminal has room for one pane only (told by the last size).
+    pub(crate) small: bool,
+    /// A line for the user, until the next key.
+    pub(crate) notice: Option<String>,
+    /// `q` was pressed while work is under way.
+    pub(crate) quit_asked: bool,
+    /// What is drawn from spans, computed once a lane.
+    pub(crate) derived: Derived,
+}
+
+/// What an input led to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effect {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) quit: bool,
+    pub(crate) interrupt: bool,
+    pub(crate) suspend: bool,
+    pub(crate) repaint: bool,
+}
+
+impl UiState {
+    /// Holds scrolling back at the ends that the last frame found.
+    pub(crate) fn hold_to(&mut self, limits: Limits) {
+        self.sheet_scroll = self.sheet_scroll.min(limits.sheet_scroll);
+        self.environment.detail_scroll = self.environment.detail_scroll.min(limits.detail_scroll);
+    }
+
+    /// The plan of the open fix sheet.
+    pub(crate) fn sheet_plan<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
+        match &self.sheet {
+            Some(Sheet::Fix(id)) => state.plans.iter().find(|plan| plan.id == *id),
+            _ => None,
+        }
+    }
+
+    /// The plan that mends the selected check.
+    pub(crate) fn fix_of_selection<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
+        let finding = environment::selected_finding(state, self)?;
+        let id = finding.fix.as_ref()?;
+        state.plans.iter().find(|plan| plan.id == *id)
+    }
+
+    /// Takes an input; the answer says what the loop must do.
+    pub(crate) fn input(&mut self, input: &Input, state: &State) -> Effect {
+        match input {
+            Input::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, state),
+            Input::Paste(text) if self.environment.filtering => {
+                self.environment.filter.extend(text.chars().filter(|c| !c.is_control()));
+                Effect::default()
+            }
+            _ => Effect::default(),
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent, state: &State) -> Effect {
+        self.notice = None;
+        let asked = std::mem::take(&mut self.quit_asked);
+        if self.environment.filtering && self.filter_key(key) {
+            return Effect::default();
+        }
+        if key.code == KeyCode::Esc {
+            self.escape();
+            return Effect::default();
+        }
+        match keymap::action(key, state, self) {
+            Some(Action::Quit) => self.quit(asked, state),
+            Some(action) => self.act(action, state),
+            None => Effect::default(),
+        }
+    }
+
+    /// Keys while a filter is typed; those that are no text fall through.
+    fn filter_key(&mut self, key: KeyEvent) -> bool {
+        let ui = &mut self.environment;
+        match key.code {
+            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => ui.filter.clear(),
+            KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+            KeyCode::Char(c) => ui.filter.push(c),
+            KeyCode::Backspace => {
+                ui.filter.pop();
+            }
+            KeyCode::Enter => ui.filtering = false,
+            KeyCode::Esc => {
+                ui.filtering = false;
+                ui.filter.clear();
+            }
+            _ => return false,
+        }
+        ui.selected = None;
+        ui.detail_scroll = 0;
+        true
+    }
+
+    fn escape(&mut self) {
+        if self.sheet.take().is_some() {
+            self.sheet_scroll = 0;
+        } else if self.race.cursor.is_some() && self.screen == Screen::Race {
+            self.race.cursor = None;
+        } else if self.screen == Screen::Environment {
+            if self.environment.pane == Pane::Detail {
+                self.environment.pane = Pane::List;
+            } else {
+                self.environment.filter.clear();
+            }
+        }
+    }
+
+    fn quit(&mut self, asked: bool, state: &State) -> Effect {
+        let fixing = keymap::fix_busy(state, self);
+        let racing = !self.replay && state.running_lane().is_some();
+        if (fixing || racing) && !asked && !self.over {
+            self.quit_asked = true;
+            let what = if fixing { "a fix is being applied" } else { "a race is under way" };
+            self.notice = Some(format!("{what}: q again stops it and quits"));
+            return Effect::default();
+        }
+        Effect { commands: vec![Command::Quit], quit: true, ..Effect::default() }
+    }
+
+    fn act(&mut self, action: Action, state: &State) -> Effect {
+        let mut effect = Effect::default();
+        let plan = self.sheet_plan(state).map(|plan| plan.id.clone());
+        match action {
+            Action::Screen(screen) => {
+                self.screen = screen;
+                self.sheet = None;
+            }
+            Action::Help => {
+                self.sheet = if self.sheet == Some(Sheet::Help) { None } else { Some(Sheet::Help) };
+                self.sheet_scroll = 0;
+            }
+            Action::Fix => {
+                if let Some(plan) = self.fix_of_selection(state) {
+                    self.sheet = Some(Sheet::Fix(plan.id.clone()));
+                    self.sheet_scroll = 0;
+                }
+            }
+            Action::Apply => effect.commands.extend(plan.map(Command::ApplyFix)),
+            Action::DryRun => effect.commands.extend(plan.map(Command::DryRunFix)),
+            Action::Undo => effect.commands.extend(plan.map(Command::UndoFix)),
+            Action::Recheck => effect.commands.push(Command::Recheck),
+            Action::RaceAgain => effect.commands.push(Command::Race(None)),
+            Action::CancelRace => effect.commands.push(Command::CancelRace),
+            Action::Pause => {
+                self.paused = !self.paused;
+                effect.commands.push(Command::Pause(self.paused));
+            }
+            Action::Faster => effect.commands.push(self.change_speed(true)),
+            Action::Slower => effect.commands.push(self.change_speed(false)),
+            Action::Filter => {
+                self.environment.filtering = true;
+                self.environment.pane = Pane::List;
+            }
+            Action::NextVerdict => {
+                self.environment.verdict = (self.environment.verdict + 1) % state.verdicts.len().max(1)
+            }
+            Action::NextPane => self.next_pane(),
+            Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
+            Action::Left => self.move_cursor(-20),
+            Action::Right => self.move_cursor(20),
+            Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
+                self.step(action, state);
+            }
+            Action::Open => self.open(state),
+            Action::Redraw => effect.repaint = true,
+            Action::Suspend => effect.suspend = true,
+            Action::Interrupt => {
+                effect.interrupt = true;
+                effect.commands.push(Command::Quit);
+            }
+            Action::Close | Action::Quit => {}
+        }
+        effect
+    }
+
+    fn change_speed(&mut self, faster: bool) -> Command {
+        let speed = self.speed.max(1);
+        self.speed = if faster { speed.saturating_mul(2).min(64) } else { (speed / 2).max(1) };
+        Command::Speed(self.speed)
+    }
+
+    fn next_pane(&mut self) {
+        match self.screen {
+            Screen::Environment => {
+                self.environment.pane = if self.environment.pane == Pane::List { Pane::Detail } else { Pane::List };
+            }
+            Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
+        }
+    }
+
+    fn move_cursor(&mut self, by: i32) {
+        if self.screen == Screen::Race && self.sheet.is_none() {
+            let at = self.race.cursor.map_or(if by > 0 { 0 } else { 1000 }, i32::from);
+            self.race.cursor = Some((at + by).clamp(0, 1000) as u16);
+        }
+    }
+
+    fn open(&mut self, state: &State) {
+        match environment::selected_row(state, self) {
+            Some(RowKey::Group(group)) => {
+                if !self.environment.toggled.remove(&group) {
+                    self.environment.toggled.insert(group);
+                }
+                self.environment.selected = Some(RowKey::Group(group));
+            }
+            Some(RowKey::Check(_)) => self.environment.pane = Pane::Detail,
+            None => {}
+        }
+    }
+
+    fn step(&mut self, action: Action, state: &State) {
+        let moved = |at: usize, last: usize| match action {
+            Action::Up => at.saturating_sub(1),
+            Action::Down => at.saturating_add(1).min(last),
+            Action::PageUp => at.saturating_sub(10),
+            Action::PageDown => at.saturating_add(10).min(last),
+            Action::First => 0,
+            _ => last,
+        };
+        // The end of a text is known where it is drawn; see `hold_to`.
+        const TEXT_END: usize = usize::MAX;
+        if self.sheet.is_some() {
+            self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
+        } else if self.screen == Screen::Race {
+            let count = race::entry_count(state);
+            if count > 0 {
+                let at = race::selected_entry(state, self).unwrap_or(0);
+                self.race.selected = Some(moved(at, count - 1));
+            }
+        } else if self.environment.pane == Pane::Detail {
+            self.environment.detail_scroll = moved(self.environment.detail_scroll, TEXT_END);
+        } else {
+            let rows = environment::rows(state, self);
+            if let Some(last) = rows.len().checked_sub(1) {
+                let now = environment::selected_row(state, self);
+                let at = rows.iter().position(|row| Some(row) == now.as_ref()).unwrap_or(0);
+                self.environment.selected = rows.get(moved(at, last)).cloned();
+                self.environment.detail_scroll = 0;
+            }
+        }
+    }
+}

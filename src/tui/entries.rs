@@ -1,0 +1,198 @@
+//! Lanes as they race: repeats of one engine together, cold and hot apart, the fastest found fairly.
+
+use crate::domain::{CacheState, Engine, LaneStage, RunResult, Target};
+use crate::session::{Lane, LaneStatus, State};
+
+/// All runs of one engine in one cache state.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<'s> {
+    pub(crate) engine: &'s Engine,
+    pub(crate) cache: CacheState,
+    pub(crate) lanes: Vec<&'s Lane>,
+}
+
+/// Entries that may be compared: same cache state, same target.
+#[derive(Clone, Debug)]
+pub(crate) struct Heat<'s> {
+    pub(crate) cache: CacheState,
+    pub(crate) target: &'s Target,
+    pub(crate) entries: Vec<Entry<'s>>,
+}
+
+/// The heats of a state, in the order of their first lanes.
+pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
+    let mut heats: Vec<Heat<'_>> = Vec::new();
+    for lane in &state.lanes {
+        let at = heats.iter().position(|h| h.cache == lane.cache && *h.target == lane.target).unwrap_or_else(|| {
+            heats.push(Heat { cache: lane.cache, target: &lane.target, entries: Vec::new() });
+            heats.len() - 1
+        });
+        let entries = &mut heats[at].entries;
+        match entries.iter_mut().find(|e| *e.engine == lane.engine) {
+            Some(entry) => entry.lanes.push(lane),
+            None => entries.push(Entry { engine: &lane.engine, cache: lane.cache, lanes: vec![lane] }),
+        }
+    }
+    heats
+}
+
+impl<'s> Entry<'s> {
+    /// Results of the runs that ended well.
+    pub(crate) fn results(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
+        self.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref())
+    }
+
+    /// Number of runs that ended well.
+    pub(crate) fn n(&self) -> usize {
+        self.results().count()
+    }
+
+    /// Wall times, shortest first.
+    fn walls(&self) -> Vec<u64> {
+        let mut walls: Vec<u64> = self.results().map(|r| r.wall_ns).collect();
+        walls.sort_unstable();
+        walls
+    }
+
+    /// The median wall time.
+    pub(crate) fn wall_ns(&self) -> Option<u64> {
+        let walls = self.walls();
+        let middle = walls.len() / 2;
+        let upper = *walls.get(middle)?;
+        Some(if walls.len() % 2 == 1 {
+            upper
+        } else {
+            walls[middle - 1] / 2 + upper / 2 + (walls[middle - 1] % 2 + upper % 2) / 2
+        })
+    }
+
+    /// Shortest and longest wall time.
+    pub(crate) fn range_ns(&self) -> Option<(u64, u64)> {
+        let walls = self.walls();
+        Some((*walls.first()?, *walls.last()?))
+    }
+
+    /// The run nearest to the median: the one that stands for the entry in pictures.
+    pub(crate) fn typical(&self) -> Option<&'s Lane> {
+        let median = self.wall_ns()?;
+        self.lanes
+            .iter()
+            .copied()
+            .filter(|l| l.status == LaneStatus::Done)
+            .filter_map(|l| Some((l, l.result.as_ref()?.wall_ns.abs_diff(median))))
+            .min_by_key(|(_, distance)| *distance)
+            .map(|(lane, _)| lane)
+    }
+
+    /// The run that is under way.
+    pub(crate) fn running(&self) -> Option<&'s Lane> {
+        self.lanes.iter().copied().find(|l| l.is_running())
+    }
+
+    /// The first run that failed, with the sentence.
+    pub(crate) fn failed(&self) -> Option<(&'s Lane, &'s str)> {
+        self.lanes.iter().copied().find_map(|l| match &l.status {
+            LaneStatus::Failed(why) => Some((l, why.as_str())),
+            _ => None,
+        })
+    }
+
+    /// `Some(true)` when all runs that ended well were verified, `None` when some were not compared.
+    pub(crate) fn verified(&self) -> bool {
+        self.n() > 0 && self.results().all(|r| r.verified == Some(true))
+    }
+
+    /// Whether nothing of it waits or runs.
+    pub(crate) fn settled(&self) -> bool {
+        self.lanes.iter().all(|l| matches!(l.status, LaneStatus::Done | LaneStatus::Failed(_)))
+    }
+
+    /// The run to draw: the one under way, else the typical one, else the last.
+    pub(crate) fn shown(&self) -> Option<&'s Lane> {
+        self.running().or_else(|| self.typical()).or_else(|| self.lanes.last().copied())
+    }
+}
+
+impl<'s> Heat<'s> {
+    /// The entry with the shortest median.
+    pub(crate) fn fastest(&self) -> Option<&Entry<'s>> {
+        self.ranked().first().copied()
+    }
+
+    /// Entries with a result, fastest first.
+    pub(crate) fn ranked(&self) -> Vec<&Entry<'s>> {
+        let mut done: Vec<&Entry<'s>> = self.entries.iter().filter(|e| e.n() > 0).collect();
+        done.sort_by_key(|e| e.wall_ns());
+        done
+    }
+
+    /// Whether nothing of it waits or runs.
+    pub(crate) fn settled(&self) -> bool {
+        self.entries.iter().all(Entry::settled)
+    }
+
+    /// Whether the two fastest can be told apart: their ranges do not touch, or with a single run each they are more than 3 % apart.
+    pub(crate) fn clear_winner(&self) -> bool {
+        match self.ranked().as_slice() {
+            [first, second, ..] => match (first.range_ns(), second.range_ns()) {
+                (Some((a, worst)), Some((best, _))) if first.n() > 1 || second.n() > 1 => worst < best && a > 0,
+                (Some((a, _)), Some((b, _))) => b as f64 > a as f64 * 1.03,
+                _ => false,
+            },
+            _ => true,
+        }
+    }
+}
+
+/// Time on a lane's clock: up to now while it loads, its wall time afterwards; `None` before the clock started.
+pub(crate) fn elapsed_ns(lane: &Lane, clock_ns: u64) -> Option<u64> {
+    if let Some(result) = lane.result.as_ref().filter(|r| r.wall_ns > 0) {
+        return Some(result.wall_ns);
+    }
+    let start = lane.clock_ns?;
+    let end = lane.loaded_ns.or(lane.ended_ns).unwrap_or(clock_ns);
+    Some(end.saturating_sub(start))
+}
+
+/// Bytes that a lane had landed at a time on its clock, between its progress points.
+pub(crate) fn landed_at(lane: &Lane, on_clock_ns: u64) -> u64 {
+    let Some(start) = lane.clock_ns else { return 0 };
+    let wall = lane.result.as_ref().map(|r| (r.wall_ns, r.bytes)).filter(|_| lane.status == LaneStatus::Done);
+    if let Some((wall_ns, bytes)) = wall
+        && on_clock_ns >= wall_ns
+    {
+        return bytes;
+    }
+    let mut before = (0_u64, 0_u64);
+    let points = lane.progress.iter().map(|(at, bytes)| (at.saturating_sub(start), *bytes)).chain(wall);
+    for (at, bytes) in points {
+        if at >= on_clock_ns {
+            let (span, gain) = (at.saturating_sub(before.0).max(1) as f64, bytes.saturating_sub(before.1) as f64);
+            return before.1 + (gain * on_clock_ns.saturating_sub(before.0) as f64 / span) as u64;
+        }
+        before = (at, bytes);
+    }
+    before.1
+}
+
+/// The rate of a lane under way over about the last half second.
+pub(crate) fn rate_now(lane: &Lane) -> Option<f64> {
+    const WINDOW_NS: u64 = 500_000_000;
+    let (last_at, last) = *lane.progress.last()?;
+    let (first_at, first) =
+        *lane.progress.iter().rev().take_while(|(at, _)| last_at - at.min(&last_at) <= WINDOW_NS).last()?;
+    let ns = last_at.checked_sub(first_at).filter(|ns| *ns > 0)?;
+    Some(last.saturating_sub(first) as f64 * 1e9 / ns as f64)
+}
+
+/// What a stage is, as a phrase after the engine's name.
+pub(crate) const fn stage_words(stage: LaneStage, cache: CacheState) -> &'static str {
+    match (stage, cache) {
+        (LaneStage::Setup, _) => "is starting: process, context, libraries",
+        (LaneStage::PreparingCache, CacheState::Cold) => "waits while the page cache is made cold",
+        (LaneStage::PreparingCache, CacheState::Hot) => "waits while the page cache is made hot",
+        (LaneStage::PreparingCache, CacheState::AsIs) => "waits while the page cache is looked at",
+        (LaneStage::Loading, _) => "is loading",
+        (LaneStage::Verifying, _) => "has loaded; its bytes are compared with the file",
+    }
+}

@@ -1,0 +1,220 @@
+//! The one loop: events of the session, keys, signals and, only while something moves, a clock for frames. It blocks in one place.
+
+use super::app::{Effect, UiState};
+use super::painter::Painter;
+use super::screens;
+use super::theme::Theme;
+use crate::session::{Command, Feed, State};
+use crossbeam_channel::{Receiver, after, never, select};
+use crossterm::event::Event as Input;
+use ratatui::backend::Backend;
+use std::time::{Duration, Instant};
+
+/// Least time between two frames that follow events of the session.
+const FRAME: Duration = Duration::from_millis(80);
+/// Least time between two frames that follow keys.
+const KEY_FRAME: Duration = Duration::from_millis(16);
+/// Events taken in before the keys are looked at again.
+const BATCH: usize = 4096;
+
+/// What the signal thread reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// End now.
+    End(i32),
+    /// The terminal asks for a stop (SIGTSTP from outside).
+    Stop,
+    /// Running again after a stop.
+    Continue,
+}
+
+/// What the loop is connected to.
+#[derive(Debug)]
+pub(crate) struct Wires {
+    pub(crate) feed: Feed,
+    pub(crate) input: Receiver<Input>,
+    pub(crate) signals: Receiver<Signal>,
+}
+
+/// How the loop ended.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) state: State,
+    pub(crate) quit: bool,
+    pub(crate) signal: Option<i32>,
+}
+
+/// Runs until the user quits, a signal ends it or the keyboard is gone. `stop` gives the terminal back, stops the process and takes the terminal
+/// again.
+pub(crate) fn run<B: Backend>(
+    painter: &mut Painter<B>,
+    mut wires: Wires,
+    mut ui: UiState,
+    theme: &Theme,
+    stop: &mut dyn FnMut(Signal),
+) -> Result<Ending, B::Error> {
+    let mut state = State::default();
+    let mut loop_state = Pace::new();
+    loop {
+        if take_events(&mut wires, &mut state, &mut ui) {
+            loop_state.news();
+        }
+        if loop_state.due() {
+            ui.clock_ns = loop_state.clock_ns(&state, &ui);
+            ui.derived.refresh(&state);
+            ui.beat = ui.beat.wrapping_add(1);
+            ui.small = painter.width() < super::screens::WIDE || painter.height() < super::screens::TALL;
+            let mut limits = screens::Limits::default();
+            painter.paint(|buffer| limits = screens::draw(&state, &ui, theme, buffer))?;
+            ui.hold_to(limits);
+            loop_state.painted(moves(&state, &ui));
+        }
+        let timer = loop_state.wait().map_or_else(never, after);
+        select! {
+            recv(wires.feed.events) -> event => match event {
+                Ok(event) => {
+                    state.reduce(&event);
+                    loop_state.news();
+                }
+                Err(_) => {
+                    wires.feed.events = never();
+                    ui.over = true;
+                    loop_state.news();
+                }
+            },
+            recv(wires.input) -> input => {
+                let Ok(input) = input else {
+                    // The keyboard is gone (the terminal closed): nobody can quit any more.
+                    send(&wires, Command::Quit);
+                    return Ok(Ending { state, quit: false, signal: None });
+                };
+                if matches!(input, Input::Resize(..)) {
+                    painter.measure()?;
+                }
+                let effect = ui.input(&input, &state);
+                loop_state.key();
+                if let Some(ending) = carry_out(effect, &wires, painter, stop)? {
+                    return Ok(Ending { state, quit: true, signal: ending });
+                }
+            },
+            recv(wires.signals) -> signal => match signal {
+                Ok(Signal::End(number)) => {
+                    send(&wires, Command::Quit);
+                    return Ok(Ending { state, quit: false, signal: Some(number) });
+                }
+                Ok(signal) => {
+                    stop(signal);
+                    painter.measure()?;
+                    loop_state.key();
+                }
+                Err(_) => wires.signals = never(),
+            },
+            recv(timer) -> _ => {}
+        }
+    }
+}
+
+/// Does what a key asked for. `Some` ends the loop, with the signal that the key stands for.
+#[allow(clippy::option_option, reason = "outer: whether to end; inner: with which signal")]
+fn carry_out<B: Backend>(
+    effect: Effect,
+    wires: &Wires,
+    painter: &mut Painter<B>,
+    stop: &mut dyn FnMut(Signal),
+) -> Result<Option<Option<i32>>, B::Error> {
+    for command in effect.commands {
+        send(wires, command);
+    }
+    if effect.suspend {
+        stop(Signal::Stop);
+    }
+    if effect.suspend || effect.repaint {
+        painter.measure()?;
+    }
+    Ok(if effect.interrupt {
+        Some(Some(libc::SIGINT))
+    } else if effect.quit {
+        Some(None)
+    } else {
+        None
+    })
+}
+
+/// A session that is over no longer listens; there is nothing to tell the user then but what the screen says already.
+fn send(wires: &Wires, command: Command) {
+    let _ = wires.feed.commands.send(command);
+}
+
+/// Takes in what has arrived, up to a bound, so that a key is never kept waiting behind a flood.
+fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> bool {
+    let mut any = false;
+    for _ in 0..BATCH {
+        match wires.feed.events.try_recv() {
+            Ok(event) => state.reduce(&event),
+            Err(crossbeam_channel::TryRecvError::Empty) => break,
+            Err(crossbeam_channel::TryRecvError::Disconnected) => {
+                any |= !ui.over;
+                ui.over = true;
+                wires.feed.events = never();
+                break;
+            }
+        }
+        any = true;
+    }
+    any
+}
+
+/// Whether the picture changes without events: the seconds of a lane that runs live.
+fn moves(state: &State, ui: &UiState) -> bool {
+    !ui.over && !ui.replay && state.running_lane().is_some()
+}
+
+/// When to draw.
+#[derive(Debug)]
+struct Pace {
+    last_frame: Option<Instant>,
+    last_event: Instant,
+    wanted_at: Option<Instant>,
+}
+
+impl Pace {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { last_frame: None, last_event: now, wanted_at: Some(now) }
+    }
+
+    fn want(&mut self, gap: Duration) {
+        let now = Instant::now();
+        let at = self.last_frame.map_or(now, |last| (last + gap).max(now));
+        self.wanted_at = Some(self.wanted_at.map_or(at, |before| before.min(at)));
+    }
+
+    fn news(&mut self) {
+        self.last_event = Instant::now();
+        self.want(FRAME);
+    }
+
+    fn key(&mut self) {
+        self.want(KEY_FRAME);
+    }
+
+    fn due(&self) -> bool {
+        self.wanted_at.is_some_and(|at| at <= Instant::now())
+    }
+
+    fn painted(&mut self, moves: bool) {
+        let now = Instant::now();
+        self.last_frame = Some(now);
+        self.wanted_at = moves.then(|| now + FRAME);
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        self.wanted_at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Session time now: that of the newest event and, while a live lane runs, what has passed since.
+    fn clock_ns(&self, state: &State, ui: &UiState) -> u64 {
+        let since = if moves(state, ui) { self.last_event.elapsed().as_nanos() as u64 } else { 0 };
+        state.now_ns.saturating_add(since)
+    }
+}

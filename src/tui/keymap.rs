@@ -1,0 +1,256 @@
+//! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
+
+use super::app::{Pane, Screen, UiState};
+use crate::domain::{FixRisk, FixStage};
+use crate::session::State;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// What a key can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Open,
+    NextPane,
+    Screen(Screen),
+    Fix,
+    Recheck,
+    Filter,
+    NextVerdict,
+    Apply,
+    DryRun,
+    Undo,
+    Close,
+    Pause,
+    Faster,
+    Slower,
+    RaceAgain,
+    CancelRace,
+    NextChart,
+    Help,
+    Redraw,
+    Suspend,
+    Interrupt,
+    Quit,
+}
+
+/// A key without its accidents (shift is part of the character).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    code: KeyCode,
+    control: bool,
+}
+
+const fn plain(code: KeyCode) -> Key {
+    Key { code, control: false }
+}
+
+const fn letter(c: char) -> Key {
+    plain(KeyCode::Char(c))
+}
+
+const fn control(c: char) -> Key {
+    Key { code: KeyCode::Char(c), control: true }
+}
+
+/// A line of the table.
+pub(crate) struct Binding {
+    pub(crate) action: Action,
+    keys: &'static [Key],
+    /// The keys as shown.
+    pub(crate) label: &'static str,
+    /// One or two words for the footer; empty keeps it out of there.
+    pub(crate) short: &'static str,
+    /// A sentence for the help.
+    pub(crate) help: &'static str,
+    /// Whether it does something now.
+    pub(crate) when: fn(&State, &UiState) -> bool,
+}
+
+fn always(_: &State, _: &UiState) -> bool {
+    true
+}
+
+fn bare(_: &State, ui: &UiState) -> bool {
+    ui.sheet.is_none()
+}
+
+fn on_environment(state: &State, ui: &UiState) -> bool {
+    bare(state, ui) && ui.screen == Screen::Environment
+}
+
+fn on_race(state: &State, ui: &UiState) -> bool {
+    bare(state, ui) && ui.screen == Screen::Race
+}
+
+fn can_recheck(state: &State, ui: &UiState) -> bool {
+    on_environment(state, ui) && !ui.replay && !ui.over
+}
+
+fn has_fix(state: &State, ui: &UiState) -> bool {
+    on_environment(state, ui) && ui.fix_of_selection(state).is_some()
+}
+
+fn several_verdicts(state: &State, ui: &UiState) -> bool {
+    on_environment(state, ui) && state.verdicts.len() > 1
+}
+
+fn idle_plan(state: &State, ui: &UiState) -> bool {
+    !ui.replay && !ui.over && ui.sheet_plan(state).is_some() && !fix_busy(state, ui)
+}
+
+fn can_apply(state: &State, ui: &UiState) -> bool {
+    let Some(plan) = ui.sheet_plan(state) else { return false };
+    idle_plan(state, ui) && plan.obstacle.is_none() && plan.risk != FixRisk::ShownOnly
+}
+
+fn can_undo(state: &State, ui: &UiState) -> bool {
+    let stage = ui.sheet_plan(state).and_then(|p| state.fix_log.iter().rev().find(|l| l.id == p.id)).map(|l| l.stage);
+    idle_plan(state, ui) && matches!(stage, Some(FixStage::Mended | FixStage::StillWrong | FixStage::Failed))
+}
+
+/// Whether the fix of the open sheet is being applied now.
+pub(crate) fn fix_busy(state: &State, ui: &UiState) -> bool {
+    ui.sheet_plan(state)
+        .and_then(|plan| state.fix_log.iter().rev().find(|line| line.id == plan.id))
+        .is_some_and(|line| matches!(line.stage, FixStage::Applying | FixStage::Verifying))
+}
+
+fn in_sheet(_: &State, ui: &UiState) -> bool {
+    ui.sheet.is_some()
+}
+
+fn replaying(_: &State, ui: &UiState) -> bool {
+    ui.replay && !ui.over
+}
+
+fn racing(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && !ui.replay && !ui.over && state.running_lane().is_some()
+}
+
+fn can_race(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && !ui.replay && !ui.over && state.running_lane().is_none() && !state.lanes.is_empty()
+}
+
+fn has_panes(state: &State, ui: &UiState) -> bool {
+    bare(state, ui) && (ui.screen == Screen::Environment || ui.small)
+}
+
+fn has_cursor(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && !state.lanes.is_empty()
+}
+
+fn opens(state: &State, ui: &UiState) -> bool {
+    on_environment(state, ui) && ui.environment.pane == Pane::List && !state.checks.is_empty()
+}
+
+macro_rules! bind {
+    ($action:expr, [$($key:expr),*], $label:literal, $short:literal, $help:literal, $when:expr) => {
+        Binding { action: $action, keys: &[$($key),*], label: $label, short: $short, help: $help, when: $when }
+    };
+}
+
+/// The table, in the order of the footer.
+pub(crate) const TABLE: &[Binding] = &[
+    bind!(Action::Up, [plain(KeyCode::Up), letter('k')], "↑↓", "move", "move up (also k)", always),
+    bind!(Action::Down, [plain(KeyCode::Down), letter('j')], "↓", "", "move down (also j)", always),
+    bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", has_panes),
+    bind!(
+        Action::Open,
+        [plain(KeyCode::Enter)],
+        "⏎",
+        "open",
+        "open or fold a group; on a check, go to its details",
+        opens
+    ),
+    bind!(Action::Fix, [letter('f')], "f", "fix", "show what would mend the selected check, and apply it", has_fix),
+    bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
+    bind!(Action::DryRun, [letter('d')], "d", "dry run", "in a fix: say what it would do, without doing it", idle_plan),
+    bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
+    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", in_sheet),
+    bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", can_recheck),
+    bind!(Action::Filter, [letter('/')], "/", "filter", "show only checks that contain some text", on_environment),
+    bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", several_verdicts),
+    bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
+    bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing),
+    bind!(
+        Action::Left,
+        [plain(KeyCode::Left), letter('h')],
+        "←→",
+        "read chart",
+        "move the cursor in the charts (also h)",
+        has_cursor
+    ),
+    bind!(
+        Action::Right,
+        [plain(KeyCode::Right), letter('l')],
+        "→",
+        "",
+        "move the cursor in the charts (also l)",
+        has_cursor
+    ),
+    bind!(Action::NextChart, [letter('n')], "n", "chart", "the next chart, where there is room for one only", on_race),
+    bind!(Action::Pause, [letter(' ')], "space", "pause", "in a replay: pause or go on", replaying),
+    bind!(Action::Faster, [letter('+'), letter('=')], "+ -", "speed", "in a replay: faster", replaying),
+    bind!(Action::Slower, [letter('-')], "-", "", "in a replay: slower", replaying),
+    bind!(Action::Screen(Screen::Environment), [letter('1')], "1", "", "will reads go straight to the GPU?", always),
+    bind!(
+        Action::Screen(Screen::Race),
+        [letter('2')],
+        "2",
+        "",
+        "which way of loading is fastest here, and why?",
+        always
+    ),
+    bind!(Action::PageUp, [plain(KeyCode::PageUp), control('b')], "PgUp", "", "a page up", always),
+    bind!(Action::PageDown, [plain(KeyCode::PageDown), control('f')], "PgDn", "", "a page down", always),
+    bind!(Action::First, [plain(KeyCode::Home), letter('g')], "g", "", "the first line (also Home)", always),
+    bind!(Action::Last, [plain(KeyCode::End), letter('G')], "G", "", "the last line (also End)", always),
+    bind!(Action::Redraw, [control('l')], "^L", "", "draw the screen anew", always),
+    bind!(Action::Suspend, [control('z')], "^Z", "", "back to the shell for a while; fg returns", always),
+    bind!(Action::Interrupt, [control('c')], "^C", "", "stop everything and quit", always),
+    bind!(Action::Help, [letter('?')], "?", "help", "this help", always),
+    bind!(Action::Quit, [letter('q')], "q", "quit", "quit; asks while a race or a fix is under way", always),
+];
+
+/// What a key does now.
+pub(crate) fn action(key: KeyEvent, state: &State, ui: &UiState) -> Option<Action> {
+    let pressed = Key { code: key.code, control: key.modifiers.contains(KeyModifiers::CONTROL) };
+    TABLE.iter().find(|b| b.keys.contains(&pressed) && (b.when)(state, ui)).map(|b| b.action)
+}
+
+/// The lines of the footer: those that do something now.
+pub(crate) fn footer<'a>(state: &'a State, ui: &'a UiState) -> impl Iterator<Item = &'static Binding> + 'a {
+    TABLE.iter().filter(|b| !b.short.is_empty() && (b.when)(state, ui))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things_at_once_on_an_empty_screen() {
+        let state = State::default();
+        let ui = UiState::default();
+        let mut seen: Vec<Key> = Vec::new();
+        for binding in TABLE.iter().filter(|b| (b.when)(&state, &ui)) {
+            for key in binding.keys {
+                assert!(!seen.contains(key), "{key:?} is bound twice");
+                seen.push(*key);
+            }
+        }
+    }
+
+    #[test]
+    fn every_action_has_a_sentence_of_help() {
+        for binding in TABLE {
+            assert!(binding.help.len() > 5 && !binding.label.is_empty(), "{:?}", binding.action);
+        }
+    }
+}

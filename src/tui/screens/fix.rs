@@ -1,0 +1,167 @@
+//! The sheet of a fix: what will change, who must do it, how it is verified and undone, and what it says while it works.
+
+use crate::domain::{Change, FixPlan, FixProgress, FixRisk, FixStage, Needs, Status};
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::keymap::{self, Action};
+use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::screens::frame::spinner;
+use crate::tui::theme::Theme;
+use crate::tui::widgets::sheet::{self, labelled};
+
+/// Whom a fix needs and how risky it is, in words.
+pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
+    match (plan.risk, plan.needs) {
+        (FixRisk::ShownOnly, _) => "only shown: this one is for you to do, the machine may need manual repair",
+        (FixRisk::Low, Needs::User) => "needs no rights; undo restores everything",
+        (FixRisk::Low, Needs::Root) => "needs root; undo restores everything",
+        (FixRisk::Low, Needs::Reboot) => "needs root and a reboot; undo restores everything",
+        (FixRisk::Medium, Needs::User) => "needs no rights; other programs may notice",
+        (FixRisk::Medium, Needs::Root) => "needs root; other programs may notice",
+        (FixRisk::Medium, Needs::Reboot) => "needs root and a reboot; other programs may notice",
+    }
+}
+
+/// Draws the sheet; returns how far it scrolls.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, theme: &Theme) -> usize {
+    let widest = 100;
+    let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
+    let Some(plan) = state.plans.iter().find(|plan| plan.id == id) else {
+        let lines = [vec![("This fix is no longer offered.".to_owned(), theme.text)]];
+        return sheet::draw(pen, &[], &lines, &[], 0, widest, theme);
+    };
+    let log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
+    let mut lines = preview(plan, room, theme);
+    if !log.is_empty() {
+        lines.push(Vec::new());
+        lines.extend(log_lines(&log, room, ui, theme));
+    }
+    let title = [("Fix ".to_owned(), theme.dim), (plan.title.clone(), theme.strong)];
+    let mut keys: Vec<Run> = Vec::new();
+    for binding in keymap::footer(state, ui)
+        .filter(|b| matches!(b.action, Action::Apply | Action::DryRun | Action::Undo | Action::Close))
+    {
+        keys.push((binding.label.to_owned(), theme.accent));
+        keys.push((format!(" {}  ", binding.short), theme.dim));
+    }
+    // While it speaks, the end of the text is what one wants to see.
+    let scroll = if log.is_empty() || ui.sheet_scroll > 0 { ui.sheet_scroll } else { usize::MAX };
+    sheet::draw(pen, &title, &lines, &keys, scroll, widest, theme)
+}
+
+fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    let mut lines: Vec<Vec<Run>> = labelled("Why", &plan.why, room, theme.dim, theme.text);
+    lines.push(Vec::new());
+    for change in &plan.changes {
+        lines.extend(change_lines(change, room, theme));
+        lines.push(Vec::new());
+    }
+    lines.extend(labelled("Needs", needs_words(plan), room, theme.dim, theme.text));
+    lines.extend(labelled("Proof", &plan.verify, room, theme.dim, theme.text));
+    lines.extend(labelled("Undo", &plan.undo, room, theme.dim, theme.text));
+    if let Some(obstacle) = &plan.obstacle {
+        lines.extend(labelled("Not now", obstacle, room, theme.status(Status::Warn), theme.text));
+    }
+    lines
+}
+
+fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    match change {
+        Change::Run { argv } => vec![vec![
+            ("Runs    ".to_owned(), theme.dim),
+            (argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "), theme.strong),
+        ]],
+        Change::WriteFile { path, before, after, mode } => {
+            let verb = if before.is_some() { "Edits" } else { "Writes" };
+            let mut lines =
+                labelled(verb, &format!("{}  (mode {mode:o})", path.display()), room, theme.dim, theme.strong);
+            lines.extend(diff(before.as_deref().unwrap_or(""), after, theme));
+            lines
+        }
+    }
+}
+
+/// A word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Lines that go and come, with up to two unchanged ones around.
+fn diff(before: &str, after: &str, theme: &Theme) -> Vec<Vec<Run>> {
+    const CONTEXT: usize = 2;
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let mut lines = Vec::new();
+    let mut put = |mark: &str, text: &str, style| {
+        lines.push(vec![(format!("        {mark} {}", text.replace('\t', "    ")), style)])
+    };
+    for line in &old[head.saturating_sub(CONTEXT)..head] {
+        put(" ", line, theme.dim);
+    }
+    for line in &old[head..old.len() - tail] {
+        put("-", line, theme.removed);
+    }
+    for line in &new[head..new.len() - tail] {
+        put("+", line, theme.added);
+    }
+    for line in new[new.len() - tail..].iter().take(CONTEXT) {
+        put(" ", line, theme.dim);
+    }
+    lines
+}
+
+fn log_lines(log: &[&FixProgress], room: u16, ui: &UiState, theme: &Theme) -> Vec<Vec<Run>> {
+    let mut lines: Vec<Vec<Run>> = Vec::new();
+    let last = log.len() - 1;
+    for (i, progress) in log.iter().enumerate() {
+        let (mark, style) = match progress.stage {
+            FixStage::Mended => (Status::Pass.mark(), theme.status(Status::Pass)),
+            FixStage::StillWrong => (Status::Warn.mark(), theme.status(Status::Warn)),
+            FixStage::Failed => (Status::Fail.mark(), theme.status(Status::Fail)),
+            FixStage::Undone => ('↶', theme.text),
+            FixStage::Applying | FixStage::Verifying if i == last && !ui.over => (spinner(ui), theme.accent),
+            FixStage::Previewed | FixStage::Applying | FixStage::Verifying => ('│', theme.faint),
+        };
+        let text_style = if i == last { theme.strong } else { theme.text };
+        for (n, line) in wrap(&progress.text, room.saturating_sub(2)).into_iter().enumerate() {
+            let mark = if n == 0 { format!("{mark} ") } else { "  ".to_owned() };
+            lines.push(vec![(mark, style), (line, text_style)]);
+        }
+        if let Some(finding) = progress.finding.as_ref().filter(|_| progress.stage == FixStage::StillWrong) {
+            lines.extend(
+                wrap(&finding.summary, room.saturating_sub(2))
+                    .into_iter()
+                    .map(|line| vec![("  ".to_owned(), style), (line, theme.text)]),
+            );
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_shows_what_goes_and_what_comes_with_a_little_around() {
+        let theme = Theme::new(crate::config::Taste::default());
+        let shown: Vec<String> = diff("a\nb\nc\nd\ne\nf", "a\nb\nc\nX\ne\nf", &theme)
+            .into_iter()
+            .map(|line| line.into_iter().map(|run| run.0.trim().to_owned()).collect())
+            .collect();
+        assert_eq!(shown, ["b", "c", "- d", "+ X", "e", "f"]);
+    }
+
+    #[test]
+    fn commands_are_shown_as_a_shell_takes_them() {
+        assert_eq!(quoted("/run/udev/data/b254:0"), "/run/udev/data/b254:0");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

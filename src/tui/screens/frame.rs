@@ -1,0 +1,198 @@
+//! The frame: what machine this is, the verdict, the tabs, the keys that work now and what the program itself costs.
+
+use crate::domain::{LogLevel, Metric, Route, Status};
+use crate::session::State;
+use crate::tui::app::{Screen, UiState};
+use crate::tui::keymap;
+use crate::tui::pen::{Pen, Run, cut, runs_width, width};
+use crate::tui::theme::Theme;
+use crate::tui::words::route_word;
+
+const SPINNER: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
+/// A glyph that turns while something is under way.
+pub(crate) fn spinner(ui: &UiState) -> char {
+    SPINNER[(ui.beat % 8) as usize]
+}
+
+/// The machine in one line, the tabs in the next; returns the rows taken.
+pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> u16 {
+    let (w, h) = (pen.width(), pen.height());
+    if h < 20 {
+        tabs(&mut pen.part(0, 0, w, 1), state, ui, theme, true);
+        return 1;
+    }
+    let mut top = pen.part(0, 0, w, 3);
+    top.frame(&[], theme.faint);
+    let badge = badge(state, theme);
+    let badge_width = runs_width(&badge) as u16 + 2;
+    if badge_width + 16 < w {
+        let start = w - badge_width - 2;
+        top.text(start, 0, " ", theme.faint);
+        let end = top.runs(start + 1, 0, &badge);
+        top.text(end, 0, " ", theme.faint);
+        let room = usize::from(start.saturating_sub(3));
+        let mut title: Vec<Run> = vec![(" gds-top".to_owned(), theme.accent)];
+        for part in machine_parts(state) {
+            if runs_width(&title) + width(&part) + 4 > room {
+                break;
+            }
+            title.push((" ─ ".to_owned(), theme.faint));
+            title.push((part, theme.dim));
+        }
+        title.push((" ".to_owned(), theme.faint));
+        top.runs(2, 0, &title);
+    }
+    tabs(&mut top.part(1, 1, w.saturating_sub(2), 1), state, ui, theme, false);
+    3
+}
+
+/// Host, GPU, driver, CUDA, libcufile: as much of it as is known.
+fn machine_parts(state: &State) -> Vec<String> {
+    let Some(machine) = &state.machine else { return Vec::new() };
+    let mut parts = vec![machine.host.clone()];
+    match machine.gpus.as_slice() {
+        [] => parts.push("no GPU".to_owned()),
+        [gpu] => parts.push(gpu.name.clone()),
+        [gpu, rest @ ..] if rest.iter().all(|g| g.name == gpu.name) => {
+            parts.push(format!("{}× {}", rest.len() + 1, gpu.name));
+        }
+        [gpu, rest @ ..] => parts.push(format!("{} and {} more", gpu.name, rest.len())),
+    }
+    parts.extend(machine.driver.as_ref().map(|v| format!("driver {v}")));
+    parts.extend(machine.cuda.as_ref().map(|v| format!("CUDA {v}")));
+    parts.extend(
+        machine.libcufile.as_ref().map(|lib| format!("libcufile {}", lib.version.as_deref().unwrap_or("found"))),
+    );
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}
+
+/// The verdict in two words.
+fn badge(state: &State, theme: &Theme) -> Vec<Run> {
+    let Some(verdict) = state.verdicts.first() else {
+        let words = if state.checks_took_ns.is_some() { "– no verdict" } else { "● checking" };
+        return vec![(words.to_owned(), theme.dim)];
+    };
+    let no_gpu = verdict.gpu.is_none() && state.machine.as_ref().is_none_or(|m| m.gpus.is_empty());
+    if no_gpu {
+        return vec![("– HOST MEMORY".to_owned(), theme.status(Status::Na)), ("  no GPU".to_owned(), theme.dim)];
+    }
+    let (status, word) = match verdict.route {
+        Route::None => (Status::Fail, "NO ROUTE".to_owned()),
+        Route::Compat => (Status::Warn, "COMPAT".to_owned()),
+        direct if verdict.proven => (Status::Pass, route_word(direct).to_uppercase()),
+        direct => (Status::Warn, route_word(direct).to_uppercase()),
+    };
+    let style = theme.status(status).add_modifier(ratatui::style::Modifier::BOLD);
+    let proof = if verdict.proven { "  proven" } else { "  not proven" };
+    vec![(format!("{} {word}", status.mark()), style), (proof.to_owned(), theme.dim)]
+}
+
+fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badge: bool) {
+    let mut x = 1;
+    for (i, screen) in Screen::ALL.into_iter().enumerate() {
+        let number = format!("{} ", i + 1);
+        if screen == ui.screen {
+            let end = pen.text(x + 1, 0, &format!("{number}{}", screen.title()), theme.accent);
+            pen.restyle(x, 0, end + 1 - x, 1, theme.selected);
+            x = end + 3;
+        } else {
+            let end = pen.text(x + 1, 0, &number, theme.accent);
+            x = pen.text(end, 0, screen.title(), theme.dim) + 3;
+        }
+    }
+    let right = if with_badge { badge(state, theme) } else { clock(state, ui, theme) };
+    let start = pen.width().saturating_sub(runs_width(&right) as u16 + 1);
+    if start > x {
+        pen.runs(start, 0, &right);
+    }
+}
+
+/// Time since the session began, and how a replay runs.
+fn clock(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
+    let seconds = ui.clock_ns.max(state.now_ns) / 1_000_000_000;
+    let mut runs: Vec<Run> = Vec::new();
+    if ui.replay {
+        let (mark, word) = match (ui.over, ui.paused) {
+            (true, _) => ("■", "replay, at its end".to_owned()),
+            (false, true) => ("‖", "replay, paused".to_owned()),
+            (false, false) => ("▶", format!("replay {}×", ui.speed.max(1))),
+        };
+        runs.push((format!("{mark} {word}   "), theme.accent));
+    } else if let Some(interrupted) = state.ended {
+        runs.push((if interrupted { "stopped   " } else { "done   " }.to_owned(), theme.dim));
+    } else if state.running_lane().is_some() || (state.checks_took_ns.is_none() && !state.checks.is_empty()) {
+        runs.push((format!("{}   ", spinner(ui)), theme.accent));
+    }
+    runs.push((format!("{:02}:{:02}", seconds / 60, seconds % 60), theme.dim));
+    runs
+}
+
+/// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place.
+pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let w = pen.width();
+    let cost = own_cost(state);
+    let room = w.saturating_sub(width(&cost) as u16 + 2);
+    if let Some((text, style)) = message(state, ui, theme) {
+        pen.text(1, 0, &cut(&text, w.saturating_sub(2)), style);
+        return;
+    }
+    if ui.environment.filtering && ui.screen == Screen::Environment {
+        let end = pen.text(1, 0, "/", theme.accent);
+        let end = pen.text(end, 0, &ui.environment.filter, theme.strong);
+        let end = pen.text(end, 0, "▏", theme.accent);
+        pen.text(end + 2, 0, "⏎ keep   Esc clear", theme.dim);
+        return;
+    }
+    // Help and quit are the way out of everything: their room is kept.
+    let bindings: Vec<_> = keymap::footer(state, ui).collect();
+    let wide = |b: &keymap::Binding| (width(b.label) + width(b.short) + 3) as u16;
+    let (last, first): (Vec<_>, Vec<_>) =
+        bindings.into_iter().partition(|b| matches!(b.action, keymap::Action::Help | keymap::Action::Quit));
+    let kept: u16 = last.iter().map(|b| wide(b)).sum();
+    let mut left = room.saturating_sub(kept + 1);
+    let mut x = 1;
+    for binding in first {
+        if wide(binding) <= left {
+            left -= wide(binding);
+            x = key(pen, x, binding, theme);
+        }
+    }
+    for binding in last {
+        x = key(pen, x, binding, theme);
+    }
+    if x < room.saturating_add(1) {
+        pen.right(w.saturating_sub(1), 0, &cost, theme.dim);
+    }
+}
+
+fn key(pen: &mut Pen<'_>, x: u16, binding: &keymap::Binding, theme: &Theme) -> u16 {
+    let end = pen.text(x, 0, binding.label, theme.accent);
+    pen.text(end + 1, 0, binding.short, theme.dim) + 2
+}
+
+/// `gds-top 0.4 % cpu 11 MiB`; what was not read is left out.
+fn own_cost(state: &State) -> String {
+    let last = |metric| state.samples.iter().rev().take(64).find_map(|s| s.sample.values.get(&metric).copied());
+    let mut parts = Vec::new();
+    if let Some(cpu) = last(Metric::SelfCpuPercent) {
+        parts.push(format!("{cpu:.1} % cpu"));
+    }
+    if let Some(rss) = last(Metric::SelfRssBytes) {
+        parts.push(format!("{:.0} MiB", rss / (1024.0 * 1024.0)));
+    }
+    if parts.is_empty() { String::new() } else { format!("gds-top {}", parts.join(" ")) }
+}
+
+/// A question of ours, or the newest message of the session while it is fresh.
+fn message(state: &State, ui: &UiState, theme: &Theme) -> Option<(String, ratatui::style::Style)> {
+    const FRESH_NS: u64 = 6_000_000_000;
+    if let Some(notice) = &ui.notice {
+        return Some((notice.clone(), theme.status(Status::Warn)));
+    }
+    let (at, level, text) = state.messages.last()?;
+    let fresh = state.now_ns.saturating_sub(*at) < FRESH_NS && !ui.over && *level > LogLevel::Info;
+    let status = if *level == LogLevel::Error { Status::Fail } else { Status::Warn };
+    fresh.then(|| (format!("{} {text}", status.mark()), theme.status(status)))
+}

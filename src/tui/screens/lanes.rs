@@ -1,0 +1,436 @@
+//! The lanes of a race: bars with ghosts, figures, routes with their proof, and where the time went.
+
+use super::frame::spinner;
+use super::race::selected_entry;
+use crate::domain::units::{bytes, count, rate, three_digits};
+use crate::domain::{PhaseTimes, Route, RunResult, Status, Target};
+use crate::session::{LaneStatus, State};
+use crate::tui::app::UiState;
+use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
+use crate::tui::pen::{Pen, Run, cut, runs_width, width};
+use crate::tui::theme::{Theme, marker};
+use crate::tui::widgets::bars;
+use crate::tui::words::{cache_word, route_word, same_unit};
+
+/// Columns of the figures, from the right; a column of width 0 is not shown.
+struct Columns {
+    name: u16,
+    bar: u16,
+    percent: u16,
+    rate: u16,
+    time: u16,
+    ratio: u16,
+    n: u16,
+    route: u16,
+    verified: u16,
+}
+
+impl Columns {
+    fn new(w: u16, state: &State, heats: &[Heat<'_>]) -> Self {
+        let longest = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
+        let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
+        let cufile = state.lanes.iter().any(|l| l.engine.uses_cufile());
+        let mut columns = Self {
+            name: longest.clamp(6, 18) + 5,
+            bar: 0,
+            percent: 6,
+            rate: 11,
+            time: 9,
+            ratio: if w >= 70 { 8 } else { 0 },
+            n: if repeats && w >= 76 { 6 } else { 0 },
+            route: if cufile && w >= 90 { 14 } else { 0 },
+            verified: if w >= 110 { 14 } else { 3 },
+        };
+        columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
+        if columns.bar < 12 {
+            columns.percent = 0;
+            columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
+        }
+        columns
+    }
+
+    const fn figures(&self) -> u16 {
+        self.percent + self.rate + self.time + self.ratio + self.n + self.route + self.verified
+    }
+}
+
+/// Rows that the lanes take with their border, without phases.
+pub(crate) fn rows(state: &State, ui: &UiState, w: u16) -> u16 {
+    let heats = heats(state);
+    if heats.is_empty() {
+        return 5 + state.unavailable.len().min(12) as u16;
+    }
+    let _ = (ui, w);
+    let heads = if heats.len() > 1 { heats.len() } else { 0 };
+    let entries: usize = heats.iter().flat_map(|h| &h.entries).map(|e| 1 + usize::from(last_words(e).is_some())).sum();
+    (3 + heads + entries + state.unavailable.len()) as u16
+}
+
+/// Rows that the phases take: a heading, the bars, a legend; 0 while there is nothing to show.
+pub(crate) fn phase_rows(state: &State) -> u16 {
+    match timed(&heats(state)).len() {
+        0 => 0,
+        n => n as u16 + 3,
+    }
+}
+
+/// Entries whose phases are known, with the run that stands for them.
+fn timed<'a, 's>(heats: &'a [Heat<'s>]) -> Vec<(&'a Entry<'s>, &'s RunResult)> {
+    let entries = heats.iter().flat_map(|h| &h.entries);
+    entries
+        .filter_map(|e| Some((e, e.typical()?.result.as_ref()?)))
+        .filter(|(_, result)| result.phases.total_ns() > 0)
+        .collect()
+}
+
+fn title(state: &State, heats: &[Heat<'_>], theme: &Theme) -> Vec<Run> {
+    let dash = || (" ── ".to_owned(), theme.faint);
+    let Some(model) = &state.model else { return vec![("Race".to_owned(), theme.strong)] };
+    let mut runs = vec![
+        (model.name.clone(), theme.strong),
+        dash(),
+        (format!("{} tensors", count(model.tensors.len() as u64)), theme.text),
+        dash(),
+        (bytes(model.tensor_bytes()), theme.text),
+    ];
+    if model.shards.len() > 1 {
+        runs.push(dash());
+        runs.push((format!("{} shards", model.shards.len()), theme.text));
+    }
+    if let [heat] = heats {
+        runs.push(dash());
+        runs.push((cache_word(heat.cache).to_owned(), theme.text));
+    }
+    if let Some(heat) = heats.first()
+        && *heat.target == Target::Host
+    {
+        runs.push(dash());
+        runs.push(("into host memory".to_owned(), theme.status(Status::Na)));
+    }
+    runs
+}
+
+/// Draws the lanes and, in the last `phase_rows` rows of the pane, where the time went.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, phase_rows: u16) {
+    let heats = heats(state);
+    let mut inside = pen.frame(&title(state, &heats, theme), theme.faint);
+    let (w, h) = (inside.width(), inside.height());
+    if heats.is_empty() {
+        nothing(&mut inside, state, ui, theme);
+        return;
+    }
+    let columns = Columns::new(w, state, &heats);
+    let lanes_height = h.saturating_sub(phase_rows);
+    let mut lanes = inside.part(0, 0, w, lanes_height);
+    let selected = selected_entry(state, ui);
+    let mut rows: Vec<Row<'_, '_>> = Vec::new();
+    let mut index = 0;
+    for heat in &heats {
+        if heats.len() > 1 {
+            rows.push(Row::Heat(heat));
+        }
+        for entry in &heat.entries {
+            rows.push(Row::Entry(heat, entry, index));
+            if let Some(words) = last_words(entry) {
+                rows.push(Row::LastWords(words));
+            }
+            index += 1;
+        }
+    }
+    rows.extend(state.unavailable.iter().map(|(engine, why)| Row::Unavailable(engine.to_string(), why)));
+    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &heats, state, ui, theme);
+    let room = usize::from(lanes_height.saturating_sub(1));
+    let at = rows.iter().position(|r| matches!(r, Row::Entry(_, _, i) if Some(*i) == selected)).unwrap_or(0);
+    let first = at.saturating_sub(room.saturating_sub(2)).min(rows.len().saturating_sub(room));
+    for (y, row) in rows.iter().skip(first).take(room).enumerate() {
+        let mut line = lanes.part(0, y as u16 + 1, w, 1);
+        match row {
+            Row::Heat(heat) => heat_row(&mut line, heat, theme),
+            Row::Entry(heat, entry, i) => {
+                entry_row(&mut line, &columns, heat, entry, state, ui, theme);
+                if Some(*i) == selected {
+                    if ui.race.selected.is_some() && !theme.mono {
+                        line.restyle(0, 0, w, 1, theme.selected);
+                    }
+                    line.cell(0, 0, '▸', theme.accent);
+                }
+            }
+            Row::LastWords(words) => {
+                line.fit(
+                    columns.name,
+                    0,
+                    w.saturating_sub(columns.name + 1),
+                    &format!("last words: {words}"),
+                    theme.dim,
+                );
+            }
+            Row::Unavailable(engine, why) => {
+                line.text(2, 0, "–", theme.status(Status::Na));
+                let name = line.fit(4, 0, columns.name.saturating_sub(5), engine, theme.dim);
+                let at = columns.name.max(name + 1);
+                line.fit(at, 0, w.saturating_sub(at + 1), &format!("cannot run here: {why}"), theme.dim);
+            }
+        }
+    }
+    if phase_rows > 0 {
+        phases(&mut inside.part(0, lanes_height, w, phase_rows), &heats, columns.name, theme);
+    }
+}
+
+enum Row<'a, 's> {
+    Heat(&'a Heat<'s>),
+    Entry(&'a Heat<'s>, &'a Entry<'s>, usize),
+    LastWords(&'s str),
+    Unavailable(String, &'s str),
+}
+
+fn nothing(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let words = match (&state.model, state.ended) {
+        (_, Some(_)) => "The session ended without a race.".to_owned(),
+        (None, None) => format!("{} The model's files are being read.", spinner(ui)),
+        (Some(_), None) => format!("{} The race is being planned.", spinner(ui)),
+    };
+    pen.text(2, 1, &words, theme.dim);
+    for (i, (engine, why)) in state.unavailable.iter().enumerate() {
+        let text = format!("– {engine} cannot run here: {why}");
+        pen.fit(2, 3 + i as u16, pen.width().saturating_sub(4), &text, theme.dim);
+    }
+}
+
+/// The last line that a dead lane wrote.
+fn last_words<'s>(entry: &Entry<'s>) -> Option<&'s str> {
+    let (lane, _) = entry.failed()?;
+    lane.last_words.as_deref()?.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+/// Whether bars show how far lanes have come; otherwise they compare speeds.
+fn racing(heat: &Heat<'_>, state: &State, ui: &UiState) -> bool {
+    !heat.settled() && !ui.over && state.ended.is_none()
+}
+
+fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state: &State, ui: &UiState, theme: &Theme) {
+    let style = theme.faint_text();
+    let any_racing = heats.iter().any(|h| racing(h, state, ui));
+    let all_racing = heats.iter().all(|h| racing(h, state, ui));
+    let (long, short) = match (any_racing, all_racing) {
+        (true, true) => ("loaded   ▒ the others at that time", "loaded"),
+        (true, false) => ("loaded, or speed where all is done", "loaded"),
+        (false, _) => ("speed, longer is faster", "speed"),
+    };
+    let bar = if width(long) < usize::from(columns.bar) { long } else { short };
+    pen.text(columns.name, 0, bar, style);
+    let mut x = columns.name + columns.bar;
+    for (column, word) in [
+        (columns.percent, ""),
+        (columns.rate, "rate"),
+        (columns.time, "time"),
+        (columns.ratio, "vs best"),
+        (columns.n, "runs"),
+    ] {
+        x += column;
+        if column > 0 {
+            pen.right(x, 0, word, style);
+        }
+    }
+    if columns.route > 0 {
+        pen.text(x + 3, 0, "route", style);
+    }
+    x += columns.route;
+    if columns.verified > 6 {
+        pen.text(x + 2, 0, "bytes", style);
+    }
+}
+
+fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
+    let words = match heat.target {
+        Target::Host => format!("{} cache, into host memory", cache_word(heat.cache)),
+        Target::Gpu { .. } => format!("{} cache", cache_word(heat.cache)),
+    };
+    let end = pen.text(1, 0, &words, theme.text);
+    for x in end + 1..pen.width().saturating_sub(1) {
+        pen.cell(x, 0, '╌', theme.faint);
+    }
+}
+
+fn entry_row(
+    pen: &mut Pen<'_>,
+    columns: &Columns,
+    heat: &Heat<'_>,
+    entry: &Entry<'_>,
+    state: &State,
+    ui: &UiState,
+    theme: &Theme,
+) {
+    let w = pen.width();
+    let style = theme.lane(entry.engine);
+    let running = entry.running();
+    pen.cell(2, 0, marker(entry.engine), style);
+    let name = if running.is_some() { theme.strong } else { theme.text };
+    pen.fit(4, 0, columns.name.saturating_sub(5), &entry.engine.to_string(), name);
+    if entry.n() == 0
+        && running.is_none()
+        && let Some((_, why)) = entry.failed()
+    {
+        let text = format!("{} failed: {why}", Status::Fail.mark());
+        pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &text, theme.status(Status::Fail));
+        return;
+    }
+    if entry.n() == 0 && running.is_none() {
+        let words = if state.ended.is_some() || ui.over { "never ran" } else { "waits" };
+        pen.text(columns.name, 0, words, theme.dim);
+        return;
+    }
+    let total = state.model.as_ref().map_or(0, |m| m.tensor_bytes());
+    let mut x = columns.name;
+    let live = racing(heat, state, ui);
+    let share_of = |landed: u64| if total > 0 { landed as f64 / total as f64 } else { 0.0 };
+    let (share, fill, rest) = match (running, live) {
+        (Some(lane), _) => (share_of(lane.landed_bytes()), '▆', '─'),
+        (None, true) => {
+            let ghost = entry.typical().map_or(0, |lane| match leader_time(state, heat, ui) {
+                Some(time) => landed_at(lane, time),
+                None => lane.result.as_ref().map_or(0, |r| r.bytes),
+            });
+            (share_of(ghost), '▒', '─')
+        }
+        (None, false) => {
+            let best = heat.fastest().and_then(Entry::wall_ns).unwrap_or(0);
+            (best as f64 / entry.wall_ns().unwrap_or(1).max(1) as f64, '▆', ' ')
+        }
+    };
+    bars::bar(pen, x, 0, columns.bar.saturating_sub(1), share, (fill, style), (rest, theme.faint));
+    if let Some(lane) = running.filter(|lane| lane.clock_ns.is_none()) {
+        let LaneStatus::Running(stage) = lane.status else { return };
+        let words = format!("{} {}", spinner(ui), stage_words(stage, lane.cache));
+        pen.fit(x, 0, columns.bar.saturating_sub(1), &format!("{words} "), theme.dim);
+    }
+    x += columns.bar;
+    let figure = |pen: &mut Pen<'_>, x: &mut u16, column: u16, text: &str, style| {
+        *x += column;
+        if column > 0 {
+            pen.right(*x, 0, text, style);
+        }
+    };
+    let percent = if live || running.is_some() { format!("{:.0} %", share * 100.0) } else { String::new() };
+    figure(pen, &mut x, columns.percent, &percent, theme.dim);
+    let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ui.clock_ns));
+    let speed = match running {
+        Some(lane) => rate_now(lane),
+        None => wall.and_then(|ns| crate::domain::units::bytes_per_s(entry.results().map(|r| r.bytes).max()?, ns)),
+    };
+    figure(pen, &mut x, columns.rate, &speed.map_or_else(|| "–".to_owned(), rate), theme.text);
+    let time = wall.map_or_else(|| "–".to_owned(), |ns| same_unit(ns, slowest(heat)));
+    figure(pen, &mut x, columns.time, &time, theme.strong);
+    let ratio = heat.fastest().and_then(Entry::wall_ns).filter(|best| *best > 0 && running.is_none());
+    let ratio = ratio.zip(wall).map(|(best, wall)| format!("{}×", three_digits(wall as f64 / best as f64)));
+    figure(pen, &mut x, columns.ratio, ratio.as_deref().unwrap_or("–"), theme.text);
+    let n = entry.n();
+    let runs = if n == entry.lanes.len() { format!("n={n}") } else { format!("{n}/{}", entry.lanes.len()) };
+    figure(pen, &mut x, columns.n, &runs, theme.dim);
+    if columns.route > 0 {
+        let (word, style) = route(entry, theme);
+        pen.fit(x + 3, 0, columns.route.saturating_sub(3), &word, style);
+        x += columns.route;
+    }
+    let (mark, word, style) = verified(entry, theme);
+    let text = if columns.verified > 6 { format!("{mark} {word}") } else { mark.to_string() };
+    pen.text(x + 2, 0, &text, style);
+}
+
+/// The longest median of a heat: its unit is everybody's.
+fn slowest(heat: &Heat<'_>) -> u64 {
+    heat.entries.iter().filter_map(Entry::wall_ns).max().unwrap_or(u64::MAX)
+}
+
+/// The time on the clock of the lane that loads now, at which ghosts are shown.
+fn leader_time(state: &State, heat: &Heat<'_>, ui: &UiState) -> Option<u64> {
+    let lane = state.running_lane().filter(|l| l.cache == heat.cache && l.target == *heat.target)?;
+    elapsed_ns(lane, ui.clock_ns)
+}
+
+/// The route of an entry's reads with the mark of its proof.
+fn route(entry: &Entry<'_>, theme: &Theme) -> (String, ratatui::style::Style) {
+    if !entry.engine.uses_cufile() {
+        return ("–".to_owned(), theme.dim);
+    }
+    let Some(counts) = entry.typical().and_then(|l| l.result.as_ref()?.route.as_ref()) else {
+        return ("not known".to_owned(), theme.dim);
+    };
+    let status = match counts.route {
+        Route::Compat => Status::Warn,
+        Route::None => Status::Fail,
+        _ if counts.proven => Status::Pass,
+        _ => Status::Warn,
+    };
+    let proof = if counts.proven { "✔" } else { "?" };
+    (format!("{} {proof}", route_word(counts.route)), theme.status(status))
+}
+
+fn verified(entry: &Entry<'_>, theme: &Theme) -> (char, &'static str, ratatui::style::Style) {
+    if entry.failed().is_some() {
+        (Status::Fail.mark(), "one failed", theme.status(Status::Fail))
+    } else if entry.n() == 0 {
+        (' ', "", theme.dim)
+    } else if entry.verified() {
+        (Status::Pass.mark(), "verified", theme.status(Status::Pass))
+    } else {
+        (Status::Na.mark(), "not verified", theme.status(Status::Na))
+    }
+}
+
+/// The phases in a pane of their own (small screens).
+pub(crate) fn draw_phases(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let heats = heats(state);
+    let mut inside = pen.frame(&[("Where the time went".to_owned(), theme.strong)], theme.faint);
+    if timed(&heats).is_empty() {
+        let words = format!("{} No load has finished yet.", if ui.over { '–' } else { spinner(ui) });
+        inside.text(2, 1, &words, theme.dim);
+        return;
+    }
+    let name = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
+    let (w, h) = (inside.width(), inside.height());
+    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 5, theme);
+}
+
+/// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why.
+fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, theme: &Theme) {
+    let timed = timed(heats);
+    let (w, h) = (pen.width(), pen.height());
+    let Some(scale) = timed.iter().map(|(_, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
+    pen.text(name, 1, "where the time went", theme.faint_text());
+    let columns = w.saturating_sub(name + 2);
+    for (i, (entry, result)) in timed.iter().enumerate() {
+        let y = i as u16 + 2;
+        if y + 1 >= h {
+            break;
+        }
+        pen.cell(2, y, marker(entry.engine), theme.lane(entry.engine));
+        let label = if heats.len() > 1 {
+            format!("{} {}", entry.engine, cache_word(entry.cache))
+        } else {
+            entry.engine.to_string()
+        };
+        pen.text(4, y, &cut(&label, name.saturating_sub(5)), theme.text);
+        if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
+            continue;
+        }
+        let end = (result.phases.total_ns() as f64 / scale as f64 * f64::from(columns)).ceil() as u16 + name + 1;
+        let runs = greatest(&result.phases, theme);
+        if runs_width(&runs) as u16 + end < w {
+            pen.runs(end + 1, y, &runs);
+        }
+    }
+    let times: Vec<PhaseTimes> = timed.iter().map(|(_, r)| r.phases).collect();
+    pen.runs(4, h.saturating_sub(1), &bars::phase_legend(&times, theme));
+}
+
+/// The greatest phases in words, for bars too short to hold them.
+fn greatest(times: &PhaseTimes, theme: &Theme) -> Vec<Run> {
+    let total = times.total_ns().max(1) as f64;
+    let mut all: Vec<_> = times.iter().collect();
+    all.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    all.iter()
+        .take(3)
+        .map(|(phase, ns)| (format!("{} {:.0} %  ", bars::phase_word(*phase), *ns as f64 * 100.0 / total), theme.dim))
+        .collect()
+}

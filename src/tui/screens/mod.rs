@@ -1,0 +1,60 @@
+//! The frame around every screen, and which screen is in it.
+
+pub(crate) mod environment;
+pub(crate) mod fix;
+pub(crate) mod frame;
+pub(crate) mod help;
+pub(crate) mod lanes;
+pub(crate) mod race;
+pub(crate) mod race_charts;
+
+use super::app::{Screen, Sheet, UiState};
+use super::ascii;
+use super::pen::Pen;
+use super::theme::Theme;
+use crate::session::State;
+use ratatui::buffer::Buffer;
+
+/// Columns from which two panes stand side by side.
+pub(crate) const WIDE: u16 = 80;
+/// Rows from which panes stand above each other.
+pub(crate) const TALL: u16 = 22;
+
+/// Ends of scrolling that a frame found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) sheet_scroll: usize,
+    pub(crate) detail_scroll: usize,
+}
+
+/// Draws everything.
+pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buffer) -> Limits {
+    let area = buffer.area;
+    let mut limits = Limits::default();
+    buffer.set_style(area, theme.ground);
+    let mut pen = Pen::new(buffer, area);
+    let (w, h) = (pen.width(), pen.height());
+    if w < 40 || h < 10 {
+        let lines = super::pen::wrap(&format!("gds-top needs 40×10, this is {w}×{h}"), w);
+        for (y, line) in lines.iter().enumerate().take(usize::from(h)) {
+            pen.text(0, y as u16, line, theme.text);
+        }
+    } else {
+        let head = frame::header(&mut pen, state, ui, theme);
+        frame::footer(&mut pen.part(0, h - 1, w, 1), state, ui, theme);
+        let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
+        match ui.screen {
+            Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
+            Screen::Race => race::draw(&mut body, state, ui, theme),
+        }
+        match &ui.sheet {
+            Some(Sheet::Help) => limits.sheet_scroll = help::draw(&mut body, state, ui, theme),
+            Some(Sheet::Fix(id)) => limits.sheet_scroll = fix::draw(&mut body, state, ui, id, theme),
+            None => {}
+        }
+    }
+    if theme.ascii {
+        ascii::flatten(buffer);
+    }
+    limits
+}

@@ -1,0 +1,83 @@
+//! Screen 2: which way of loading this model is fastest here, and why?
+//!
+//! ```text
+//!  headline
+//! ╭ model ─────────────────────────────────────────╮
+//! │ ● engine  ████████████▌      100 %  rate  time │
+//! │   where the time went                          │
+//! ╰────────────────────────────────────────────────╯
+//! ╭ Bandwidth ────╮╭ Host memory ────╮╭ GPU ───────╮
+//! ```
+
+use super::{environment, lanes, race_charts};
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::entries::{Entry, heats};
+use crate::tui::pen::Pen;
+use crate::tui::theme::Theme;
+use crate::tui::words;
+
+/// Panes that small screens show one at a time: lanes, phases, three charts.
+pub(crate) const PANES: usize = 5;
+/// Fewest rows in which a chart says something, its border included.
+const CHART_ROWS: u16 = 8;
+
+/// Number of entries, over all heats.
+pub(crate) fn entry_count(state: &State) -> usize {
+    heats(state).iter().map(|h| h.entries.len()).sum()
+}
+
+/// The selected entry: the user's, else the one under way, else the fastest, else the first.
+pub(crate) fn selected_entry(state: &State, ui: &UiState) -> Option<usize> {
+    let heats = heats(state);
+    let entries: Vec<&Entry<'_>> = heats.iter().flat_map(|h| &h.entries).collect();
+    if entries.is_empty() {
+        return None;
+    }
+    if let Some(chosen) = ui.race.selected {
+        return Some(chosen.min(entries.len() - 1));
+    }
+    entries
+        .iter()
+        .position(|e| e.running().is_some())
+        .or_else(|| (0..entries.len()).filter(|i| entries[*i].n() > 0).min_by_key(|i| entries[*i].wall_ns()))
+        .or(Some(0))
+}
+
+/// Draws the screen.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let airy = h >= 26;
+    let mut y = u16::from(airy);
+    y += environment::headline(&mut pen.part(0, y, w, 3), &words::race(state, ui.clock_ns), theme);
+    y += u16::from(airy);
+    let rest = h.saturating_sub(y);
+    if ui.small || w < super::WIDE {
+        let mut pane = pen.part(0, y, w, rest);
+        match ui.race.pane % PANES {
+            0 => lanes::draw(&mut pane, state, ui, theme, 0),
+            1 => lanes::draw_phases(&mut pane, state, ui, theme),
+            chart => race_charts::one(&mut pane, state, ui, theme, chart - 2),
+        }
+        let hint = format!(" {} of {PANES} ", ui.race.pane % PANES + 1);
+        pane.right(w.saturating_sub(2), rest.saturating_sub(1), &hint, theme.dim);
+        return;
+    }
+    let bare = lanes::rows(state, ui, w);
+    let phases = lanes::phase_rows(state);
+    let with_phases = bare.saturating_add(phases);
+    // The lanes answer the question; charts come next, the phases with them where both fit.
+    let (top, shown) = if with_phases + CHART_ROWS <= rest {
+        (with_phases, phases)
+    } else if bare + CHART_ROWS <= rest {
+        let room = rest - CHART_ROWS - bare;
+        if room >= 4 { (bare + room, room) } else { (bare, 0) }
+    } else {
+        (rest, 0)
+    };
+    lanes::draw(&mut pen.part(0, y, w, top), state, ui, theme, shown);
+    let left = rest.saturating_sub(top);
+    if left >= CHART_ROWS {
+        race_charts::row(&mut pen.part(0, y + top, w, left), state, ui, theme);
+    }
+}

@@ -1,0 +1,254 @@
+//! The charts of the race: bandwidth of all lanes on one clock; memory and GPU of the selected one.
+
+use super::race::selected_entry;
+use crate::domain::{Metric, Target};
+use crate::session::{Lane, State};
+use crate::tui::app::UiState;
+use crate::tui::entries::{elapsed_ns, heats};
+use crate::tui::pen::{Pen, Run};
+use crate::tui::theme::{Theme, marker};
+use crate::tui::widgets::chart::{Chart, Series};
+
+const GIB: f64 = (1_u64 << 30) as f64;
+/// Meters are read ten times a second; twice that apart and more, something was not read.
+const METER_GAP_S: f64 = 0.45;
+/// Progress comes twenty times a second.
+const PROGRESS_GAP_S: f64 = 0.6;
+
+/// As many charts as there is room for.
+pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let count = match w {
+        0..100 => 1,
+        100..116 => 2,
+        _ => 3,
+    };
+    if count == 1 {
+        one(pen, state, ui, theme, ui.race.chart);
+        return;
+    }
+    if h >= 30 {
+        // Height to spare: the answer's own chart over the whole width, the others below it.
+        let top = h * 11 / 20;
+        one(&mut pen.part(0, 0, w, top), state, ui, theme, 0);
+        one(&mut pen.part(0, top, w / 2, h - top), state, ui, theme, 1);
+        one(&mut pen.part(w / 2, top, w - w / 2, h - top), state, ui, theme, 2);
+        return;
+    }
+    // The first chart answers the screen's question and gets the odd columns.
+    let narrow = w * 3 / (3 * count + 1);
+    let first = w - narrow * (count - 1);
+    let mut x = 0;
+    for index in 0..count {
+        let columns = if index == 0 { first } else { narrow };
+        let which = if count == 2 && index == 1 { 1 + ui.race.chart % 2 } else { usize::from(index) };
+        one(&mut pen.part(x, 0, columns, h), state, ui, theme, which);
+        x += columns;
+    }
+}
+
+/// One chart: 0 bandwidth, 1 host memory, 2 GPU.
+pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, which: usize) {
+    match which % 3 {
+        0 => bandwidth(pen, state, ui, theme),
+        1 => host_memory(pen, state, ui, theme),
+        _ => gpu(pen, state, ui, theme),
+    }
+}
+
+/// The lane that the memory charts are about.
+fn chosen<'s>(state: &'s State, ui: &UiState) -> Option<&'s Lane> {
+    let at = selected_entry(state, ui)?;
+    heats(state).iter().flat_map(|h| &h.entries).nth(at)?.shown()
+}
+
+fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run> {
+    let mut runs = vec![(name.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
+    if let Some(lane) = lane {
+        runs.push((" ─ ".to_owned(), theme.faint));
+        runs.push((format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)));
+        runs.push((lane.engine.to_string(), theme.text));
+    }
+    runs
+}
+
+fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let heats = heats(state);
+    let at = selected_entry(state, ui).unwrap_or(0);
+    let mut before = 0;
+    let heat = heats.iter().find(|h| {
+        before += h.entries.len();
+        at < before
+    });
+    let mut series = Vec::new();
+    let entries = heat.map(|h| h.entries.as_slice()).unwrap_or_default();
+    let seconds = |lane: &Lane| elapsed_ns(lane, ui.clock_ns).map_or(0.0, |ns| ns as f64 / 1e9);
+    let end = entries.iter().filter_map(|e| e.shown()).map(seconds).fold(0.0, f64::max);
+    for entry in entries {
+        let Some(lane) = entry.shown() else { continue };
+        // One mean a column, and not more than thirty for a lane: finer is the noise of the blocks.
+        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane) / 30.0);
+        let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
+        let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
+        series.push(Series {
+            name: entry.engine.to_string(),
+            marker: marker(entry.engine),
+            style: theme.lane(entry.engine),
+            points,
+            gap: if of_spans { f64::INFINITY } else { PROGRESS_GAP_S },
+            right: false,
+        });
+    }
+    // The selected lane is drawn last, over the others.
+    let shown: Vec<_> = entries.iter().filter(|e| e.shown().is_some()).map(|e| e.engine).collect();
+    let on_top = chosen(state, ui).and_then(|lane| shown.iter().position(|e| **e == lane.engine));
+    if let Some(at) = on_top.filter(|at| *at < series.len()) {
+        let top = series.remove(at);
+        series.push(top);
+    }
+    let title = title("Bandwidth", "GB/s", None, theme);
+    let mut inside = pen.frame(&title, theme.faint);
+    let chart = Chart {
+        series: &series,
+        x: (0.0, if end > 0.0 { end } else { 1.0 }),
+        ceiling: heat.and_then(|h| pcie_ceiling(state, h.target)),
+        cursor: ui.race.cursor,
+        empty: "Bytes have not begun to move.",
+    };
+    chart.draw(&mut inside, theme);
+}
+
+/// What the GPU's PCIe link can carry by its generation and width, in GB/s (PCI Express Base Specification: transfer rate times coding).
+fn pcie_ceiling(state: &State, target: &Target) -> Option<(f64, String)> {
+    const LANE_GB_S: [f64; 7] = [0.0, 0.25, 0.5, 0.985, 1.969, 3.938, 7.563];
+    let Target::Gpu { uuid, ordinal, .. } = target else { return None };
+    let gpus = &state.machine.as_ref()?.gpus;
+    let gpu = match uuid {
+        Some(uuid) => gpus.iter().find(|g| g.uuid == *uuid)?,
+        None => gpus.get(*ordinal as usize)?,
+    };
+    // A link rests at a lower generation while idle, so its best counts.
+    let (_, generation) = gpu.pcie_generation?;
+    let (_, lanes) = gpu.pcie_width?;
+    let lane = LANE_GB_S.get(generation as usize).filter(|rate| **rate > 0.0)?;
+    (lanes > 0).then(|| (lane * f64::from(lanes), format!("PCIe {generation}.0 ×{lanes} link")))
+}
+
+/// The time that the lane's process lived, as seconds on its clock, and the session time of that clock's zero.
+fn window(lane: &Lane, now_ns: u64) -> Option<((f64, f64), u64)> {
+    let started = lane.started_ns?;
+    let zero = lane.clock_ns.unwrap_or(started);
+    let end = lane.ended_ns.unwrap_or(now_ns).max(started + 1);
+    let on_clock = |at: u64| (at as f64 - zero as f64) / 1e9;
+    Some(((on_clock(started), on_clock(end)), zero))
+}
+
+struct Meter {
+    metric: Metric,
+    name: &'static str,
+    /// Belongs to the lane, not to the whole machine.
+    of_lane: bool,
+    scale: f64,
+    right: bool,
+    /// Counted from its least value in the window.
+    rise: bool,
+    marker: char,
+}
+
+fn meters(state: &State, lane: &Lane, now_ns: u64, list: &[Meter], theme: &Theme) -> Vec<Series> {
+    let Some(((from, to), zero)) = window(lane, now_ns) else { return Vec::new() };
+    let mut all = Vec::new();
+    for (index, meter) in list.iter().enumerate() {
+        let mut points: Vec<(f64, f64)> = state
+            .series(meter.metric, meter.of_lane.then_some(lane.id))
+            .map(|(at, value)| ((at as f64 - zero as f64) / 1e9, value / meter.scale))
+            .filter(|(t, _)| *t >= from && *t <= to)
+            .collect();
+        if meter.rise {
+            let least = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+            points.iter_mut().for_each(|p| p.1 -= least);
+        }
+        all.push(Series {
+            name: meter.name.to_owned(),
+            marker: meter.marker,
+            style: theme.series(index),
+            points,
+            gap: METER_GAP_S,
+            right: meter.right,
+        });
+    }
+    all
+}
+
+fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let lane = chosen(state, ui);
+    let list = [
+        Meter {
+            metric: Metric::LaneRssBytes,
+            name: "RSS",
+            of_lane: true,
+            scale: GIB,
+            right: false,
+            rise: false,
+            marker: '•',
+        },
+        Meter {
+            metric: Metric::PageCacheBytes,
+            name: "page cache +",
+            of_lane: false,
+            scale: GIB,
+            right: false,
+            rise: true,
+            marker: '▫',
+        },
+        Meter {
+            metric: Metric::LanePinnedBytes,
+            name: "pinned",
+            of_lane: true,
+            scale: GIB,
+            right: false,
+            rise: false,
+            marker: '▪',
+        },
+    ];
+    let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
+    let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
+    let mut inside = pen.frame(&title("Host memory", "GiB", lane, theme), theme.faint);
+    Chart { series: &series, x, ceiling: None, cursor: ui.race.cursor, empty: "No reading of this lane's memory yet." }
+        .draw(&mut inside, theme);
+}
+
+fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let lane = chosen(state, ui);
+    if lane.is_some_and(|l| l.target == Target::Host) {
+        let mut inside = pen.frame(&title("GPU", "", None, theme), theme.faint);
+        let empty = "No GPU: the bytes land in host memory.";
+        Chart { series: &[], x: (0.0, 1.0), ceiling: None, cursor: None, empty }.draw(&mut inside, theme);
+        return;
+    }
+    let list = [
+        Meter {
+            metric: Metric::GpuMemoryBytes,
+            name: "memory",
+            of_lane: false,
+            scale: GIB,
+            right: false,
+            rise: false,
+            marker: '•',
+        },
+        Meter {
+            metric: Metric::PcieRxBytesPerS,
+            name: "PCIe in (right)",
+            of_lane: false,
+            scale: 1e9,
+            right: true,
+            rise: false,
+            marker: '▪',
+        },
+    ];
+    let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
+    let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
+    let mut inside = pen.frame(&title("GPU", "GiB · GB/s", lane, theme), theme.faint);
+    Chart { series: &series, x, ceiling: None, cursor: ui.race.cursor, empty: "No reading of the GPU yet." }
+        .draw(&mut inside, theme);
+}

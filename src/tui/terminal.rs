@@ -1,0 +1,157 @@
+//! The terminal as a loan: taken over on entry, given back whole on every way out (quit, error, panic, signal, suspension).
+
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
+use crossterm::{cursor, execute};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ThreadId;
+
+/// Whether the terminal is ours now; the panic hook asks.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// What other threads said when they panicked, told after the screen is gone.
+static LAST_WORDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The taken terminal. Dropping it restores the terminal.
+#[derive(Debug)]
+pub(crate) struct Loan(());
+
+impl Loan {
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste.
+    ///
+    /// # Errors
+    /// In a sentence when standard input or output is no terminal, or with the system's error.
+    pub(crate) fn take() -> io::Result<Self> {
+        for (name, is_terminal) in
+            [("standard output", io::stdout().is_terminal()), ("standard input", io::stdin().is_terminal())]
+        {
+            if !is_terminal {
+                return Err(io::Error::other(format!(
+                    "{name} is not a terminal, so the screens cannot be shown; use --headless for a report without one"
+                )));
+            }
+        }
+        hook_panics();
+        let loan = Self(());
+        enter()?;
+        Ok(loan)
+    }
+
+    /// Gives the terminal back for a while (suspension, a password prompt).
+    pub(crate) fn pause(&self) {
+        leave();
+    }
+
+    /// Takes it again.
+    pub(crate) fn resume(&self) -> io::Result<()> {
+        // Raw mode may have been lost behind crossterm's back (a stop from outside, `stty sane`): it forgets first.
+        let _ = terminal::disable_raw_mode();
+        enter()
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        leave();
+        let words = LAST_WORDS.lock().map(|mut words| std::mem::take(&mut *words)).unwrap_or_default();
+        for word in words {
+            let _ = writeln!(io::stderr(), "{word}");
+        }
+    }
+}
+
+fn enter() -> io::Result<()> {
+    terminal::enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
+}
+
+/// Never fails: the terminal may be gone (HUP), and each step is tried although an earlier one failed.
+fn leave() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let _ = execute!(io::stdout(), EndUpdate, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+        let _ = terminal::disable_raw_mode();
+    }
+}
+
+/// Ends a synchronized update that a panic may have cut in two (DEC private mode 2026).
+struct EndUpdate;
+
+impl crossterm::Command for EndUpdate {
+    fn write_ansi(&self, f: &mut impl std::fmt::Write) -> std::fmt::Result {
+        f.write_str("\x1b[?2026l\x1b[0m")
+    }
+}
+
+/// A panic of the thread that holds the terminal restores it first; one elsewhere must not write over the screen and is told afterwards.
+fn hook_panics() {
+    static HOOKED: AtomicBool = AtomicBool::new(false);
+    let owner: ThreadId = std::thread::current().id();
+    if HOOKED.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if TAKEN.load(Ordering::SeqCst) && std::thread::current().id() != owner {
+            if let Ok(mut words) = LAST_WORDS.lock() {
+                let thread = std::thread::current();
+                words.push(format!("thread {} failed: {info}", thread.name().unwrap_or("without a name")));
+            }
+            return;
+        }
+        leave();
+        before(info);
+    }));
+}
+
+/// Collects a frame and writes it in one go between the marks of a synchronized update, so that no half frame is ever seen.
+#[derive(Debug)]
+pub(crate) struct FrameWriter<W: Write> {
+    out: W,
+    frame: Vec<u8>,
+}
+
+impl<W: Write> FrameWriter<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, frame: Vec::with_capacity(32 << 10) }
+    }
+}
+
+impl<W: Write> Write for FrameWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.frame.is_empty() {
+            self.frame.extend_from_slice(b"\x1b[?2026h");
+        }
+        self.frame.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.frame.is_empty() {
+            return Ok(());
+        }
+        self.frame.extend_from_slice(b"\x1b[?2026l");
+        let result = self.out.write_all(&self.frame).and_then(|()| self.out.flush());
+        self.frame.clear();
+        result
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_written_whole_and_an_empty_one_not_at_all() {
+        let mut writer = FrameWriter::new(Vec::new());
+        writer.flush().unwrap();
+        assert!(writer.out.is_empty());
+        writer.write_all(b"ab").unwrap();
+        writer.write_all(b"c").unwrap();
+        assert!(writer.out.is_empty());
+        writer.flush().unwrap();
+        assert_eq!(writer.out, b"\x1b[?2026habc\x1b[?2026l");
+    }
+}

@@ -1,0 +1,165 @@
+//! The real loop, fed with events, keys and signals, on a backend that remembers.
+
+use super::text;
+use crate::config::Taste;
+use crate::domain::{Event, LaneStage};
+use crate::session::{Command, Feed};
+use crate::tui::app::{Screen, UiState};
+use crate::tui::event_loop::{Ending, Signal, Wires, run};
+use crate::tui::painter::Painter;
+use crate::tui::testdata::{Scene, events};
+use crate::tui::theme::Theme;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::backend::TestBackend;
+use std::time::Duration;
+
+struct Stage {
+    events: Option<Sender<Event>>,
+    input: Sender<Input>,
+    signals: Sender<Signal>,
+    commands: Receiver<Command>,
+    wires: Wires,
+    painter: Painter<TestBackend>,
+}
+
+impl Stage {
+    fn new(tape: Vec<Event>, replay: bool) -> Self {
+        let (events, event_receiver) = unbounded();
+        let (command_sender, commands) = unbounded();
+        let (input, input_receiver) = unbounded();
+        let (signals, signal_receiver) = unbounded();
+        for event in tape {
+            events.send(event).unwrap();
+        }
+        let feed = Feed { events: event_receiver, commands: command_sender, replay };
+        let wires = Wires { feed, input: input_receiver, signals: signal_receiver };
+        let painter = Painter::new(TestBackend::new(120, 36)).unwrap();
+        Self { events: Some(events), input, signals, commands, wires, painter }
+    }
+
+    fn keys(&self, keys: &str) {
+        for c in keys.chars() {
+            let code = match c {
+                '\n' => KeyCode::Enter,
+                '\u{1b}' => KeyCode::Esc,
+                '>' => KeyCode::Right,
+                'v' => KeyCode::Down,
+                c => KeyCode::Char(c),
+            };
+            self.input.send(Input::Key(KeyEvent::new(code, KeyModifiers::NONE))).unwrap();
+        }
+    }
+
+    fn run(&mut self, ui: UiState) -> Ending {
+        let (event_sender, signal_sender) = (unbounded().1, unbounded().1);
+        let (_, commands) = (unbounded::<Command>(), unbounded().0);
+        let idle = Wires {
+            feed: Feed { events: event_sender, commands, replay: false },
+            input: unbounded().1,
+            signals: signal_sender,
+        };
+        let wires = std::mem::replace(&mut self.wires, idle);
+        run(&mut self.painter, wires, ui, &Theme::new(Taste::default()), &mut |_| {}).unwrap()
+    }
+
+    fn sent(&self) -> Vec<Command> {
+        self.commands.try_iter().collect()
+    }
+}
+
+fn ui(screen: Screen, replay: bool) -> UiState {
+    UiState { screen, replay, speed: 1, ..UiState::default() }
+}
+
+#[test]
+fn q_ends_a_session_that_is_at_rest_and_tells_it() {
+    let mut stage = Stage::new(events(Scene::Done), false);
+    stage.keys("q");
+    let ending = stage.run(ui(Screen::Race, false));
+    assert!(ending.quit && ending.signal.is_none());
+    assert_eq!(ending.state.lanes.len(), 5);
+    assert_eq!(stage.sent(), [Command::Quit]);
+}
+
+#[test]
+fn q_asks_once_while_a_race_is_under_way() {
+    let mut stage = Stage::new(events(Scene::Live), false);
+    assert!(
+        events(Scene::Live)
+            .iter()
+            .any(|e| matches!(e.body, crate::domain::EventBody::LaneStage { stage: LaneStage::Loading, .. }))
+    );
+    stage.keys("qvq");
+    stage.keys("q");
+    let ending = stage.run(ui(Screen::Race, false));
+    assert!(ending.quit);
+    assert_eq!(stage.sent(), [Command::Quit], "the first q asked, the arrow took it back, then it was asked again");
+}
+
+#[test]
+fn a_fix_is_applied_only_from_its_sheet() {
+    let mut stage = Stage::new(events(Scene::Failed), false);
+    stage.keys("adfda\u{1b}q");
+    stage.run(ui(Screen::Environment, false));
+    let id = || "udev-record".to_owned();
+    assert_eq!(stage.sent(), [Command::DryRunFix(id()), Command::ApplyFix(id()), Command::Quit]);
+}
+
+#[test]
+fn a_replay_is_paused_and_sped_up_but_changes_nothing() {
+    let mut stage = Stage::new(events(Scene::Failed), true);
+    stage.keys("r +f a\u{1b}q");
+    stage.run(ui(Screen::Environment, true));
+    use Command::{Pause, Quit, Speed};
+    assert_eq!(stage.sent(), [Pause(true), Speed(2), Pause(false), Quit]);
+}
+
+#[test]
+fn a_filter_takes_letters_that_are_keys_elsewhere() {
+    let mut stage = Stage::new(events(Scene::Failed), false);
+    stage.keys("/qr\n");
+    stage.keys("q");
+    let ending = stage.run(ui(Screen::Environment, false));
+    assert!(ending.quit);
+    assert_eq!(stage.sent(), [Command::Quit]);
+}
+
+#[test]
+fn a_signal_ends_the_loop_and_is_named() {
+    let mut stage = Stage::new(events(Scene::Live), false);
+    stage.signals.send(Signal::End(15)).unwrap();
+    let ending = stage.run(ui(Screen::Race, false));
+    assert_eq!((ending.quit, ending.signal), (false, Some(15)));
+    assert_eq!(stage.sent(), [Command::Quit]);
+}
+
+#[test]
+fn when_the_feed_ends_the_screens_stay_until_the_user_leaves() {
+    let mut stage = Stage::new(events(Scene::Live), true);
+    stage.events = None;
+    let input = stage.input.clone();
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(150));
+        input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
+    });
+    let ending = stage.run(ui(Screen::Race, true));
+    later.join().unwrap();
+    assert!(ending.quit);
+    let shown = text(stage.painter.shown());
+    assert!(shown.contains("replay, at its end") && shown.contains("Qwen2.5-7B"), "{shown}");
+}
+
+#[test]
+fn an_unchanged_frame_sends_nothing_and_a_resize_draws_anew() {
+    let mut painter = Painter::new(TestBackend::new(80, 24)).unwrap();
+    let draw = |buffer: &mut ratatui::buffer::Buffer| {
+        buffer.set_string(0, 0, "same", ratatui::style::Style::new());
+    };
+    assert!(painter.paint(draw).unwrap());
+    assert!(!painter.paint(draw).unwrap());
+    painter.backend_mut().resize(60, 20);
+    painter.measure().unwrap();
+    assert!(painter.paint(draw).unwrap());
+    assert!(!painter.backend_mut().cursor_visible());
+}

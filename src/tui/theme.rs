@@ -1,0 +1,185 @@
+//! Roles to styles: a palette, the terminal's colours and nothing else decide how a thing looks.
+
+use crate::config::{ColourDepth, Ink, Palette, Taste, ThemeName};
+use crate::domain::{Engine, Phase, Status};
+use ratatui::style::{Color, Modifier, Style};
+
+/// Styles by role.
+#[derive(Clone, Debug)]
+pub(crate) struct Theme {
+    /// The whole screen, before anything is drawn.
+    pub(crate) ground: Style,
+    /// Text.
+    pub(crate) text: Style,
+    /// Headlines and answers.
+    pub(crate) strong: Style,
+    /// Less important text.
+    pub(crate) dim: Style,
+    /// Borders, empty parts of bars.
+    pub(crate) faint: Style,
+    /// The one accent: keys, focus, the current tab.
+    pub(crate) accent: Style,
+    /// Added to the selected row.
+    pub(crate) selected: Style,
+    /// Lines that a fix adds and removes.
+    pub(crate) added: Style,
+    /// Lines that a fix removes.
+    pub(crate) removed: Style,
+    /// No colour: patterns and weight instead.
+    pub(crate) mono: bool,
+    /// Only ASCII characters reach the terminal.
+    pub(crate) ascii: bool,
+    status: [Style; 5],
+    lanes: [Style; 11],
+    phases: [Style; 12],
+    on_fill: Option<Color>,
+    on_accent: Option<Color>,
+}
+
+impl Theme {
+    /// The styles for a taste.
+    #[must_use]
+    pub(crate) fn new(taste: Taste) -> Self {
+        match Palette::of(taste.theme) {
+            Some(palette) => Self::coloured(&palette, taste),
+            None => Self::mono(taste.ascii),
+        }
+    }
+
+    fn coloured(p: &Palette, taste: Taste) -> Self {
+        let fg = |ink: Ink| Style::new().fg(colour(ink, taste.depth));
+        let heavy = |style: Style| {
+            if taste.theme == ThemeName::HighContrast { style.add_modifier(Modifier::BOLD) } else { style }
+        };
+        Self {
+            ground: p.ground.map_or_else(Style::new, |ink| Style::new().bg(colour(ink, taste.depth)).patch(fg(p.text))),
+            text: heavy(fg(p.text)),
+            strong: fg(p.strong).add_modifier(Modifier::BOLD),
+            dim: fg(p.dim),
+            faint: fg(p.faint),
+            accent: fg(p.accent).add_modifier(Modifier::BOLD),
+            selected: Style::new().bg(colour(p.selected, taste.depth)),
+            added: fg(p.status[0]),
+            removed: fg(p.status[3]),
+            mono: false,
+            ascii: taste.ascii,
+            status: p.status.map(|ink| heavy(fg(ink))),
+            lanes: p.lanes.map(fg),
+            phases: p.phases.map(fg),
+            on_fill: Some(colour(p.on_fill, taste.depth)),
+            on_accent: Some(colour(p.on_accent, taste.depth)),
+        }
+    }
+
+    fn mono(ascii: bool) -> Self {
+        let plain = Style::new();
+        let bold = plain.add_modifier(Modifier::BOLD);
+        let dim = plain.add_modifier(Modifier::DIM);
+        Self {
+            ground: plain,
+            text: plain,
+            strong: bold,
+            dim,
+            faint: dim,
+            accent: bold.add_modifier(Modifier::UNDERLINED),
+            selected: plain.add_modifier(Modifier::REVERSED),
+            added: bold,
+            removed: dim,
+            mono: true,
+            ascii,
+            status: [plain, plain, bold, bold.add_modifier(Modifier::UNDERLINED), dim],
+            lanes: [plain; 11],
+            phases: [plain; 12],
+            on_fill: None,
+            on_accent: None,
+        }
+    }
+
+    /// The style of an outcome's mark and word.
+    #[must_use]
+    pub(crate) fn status(&self, status: Status) -> Style {
+        self.status[match status {
+            Status::Pass => 0,
+            Status::Info => 1,
+            Status::Warn => 2,
+            Status::Fail => 3,
+            Status::Na => 4,
+        }]
+    }
+
+    /// The style of an engine: the same in every table and chart.
+    #[must_use]
+    pub(crate) fn lane(&self, engine: &Engine) -> Style {
+        self.lanes[Engine::NAMED.iter().position(|e| e == engine).unwrap_or(10)]
+    }
+
+    /// Text that is there for those who look for it: between dim and faint.
+    #[must_use]
+    pub(crate) fn faint_text(&self) -> Style {
+        self.dim.add_modifier(Modifier::DIM)
+    }
+
+    /// A series that is no lane: `index` picks among the colours that the usual lanes leave free.
+    #[must_use]
+    pub(crate) fn series(&self, index: usize) -> Style {
+        const ORDER: [usize; 4] = [6, 4, 0, 5];
+        self.lanes[ORDER[index % ORDER.len()]]
+    }
+
+    /// The colour of a phase as text and the fill that tells it apart without colour.
+    #[must_use]
+    pub(crate) fn phase(&self, phase: Phase) -> (Style, char) {
+        let fill = match phase {
+            Phase::Transfer => '█',
+            Phase::Copy => '▓',
+            Phase::Idle => '░',
+            _ => '▒',
+        };
+        (self.phases[phase as usize], if self.mono { fill } else { '█' })
+    }
+
+    /// Text that stands on a fill of `style`'s colour; without colour, reversed so that the fill ends around it.
+    #[must_use]
+    pub(crate) fn on(&self, style: Style) -> Style {
+        on(self.on_fill, style)
+    }
+
+    /// Text that stands on a fill of the accent's or a status's colour.
+    #[must_use]
+    pub(crate) fn on_accent(&self, style: Style) -> Style {
+        on(self.on_accent, style)
+    }
+}
+
+fn on(ink: Option<Color>, style: Style) -> Style {
+    match (ink, style.fg) {
+        (Some(ink), Some(fill)) => Style::new().fg(ink).bg(fill).add_modifier(Modifier::BOLD),
+        _ => Style::new().add_modifier(Modifier::BOLD),
+    }
+}
+
+/// The mark of an engine beside its name: with the label and the colour the third way to tell lanes apart.
+#[must_use]
+pub(crate) fn marker(engine: &Engine) -> char {
+    match engine {
+        Engine::Mmap => '○',
+        Engine::Pread => '■',
+        Engine::Direct => '◆',
+        Engine::GdsPerTensor => '▼',
+        Engine::GdsBounce => '◇',
+        Engine::GdsSlab => '●',
+        Engine::GdsBatch => '★',
+        Engine::GdsStream => '◈',
+        Engine::Nixl => '□',
+        Engine::Auto => '☆',
+        Engine::Command(_) => '△',
+    }
+}
+
+fn colour(ink: Ink, depth: ColourDepth) -> Color {
+    match depth {
+        ColourDepth::True => Color::Rgb((ink.rgb >> 16) as u8, (ink.rgb >> 8) as u8, ink.rgb as u8),
+        ColourDepth::Ansi256 => Color::Indexed(ink.ansi256()),
+        ColourDepth::Ansi16 => Color::Indexed(ink.ansi),
+    }
+}

@@ -1,0 +1,102 @@
+//! Bars: progress in eighths of a column, phases stacked on a common scale of time.
+
+use crate::domain::{PHASES, Phase, PhaseTimes};
+use crate::tui::pen::{Pen, Run, width};
+use crate::tui::theme::Theme;
+use ratatui::style::Style;
+
+const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/// A bar of `share` (0 to 1) of `columns`; the rest is `rest` in its own style.
+pub(crate) fn bar(
+    pen: &mut Pen<'_>,
+    x: u16,
+    y: u16,
+    columns: u16,
+    share: f64,
+    fill: (char, Style),
+    rest: (char, Style),
+) {
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let eighths = (share * f64::from(columns) * 8.0).round() as u32;
+    let (full, part) = ((eighths / 8) as u16, (eighths % 8) as usize);
+    for column in 0..columns {
+        if column < full {
+            pen.cell(x + column, y, fill.0, fill.1);
+        } else if column == full && part > 0 && fill.0 == '█' {
+            pen.cell(x + column, y, EIGHTHS[part], fill.1);
+        } else {
+            pen.cell(x + column, y, rest.0, rest.1);
+        }
+    }
+}
+
+/// The phases of a run as one bar; `scale_ns` is the time that fills all `columns`. Returns whether the greatest phase found room for its name.
+pub(crate) fn phases(
+    pen: &mut Pen<'_>,
+    x: u16,
+    y: u16,
+    columns: u16,
+    times: &PhaseTimes,
+    scale_ns: u64,
+    theme: &Theme,
+) -> bool {
+    let total = times.total_ns();
+    if total == 0 || scale_ns == 0 {
+        return true;
+    }
+    let greatest = times.iter().max_by_key(|(_, ns)| *ns).map(|(phase, _)| phase);
+    let mut named = false;
+    let mut sum = 0_u64;
+    let column_of = |ns: u64| (ns as f64 / scale_ns as f64 * f64::from(columns)).round().min(f64::from(columns)) as u16;
+    for (phase, ns) in times.iter() {
+        let start = column_of(sum);
+        sum = sum.saturating_add(ns);
+        let end = column_of(sum);
+        let (style, fill) = theme.phase(phase);
+        for column in start..end {
+            pen.cell(x + column, y, fill, style);
+        }
+        let percent = format!("{:.0} %", ns as f64 * 100.0 / total as f64);
+        let room = usize::from(end.saturating_sub(start));
+        let long = format!(" {} {percent} ", phase_word(phase));
+        let fits = width(&long) <= room;
+        named |= fits && Some(phase) == greatest;
+        let label = if fits { long } else { format!(" {percent} ") };
+        if width(&label) <= room {
+            pen.text(x + start, y, &label, theme.on(style));
+        }
+    }
+    named
+}
+
+/// The legend of the phases that take more than a hundredth of any of the times.
+pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for phase in PHASES {
+        if times.iter().any(|t| t.get(phase) > t.total_ns() / 100) {
+            let (style, fill) = theme.phase(phase);
+            runs.push((fill.to_string(), style));
+            runs.push((format!(" {}  ", phase_word(phase)), theme.dim));
+        }
+    }
+    runs
+}
+
+/// A phase as people say it.
+pub(crate) const fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Open => "open",
+        Phase::Map => "map",
+        Phase::Allocate => "allocate",
+        Phase::RegisterHandle => "register file",
+        Phase::RegisterBuffer => "register buffer",
+        Phase::Submit => "submit",
+        Phase::Transfer => "transfer",
+        Phase::Copy => "copy",
+        Phase::Sync => "sync",
+        Phase::Deregister => "deregister",
+        Phase::Release => "release",
+        Phase::Idle => "idle",
+    }
+}

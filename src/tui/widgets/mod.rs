@@ -1,0 +1,6 @@
+//! The pieces that screens are made of.
+
+pub(crate) mod bars;
+pub(crate) mod chart;
+pub(crate) mod path_drawing;
+pub(crate) mod sheet;

@@ -1,0 +1,71 @@
+//! The way of a byte, drawn: stations and arrows, a double line where nothing is copied through host memory.
+
+use crate::domain::Route;
+use crate::tui::pen::{Pen, width};
+use crate::tui::theme::Theme;
+use crate::tui::words::route_word;
+use ratatui::style::Style;
+
+/// What is drawn.
+pub(crate) struct Way {
+    /// The route.
+    pub(crate) route: Route,
+    /// Whether there is a GPU at the end.
+    pub(crate) gpu: bool,
+}
+
+/// Columns that the drawing takes.
+pub(crate) const COLUMNS: u16 = 47;
+
+/// Draws a way from column `x`; both ways of a screen end at the same column.
+pub(crate) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, way: &Way, theme: &Theme) {
+    let plain = theme.text;
+    let end = x + COLUMNS;
+    let last = if way.gpu { "GPU" } else { "host memory" };
+    let at_last = end.saturating_sub(width(last) as u16 + 4);
+    let after_first = station(pen, x, y, "storage", theme.accent, theme);
+    match way.route {
+        Route::Compat => {
+            let middle = "host memory";
+            let at_middle = x + 17;
+            arrow(pen, after_first, at_middle, y, '─', plain);
+            let after = station(pen, at_middle, y, middle, theme.status(crate::domain::Status::Warn), theme);
+            arrow(pen, after, at_last, y, '─', plain);
+        }
+        Route::None if way.gpu => {
+            let stop = x + 24;
+            let fail = theme.status(crate::domain::Status::Fail);
+            for column in after_first + 1..stop {
+                pen.cell(column, y, '─', fail);
+            }
+            pen.cell(stop + 1, y, '✖', fail);
+        }
+        Route::None => arrow(pen, after_first, at_last, y, '─', plain),
+        direct => {
+            let pass = theme.status(crate::domain::Status::Pass);
+            arrow(pen, after_first, at_last, y, '═', pass);
+            let label = format!(" {} ", route_word(direct));
+            let middle = (after_first + at_last).saturating_sub(width(&label) as u16) / 2;
+            pen.text(middle, y, &label, pass);
+        }
+    }
+    station(pen, at_last, y, last, theme.accent, theme);
+}
+
+fn station(pen: &mut Pen<'_>, x: u16, y: u16, name: &str, style: Style, theme: &Theme) -> u16 {
+    if theme.mono || theme.ascii {
+        let style = theme.strong;
+        return pen.text(x, y, &format!("[ {name} ]"), style);
+    }
+    let fill = Style { add_modifier: ratatui::style::Modifier::empty(), ..style };
+    let after = pen.text(x, y, "▐", fill);
+    let after = pen.text(after, y, &format!(" {name} "), theme.on_accent(fill));
+    pen.text(after, y, "▌", fill)
+}
+
+fn arrow(pen: &mut Pen<'_>, from: u16, to: u16, y: u16, line: char, style: Style) {
+    for column in from + 1..to.saturating_sub(2) {
+        pen.cell(column, y, line, style);
+    }
+    pen.cell(to.saturating_sub(2), y, '▶', style);
+}

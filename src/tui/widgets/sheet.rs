@@ -1,0 +1,80 @@
+//! Sheets: text over the screen, scrollable, with its keys in the lower border.
+
+use crate::tui::pen::{Pen, Run, runs_width, wrap};
+use crate::tui::theme::Theme;
+use ratatui::style::Style;
+
+/// Draws a sheet in the middle of the pen; returns how far it can be scrolled. `end` shows the end of the text instead of `scroll`: output that
+/// streams is followed.
+pub(crate) fn draw(
+    pen: &mut Pen<'_>,
+    title: &[Run],
+    lines: &[Vec<Run>],
+    keys: &[Run],
+    scroll: usize,
+    widest: u16,
+    theme: &Theme,
+) -> usize {
+    let w = widest.min(pen.width().saturating_sub(2)).max(pen.width().min(20));
+    let h = (lines.len() as u16).saturating_add(4).min(pen.height());
+    let (x, y) = ((pen.width().saturating_sub(w)) / 2, (pen.height().saturating_sub(h)) / 2);
+    let mut sheet = pen.part(x, y, w, h);
+    sheet.wipe(theme.ground);
+    let inner_height = {
+        let mut inside = sheet.frame(title, theme.accent);
+        let (iw, ih) = (inside.width(), inside.height());
+        let mut page = inside.part(2, 1, iw.saturating_sub(4), ih.saturating_sub(1));
+        text(&mut page, lines, scroll, theme);
+        page.height()
+    };
+    let room = runs_width(keys) as u16 + 2;
+    if h >= 2 && room + 2 < w {
+        let start = w.saturating_sub(room + 1);
+        sheet.text(start, h - 1, " ", theme.accent);
+        let end = sheet.runs(start + 1, h - 1, keys);
+        sheet.text(end, h - 1, " ", theme.accent);
+    }
+    lines.len().saturating_sub(usize::from(inner_height))
+}
+
+/// Lines from `scroll` on, with a bar at the right where there is more; returns how far the text can be scrolled.
+pub(crate) fn text(pen: &mut Pen<'_>, lines: &[Vec<Run>], scroll: usize, theme: &Theme) -> usize {
+    let height = usize::from(pen.height());
+    let most = lines.len().saturating_sub(height);
+    let scroll = scroll.min(most);
+    for (y, line) in lines.iter().skip(scroll).take(height).enumerate() {
+        pen.runs(0, y as u16, line);
+    }
+    if most > 0 && height > 1 {
+        scrollbar(pen, lines.len(), scroll, theme);
+    }
+    most
+}
+
+/// A bar on the right edge that shows where in `total` lines the visible ones are.
+pub(crate) fn scrollbar(pen: &mut Pen<'_>, total: usize, first: usize, theme: &Theme) {
+    let height = usize::from(pen.height());
+    if total <= height || height == 0 {
+        return;
+    }
+    let thumb = (height * height / total).max(1);
+    let at = first * (height - thumb) / (total - height).max(1);
+    let edge = pen.width().saturating_sub(1);
+    for y in 0..height {
+        let on_thumb = (at..at + thumb).contains(&y);
+        pen.cell(edge, y as u16, if on_thumb { '┃' } else { '│' }, if on_thumb { theme.accent } else { theme.faint });
+    }
+}
+
+/// A label in a narrow left column and text wrapped beside it.
+pub(crate) fn labelled(label: &str, text: &str, room: u16, label_style: Style, style: Style) -> Vec<Vec<Run>> {
+    const LABEL: u16 = 8;
+    wrap(text, room.saturating_sub(LABEL))
+        .into_iter()
+        .enumerate()
+        .map(|(i, line)| {
+            let head = if i == 0 { label } else { "" };
+            vec![(format!("{head:<8}"), label_style), (line, style)]
+        })
+        .collect()
+}

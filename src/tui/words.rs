@@ -1,0 +1,232 @@
+//! Headlines: the answer of a screen in words, only as strong as what is known.
+
+use super::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
+use crate::domain::units::{bytes, duration, rate, three_digits};
+use crate::domain::{CacheState, Route, Status, Verdict};
+use crate::session::{LaneStatus, State};
+
+/// An answer and how good it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Headline {
+    pub(crate) status: Status,
+    pub(crate) text: String,
+}
+
+fn say(status: Status, text: impl Into<String>) -> Headline {
+    Headline { status, text: text.into() }
+}
+
+/// A duration in the unit that suits `scale_ns`, so that a column or a sentence compares seconds with seconds.
+pub(crate) fn same_unit(ns: u64, scale_ns: u64) -> String {
+    if scale_ns < 100_000_000 || scale_ns >= 100_000_000_000 && scale_ns != u64::MAX {
+        duration(ns)
+    } else {
+        format!("{} s", three_digits(ns as f64 / 1e9))
+    }
+}
+
+/// The route as a word for people.
+pub(crate) const fn route_word(route: Route) -> &'static str {
+    match route {
+        Route::Nvfs => "nvidia-fs",
+        Route::P2pdma => "P2PDMA",
+        Route::C2c => "C2C",
+        Route::Rdma => "RDMA",
+        Route::Compat => "compat",
+        Route::None => "none",
+    }
+}
+
+/// Will reads of the path go straight to the GPU?
+pub(crate) fn environment(state: &State, verdict: Option<&Verdict>) -> Headline {
+    let Some(verdict) = verdict else {
+        return if state.checks_took_ns.is_some() {
+            say(Status::Na, "The checks are done, but no path was judged.")
+        } else if state.checks.is_empty() {
+            say(Status::Info, "Looking at this machine …")
+        } else {
+            say(Status::Info, format!("Looking at this machine … {} checks so far.", state.checks.len()))
+        };
+    };
+    let path = verdict.path.display();
+    let route = route_word(verdict.route);
+    let no_gpu = verdict.gpu.is_none() && state.machine.as_ref().is_none_or(|m| m.gpus.is_empty());
+    if no_gpu {
+        return say(
+            Status::Na,
+            format!(
+                "No GPU on this machine: {path} can only be loaded into host memory, so nothing can go straight to a GPU."
+            ),
+        );
+    }
+    let fixes = match verdict.blockers.len() {
+        _ if !verdict.possible.is_direct() => "This machine has no direct route.".to_owned(),
+        0 => format!("{} is possible.", route_word(verdict.possible)),
+        1 => format!("One fix away from {}.", route_word(verdict.possible)),
+        n => format!("{} fixes away from {}.", number(n), route_word(verdict.possible)),
+    };
+    match (verdict.route, verdict.proven) {
+        (r, true) if r.is_direct() => {
+            say(Status::Pass, format!("Yes: reads of {path} go straight to the GPU ({route}, proven)."))
+        }
+        (r, false) if r.is_direct() => say(
+            Status::Warn,
+            format!(
+                "By the checks, yes: reads of {path} should go straight to the GPU ({route}). Not proven by a read yet."
+            ),
+        ),
+        (Route::Compat, proven) => {
+            let source = if proven { "proven" } else { "by the checks" };
+            say(Status::Warn, format!("No: reads of {path} are copied through host memory (compat, {source}). {fixes}"))
+        }
+        _ => say(Status::Fail, format!("No: cuFile cannot read {path} at all. {fixes}")),
+    }
+}
+
+fn number(n: usize) -> String {
+    const WORDS: [&str; 10] = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"];
+    WORDS.get(n).map_or_else(|| n.to_string(), |word| (*word).to_owned())
+}
+
+/// Which way of loading is fastest here?
+pub(crate) fn race(state: &State, clock_ns: u64) -> Headline {
+    if let Some(lane) = state.running_lane() {
+        return under_way(state, lane, clock_ns);
+    }
+    let heats = heats(state);
+    if heats.is_empty() {
+        return match (&state.model, state.unavailable.as_slice()) {
+            (_, [(engine, why), ..]) => say(Status::Fail, format!("No engine can run here: {engine}: {why}")),
+            (Some(_), []) => say(Status::Info, "The model is open; the race is being planned …"),
+            (None, []) => say(Status::Info, "No race yet: no model has been opened."),
+        };
+    }
+    let waiting = state.lanes.iter().filter(|l| l.status == LaneStatus::Waiting).count();
+    let many = heats.len() > 1;
+    let mut parts: Vec<String> = heats.iter().filter_map(|heat| winner(heat, many)).collect();
+    let failed: Vec<String> = failed_engines(&heats);
+    let mut status = Status::Pass;
+    if parts.is_empty() {
+        status = if failed.is_empty() { Status::Info } else { Status::Fail };
+        if failed.is_empty() {
+            parts.push(match state.ended {
+                Some(_) => "The session ended before a load had finished.".to_owned(),
+                None => format!("{} planned; the first is about to start.", lanes_word(state.lanes.len())),
+            });
+        }
+    }
+    if !failed.is_empty() {
+        if status == Status::Pass {
+            status = Status::Warn;
+        }
+        parts.push(format!("{} failed.", failed.join(", ")));
+    }
+    if waiting > 0 && status == Status::Pass {
+        status = Status::Info;
+        parts.push(match state.ended {
+            Some(_) => format!("{} never ran.", lanes_word(waiting)),
+            None => format!("{} to come.", lanes_word(waiting)),
+        });
+    }
+    say(status, parts.join(" "))
+}
+
+fn lanes_word(n: usize) -> String {
+    if n == 1 { "one load".to_owned() } else { format!("{n} loads") }
+}
+
+fn failed_engines(heats: &[Heat<'_>]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in heats.iter().flat_map(|h| &h.entries) {
+        let name = entry.engine.to_string();
+        if entry.failed().is_some() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn under_way(state: &State, lane: &crate::session::Lane, clock_ns: u64) -> Headline {
+    let LaneStatus::Running(stage) = lane.status else { return say(Status::Info, "") };
+    let number = state.lanes.iter().position(|l| l.id == lane.id).map_or(1, |at| at + 1);
+    let of = format!("load {number} of {}", state.lanes.len());
+    let words = stage_words(stage, lane.cache);
+    if stage != crate::domain::LaneStage::Loading {
+        return say(Status::Info, format!("{} {words}; {of}.", lane.engine));
+    }
+    let landed = elapsed_ns(lane, clock_ns).map_or_else(|| lane.landed_bytes(), |_| lane.landed_bytes());
+    let total = state.model.as_ref().map(|m| m.tensor_bytes());
+    let so_far = match total.filter(|t| *t > 0) {
+        Some(total) => format!("{:.0} % of {}", landed as f64 * 100.0 / total as f64, bytes(total)),
+        None => bytes(landed),
+    };
+    let speed = rate_now(lane).map_or_else(String::new, |r| format!(" at {}", rate(r)));
+    let rival = rival(state, lane, clock_ns).unwrap_or_default();
+    say(Status::Info, format!("{} {words}: {so_far}{speed}{rival}; {of}.", lane.engine))
+}
+
+/// How the running lane stands against the best that has finished in its heat, at the same time on their clocks.
+fn rival(state: &State, lane: &crate::session::Lane, clock_ns: u64) -> Option<String> {
+    let heats = heats(state);
+    let heat = heats.iter().find(|h| h.cache == lane.cache && *h.target == lane.target)?;
+    let best = heat.ranked().into_iter().find(|e| *e.engine != lane.engine)?;
+    let elapsed = elapsed_ns(lane, clock_ns)?;
+    let (ours, theirs) = (lane.landed_bytes(), landed_at(best.typical()?, elapsed));
+    if theirs == 0 || ours == 0 {
+        return None;
+    }
+    let place = if ours >= theirs { "ahead of" } else { "behind" };
+    Some(format!(", {place} {}", best.engine))
+}
+
+/// The winner of a heat in a sentence; `None` while no load of it has finished.
+fn winner(heat: &Heat<'_>, name_heat: bool) -> Option<String> {
+    let ranked = heat.ranked();
+    let first = *ranked.first()?;
+    let wall = first.wall_ns()?;
+    let conditions = conditions(&ranked, heat.cache, name_heat);
+    let opening = if name_heat { format!("{}: ", cache_word(heat.cache)) } else { String::new() };
+    let Some(second) = ranked.get(1) else {
+        return Some(format!("{opening}{} took {}{conditions}", first.engine, duration(wall)));
+    };
+    let so_far = if heat.settled() { "" } else { " so far" };
+    if !heat.clear_winner() {
+        return Some(format!(
+            "{opening}{} ({}) and {} ({}) are too close to tell apart{so_far}{conditions}",
+            first.engine,
+            same_unit(wall, u64::MAX),
+            second.engine,
+            same_unit(second.wall_ns()?, u64::MAX)
+        ));
+    }
+    let mmap = ranked.iter().copied().find(|e| *e.engine == crate::domain::Engine::Mmap && e.engine != first.engine);
+    let other = mmap.unwrap_or(second);
+    let other_wall = other.wall_ns()?;
+    let factor = other_wall as f64 / wall.max(1) as f64;
+    Some(format!(
+        "{opening}{} is fastest{so_far}: {}, {}× faster than {} ({}){conditions}",
+        first.engine,
+        same_unit(wall, other_wall),
+        three_digits(factor),
+        other.engine,
+        same_unit(other_wall, other_wall)
+    ))
+}
+
+/// ", hot cache, n = 3, bytes verified."
+fn conditions(ranked: &[&Entry<'_>], cache: CacheState, named: bool) -> String {
+    let (least, most) = ranked.iter().map(|e| e.n()).fold((usize::MAX, 0), |(lo, hi), n| (lo.min(n), hi.max(n)));
+    let n = if least == most { format!("n = {most}") } else { format!("n = {least} to {most}") };
+    let verified = if ranked.iter().all(|e| e.verified()) { "bytes verified" } else { "bytes not verified" };
+    let cache = if named { String::new() } else { format!(", {} cache", cache_word(cache)) };
+    format!("{cache}, {n}, {verified}.")
+}
+
+/// The cache state as a word.
+pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
+    match cache {
+        CacheState::Cold => "cold",
+        CacheState::Hot => "hot",
+        CacheState::AsIs => "as found",
+    }
+}
