@@ -1,63 +1,61 @@
 //! Door: arguments, mode, exit code.
 
 mod args;
+mod models;
+mod outcome;
+mod race;
+mod recordings;
+mod selftest;
 
-use crate::domain::EventBody;
 use crate::engines;
-use crate::session::live::{GpuChoice, SessionConfig};
-use args::{Cli, RaceArgs, Sub};
-use clap::Parser;
+use args::{Cli, Sub};
+use clap::{CommandFactory, Parser};
+use outcome::{BAD_CALL, fail};
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-/// The program.
+/// The program. Everything that went wrong has been said on standard error when this returns.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.command {
-        Some(Sub::Lane) => ExitCode::from(engines::run_lane()),
+    let status = match cli.command {
+        Some(Sub::Lane) => engines::run_lane(),
         Some(Sub::ProbeCufile { scratch }) => {
-            ExitCode::from(engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)))
+            engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir))
         }
-        Some(Sub::ProbeCuda) => ExitCode::from(engines::probe::probe_cuda()),
-        Some(Sub::Load { models, race, .. }) => {
-            for model in models {
-                let mut c = config(&race);
-                c.model = Some(model);
-                c.checks = false;
-                let feed = crate::session::live::start(c).unwrap();
-                for e in feed.events.iter() {
-                    match e.body {
-                        EventBody::LaneFinished { result, .. } => {
-                            eprintln!("{:>8.3} {}", e.at_ns as f64 / 1e9, serde_json::to_string(&result).unwrap())
-                        }
-                        EventBody::LaneSpans { .. }
-                        | EventBody::LaneProgress { .. }
-                        | EventBody::ModelOpened { .. } => {}
-                        b => eprintln!("{:>8.3} {}", e.at_ns as f64 / 1e9, serde_json::to_string(&b).unwrap()),
-                    }
-                }
+        Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
+        Some(Sub::Load { models, race, output }) => race::load(&models, &race, &output),
+        Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
+            models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
+        }
+        Some(Sub::Inspect { model, output }) => models::inspect(&model, &output),
+        Some(Sub::Replay { recording, speed, headless, output }) => {
+            recordings::replay(&recording, speed, headless, &output)
+        }
+        Some(Sub::Report { recordings, output }) => recordings::report(&recordings, &output),
+        Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
+        Some(Sub::Completions { shell }) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);
+            outcome::print(&text)
+        }
+        Some(Sub::Man) => {
+            let mut text = Vec::new();
+            match clap_mangen::Man::new(Cli::command()).render(&mut text) {
+                Ok(()) => outcome::print(&text),
+                Err(error) => fail(BAD_CALL, &format!("the manual page could not be made: {error}")),
             }
-            ExitCode::SUCCESS
         }
-        _ => ExitCode::from(2),
-    }
-}
-
-fn config(race: &RaceArgs) -> SessionConfig {
-    let mut config = SessionConfig::new(std::env::current_exe().unwrap_or_default());
-    config.engines = (!race.engine.is_empty()).then(|| race.engine.clone());
-    if !race.cache.is_empty() {
-        config.caches.clone_from(&race.cache);
-    }
-    config.repeat = race.repeat;
-    config.gpu = match race.gpu.as_deref() {
-        None => GpuChoice::Auto,
-        Some("host") => GpuChoice::Host,
-        Some(text) => text.parse().map_or_else(|_| GpuChoice::Uuid(text.to_owned()), GpuChoice::Index),
+        Some(Sub::Check { .. } | Sub::Fix { .. }) => 2,
+        None if cli.headless => race::headless(cli.model, &cli.race, &cli.output),
+        None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(
+            BAD_CALL,
+            "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top load MODEL' \
+             without one",
+        ),
+        None => race::interactive(cli.model, &cli.race, &cli.output),
     };
-    config.verify = !race.no_verify;
-    config.telemetry = !race.no_telemetry;
-    config.knobs = race.settings.iter().cloned().collect();
-    config.record.clone_from(&race.record);
-    config
+    // Buffers are empty here; a reader that went away is no error of ours.
+    let _ = std::io::stdout().flush();
+    ExitCode::from(status)
 }

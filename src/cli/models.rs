@@ -1,0 +1,99 @@
+//! Models as files: writing synthetic ones, looking into any.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_CALL, fail, note, print, print_json};
+use super::race::columns;
+use crate::domain::units;
+use crate::weights::{self, Profile, SynthOptions};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// Writes a synthetic model, or lists the profiles.
+pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bool, output: &OutputArgs) -> u8 {
+    if list {
+        return list_profiles(output);
+    }
+    let Some((name, dir)) = what else { return fail(BAD_CALL, "synth needs a PROFILE and a DIR; 'gds-top synth --list' lists the profiles") };
+    let started = Instant::now();
+    let bar = io::stderr().is_terminal() && !output.plain && !output.quiet;
+    let mut last = None;
+    let made = Profile::named(name).and_then(|profile| {
+        weights::synthesize(&profile, dir, &SynthOptions { scale, seed }, &mut |done, total| {
+            let percent = if total == 0 { 100 } else { done.saturating_mul(100) / total };
+            if bar && last != Some(percent) {
+                last = Some(percent);
+                let filled = "█".repeat((percent as usize * 30).div_ceil(100));
+                let _ = write!(io::stderr(), "\r{filled:░<30} {percent:>3} %  {} of {} ", units::bytes(done), units::bytes(total));
+            }
+        })
+    });
+    if last.is_some() {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
+    let model = match made {
+        Ok(model) => model,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    let took = started.elapsed();
+    if output.json {
+        return print_json(&serde_json::json!({
+            "profile": name, "path": dir, "tensors": model.tensors.len(), "shards": model.shards.len(),
+            "tensor_bytes": model.tensor_bytes(), "file_bytes": model.file_bytes(), "wall_ns": took.as_nanos() as u64,
+        }));
+    }
+    let rate = units::bytes_per_s(model.file_bytes(), took.as_nanos() as u64).map_or_else(String::new, |r| format!(", {}", units::rate(r)));
+    let text = format!(
+        "{}: {} tensors, {} bytes ({}) in {} file{}, written in {}{rate}\n",
+        dir.display(),
+        model.tensors.len(),
+        model.tensor_bytes(),
+        units::bytes(model.tensor_bytes()),
+        model.shards.len(),
+        if model.shards.len() == 1 { "" } else { "s" },
+        units::duration(took.as_nanos() as u64)
+    );
+    print(text.as_bytes())
+}
+
+fn list_profiles(output: &OutputArgs) -> u8 {
+    let profiles: Result<Vec<Profile>, _> = Profile::names().into_iter().map(Profile::named).collect();
+    let profiles = match profiles {
+        Ok(profiles) => profiles,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    if output.json {
+        let list: Vec<_> = profiles
+            .iter()
+            .map(|p| serde_json::json!({"name": p.name, "title": p.title, "tensors": p.tensors_total, "bytes": p.bytes_total, "shards": p.shards_total, "source": p.source}))
+            .collect();
+        return print_json(&serde_json::json!(list));
+    }
+    let mut text = String::new();
+    for p in &profiles {
+        let _ = writeln!(text, "{:<16} {:>7} tensors  {:>9}  {:>2} files  {}", p.name, p.tensors_total, units::bytes(p.bytes_total), p.shards_total, p.title);
+    }
+    print(text.as_bytes())
+}
+
+/// Prints what a model consists of.
+pub(super) fn inspect(model: &str, output: &OutputArgs) -> u8 {
+    let opened = match weights::open(model) {
+        Ok(opened) => opened,
+        Err(error) => {
+            if Profile::names().contains(&model) {
+                note(&format!("'{model}' is a shape profile; write it with 'gds-top synth {model} DIR' to inspect it"));
+            }
+            return fail(BAD_CALL, &error.to_string());
+        }
+    };
+    let inspection = weights::inspect(&opened);
+    if output.json {
+        return match serde_json::to_value(&inspection) {
+            Ok(value) => print_json(&value),
+            Err(error) => fail(BAD_CALL, &format!("the result could not be written as JSON: {error}")),
+        };
+    }
+    print(inspection.to_text(usize::from(columns())).as_bytes())
+}

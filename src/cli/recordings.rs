@@ -1,0 +1,56 @@
+//! Recordings: shown again, or rendered again as a report.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_CALL, FINE, fail};
+use super::race::{export_plan, follow_feed, screens, taste};
+use crate::session::replay;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// A pause in which nothing happens is cut to this, so that a replay of a session that waited is no waiting.
+const LONGEST_GAP_NS: u64 = 3_000_000_000;
+
+/// Plays a recording, on screens or headless.
+pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &OutputArgs) -> u8 {
+    if !speed.is_finite() || speed < 0.0 {
+        return fail(BAD_CALL, &format!("--speed takes a number from 0 up (0 is as fast as possible), not {speed}"));
+    }
+    let on_screen = !headless && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if !headless && !on_screen {
+        return fail(BAD_CALL, "screens need a terminal; 'gds-top replay --headless' or 'gds-top report' print the report without one");
+    }
+    let options = replay::Options { paused: false, longest_gap_ns: Some(LONGEST_GAP_NS) };
+    let speed = if on_screen { speed } else { 0.0 };
+    let feed = match replay::start(recording, speed, options) {
+        Ok(feed) => feed,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    if !on_screen {
+        return follow_feed(&feed, output, export_plan(output)).exit;
+    }
+    match taste(output) {
+        Ok(taste) => screens(feed, taste, speed.round().clamp(0.0, 1e6) as u32, output),
+        Err(sentence) => fail(BAD_CALL, &sentence),
+    }
+}
+
+/// Renders the reports of recordings again.
+pub(super) fn report(recordings: &[PathBuf], output: &OutputArgs) -> u8 {
+    let several = recordings.len() > 1;
+    if several && output.json {
+        return fail(BAD_CALL, "--json prints one result; name one recording, or use --export DIR, which gets a folder for each");
+    }
+    let mut worst = FINE;
+    for recording in recordings {
+        let options = replay::Options { paused: false, longest_gap_ns: Some(0) };
+        let feed = match replay::start(recording, 0.0, options) {
+            Ok(feed) => feed,
+            Err(error) => return fail(BAD_CALL, &error.to_string()),
+        };
+        let label = recording.file_stem().map_or_else(|| "report".into(), |s| s.to_string_lossy().into_owned());
+        let export = export_plan(output).map(|(dir, formats)| (if several { dir.join(label) } else { dir }, formats));
+        let quiet = OutputArgs { quiet: true, ..output.clone() };
+        worst = worst.max(follow_feed(&feed, &quiet, export).exit);
+    }
+    worst
+}

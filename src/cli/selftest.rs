@@ -1,0 +1,100 @@
+//! The self-test: every engine that can run here, on models made to break alignment, with the target filled beforehand and every byte compared.
+
+use super::args::{OutputArgs, RaceArgs};
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, NOTHING_RAN, fail, note, print, print_json};
+use super::race::config;
+use crate::domain::{CacheState, EventBody, units};
+use crate::session::live::{self, SessionConfig};
+use crate::session::{LaneStatus, State};
+use crate::weights::{self, Profile, SynthOptions};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Profile and scale of the models: odd sizes, and a real model made small.
+const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
+
+/// Runs it and prints a line a run.
+pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> u8 {
+    let mut states = Vec::new();
+    for (profile, scale) in MODELS {
+        let path = match model(profile, scale) {
+            Ok(path) => path,
+            Err(error) => return fail(BAD_CALL, &error),
+        };
+        let mut config: SessionConfig = match config(race) {
+            Ok(config) => config,
+            Err(sentence) => return fail(BAD_CALL, &sentence),
+        };
+        config.model = Some(path.to_string_lossy().into_owned());
+        config.checks = false;
+        config.verify = true;
+        config.poison = true;
+        if race.cache.is_empty() {
+            config.caches = vec![CacheState::Cold, CacheState::Hot];
+        }
+        let feed = match live::start(config) {
+            Ok(feed) => feed,
+            Err(error) => return fail(BAD_CALL, &error.to_string()),
+        };
+        let mut state = State::default();
+        for event in &feed.events {
+            state.reduce(&event);
+            if let (EventBody::LaneFinished { result, .. }, true) = (&event.body, output.verbose) {
+                note(&format!("{} {} {}", result.model, result.engine, result.cache));
+            }
+        }
+        states.push(state);
+    }
+    tell(&states, output)
+}
+
+fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
+    let make = || {
+        let folder = weights::cache_folder()?;
+        weights::profile_model(&Profile::named(profile)?, &folder, &SynthOptions { scale, seed: 1 }, &mut |_, _| {})
+    };
+    make().map(|model| model.path).map_err(|e| e.to_string())
+}
+
+fn tell(states: &[State], output: &OutputArgs) -> u8 {
+    let lanes = || states.iter().flat_map(|s| s.lanes.iter().map(move |l| (s, l)));
+    let good = lanes().filter(|(_, l)| l.status == LaneStatus::Done).count();
+    let all = lanes().count();
+    let status = match (good, all) {
+        (0, _) => NOTHING_RAN,
+        (good, all) if good == all => FINE,
+        _ => BAD_ANSWER,
+    };
+    if output.json {
+        let runs: Vec<_> = lanes().filter_map(|(_, l)| l.result.as_ref()).collect();
+        let unavailable: Vec<_> =
+            states.first().map(|s| s.unavailable.iter().map(|(e, why)| serde_json::json!({"engine": e, "why": why})).collect()).unwrap_or_default();
+        let unavailable: Vec<serde_json::Value> = unavailable;
+        print_json(&serde_json::json!({"passed": good, "of": all, "runs": runs, "unavailable": unavailable}));
+        return status;
+    }
+    let mut text = String::new();
+    for (state, lane) in lanes() {
+        let model = state.model.as_ref().map_or("", |m| m.name.as_str());
+        let (mark, word) = match &lane.status {
+            LaneStatus::Done => ('✔', "every byte equals the file".to_owned()),
+            LaneStatus::Failed(why) => ('✖', why.clone()),
+            LaneStatus::Waiting | LaneStatus::Running(_) => ('✖', "did not finish".to_owned()),
+        };
+        let bytes = lane.result.as_ref().map_or_else(String::new, |r| units::bytes(r.bytes));
+        let target = lane.target.to_string();
+        let engine = lane.engine.to_string();
+        let cache = lane.cache.to_string();
+        let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<17} {bytes:>9} → {target}: {word}");
+        if let (LaneStatus::Failed(_), Some(words)) = (&lane.status, lane.last_words.as_deref().filter(|w| !w.is_empty())) {
+            let _ = writeln!(text, "  its last words: {words}");
+        }
+    }
+    for (engine, why) in states.first().map(|s| s.unavailable.as_slice()).unwrap_or_default() {
+        let engine = engine.to_string();
+        let _ = writeln!(text, "– {engine:<15} not available: {why}");
+    }
+    let _ = writeln!(text, "{good} of {all} runs landed every byte");
+    print(text.as_bytes());
+    status
+}
