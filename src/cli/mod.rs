@@ -20,9 +20,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
         Some(Sub::Lane) => engines::run_lane(),
-        Some(Sub::ProbeCufile { scratch }) => {
-            engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir))
-        }
+        Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
         Some(Sub::Load { models, race, output }) => race::load(&models, &race, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {

@@ -15,7 +15,9 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
     if list {
         return list_profiles(output);
     }
-    let Some((name, dir)) = what else { return fail(BAD_CALL, "synth needs a PROFILE and a DIR; 'gds-top synth --list' lists the profiles") };
+    let Some((name, dir)) = what else {
+        return fail(BAD_CALL, "synth needs a PROFILE and a DIR; 'gds-top synth --list' lists the profiles");
+    };
     let started = Instant::now();
     let bar = io::stderr().is_terminal() && !output.plain && !output.quiet;
     let mut last = None;
@@ -25,7 +27,12 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
             if bar && last != Some(percent) {
                 last = Some(percent);
                 let filled = "█".repeat((percent as usize * 30).div_ceil(100));
-                let _ = write!(io::stderr(), "\r{filled:░<30} {percent:>3} %  {} of {} ", units::bytes(done), units::bytes(total));
+                let _ = write!(
+                    io::stderr(),
+                    "\r{filled:░<30} {percent:>3} %  {} of {} ",
+                    units::bytes(done),
+                    units::bytes(total)
+                );
             }
         })
     });
@@ -43,7 +50,8 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
             "tensor_bytes": model.tensor_bytes(), "file_bytes": model.file_bytes(), "wall_ns": took.as_nanos() as u64,
         }));
     }
-    let rate = units::bytes_per_s(model.file_bytes(), took.as_nanos() as u64).map_or_else(String::new, |r| format!(", {}", units::rate(r)));
+    let rate = units::bytes_per_s(model.file_bytes(), took.as_nanos() as u64)
+        .map_or_else(String::new, |r| format!(", {}", units::rate(r)));
     let text = format!(
         "{}: {} tensors, {} bytes ({}) in {} file{}, written in {}{rate}\n",
         dir.display(),
@@ -72,7 +80,15 @@ fn list_profiles(output: &OutputArgs) -> u8 {
     }
     let mut text = String::new();
     for p in &profiles {
-        let _ = writeln!(text, "{:<16} {:>7} tensors  {:>9}  {:>2} files  {}", p.name, p.tensors_total, units::bytes(p.bytes_total), p.shards_total, p.title);
+        let _ = writeln!(
+            text,
+            "{:<16} {:>7} tensors  {:>9}  {:>2} files  {}",
+            p.name,
+            p.tensors_total,
+            units::bytes(p.bytes_total),
+            p.shards_total,
+            p.title
+        );
     }
     print(text.as_bytes())
 }

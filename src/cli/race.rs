@@ -69,7 +69,10 @@ pub(super) fn headless(model: Option<String>, race: &RaceArgs, output: &OutputAr
 pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u8 {
     let several = models.len() > 1;
     if several && output.json {
-        return fail(BAD_CALL, "--json prints one result; name one model, or use --export DIR, which gets a folder for each");
+        return fail(
+            BAD_CALL,
+            "--json prints one result; name one model, or use --export DIR, which gets a folder for each",
+        );
     }
     let mut worst = FINE;
     for (number, model) in models.iter().enumerate() {
@@ -154,7 +157,11 @@ pub(super) fn columns() -> u16 {
 /// INT and TERM end the session in order: the running lane is ended and the report says that it was interrupted. A second one ends the process.
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
-    let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]);
+    let signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGHUP,
+    ]);
     let Ok(mut signals) = signals else { return };
     // The thread ends with the process.
     std::thread::spawn(move || {
@@ -211,7 +218,11 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
         Some(text) if text.to_ascii_lowercase().starts_with("gpu-") => GpuChoice::Uuid(text.to_owned()),
         Some(text) => match text.parse() {
             Ok(index) => GpuChoice::Index(index),
-            Err(_) => return Err(format!("--gpu takes an index, a UUID (GPU-…) or 'host', not '{text}'; 'nvidia-smi -L' lists the GPUs")),
+            Err(_) => {
+                return Err(format!(
+                    "--gpu takes an index, a UUID (GPU-…) or 'host', not '{text}'; 'nvidia-smi -L' lists the GPUs"
+                ));
+            }
         },
     };
     config.verify = !race.no_verify;

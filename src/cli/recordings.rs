@@ -17,7 +17,10 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &Outp
     }
     let on_screen = !headless && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if !headless && !on_screen {
-        return fail(BAD_CALL, "screens need a terminal; 'gds-top replay --headless' or 'gds-top report' print the report without one");
+        return fail(
+            BAD_CALL,
+            "screens need a terminal; 'gds-top replay --headless' or 'gds-top report' print the report without one",
+        );
     }
     let options = replay::Options { paused: false, longest_gap_ns: Some(LONGEST_GAP_NS) };
     let speed = if on_screen { speed } else { 0.0 };
@@ -38,7 +41,10 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &Outp
 pub(super) fn report(recordings: &[PathBuf], output: &OutputArgs) -> u8 {
     let several = recordings.len() > 1;
     if several && output.json {
-        return fail(BAD_CALL, "--json prints one result; name one recording, or use --export DIR, which gets a folder for each");
+        return fail(
+            BAD_CALL,
+            "--json prints one result; name one recording, or use --export DIR, which gets a folder for each",
+        );
     }
     let mut worst = FINE;
     for recording in recordings {

@@ -67,8 +67,10 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
     };
     if output.json {
         let runs: Vec<_> = lanes().filter_map(|(_, l)| l.result.as_ref()).collect();
-        let unavailable: Vec<_> =
-            states.first().map(|s| s.unavailable.iter().map(|(e, why)| serde_json::json!({"engine": e, "why": why})).collect()).unwrap_or_default();
+        let unavailable: Vec<_> = states
+            .first()
+            .map(|s| s.unavailable.iter().map(|(e, why)| serde_json::json!({"engine": e, "why": why})).collect())
+            .unwrap_or_default();
         let unavailable: Vec<serde_json::Value> = unavailable;
         print_json(&serde_json::json!({"passed": good, "of": all, "runs": runs, "unavailable": unavailable}));
         return status;
@@ -86,7 +88,9 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let engine = lane.engine.to_string();
         let cache = lane.cache.to_string();
         let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<17} {bytes:>9} → {target}: {word}");
-        if let (LaneStatus::Failed(_), Some(words)) = (&lane.status, lane.last_words.as_deref().filter(|w| !w.is_empty())) {
+        if let (LaneStatus::Failed(_), Some(words)) =
+            (&lane.status, lane.last_words.as_deref().filter(|w| !w.is_empty()))
+        {
             let _ = writeln!(text, "  its last words: {words}");
         }
     }

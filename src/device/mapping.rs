@@ -30,11 +30,6 @@ impl FileMapping {
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
-
-    /// Tells the kernel that the file is read from front to back. Advice only.
-    pub fn will_read_in_order(&self) {
-        let _ = self.0.advise(memmap2::Advice::Sequential);
-    }
 }
 
 /// Bytes of `range` of the file that the page cache holds, rounded to pages.
