@@ -1,1 +1,134 @@
 //! Judgement: facts become findings, findings become one verdict for each path and GPU. Does nothing.
+
+mod config_file;
+mod context;
+mod cufile;
+mod files;
+mod gpu;
+mod judged;
+mod kernel;
+mod limits;
+mod nvidia_fs;
+mod storage;
+pub mod text;
+mod verdict;
+
+use crate::domain::{Finding, Route, Status, Verdict};
+use crate::host::Root;
+use context::Context;
+pub(crate) use files::udev_record_path;
+use judged::Judged;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// The outcome of a round of checks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Findings, one for each check that applies, in the order of the groups.
+    pub findings: Vec<Finding>,
+    /// A verdict for each path and GPU.
+    pub verdicts: Vec<Verdict>,
+    /// Whether there is a GPU at all, by NVML or on the bus.
+    pub has_gpu: bool,
+    /// How long the round took, in nanoseconds.
+    pub took_ns: u64,
+}
+
+impl Report {
+    /// Whether the answer is bad: for some path and GPU no cuFile read works. (Exit status 1 of `gds-top check`; a race into host memory
+    /// on a machine without a GPU is not bad, which the caller knows from [`Report::has_gpu`].)
+    #[must_use]
+    pub fn blocks_route_in_use(&self) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.route == Route::None)
+    }
+
+    /// The finding of a check.
+    #[must_use]
+    pub fn finding(&self, id: &str) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.id == id)
+    }
+
+    /// How many findings have a status.
+    #[must_use]
+    pub fn count(&self, status: Status) -> usize {
+        self.findings.iter().filter(|finding| finding.status == status).count()
+    }
+
+    /// The `checks` and `verdicts` parts of report.json.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "checks": self.findings, "verdicts": self.verdicts, "took_ns": self.took_ns })
+    }
+}
+
+/// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they come, the quick ones
+/// at once; a finding that the rest of the round changes is emitted again, and the later one counts.
+pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding)) -> Report {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        // The slow ones begin first; the view keeps their answers, and who needs one waits for it there.
+        scope.spawn(|| root.nvml());
+        scope.spawn(|| root.libcufile());
+        scope.spawn(|| {
+            if host_has_gpu(root) {
+                let _ = root.symbols();
+            }
+        });
+        scope.spawn(|| {
+            if host_has_gpu(root) {
+                let _ = root.command(&["modinfo", "nvidia"]);
+                let _ = root.command(&["modinfo", "nvidia_fs"]);
+                let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
+            }
+        });
+        round(root, paths, gpu, emit, began)
+    })
+}
+
+fn host_has_gpu(root: &Root) -> bool {
+    crate::host::pci_gpus(root).is_some_and(|gpus| !gpus.is_empty()) || root.exists("/proc/driver/nvidia/version")
+}
+
+fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding), began: Instant) -> Report {
+    let ctx = Context::new(root, paths, gpu);
+    let mut all: Vec<Judged> = Vec::new();
+    let mut sent: Vec<Finding> = Vec::new();
+    let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
+        if early {
+            // What is in some route's way has its status only when all is known; the rest can be shown at once.
+            let known: Vec<Judged> = judged.iter().filter(|j| j.in_the_way().next().is_none()).cloned().collect();
+            let whole = |f: &Finding| !judged.iter().any(|j| j.finding.id == f.id && j.in_the_way().next().is_some());
+            for finding in verdict::merge(&ctx, &known).into_iter().filter(whole) {
+                emit(finding.clone());
+                sent.push(finding);
+            }
+        }
+        all.extend(judged);
+    };
+    take(files::run(&ctx), &mut all, true);
+    take(storage::run(&ctx), &mut all, true);
+    take(limits::run(&ctx), &mut all, true);
+    take(kernel::run(&ctx), &mut all, true);
+    take(cufile::quick(&ctx), &mut all, true);
+    take(gpu::quick(&ctx), &mut all, true);
+    take(gpu::slow(&ctx), &mut all, true);
+    take(nvidia_fs::run(&ctx), &mut all, true);
+    take(cufile::slow(&ctx), &mut all, true);
+    take(limits::slow(&ctx), &mut all, true);
+    let is_overlay = |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
+    if ctx.subjects.iter().any(is_overlay) {
+        // Whether cuFile takes files of an overlay depends on the library's version, which is known only now.
+        let anew = files::run(&ctx);
+        all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
+        take(anew, &mut all, false);
+    }
+    let verdicts = verdict::settle(&ctx, &mut all);
+    let findings = verdict::merge(&ctx, &all);
+    for finding in &findings {
+        if !sent.contains(finding) {
+            emit(finding.clone());
+        }
+    }
+    let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Report { findings, verdicts, has_gpu: ctx.has_gpu(), took_ns }
+}

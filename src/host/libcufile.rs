@@ -94,14 +94,15 @@ impl LibcufileFacts {
         Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
     }
 
+    /// No facts, because the probe itself failed: nothing is known about the library then.
     fn failed(error: impl Into<String>) -> Self {
-        Self { error: Some(error.into()), ..Self::default() }
+        Self { error: Some(error.into()), unasked: true, ..Self::default() }
     }
 }
 
 pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
     let Some((program, arguments)) = options.cufile_probe.as_ref().and_then(|argv| argv.split_first()) else {
-        return LibcufileFacts { unasked: true, ..LibcufileFacts::failed("libcufile was not asked") };
+        return LibcufileFacts::failed("libcufile was not asked");
     };
     // From 1.16 on the library spins where /proc/modules cannot be opened (measured with 1.20), so waiting long is no use there.
     let limit = match root.read_bytes("/proc/modules") {

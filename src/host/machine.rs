@@ -153,7 +153,9 @@ fn bare_gpu(root: &Root, index: u32, address: &str) -> Gpu {
     }
 }
 
-pub(crate) fn kernel_release(root: &Root) -> Option<String> {
+/// The release of the running kernel, as `uname -r` prints it.
+#[must_use]
+pub fn kernel_release(root: &Root) -> Option<String> {
     root.read_text("/proc/sys/kernel/osrelease")
         .ok()
         .or_else(|| root.command(&["uname", "-r"]).map(|output| output.stdout))
@@ -162,7 +164,9 @@ pub(crate) fn kernel_release(root: &Root) -> Option<String> {
         .filter(|text| !text.is_empty())
 }
 
-pub(crate) fn os_release(root: &Root, key: &str) -> Option<String> {
+/// A field of os-release, without quotes.
+#[must_use]
+pub fn os_release(root: &Root, key: &str) -> Option<String> {
     let text = root.read_text("/etc/os-release").or_else(|_| root.read_text("/usr/lib/os-release")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(|v| v.trim_matches('"').to_owned())
 }

@@ -1,0 +1,125 @@
+//! What every group of checks looks at: the view, the paths with their facts, the GPUs, the configuration.
+
+use super::config_file::Config;
+use crate::host::{self, NvmlGpu, PathFacts, PciGpu, Root};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// A path under examination.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) path: PathBuf,
+    pub(super) facts: Option<PathFacts>,
+}
+
+/// A GPU under examination: what NVML says where it speaks, and what the bus says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GpuSeen {
+    /// UUID, or the PCI address where there is no driver to ask.
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) address: String,
+    pub(super) nvml: Option<NvmlGpu>,
+}
+
+impl GpuSeen {
+    pub(super) fn capability(&self) -> Option<(u32, u32)> {
+        let (major, minor) = self.nvml.as_ref()?.compute_capability.as_deref()?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+
+    pub(super) fn is_grace(&self) -> bool {
+        ["GH200", "GB200", "GB300", "Grace"].iter().any(|name| self.name.contains(name))
+    }
+}
+
+/// The shared view of all checks of one round.
+pub(super) struct Context<'a> {
+    pub(super) root: &'a Root,
+    pub(super) subjects: Vec<Subject>,
+    selected: Option<String>,
+    pci: OnceLock<Option<Vec<PciGpu>>>,
+    gpus: OnceLock<Vec<GpuSeen>>,
+    config: OnceLock<Config>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(root: &'a Root, paths: &[PathBuf], gpu: Option<&str>) -> Self {
+        Self {
+            root,
+            subjects: paths.iter().map(|path| Subject { path: path.clone(), facts: root.path_facts(path) }).collect(),
+            selected: gpu.map(str::to_owned),
+            pci: OnceLock::new(),
+            gpus: OnceLock::new(),
+            config: OnceLock::new(),
+        }
+    }
+
+    /// GPUs on the bus; `None` where the bus cannot be listed.
+    pub(super) fn pci(&self) -> Option<&[PciGpu]> {
+        self.pci.get_or_init(|| host::pci_gpus(self.root)).as_deref()
+    }
+
+    /// Whether the bus shows a GPU, without waiting for NVML.
+    pub(super) fn gpu_on_bus(&self) -> bool {
+        self.pci().is_some_and(|gpus| !gpus.is_empty())
+    }
+
+    /// The GPUs that were asked for, all of them by default. Waits for NVML.
+    pub(super) fn gpus(&self) -> &[GpuSeen] {
+        self.gpus.get_or_init(|| {
+            let nvml = self.root.nvml();
+            let machine = host::machine(self.root);
+            let all = machine.gpus.into_iter().map(|gpu| GpuSeen {
+                nvml: nvml.gpus.iter().find(|n| n.uuid == gpu.uuid).cloned(),
+                id: gpu.uuid,
+                name: gpu.name,
+                address: gpu.pci_bus_id,
+            });
+            match &self.selected {
+                None => all.collect(),
+                Some(wanted) => all
+                    .enumerate()
+                    .filter(|(index, gpu)| *wanted == index.to_string() || *wanted == gpu.id)
+                    .map(|(_, gpu)| gpu)
+                    .collect(),
+            }
+        })
+    }
+
+    /// Whether there is any GPU at all. Waits for NVML only where the bus shows none.
+    pub(super) fn has_gpu(&self) -> bool {
+        self.gpu_on_bus() || !self.root.nvml().gpus.is_empty()
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        self.config.get_or_init(|| Config::load(self.root))
+    }
+
+    pub(super) fn is_aarch64(&self) -> bool {
+        let arch = self.root.read_text("/proc/sys/kernel/arch").unwrap_or_default();
+        if !arch.trim().is_empty() {
+            return arch.trim() == "aarch64";
+        }
+        let cpus = self.root.read_text("/proc/cpuinfo").unwrap_or_default();
+        cpus.lines().any(|line| line.starts_with("CPU implementer"))
+    }
+
+    /// (major, minor) of the kernel release.
+    pub(super) fn kernel(&self) -> Option<(u32, u32)> {
+        let release = host::kernel_release(self.root)?;
+        let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
+        Some((parts.next()??, parts.next()??))
+    }
+}
+
+/// Compares dotted versions number by number; text after the digits of a part is passed over.
+pub(super) fn version_numbers(text: &str) -> Vec<u32> {
+    text.trim()
+        .split('.')
+        .map_while(|part| {
+            let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().ok()
+        })
+        .collect()
+}

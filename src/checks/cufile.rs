@@ -1,0 +1,245 @@
+//! libcufile and its configuration (reference 1.6, 2.1 to 2.4).
+
+use super::config_file::FileState;
+use super::context::Context;
+use super::judged::{Cost, DIRECT, EVERY, Judged};
+use crate::domain::{Group::Cufile, Route};
+use crate::host::LibcufileFacts;
+
+const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
+
+/// Checks of the configuration: files and environment only.
+pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = vec![parse(ctx)];
+    out.extend(env_path(ctx));
+    out.push(compat(ctx));
+    out
+}
+
+/// Checks that wait for the probe of libcufile.
+pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
+    let facts = ctx.root.libcufile();
+    let mut out = vec![found(facts)];
+    if facts.chosen.is_some() || facts.open.is_some() {
+        out.extend([version(facts), opens(ctx, facts)]);
+    }
+    out.push(p2p_keys(ctx, facts));
+    out
+}
+
+fn parse(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "cfg-parse";
+    const WHY: &str = "A cufile.json that libcufile cannot read or refuses makes cuFileDriverOpen fail in every program (5002, -22 or 5030), also \
+                       when only /etc/cufile.json is broken and a good file is given by CUFILE_ENV_PATH_JSON.";
+    let config = ctx.config();
+    let mut read = Vec::new();
+    for file in &config.files {
+        match &file.state {
+            FileState::Broken(problems) => {
+                let mut judged = Judged::lack(ID, Cufile, format!("libcufile refuses {}: every open fails", file.path))
+                    .missing(if file.from_environment { Cost::Setting } else { Cost::Root }, EVERY)
+                    .fix("cufile-json")
+                    .advice(format!("Correct {}: {}.", file.path, problems.join("; ")));
+                for problem in problems {
+                    judged = judged.found(&file.path, problem);
+                }
+                return judged.why(WHY);
+            }
+            FileState::Unreadable(why) => {
+                return Judged::lack(ID, Cufile, format!("{} is there, but this user may not read it: every open fails (5030)", file.path))
+                    .unread(&file.path, why)
+                    .missing(Cost::Root, EVERY)
+                    .advice(format!("sudo chmod 644 {}", file.path))
+                    .why(WHY);
+            }
+            FileState::Good(values) => read.push((file.path.clone(), format!("{} keys", values.len()))),
+            FileState::Missing => {}
+        }
+    }
+    let mut judged = if read.is_empty() {
+        Judged::info(ID, Cufile, "no cufile.json: the library's defaults apply").found(super::config_file::SYSTEM_FILE, "does not exist")
+    } else {
+        Judged::pass(ID, Cufile, "cufile.json is well-formed")
+    };
+    for (path, text) in read {
+        judged = judged.found(path, text);
+    }
+    judged.why(WHY)
+}
+
+fn env_path(ctx: &Context<'_>) -> Option<Judged> {
+    let file = ctx.config().files.iter().find(|file| file.from_environment)?;
+    let judged = match file.state {
+        FileState::Missing => Judged::warn("cfg-env-path", Cufile, format!("CUFILE_ENV_PATH_JSON names {}, which does not exist", file.path))
+            .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
+            .advice("Correct the path, or unset the variable."),
+        _ => Judged::pass("cfg-env-path", Cufile, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
+            .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
+    };
+    Some(judged.why("The library passes over a missing file without a word, so a tuned file may not be in effect."))
+}
+
+fn compat(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "cfg-compat";
+    const WHY: &str = "force_compat_mode sends every read through host memory; allow_compat_mode decides whether a broken direct route falls back silently or fails.";
+    let config = ctx.config();
+    let (force, force_from) = config.switch("properties.force_compat_mode", false);
+    let (allow, allow_from) = config.switch("properties.allow_compat_mode", true);
+    let variable = ctx.root.variable("CUFILE_FORCE_COMPAT_MODE");
+    let judged = if force {
+        Judged::lack(ID, Cufile, "compat mode is forced: no read goes straight to the GPU")
+            .found(&force_from, "force_compat_mode is true")
+            .missing(Cost::Setting, DIRECT)
+            .fix("cufile-force-compat")
+            .advice(format!("Unset it: {force_from}."))
+    } else if !allow {
+        Judged::lack(ID, Cufile, "compat mode is not allowed: where no direct route works, reads fail")
+            .found(&allow_from, "allow_compat_mode is false")
+            .missing(Cost::Setting, &[Route::Compat])
+            .advice("Set properties.allow_compat_mode to true, unless failing is what you want.")
+    } else if let Some(value) = variable.filter(|value| !matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "")) {
+        Judged::warn(ID, Cufile, format!("CUFILE_FORCE_COMPAT_MODE={value} does nothing: only the word true counts"))
+            .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
+            .advice("Write true, or unset it.")
+    } else {
+        Judged::pass(ID, Cufile, "compat mode is allowed and not forced").found(&allow_from, "allow_compat_mode is true")
+    };
+    judged.why(WHY)
+}
+
+fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
+    const ID: &str = "cfg-p2p-both";
+    const WHY: &str = "P2PDMA is off by default; libraries from 1.16 on want it switched on for all and for the transport.";
+    let config = ctx.config();
+    let (master, master_from) = config.switch("properties.use_pci_p2pdma", false);
+    let (nvme, nvme_from) = config.switch("block.nvme.use_pci_p2pdma", false);
+    // 1.14 has only the first key, 1.20 both (strings of the libraries); the first release that wants the second lies between.
+    let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
+    let judged = if master && (nvme || !wants_second) {
+        Judged::pass(ID, Cufile, "P2PDMA is switched on")
+    } else {
+        let absent = match (master, nvme || !wants_second) {
+            (false, false) => "properties.use_pci_p2pdma and block.nvme.use_pci_p2pdma are",
+            (false, true) => "properties.use_pci_p2pdma is",
+            _ => "block.nvme.use_pci_p2pdma is",
+        };
+        Judged::lack(ID, Cufile, format!("{absent} not switched on"))
+            .missing(Cost::Setting, P2P_ROUTES)
+            .fix("cufile-p2pdma-keys")
+            .advice("Switch them on in a cufile.json of your own, named by CUFILE_ENV_PATH_JSON.")
+    };
+    judged
+        .found(master_from, format!("properties.use_pci_p2pdma is {master}"))
+        .found(nvme_from, format!("block.nvme.use_pci_p2pdma is {nvme}"))
+        .why(WHY)
+}
+
+fn found(facts: &LibcufileFacts) -> Judged {
+    const ID: &str = "lib-found";
+    const WHY: &str = "Every cuFile read goes through libcufile; frameworks often bring their own, of another version than the toolkit's.";
+    let error = facts.error.clone().unwrap_or_else(|| "nothing found".to_owned());
+    let mut judged = if facts.unasked {
+        Judged::na(ID, Cufile, "libcufile could not be asked").found("probe", error).unknown(EVERY)
+    } else if facts.found.is_empty() && facts.chosen.is_none() {
+        Judged::lack(ID, Cufile, "libcufile is not installed: no cuFile read is possible")
+            .found("dynamic loader", error)
+            .missing(Cost::Install, EVERY)
+            .fix("libcufile-install")
+            .advice("Install it (apt-get install libcufile-13-0, or pip install nvidia-cufile), or name it by GDS_TOP_LIBCUFILE.")
+    } else {
+        let mut versions: Vec<&str> = facts.found.iter().filter_map(|f| f.version.as_deref()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let chosen = facts.chosen.as_deref().unwrap_or("the first one");
+        if versions.len() > 1 {
+            Judged::info(ID, Cufile, format!("{} versions of libcufile are here; {chosen} is taken", versions.len()))
+        } else {
+            Judged::pass(ID, Cufile, format!("libcufile at {chosen}"))
+        }
+    };
+    for library in facts.found.iter().take(8) {
+        judged = judged.found(&library.path, library.version.clone().unwrap_or_else(|| "version not said".to_owned()));
+    }
+    judged.why(WHY)
+}
+
+fn version(facts: &LibcufileFacts) -> Judged {
+    const ID: &str = "lib-version";
+    let source = facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned());
+    let judged = match (facts.version(), facts.version_numbers()) {
+        (Some(text), Some(numbers)) if numbers < (1, 7) => Judged::warn(ID, Cufile, format!("libcufile {text} is older than 1.7"))
+            .found(source, text)
+            .advice("Install a current libcufile."),
+        (Some(text), Some(numbers)) if numbers < (1, 16) => {
+            Judged::info(ID, Cufile, format!("libcufile {text} cannot say by itself which route it takes; 1.16 and later can")).found(source, text)
+        }
+        (Some(text), _) => Judged::pass(ID, Cufile, format!("libcufile {text}")).found(source, text),
+        (None, _) => Judged::na(ID, Cufile, "the library does not say its version").found(source, "no cuFileGetVersion"),
+    };
+    judged.why("Newer releases bring buffered files (1.7), compat mode on overlay (1.16), and counters that prove the route (1.16 to 1.20).")
+}
+
+fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
+    const ID: &str = "lib-open-probe";
+    const WHY: &str = "Opened in a child process with a time limit, because some versions spin or crash while they open.";
+    let modules = ctx.root.read_bytes("/proc/modules").err();
+    let spins = facts.version_numbers().is_none_or(|v| v >= (1, 16));
+    let said = |judged: Judged| match facts.open.as_ref().map(|open| open.stderr.trim()).filter(|text| !text.is_empty()) {
+        Some(text) => judged.found("stderr of the library", text.lines().take(4).collect::<Vec<_>>().join("; ")),
+        None => judged,
+    };
+    let judged = match &facts.open {
+        Some(open) if open.code == Some(0) => {
+            let judged = Judged::pass(ID, Cufile, "libcufile opens").found("cuFileDriverOpen", "0");
+            match &facts.p2p_flags {
+                Some(flags) if !flags.is_empty() => judged.found("cuFileDriverGetP2PFlags", describe(flags)),
+                _ => judged,
+            }
+        }
+        Some(open) if open.timed_out || open.code.is_none() => {
+            let how = if open.timed_out { "it did not come back within the time limit" } else { "its process died" };
+            let judged = Judged::lack(ID, Cufile, format!("libcufile does not open: {how}")).missing(Cost::System, EVERY).found("cuFileDriverOpen", how);
+            match &modules {
+                Some(why) if spins => judged.unread("/proc/modules", why).cause("ctr-proc-sys"),
+                _ => judged.advice("Run gds-top check -v for what it printed; try another libcufile with GDS_TOP_LIBCUFILE."),
+            }
+        }
+        Some(open) => {
+            let code = open.code.unwrap_or(0);
+            let cuda = open.cuda_code.filter(|c| *c != 0).map_or(String::new(), |c| format!(", CUDA {c}"));
+            let judged = Judged::lack(ID, Cufile, format!("libcufile does not open: error {code}{cuda}"))
+                .found("cuFileDriverOpen", format!("{code}{cuda}"))
+                .missing(Cost::Root, EVERY);
+            if matches!(code, 5002 | -22 | 5030) && ctx.config().is_fatal() {
+                judged.cause("cfg-parse")
+            } else if code == 5033 || (code == 5011 && !ctx.has_gpu()) {
+                judged.cause("gpu-present")
+            } else if code == 5001 && !ctx.config().switch("properties.allow_compat_mode", true).0 {
+                judged.cause("cfg-compat")
+            } else {
+                judged.advice("Run gds-top check -v for what the library printed.")
+            }
+        }
+        None => match &modules {
+            Some(why) if spins => Judged::lack(ID, Cufile, "libcufile was not opened: this version would spin for ever here")
+                .unread("/proc/modules", why)
+                .missing(Cost::System, EVERY)
+                .cause("ctr-proc-sys"),
+            _ => Judged::na(ID, Cufile, "libcufile was found, but not opened").unknown(EVERY),
+        },
+    };
+    said(judged).why(WHY)
+}
+
+/// The masks in words: `nvme: p2pdma nvfs`.
+fn describe(flags: &std::collections::BTreeMap<String, u64>) -> String {
+    let words = |mask: u64| {
+        let names: Vec<&str> = [(1, "p2pdma"), (2, "nvfs"), (4, "dmabuf"), (8, "c2c"), (16, "peermem")]
+            .into_iter()
+            .filter(|(bit, _)| mask & bit != 0)
+            .map(|(_, name)| name)
+            .collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+    };
+    flags.iter().map(|(transport, mask)| format!("{transport}: {}", words(*mask))).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,296 @@
+//! File system, mount, device and the udev record of a path (reference 1.5 and row 89).
+
+use super::context::{Context, Subject};
+use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::domain::{Group::Files, Route};
+use crate::host::{self, BlockKind, PathFacts};
+
+pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        out.extend(of_path(ctx, subject).into_iter().map(|judged| judged.of(Scope::Path(number))));
+    }
+    out
+}
+
+fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
+    let path = subject.path.display();
+    let Some(facts) = &subject.facts else {
+        return vec![
+            Judged::na("fs-resolve", Files, format!("{path} was not examined when this machine was captured"))
+                .found("paths.json", format!("no entry for {path}"))
+                .unknown(EVERY),
+        ];
+    };
+    if let Some(error) = &facts.error {
+        return vec![
+            Judged::lack("fs-resolve", Files, format!("{path} cannot be examined"))
+                .found("stat", error.clone())
+                .missing(Cost::Setting, EVERY)
+                .why("Every other check of this path rests on it.")
+                .advice("Give a path that exists and that you may read; a dead network mount must be revived first."),
+        ];
+    }
+    let mut out = vec![resolve(facts), file_system(ctx, facts)];
+    out.push(udev_database(ctx, facts));
+    out.extend(ext4_ordered(facts));
+    out.push(direct_open(facts));
+    out.extend(alignment(facts));
+    out.extend(inode_flags(facts));
+    out.extend(md_raid(ctx, facts));
+    out.extend(device_mapper(facts));
+    out.extend(nfs(facts));
+    out
+}
+
+fn resolve(facts: &PathFacts) -> Judged {
+    let device = facts.device.as_deref().unwrap_or("unknown");
+    let chain: Vec<&str> = facts.block_device.iter().map(|d| d.name.as_str()).collect();
+    let summary = format!(
+        "{} on {}, device {device}{}",
+        facts.filesystem.as_deref().unwrap_or("unknown file system"),
+        facts.mount_point.as_deref().map_or_else(|| "an unknown mount".to_owned(), |p| p.display().to_string()),
+        if chain.is_empty() { String::new() } else { format!(" ({})", chain.join(" on ")) }
+    );
+    Judged::pass("fs-resolve", Files, summary)
+        .found("/proc/self/mountinfo", format!("{} {}", facts.source.as_deref().unwrap_or("?"), facts.mount_options.as_deref().unwrap_or("")))
+        .why("The route differs by file system, mount and device, so the verdict is per path.")
+}
+
+/// Kinds of file system by what cuFile does on them (reference row 57).
+fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    const ID: &str = "fs-type";
+    const WHY: &str = "cuFile has direct routes for some file systems only; on the others it copies through host memory or refuses.";
+    let kind = facts.filesystem.as_deref().unwrap_or("unknown");
+    let judged = match kind {
+        "ext4" | "xfs" => Judged::pass(ID, Files, format!("{kind} has direct routes")),
+        "nfs" | "nfs4" | "lustre" | "beegfs" | "scatefs" | "panfs" => {
+            Judged::pass(ID, Files, format!("{kind} has the route nvfs, with its client built for it")).never(&[Route::P2pdma, Route::C2c])
+        }
+        "gpfs" | "wekafs" => Judged::pass(ID, Files, format!("{kind} goes over user-space RDMA")).never(&[Route::P2pdma, Route::C2c]),
+        "virtiofs" => Judged::pass(ID, Files, "virtiofs has the route p2pdma only").never(&[Route::Nvfs]),
+        "tmpfs" | "ramfs" | "devtmpfs" => Judged::lack(ID, Files, format!("{kind} lies in memory: cuFile refuses its files with 5027"))
+            .never(EVERY)
+            .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        "vfat" | "exfat" | "msdos" => Judged::lack(ID, Files, format!("cuFile does not support {kind}"))
+            .never(EVERY)
+            .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        "overlay" => {
+            let judged = Judged::lack(ID, Files, "overlay, the layered root of a container: no direct route")
+                .never(DIRECT)
+                .advice("Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system.");
+            match ctx.root.libcufile_if_known().and_then(host::LibcufileFacts::version_numbers) {
+                Some(version) if version < (1, 16) => judged.missing(Cost::Install, &[Route::Compat]),
+                Some(_) => judged,
+                None => judged.unknown(&[Route::Compat]),
+            }
+        }
+        "squashfs" | "zfs" | "btrfs" | "fuse" | "fuseblk" | "cifs" | "smb3" | "9p" | "ext2" | "ext3" | "f2fs" | "iso9660" | "erofs" => {
+            Judged::lack(ID, Files, format!("{kind} has no direct route, cuFile copies through host memory"))
+                .never(DIRECT)
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
+        }
+        other if other.starts_with("fuse.") => {
+            Judged::lack(ID, Files, format!("{other} has no direct route")).never(DIRECT).advice("Keep the model on ext4 or xfs.")
+        }
+        other => Judged::info(ID, Files, format!("{other} is a file system that gds-top does not know")).unknown(DIRECT),
+    };
+    judged.found("/proc/self/mountinfo", kind).why(WHY)
+}
+
+/// The place of the udev record of a device.
+pub(crate) fn udev_record_path(device: &str) -> String {
+    format!("/run/udev/data/b{device}")
+}
+
+fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    const ID: &str = "udev-database";
+    const WHY: &str = "libcufile asks udev for the file system of the disk (ID_FS_USAGE); containers and small systems often lack /run/udev, and then \
+                       cuFileHandleRegister refuses every file with 5027, in compat mode too.";
+    let Some(device) = facts.device.as_deref().filter(|_| facts.device_numbers().is_some()) else {
+        return Judged::na(ID, Files, "the device of this path is not known").unknown(EVERY).why(WHY);
+    };
+    if facts.device_numbers().is_some_and(|(major, _)| major == 0) {
+        return Judged::na(ID, Files, format!("device {device} is anonymous, udev has no record of such"))
+            .found("stat", format!("device {device}"))
+            .why(WHY);
+    }
+    let path = udev_record_path(device);
+    let inside = host::container(ctx.root).is_some();
+    let mend = |judged: Judged| {
+        let judged = judged.missing(Cost::Root, EVERY).fix("udev-record");
+        if inside {
+            judged.advice("Start the container with -v /run/udev:/run/udev:ro; or here, as root: gds-top fix udev-record.")
+        } else {
+            judged.advice("sudo gds-top fix udev-record writes the record that udev would have; in a container -v /run/udev:/run/udev:ro.")
+        }
+    };
+    let judged = match ctx.root.read_text(&path) {
+        Ok(text) => {
+            let usage = text.lines().find(|line| line.starts_with("E:ID_FS_USAGE="));
+            match usage {
+                Some("E:ID_FS_USAGE=filesystem") => {
+                    Judged::pass(ID, Files, "udev knows the file system of this disk").found(&path, "E:ID_FS_USAGE=filesystem")
+                }
+                Some(other) => mend(Judged::lack(ID, Files, "udev knows this disk, but not as one with a file system")).found(&path, other),
+                None => mend(Judged::lack(ID, Files, "udev's record of this disk does not name its file system: cuFile refuses its files (5027)"))
+                    .found(&path, "no line E:ID_FS_USAGE"),
+            }
+        }
+        Err(why) if why.is_missing() => {
+            let judged =
+                mend(Judged::lack(ID, Files, "udev has no record of this disk: cuFile cannot register any file on it (error 5027)"))
+                    .unread(&path, &why);
+            if ctx.root.exists("/run/udev") { judged } else { judged.found("/run/udev", "does not exist") }
+        }
+        Err(why) => Judged::na(ID, Files, "udev's record of this disk may not be read").unread(&path, &why).unknown(EVERY),
+    };
+    judged.why(WHY)
+}
+
+fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
+    const ID: &str = "ext4-ordered";
+    const WHY: &str = "The direct routes need ext4's ordered journal; the kernel does not print this default, and libcufile reads the printed options.";
+    if facts.filesystem.as_deref() != Some("ext4") {
+        return None;
+    }
+    let options = facts.mount_options.clone().unwrap_or_default();
+    let judged = match facts.option_value("data") {
+        Some("ordered") => Judged::pass(ID, Files, "mounted with data=ordered"),
+        Some(other) => Judged::lack(ID, Files, format!("mounted with data={other}, the direct routes need ordered"))
+            .missing(Cost::Root, &[Route::Nvfs, Route::P2pdma, Route::C2c])
+            .fix("ext4-ordered")
+            .advice("Mount it with data=ordered (in /etc/fstab, then umount and mount)."),
+        None => Judged::lack(ID, Files, "data=ordered is in force, but not shown in the mount options")
+            .missing(Cost::Root, &[Route::Nvfs])
+            .only_warn()
+            .fix("ext4-ordered")
+            .advice("Add data=ordered to its line in /etc/fstab, then umount and mount."),
+    };
+    Some(judged.found("/proc/self/mountinfo", options).why(WHY))
+}
+
+fn direct_open(facts: &PathFacts) -> Judged {
+    const ID: &str = "odirect-open";
+    const WHY: &str = "The direct routes read with O_DIRECT, past the page cache; a file system without it has none.";
+    let tried = facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string();
+    let source = format!("open({tried}, O_DIRECT), pread 4096");
+    let judged = match facts.open_direct.as_deref() {
+        Some("ok") => Judged::pass(ID, Files, "O_DIRECT opens and reads").found(source, "ok"),
+        Some(error @ ("EINVAL" | "EOPNOTSUPP")) => {
+            Judged::lack(ID, Files, format!("this file system has no O_DIRECT ({error})")).never(DIRECT).found(source, error)
+        }
+        Some(error @ ("EACCES" | "EPERM")) => {
+            Judged::warn(ID, Files, format!("this user may not read the file ({error})")).unknown(EVERY).found(source, error)
+        }
+        Some(error) => Judged::warn(ID, Files, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error),
+        None => Judged::na(ID, Files, "there is no file in this folder to try O_DIRECT on").found(facts.path.display().to_string(), "no file with content"),
+    };
+    judged.why(WHY)
+}
+
+fn alignment(facts: &PathFacts) -> Option<Judged> {
+    let (memory, offset) = (facts.dio_mem_align?, facts.dio_offset_align?);
+    let judged = if offset > 4096 {
+        Judged::warn("statx-dioalign", Files, format!("direct reads must start at multiples of {offset} bytes"))
+    } else if offset == 0 {
+        Judged::info("statx-dioalign", Files, "statx says that direct reads are not supported on this file")
+    } else {
+        Judged::pass("statx-dioalign", Files, format!("direct reads are aligned to {offset} bytes"))
+    };
+    Some(
+        judged
+            .found("statx STATX_DIOALIGN", format!("memory {memory}, offset {offset}"))
+            .why("Parts that are not aligned go through a bounce buffer."),
+    )
+}
+
+fn inode_flags(facts: &PathFacts) -> Option<Judged> {
+    let flags = facts.inode_flags?;
+    let bad: Vec<&str> = [(0x4, "compressed"), (0x10, "immutable"), (0x20, "append-only"), (0x800, "encrypted")]
+        .into_iter()
+        .filter(|(bit, _)| flags & bit != 0)
+        .map(|(_, name)| name)
+        .collect();
+    let judged = if bad.is_empty() {
+        Judged::pass("inode-flags", Files, "no flag that cuFile refuses")
+    } else {
+        Judged::lack("inode-flags", Files, format!("it is {}: cuFile refuses such files (5008)", bad.join(" and ")))
+            .missing(Cost::Root, DIRECT)
+            .advice("chattr -a -i on the file; store it neither encrypted nor compressed.")
+    };
+    Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")).why("Blocks that the file system transforms cannot be sent to the GPU as they lie."))
+}
+
+fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    const ID: &str = "md-raid";
+    const WHY: &str = "cuFile knows RAID 0 only, and learns the level from udev's MD_LEVEL.";
+    let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Md)?;
+    let level = device.level.as_deref().unwrap_or("unknown");
+    let source = format!("/sys/block/{}/md/level", device.name);
+    if level != "raid0" {
+        return Some(
+            Judged::lack(ID, Files, format!("{} is {level}, the direct routes know raid0 only", device.name))
+                .found(source, level)
+                .never(DIRECT)
+                .why(WHY)
+                .advice("Keep the model on a plain NVMe disk or on md raid0."),
+        );
+    }
+    let mut judged = Judged::pass(ID, Files, format!("{} is raid0", device.name));
+    let record = facts.device.as_deref().map(udev_record_path);
+    if let Some((path, text)) = record.and_then(|path| ctx.root.read_text(&path).ok().map(|text| (path, text))) {
+        if !text.lines().any(|line| line.starts_with("E:MD_LEVEL=")) {
+            judged = Judged::lack(ID, Files, "udev does not know the level of this RAID")
+                .missing(Cost::Root, &[Route::Nvfs])
+                .found(path, "no line E:MD_LEVEL")
+                .advice("Let the md rule of udev import mdadm --detail --export, then reload and trigger udev.");
+        }
+    }
+    if ctx.kernel().is_none_or(|k| k < (7, 1)) {
+        judged = judged.missing(Cost::System, &[Route::P2pdma]);
+    }
+    Some(judged.found(source, level).why(WHY))
+}
+
+fn device_mapper(facts: &PathFacts) -> Option<Judged> {
+    const WHY: &str = "The requests pass through a layer that changes or copies them on the CPU.";
+    if let Some(device) = facts.block_device.iter().find(|d| d.kind == BlockKind::Loop) {
+        return Some(
+            Judged::lack("dm-lvm", Files, format!("{} is a file used as a disk", device.name))
+                .found("/sys/dev/block", device.name.clone())
+                .never(DIRECT)
+                .why(WHY),
+        );
+    }
+    let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Dm)?;
+    let uuid = device.uuid.as_deref().unwrap_or("");
+    let what = match uuid.split('-').next().unwrap_or("") {
+        "LVM" => "an LVM volume",
+        "CRYPT" => "an encrypted volume",
+        "mpath" => "a multipath device",
+        _ => "a device-mapper volume",
+    };
+    Some(
+        Judged::lack("dm-lvm", Files, format!("{} is {what}: no direct route", device.name))
+            .found(format!("/sys/block/{}/dm/uuid", device.name), uuid)
+            .never(DIRECT)
+            .why(WHY)
+            .advice("Keep the model on a plain partition of an NVMe disk, or on md raid0."),
+    )
+}
+
+fn nfs(facts: &PathFacts) -> Option<Judged> {
+    if !facts.filesystem.as_deref().is_some_and(|kind| kind.starts_with("nfs")) {
+        return None;
+    }
+    let proto = facts.option_value("proto").unwrap_or("unknown");
+    let judged = if proto == "rdma" {
+        Judged::pass("nfs-rdma", Files, "NFS over RDMA")
+    } else {
+        Judged::lack("nfs-rdma", Files, format!("NFS over {proto}: no direct route"))
+            .missing(Cost::Root, &[Route::Nvfs])
+            .advice("Mount it with proto=rdma,port=20049, with a client that is built for GDS.")
+    };
+    Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()).why("NFS reaches GPU memory over RDMA only."))
+}

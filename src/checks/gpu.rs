@@ -1,0 +1,365 @@
+//! GPU and driver (reference 1.1).
+
+use super::context::{Context, GpuSeen, version_numbers};
+use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::domain::{Group::Gpu, Route, units};
+use crate::host;
+
+const VERSION_FILE: &str = "/proc/driver/nvidia/version";
+const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
+
+/// The loaded driver as the machine tells it.
+pub(super) struct Driver {
+    pub(super) version: Option<String>,
+    pub(super) line: Option<String>,
+}
+
+impl Driver {
+    pub(super) fn of(ctx: &Context<'_>) -> Self {
+        let line = host::nvidia_version_line(ctx.root);
+        let from_line = line.as_deref().and_then(|line| {
+            line.split_whitespace().find(|w| w.contains('.') && w.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        let version = ctx.root.read_text("/sys/module/nvidia/version").ok().map(|text| text.trim().to_owned());
+        Self { version: version.or_else(|| from_line.map(str::to_owned)), line }
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        self.line.is_some() || self.version.is_some()
+    }
+
+    /// Whether the open kernel modules are loaded; `None` where nothing says so.
+    pub(super) fn is_open(&self) -> Option<bool> {
+        self.line.as_ref().map(|line| line.to_lowercase().contains("open kernel"))
+    }
+}
+
+/// The version of nvidia-fs, loaded or installed.
+pub(super) fn nvfs_version(ctx: &Context<'_>) -> Option<String> {
+    host::nvidia_fs_version(ctx.root).or_else(|| {
+        let output = ctx.root.command(&["modinfo", "nvidia_fs"]).filter(|o| o.exit_code == Some(0))?;
+        let version = output.stdout.lines().find_map(|line| line.strip_prefix("version:"))?;
+        Some(version.trim().to_owned())
+    })
+}
+
+/// Checks that need no answer of NVML.
+pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
+    let driver = Driver::of(ctx);
+    if !driver.is_loaded() {
+        return ["driver-version", "driver-flavour"]
+            .iter()
+            .map(|id| Judged::na(id, Gpu, "no NVIDIA driver is loaded").unread(VERSION_FILE, &host::Unread::Missing))
+            .collect();
+    }
+    let mut out = vec![version(&driver), flavour(ctx, &driver)];
+    if !ctx.is_aarch64() {
+        out.push(static_bar1(ctx));
+    }
+    out
+}
+
+/// Checks that wait for NVML.
+pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = vec![present(ctx)];
+    out.extend(mismatch(ctx));
+    for (number, gpu) in ctx.gpus().iter().enumerate() {
+        out.extend(of_gpu(gpu).into_iter().map(|judged| judged.of(Scope::Gpu(number))));
+    }
+    out
+}
+
+fn present(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "gpu-present";
+    const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
+    let nvml = ctx.root.nvml();
+    let on_bus = ctx.pci().map_or(0, <[_]>::len);
+    let mut judged = if !nvml.gpus.is_empty() {
+        let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
+        let summary = match names.as_slice() {
+            [name] => format!("1 GPU: {name}"),
+            [name, ..] => format!("{} GPUs: {name}{}", names.len(), if names.iter().all(|n| n == name) { "" } else { " and others" }),
+            [] => String::new(),
+        };
+        let mut judged = Judged::pass(ID, Gpu, summary);
+        if on_bus > nvml.gpus.len() {
+            judged = Judged::warn(ID, Gpu, format!("the bus shows {on_bus} GPUs, NVML {}", nvml.gpus.len()))
+                .advice("A GPU that the driver does not show has failed or belongs to a virtual machine: see the kernel log for NVRM.");
+        }
+        judged.found("NVML", names.join(", "))
+    } else if on_bus > 0 {
+        if Driver::of(ctx).is_loaded() {
+            Judged::warn(ID, Gpu, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
+                .unknown(EVERY)
+                .advice("Run nvidia-smi; on NVSwitch machines start nvidia-fabricmanager.")
+        } else {
+            Judged::lack(ID, Gpu, "there is a GPU, but no NVIDIA driver is loaded")
+                .missing(Cost::Install, EVERY)
+                .fix("nvidia-driver-open")
+                .advice("Install the NVIDIA driver with the open kernel modules.")
+        }
+    } else if ctx.pci().is_none() && !ctx.root.exists("/sys") {
+        Judged::na(ID, Gpu, "neither NVML nor the PCI bus can be looked at").unknown(EVERY)
+    } else {
+        Judged::lack(ID, Gpu, "no NVIDIA GPU on this machine")
+            .never(EVERY)
+            .advice("gds-top still races the engines into host memory and says so.")
+    };
+    judged = match ctx.pci() {
+        Some(gpus) if gpus.is_empty() => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
+        Some(gpus) => {
+            let list: Vec<String> = gpus.iter().map(|gpu| gpu.address.clone()).collect();
+            judged.found("/sys/bus/pci/devices", list.join(" "))
+        }
+        None => judged.found("/sys/bus/pci/devices", "cannot be listed"),
+    };
+    if let Some(error) = &nvml.error {
+        judged = judged.found("NVML", error.clone());
+    }
+    judged.why(WHY)
+}
+
+fn version(driver: &Driver) -> Judged {
+    const ID: &str = "driver-version";
+    const WHY: &str = "nvidia-fs takes the persistent peer-to-peer calls from driver 555 on; P2PDMA needs the open modules from 565.47 on.";
+    let Some(version) = driver.version.as_deref() else {
+        return Judged::na(ID, Gpu, "the version of the loaded driver could not be read");
+    };
+    let numbers = version_numbers(version);
+    let judged = if numbers < vec![460] {
+        Judged::lack(ID, Gpu, format!("driver {version} is older than 460, the oldest that works with GDS"))
+            .missing(Cost::Install, &[Route::Nvfs, Route::P2pdma, Route::C2c])
+            .fix("nvidia-driver-open")
+    } else if numbers < vec![555] {
+        Judged::warn(ID, Gpu, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
+            .missing(Cost::Install, &[Route::P2pdma])
+            .fix("nvidia-driver-open")
+    } else if numbers < vec![565, 47] {
+        Judged::lack(ID, Gpu, format!("driver {version} is older than 565.47, the first with P2PDMA"))
+            .missing(Cost::Install, &[Route::P2pdma])
+            .fix("nvidia-driver-open")
+    } else {
+        Judged::pass(ID, Gpu, format!("driver {version}"))
+    };
+    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| version.to_owned())).why(WHY)
+}
+
+fn flavour(ctx: &Context<'_>, driver: &Driver) -> Judged {
+    const ID: &str = "driver-flavour";
+    const WHY: &str = "From nvidia-fs 2.17.5 on its symbols come from the open kernel modules only, and P2PDMA exists only there; with the \
+                       proprietary modules nvidia-fs fails to load with 'Unknown symbol nvidia_p2p_…'.";
+    let judged = match driver.is_open() {
+        None => Judged::na(ID, Gpu, "whether the open or the proprietary modules are loaded is not said").unknown(DIRECT),
+        Some(true) => Judged::pass(ID, Gpu, "open kernel modules"),
+        Some(false) => {
+            let nvfs = nvfs_version(ctx);
+            let old = nvfs.as_deref().is_some_and(|v| version_numbers(v) <= vec![2, 17, 4]);
+            let routes: &[Route] = if old { &[Route::P2pdma] } else { &[Route::Nvfs, Route::P2pdma] };
+            let summary = match &nvfs {
+                Some(version) if old => format!("proprietary kernel modules; enough for nvidia-fs {version}, not for P2PDMA"),
+                Some(version) => format!("proprietary kernel modules do not go with nvidia-fs {version}"),
+                None => "proprietary kernel modules: neither a current nvidia-fs nor P2PDMA works with them".to_owned(),
+            };
+            Judged::lack(ID, Gpu, summary)
+                .missing(Cost::Install, routes)
+                .fix("nvidia-driver-open")
+                .advice("Install the open kernel modules of the same driver (Turing GPUs and later), then reboot.")
+        }
+    };
+    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned())).why(WHY)
+}
+
+fn static_bar1(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "gpu-static-bar1";
+    const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
+    const FIX: &str = "p2pdma-registry-keys";
+    let judged = match ctx.root.read_text(PARAMS_FILE) {
+        Err(why) => Judged::na(ID, Gpu, "the driver's parameters could not be read")
+            .unread(PARAMS_FILE, &why)
+            .unknown(&[Route::P2pdma]),
+        Ok(text) => {
+            let line = text.lines().find(|line| line.starts_with("RegistryDwords:")).unwrap_or("RegistryDwords is not there");
+            let has = |key: &str| line.to_lowercase().contains(&key.to_lowercase());
+            let absent: Vec<&str> =
+                ["RMForceStaticBar1=1", "RmForceDisableIomapWC=1"].into_iter().filter(|key| !has(key)).collect();
+            if absent.is_empty() {
+                Judged::pass(ID, Gpu, "BAR1 is mapped statically").found(PARAMS_FILE, line)
+            } else {
+                Judged::lack(ID, Gpu, format!("the driver runs without {}", absent.join(" and ")))
+                    .found(PARAMS_FILE, line)
+                    .missing(Cost::Reboot, &[Route::P2pdma])
+                    .fix(FIX)
+                    .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
+            }
+        }
+    };
+    judged.why(WHY)
+}
+
+fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "driver-mismatch";
+    const WHY: &str = "After a half-finished upgrade the loaded kernel module and the libraries differ, and everything of CUDA fails.";
+    let driver = Driver::of(ctx);
+    let loaded = driver.version.clone()?;
+    let nvml = ctx.root.nvml();
+    let refused = nvml.error.as_deref().filter(|e| e.to_lowercase().contains("mismatch"));
+    let other = nvml.driver_version.as_deref().filter(|version| **version != loaded);
+    let judged = if refused.is_some() || other.is_some() {
+        Judged::lack(ID, Gpu, format!("the loaded module is {loaded}, the libraries are of another version"))
+            .found("NVML", refused.or(other).unwrap_or_default())
+            .missing(Cost::Reboot, EVERY)
+            .advice("Reboot, or unload and reload the nvidia modules, so that module and libraries are of one version.")
+    } else {
+        let installed = ctx.root.command(&["modinfo", "nvidia"]).filter(|o| o.exit_code == Some(0));
+        let installed =
+            installed.and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("version:"))?.trim().to_owned()));
+        match installed.filter(|version| *version != loaded) {
+            Some(version) => {
+                Judged::warn(ID, Gpu, format!("driver {loaded} is loaded, {version} is installed: the next boot changes it"))
+                    .found("modinfo nvidia", version)
+                    .advice("Reboot before measuring, so that what is measured is what stays.")
+            }
+            None if nvml.error.is_some() => return None,
+            None => Judged::pass(ID, Gpu, format!("module and libraries are both {loaded}")),
+        }
+    };
+    Some(judged.found("/sys/module/nvidia/version", loaded).why(WHY))
+}
+
+fn of_gpu(gpu: &GpuSeen) -> Vec<Judged> {
+    let mut out = Vec::new();
+    let label = |judged: Judged, text: String| judged.found(format!("NVML, GPU {}", gpu.address), text);
+    let capability = gpu.capability();
+    if let Some((major, minor)) = capability {
+        let judged = if major < 6 {
+            Judged::lack("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor} is below 6.0")).never(DIRECT)
+        } else {
+            Judged::pass("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor}"))
+        };
+        out.push(
+            label(judged, format!("{major}.{minor}"))
+                .why("The library refuses GPUs before Pascal: 'NO GDS SUPPORT - Reason: arch=(needs >=6)'."),
+        );
+    }
+    let class = if gpu.name.contains("GeForce") {
+        Judged::lack("gpu-class", Gpu, format!("{} is a GeForce: no direct route", gpu.name))
+            .never(DIRECT)
+            .advice("Reads go through host memory here; use a plain loader or cuFile's compat mode.")
+    } else {
+        Judged::pass("gpu-class", Gpu, gpu.name.clone())
+    };
+    out.push(
+        label(class, gpu.name.clone())
+            .why("The driver gives no peer-to-peer pages of a GeForce: nvidia_p2p_get_pages returns -22."),
+    );
+    if let Some(rdma) = gpu.nvml.as_ref().and_then(|n| n.attributes.as_ref()).and_then(|a| a.gpu_direct_rdma) {
+        let judged = if rdma {
+            Judged::pass("gpu-gdr-attr", Gpu, "GPUDirect RDMA is supported")
+        } else {
+            Judged::lack("gpu-gdr-attr", Gpu, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT)
+        };
+        out.push(
+            judged
+                .found("CUDA attribute 116", if rdma { "1" } else { "0" })
+                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
+        );
+    }
+    out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
+    out.extend(of_nvml(gpu));
+    out
+}
+
+fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {
+    const ID: &str = "gpu-p2pdma-model";
+    const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
+    const WHY: &str = "NVIDIA lists the GPUs on which P2PDMA is supported.";
+    if gpu.is_grace() || gpu.name.contains("GeForce") {
+        return None;
+    }
+    let listed = gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word));
+    Some(
+        match capability {
+            _ if listed => Judged::pass(ID, Gpu, "on NVIDIA's list for P2PDMA"),
+            Some(capability) if capability < (8, 0) => {
+                Judged::lack(ID, Gpu, format!("{} is older than Ampere: no P2PDMA", gpu.name)).never(&[Route::P2pdma])
+            }
+            Some(_) => Judged::info(ID, Gpu, format!("{} is not on NVIDIA's list for P2PDMA; it may still work", gpu.name)),
+            None => Judged::na(ID, Gpu, "the GPU's model is not known").unknown(&[Route::P2pdma]),
+        }
+        .why(WHY),
+    )
+}
+
+/// What only NVML knows.
+fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
+    let Some(nvml) = &gpu.nvml else { return Vec::new() };
+    let source = format!("NVML, GPU {}", gpu.address);
+    let mut out = Vec::new();
+    if let Some(bar1) = nvml.bar1_total_bytes {
+        let memory = nvml.memory_total_bytes.unwrap_or(0);
+        let judged = if gpu.is_grace() {
+            Judged::info("gpu-bar1-size", Gpu, "Grace reaches GPU memory over its own link")
+        } else if bar1 == 0 {
+            Judged::lack("gpu-bar1-size", Gpu, "the GPU has no BAR1 memory").never(&[Route::Nvfs, Route::P2pdma])
+        } else if bar1 < memory {
+            Judged::warn(
+                "gpu-bar1-size",
+                Gpu,
+                format!("BAR1 is {}, the GPU has {}: registered memory is limited", units::bytes(bar1), units::bytes(memory)),
+            )
+            .advice("Switch on 'Above 4G decoding' and 'Resizable BAR' in the firmware.")
+        } else {
+            Judged::pass("gpu-bar1-size", Gpu, format!("BAR1 covers the memory: {}", units::bytes(bar1)))
+        };
+        out.push(
+            judged
+                .found(&source, format!("BAR1 {bar1} bytes, memory {memory} bytes"))
+                .why("Both nvidia-fs and P2PDMA place the target of a read in BAR1."),
+        );
+    }
+    if let Some(mode) = &nvml.compute_mode {
+        let judged = match mode.as_str() {
+            "default" => Judged::pass("gpu-compute-mode", Gpu, "compute mode default"),
+            "prohibited" => Judged::lack("gpu-compute-mode", Gpu, "compute mode prohibited: nothing may run on this GPU")
+                .missing(Cost::Root, EVERY)
+                .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index)),
+            other => Judged::warn("gpu-compute-mode", Gpu, format!("compute mode {other}: one process at a time"))
+                .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index)),
+        };
+        out.push(judged.found(&source, mode.clone()).why("cuFile leaves out GPUs on which CUDA may not run."));
+    }
+    let shape = match (nvml.virtualization.as_deref(), nvml.mig.as_deref()) {
+        (Some("vgpu"), _) => {
+            if gpu.capability().is_some_and(|c| c <= (8, 6)) {
+                Some(Judged::lack("gpu-mig-vgpu", Gpu, "a vGPU of Ampere or older has no GDS").never(DIRECT))
+            } else {
+                Some(Judged::warn("gpu-mig-vgpu", Gpu, "this is a vGPU: direct routes need Ada or later and the open guest driver"))
+            }
+        }
+        (_, Some("enabled")) => Some(Judged::warn("gpu-mig-vgpu", Gpu, "MIG is on: an instance has a share of BAR1 only")),
+        (Some(_), _) | (_, Some(_)) => Some(Judged::pass("gpu-mig-vgpu", Gpu, "a whole GPU")),
+        _ => None,
+    };
+    out.extend(shape.map(|judged| {
+        judged
+            .found(
+                &source,
+                format!(
+                    "virtualization {}, MIG {}",
+                    nvml.virtualization.as_deref().unwrap_or("unknown"),
+                    nvml.mig.as_deref().unwrap_or("not available")
+                ),
+            )
+            .why("GDS wants a whole GPU, on bare metal or passed through.")
+    }));
+    if let Some(on) = nvml.persistence {
+        let judged = if on {
+            Judged::pass("gpu-persistence", Gpu, "persistence mode is on")
+        } else {
+            Judged::info("gpu-persistence", Gpu, "persistence mode is off: the first start of a GPU program is slow")
+                .advice("sudo systemctl enable --now nvidia-persistenced")
+        };
+        out.push(judged.found(&source, if on { "on" } else { "off" }).why("Start-up cost pollutes the timing of loads."));
+    }
+    out
+}

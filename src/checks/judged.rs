@@ -1,0 +1,165 @@
+//! What one check concluded, and what that means for each route, before it is known which routes matter.
+
+use crate::domain::{Evidence, Finding, Group, Route, Status};
+use crate::host::Unread;
+
+/// What it would take to mend something, as a rough price; the cheapest sum decides which route is the goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cost {
+    /// A file or a setting, at once.
+    Setting = 1,
+    /// Root and perhaps a remount or a re-login.
+    Root = 2,
+    /// Root and a reboot.
+    Reboot = 4,
+    /// Installing a package or module.
+    Install = 6,
+    /// Another kernel, driver or operating system.
+    System = 16,
+}
+
+/// What a check means for a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// It is in the way and can be mended at this cost.
+    Missing(Cost),
+    /// It is in the way for good: hardware, or the kind of file system.
+    Never,
+    /// Whether it is in the way could not be learned.
+    Unknown,
+}
+
+/// What a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The machine.
+    Machine,
+    /// A path, by its number.
+    Path(usize),
+    /// A GPU, by its number.
+    Gpu(usize),
+}
+
+/// A finding with its weights.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    pub(super) finding: Finding,
+    pub(super) bears: Vec<(Route, Weight)>,
+    pub(super) scope: Scope,
+    /// Status to show when something is in the way of a route that matters; fail unless the check is not that sure.
+    pub(super) severity: Status,
+}
+
+impl Judged {
+    fn new(id: &str, group: Group, status: Status, summary: impl Into<String>) -> Self {
+        Self {
+            finding: Finding {
+                id: id.to_owned(),
+                group,
+                status,
+                summary: summary.into(),
+                evidence: Vec::new(),
+                why: String::new(),
+                blocks: Vec::new(),
+                fix: None,
+                advice: None,
+                cause: None,
+            },
+            bears: Vec::new(),
+            scope: Scope::Machine,
+            severity: Status::Fail,
+        }
+    }
+
+    pub(super) fn pass(id: &str, group: Group, summary: impl Into<String>) -> Self {
+        Self::new(id, group, Status::Pass, summary)
+    }
+
+    pub(super) fn info(id: &str, group: Group, summary: impl Into<String>) -> Self {
+        Self::new(id, group, Status::Info, summary)
+    }
+
+    pub(super) fn warn(id: &str, group: Group, summary: impl Into<String>) -> Self {
+        Self::new(id, group, Status::Warn, summary)
+    }
+
+    pub(super) fn na(id: &str, group: Group, summary: impl Into<String>) -> Self {
+        Self::new(id, group, Status::Na, summary)
+    }
+
+    /// Something is in the way; whether that is a failure is decided when it is known which routes matter.
+    pub(super) fn lack(id: &str, group: Group, summary: impl Into<String>) -> Self {
+        Self::new(id, group, Status::Info, summary)
+    }
+
+    pub(super) fn found(mut self, source: impl Into<String>, text: impl Into<String>) -> Self {
+        self.finding.evidence.push(Evidence { source: source.into(), text: text.into() });
+        self
+    }
+
+    pub(super) fn unread(self, source: &str, why: &Unread) -> Self {
+        self.found(source, why.to_string())
+    }
+
+    pub(super) fn why(mut self, why: &str) -> Self {
+        why.clone_into(&mut self.finding.why);
+        self
+    }
+
+    pub(super) fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.finding.advice = Some(advice.into());
+        self
+    }
+
+    pub(super) fn fix(mut self, id: &str) -> Self {
+        self.finding.fix = Some(id.to_owned());
+        self
+    }
+
+    pub(super) fn cause(mut self, id: &str) -> Self {
+        self.finding.cause = Some(id.to_owned());
+        self
+    }
+
+    pub(super) fn missing(self, cost: Cost, routes: &[Route]) -> Self {
+        self.bear(Weight::Missing(cost), routes)
+    }
+
+    pub(super) fn never(self, routes: &[Route]) -> Self {
+        self.bear(Weight::Never, routes)
+    }
+
+    pub(super) fn unknown(self, routes: &[Route]) -> Self {
+        self.bear(Weight::Unknown, routes)
+    }
+
+    fn bear(mut self, weight: Weight, routes: &[Route]) -> Self {
+        self.bears.extend(routes.iter().map(|&route| (route, weight)));
+        self
+    }
+
+    /// At most a warning, even where a route that matters is in question.
+    pub(super) fn only_warn(mut self) -> Self {
+        self.severity = Status::Warn;
+        self
+    }
+
+    pub(super) fn of(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// The routes that it is in the way of.
+    pub(super) fn in_the_way(&self) -> impl Iterator<Item = Route> + '_ {
+        self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
+    }
+
+    pub(super) fn stops(&self, route: Route) -> bool {
+        self.in_the_way().any(|r| r == route)
+    }
+}
+
+/// Every route over which a cuFile read can go.
+pub(super) const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
+/// The routes without host memory.
+pub(super) const DIRECT: &[Route] = &Route::DIRECT;

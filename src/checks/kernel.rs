@@ -1,0 +1,124 @@
+//! Kernel and platform (reference 1.3).
+
+use super::context::Context;
+use super::judged::{Cost, EVERY, Judged};
+use crate::domain::{Group::Kernel, Route};
+use crate::host;
+
+const P2PDMA: &[Route] = &[Route::P2pdma];
+
+pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = vec![wsl(ctx), version(ctx)];
+    if ctx.gpu_on_bus() || ctx.is_aarch64() {
+        out.push(iommu(ctx));
+    }
+    out.push(p2pdma(ctx));
+    out
+}
+
+fn wsl(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "wsl";
+    let version = ctx.root.read_text("/proc/version").unwrap_or_default();
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let judged = if version.contains("icrosoft") || release.contains("icrosoft") {
+        Judged::lack(ID, Kernel, "this is the Windows Subsystem for Linux: cuFile does not work here")
+            .never(EVERY)
+            .advice("Use Linux itself; here only the loaders without cuFile work.")
+    } else {
+        Judged::pass(ID, Kernel, "not WSL")
+    };
+    judged
+        .found("/proc/version", if version.is_empty() { release } else { version.trim().to_owned() })
+        .why("On WSL libcufile aborts the process: 'Assertion failure, file index :cufio-udev line :143'.")
+}
+
+fn version(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "kernel-version";
+    let Some(numbers) = ctx.kernel() else {
+        return Judged::na(ID, Kernel, "the kernel's release could not be read");
+    };
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let judged = if numbers < (4, 15) {
+        Judged::lack(ID, Kernel, format!("Linux {release} is older than 4.15")).missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
+    } else if numbers < (6, 2) {
+        Judged::lack(ID, Kernel, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
+            .missing(Cost::System, P2PDMA)
+    } else {
+        Judged::pass(ID, Kernel, format!("Linux {release}"))
+    };
+    judged.found("/proc/sys/kernel/osrelease", release).why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
+}
+
+fn p2pdma(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "kernel-p2pdma";
+    const WHY: &str = "P2PDMA lets the ordinary NVMe driver write into GPU memory, without nvidia-fs; libcufile looks for pci_p2pdma_add_resource.";
+    const SYMBOL: &str = "pci_p2pdma_add_resource";
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let judged = match host::kernel_config(ctx.root, &release) {
+        Ok(config) => {
+            let line = config.line("CONFIG_PCI_P2PDMA");
+            if config.value("CONFIG_PCI_P2PDMA") == Some("y") {
+                Judged::pass(ID, Kernel, "the kernel has PCI P2PDMA").found(config.source, line)
+            } else {
+                lacking(Judged::lack(ID, Kernel, "the kernel was built without PCI P2PDMA")).found(config.source, line)
+            }
+        }
+        Err(tried) => match ctx.root.symbols() {
+            Ok(symbols) if symbols.contains(SYMBOL) => {
+                Judged::pass(ID, Kernel, "the kernel has PCI P2PDMA").found("/proc/kallsyms", SYMBOL)
+            }
+            Ok(symbols) if symbols.contains("p2pdma_pgmap_ops") => {
+                Judged::warn(ID, Kernel, "the kernel shows only a part of PCI P2PDMA")
+                    .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
+                    .missing(Cost::System, P2PDMA)
+            }
+            Ok(_) => lacking(Judged::lack(ID, Kernel, "the kernel has no PCI P2PDMA")).found("/proc/kallsyms", format!("no {SYMBOL}")),
+            Err(why) => {
+                let mut judged = Judged::na(ID, Kernel, "the kernel's configuration could not be read").unknown(P2PDMA);
+                for (path, why) in &tried {
+                    judged = judged.unread(path, why);
+                }
+                judged.unread("/proc/kallsyms", &why)
+            }
+        },
+    };
+    judged.why(WHY)
+}
+
+fn lacking(judged: Judged) -> Judged {
+    judged.missing(Cost::System, P2PDMA).advice("Boot a kernel with CONFIG_PCI_P2PDMA (6.2 or later).")
+}
+
+fn iommu(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "iommu-state";
+    const WHY: &str = "On x86 an IOMMU that translates sends every peer-to-peer transfer through the root complex, or stops it; on Grace it must be on.";
+    let root = ctx.root;
+    let units = root.entries("/sys/class/iommu").unwrap_or_default();
+    let cmdline = root.read_text("/proc/cmdline").unwrap_or_default();
+    let words: Vec<&str> = cmdline.split_whitespace().filter(|w| w.contains("iommu")).collect();
+    // The domain type of the group that the GPU is in says whether addresses are translated.
+    let domain = ctx.pci().into_iter().flatten().find_map(|gpu| {
+        let group = root.link(format!("/sys/bus/pci/devices/{}/iommu_group", gpu.address))?;
+        let path = format!("/sys/kernel/iommu_groups/{}/type", group.file_name()?.to_string_lossy());
+        Some((root.read_text(&path).ok()?.trim().to_owned(), path))
+    });
+    let active = !units.is_empty() || domain.is_some();
+    let through = domain.as_ref().map_or_else(|| words.contains(&"iommu=pt"), |(kind, _)| kind == "identity");
+    let judged = match (ctx.is_aarch64(), active, through) {
+        (true, true, false) => Judged::pass(ID, Kernel, "the IOMMU is on, as Grace needs it"),
+        (true, _, _) => Judged::lack(ID, Kernel, "on Grace the IOMMU must be on and translate")
+            .missing(Cost::Reboot, &[Route::C2c])
+            .advice("Remove iommu=pt and iommu.passthrough=1 from the kernel's command line, reboot."),
+        (false, false, _) => Judged::pass(ID, Kernel, "no IOMMU is active"),
+        (false, true, true) => Judged::info(ID, Kernel, "the IOMMU passes addresses through; this usually works"),
+        (false, true, false) => Judged::lack(ID, Kernel, "the IOMMU translates the GPU's addresses")
+            .missing(Cost::Reboot, &[Route::Nvfs])
+            .fix("iommu-off")
+            .advice("Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off."),
+    };
+    let mut judged = judged.found("/sys/class/iommu", if units.is_empty() { "empty".to_owned() } else { units.join(" ") });
+    if let Some((kind, path)) = domain {
+        judged = judged.found(path, kind);
+    }
+    judged.found("/proc/cmdline", if words.is_empty() { "no word about iommu".to_owned() } else { words.join(" ") }).why(WHY)
+}

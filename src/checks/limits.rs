@@ -1,0 +1,106 @@
+//! Container, user and limits (reference 1.7).
+
+use super::context::Context;
+use super::judged::{Cost, EVERY, Judged};
+use crate::domain::{Group::Limits, units};
+use crate::host;
+
+pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = vec![container(ctx)];
+    out.extend(limits(ctx));
+    out.push(user(ctx));
+    out
+}
+
+/// Needs the library's version, so it waits for the probe.
+pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
+    const ID: &str = "ctr-proc-sys";
+    const WHY: &str = "From 1.16 on libcufile spins for ever while it opens where /proc/modules cannot be opened, as in some sandboxes.";
+    let judged = match ctx.root.read_bytes("/proc/modules") {
+        Ok(_) => Judged::pass(ID, Limits, "/proc/modules can be read").found("/proc/modules", "readable"),
+        Err(why) => {
+            let facts = ctx.root.libcufile();
+            let judged = match facts.version_numbers() {
+                Some(version) if version < (1, 16) => {
+                    Judged::info(ID, Limits, "/proc/modules cannot be read; libcufile before 1.16 does not mind")
+                }
+                Some(_) => Judged::lack(ID, Limits, "/proc/modules cannot be opened: libcufile 1.16 and later hang here")
+                    .missing(Cost::System, EVERY)
+                    .advice("Run on a kernel that shows /proc/modules, or use libcufile 1.15 or older."),
+                None => Judged::warn(ID, Limits, "/proc/modules cannot be opened: libcufile 1.16 and later would hang here"),
+            };
+            judged.unread("/proc/modules", &why)
+        }
+    };
+    vec![judged.why(WHY)]
+}
+
+fn container(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "ctr-detect";
+    let judged = match host::container(ctx.root) {
+        Some(container) => Judged::info(ID, Limits, format!("inside a container ({})", container.runtime)).found(container.source, container.text),
+        None => Judged::pass(ID, Limits, "not inside a container").found("/.dockerenv, /run/.containerenv, /proc/self/cgroup", "no mark of a container"),
+    };
+    judged.why("What a container does not bring in (devices, /run/udev, modules) must be added when it is started.")
+}
+
+/// A limit of the process from `/proc/self/limits`; `None` is unlimited.
+fn soft_limit(text: &str, name: &str) -> Option<Option<u64>> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let word = rest.split_whitespace().next()?;
+    if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) }
+}
+
+fn limits(ctx: &Context<'_>) -> Vec<Judged> {
+    const PATH: &str = "/proc/self/limits";
+    const MEMLOCK: &str = "lim-memlock";
+    let text = match ctx.root.read_text(PATH) {
+        Ok(text) => text,
+        Err(why) => return vec![Judged::na(MEMLOCK, Limits, "the limits of the process could not be read").unread(PATH, &why)],
+    };
+    let mut out = Vec::new();
+    if let Some(limit) = soft_limit(&text, "Max locked memory") {
+        // CAP_IPC_LOCK, bit 14, lifts the limit (capabilities(7)).
+        let status = ctx.root.read_text("/proc/self/status").unwrap_or_default();
+        let caps = status.lines().find_map(|l| l.strip_prefix("CapEff:")).and_then(|v| u64::from_str_radix(v.trim(), 16).ok());
+        let free = caps.is_some_and(|caps| caps & (1 << 14) != 0);
+        let judged = match limit {
+            None => Judged::pass(MEMLOCK, Limits, "locked memory is not limited"),
+            Some(_) if free => Judged::pass(MEMLOCK, Limits, "locked memory is not limited for this user (CAP_IPC_LOCK)"),
+            Some(bytes) if bytes < 64 * units::MIB => {
+                Judged::warn(MEMLOCK, Limits, format!("only {} may be locked", units::bytes(bytes)))
+                    .fix("memlock")
+                    .advice("ulimit -l unlimited; in a container --ulimit memlock=-1.")
+            }
+            Some(bytes) => Judged::pass(MEMLOCK, Limits, format!("{} may be locked", units::bytes(bytes))),
+        };
+        out.push(
+            judged
+                .found(PATH, format!("Max locked memory {}", limit.map_or_else(|| "unlimited".to_owned(), |b| b.to_string())))
+                .why("Registering memory for RDMA and io_uring counts against it; memory pinned through CUDA usually does not."),
+        );
+    }
+    if let Some(limit) = soft_limit(&text, "Max open files") {
+        let judged = match limit {
+            Some(n) if n < 4096 => Judged::warn("lim-nofile", Limits, format!("only {n} files may be open")).advice("ulimit -n 65536"),
+            Some(n) => Judged::pass("lim-nofile", Limits, format!("{n} files may be open")),
+            None => Judged::pass("lim-nofile", Limits, "open files are not limited"),
+        };
+        out.push(
+            judged
+                .found(PATH, format!("Max open files {}", limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string())))
+                .why("Each registered file holds two or three descriptors; running out shows as error 5031."),
+        );
+    }
+    out
+}
+
+fn user(ctx: &Context<'_>) -> Judged {
+    let judged = match ctx.root.euid() {
+        Some(0) => Judged::info("user-perms", Limits, "running as root").found("geteuid", "0"),
+        Some(id) => Judged::info("user-perms", Limits, format!("running as user {id}: some checks see less, fixes of the system need sudo"))
+            .found("geteuid", id.to_string()),
+        None => Judged::na("user-perms", Limits, "the user is not part of this capture"),
+    };
+    judged.why("What a check may read and a fix may change depends on it.")
+}

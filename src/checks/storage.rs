@@ -1,0 +1,119 @@
+//! The disks under a path: emulated or real, NVMe and how it is reached (reference 1.4).
+
+use super::context::{Context, Subject};
+use super::judged::{Cost, DIRECT, Judged, Scope};
+use crate::domain::{Group::Storage, Route};
+use crate::host::{BlockDevice, BlockKind, PathFacts};
+
+const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
+
+pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        out.extend(of_path(ctx, subject).into_iter().map(|judged| judged.of(Scope::Path(number))));
+    }
+    out
+}
+
+/// The real disks at the bottom of the chain.
+pub(super) fn disks(facts: &PathFacts) -> Vec<&BlockDevice> {
+    facts.block_device.iter().filter(|device| device.kind == BlockKind::Disk).collect()
+}
+
+fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
+    let Some(facts) = subject.facts.as_ref().filter(|facts| facts.error.is_none()) else { return Vec::new() };
+    if facts.device_numbers().is_none_or(|(major, _)| major == 0) {
+        return Vec::new();
+    }
+    let disks = disks(facts);
+    if disks.is_empty() {
+        return vec![
+            Judged::na("nvme-transport", Storage, "the disks under this path are not shown here")
+                .found("/sys/dev/block", facts.device.clone().unwrap_or_default())
+                .unknown(DIRECT),
+        ];
+    }
+    let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
+    let source = format!("/sys/dev/block/{}", facts.device.as_deref().unwrap_or(""));
+    if let Some(name) = names.iter().find(|name| name.starts_with("vd") || name.starts_with("xvd")) {
+        return vec![
+            Judged::lack("vm-type", Storage, format!("{name} is an emulated disk: no device behind it can write into GPU memory"))
+                .found(source, names.join(" "))
+                .never(DIRECT)
+                .why("The host of a virtual machine copies what a virtual disk reads; a direct route needs a real NVMe passed through, like the GPU.")
+                .advice("Pass an NVMe device through to the virtual machine (VFIO), below the same virtual switch as the GPU."),
+        ];
+    }
+    if let Some(name) = names.iter().find(|name| !name.starts_with("nvme")) {
+        return vec![
+            Judged::lack("nvme-transport", Storage, format!("{name} is no NVMe disk"))
+                .found(source, names.join(" "))
+                .never(DIRECT)
+                .why("The direct routes of local disks are those of NVMe; SATA and SAS disks have none.")
+                .advice("Keep the model on a local NVMe disk."),
+        ];
+    }
+    let mut out = vec![transport(ctx, &names), multipath(ctx)];
+    out.extend(names.iter().find_map(|name| integrity(ctx, name)));
+    out
+}
+
+fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
+    const ID: &str = "nvme-transport";
+    let mut kinds = Vec::new();
+    for name in names {
+        let number: String = name.trim_start_matches("nvme").chars().take_while(char::is_ascii_digit).collect();
+        let path = format!("/sys/class/nvme/nvme{number}/transport");
+        kinds.push((ctx.root.read_text(&path).map(|text| text.trim().to_owned()), path));
+    }
+    let slow = kinds.iter().find(|(kind, _)| kind.as_ref().is_ok_and(|k| k != "pcie" && k != "rdma"));
+    let mut judged = match slow {
+        Some((Ok(kind), _)) => Judged::lack(ID, Storage, format!("the NVMe disk is reached over {kind}"))
+            .never(DIRECT)
+            .advice("Reach it over RDMA, or keep the model on a local NVMe disk."),
+        _ => match &kinds.first() {
+            Some((Ok(kind), _)) => Judged::pass(ID, Storage, format!("NVMe over {kind}: {}", names.join(" "))),
+            _ => Judged::info(ID, Storage, format!("NVMe: {}; its transport is not said", names.join(" "))),
+        },
+    };
+    for (kind, path) in kinds.into_iter().take(8) {
+        judged = match kind {
+            Ok(kind) => judged.found(path, kind),
+            Err(why) => judged.unread(&path, &why),
+        };
+    }
+    judged.why("A disk can only write into GPU memory when its controller is on the bus or speaks RDMA.")
+}
+
+fn multipath(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "nvme-multipath";
+    const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
+    let judged = match ctx.root.read_text(PATH) {
+        Ok(text) if text.trim() == "Y" => {
+            Judged::lack(ID, Storage, "NVMe native multipath is on, and P2PDMA does not pass through it")
+                .found(PATH, "Y")
+                .missing(Cost::Reboot, &[Route::P2pdma])
+                .fix("nvme-multipath-off")
+                .advice("options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.")
+        }
+        Ok(text) => Judged::pass(ID, Storage, "NVMe native multipath is off").found(PATH, text.trim()),
+        Err(why) if why.is_missing() => {
+            Judged::pass(ID, Storage, "the kernel has no NVMe native multipath").unread(PATH, &why)
+        }
+        Err(why) => Judged::na(ID, Storage, "whether NVMe multipath is on could not be read").unread(PATH, &why).unknown(&[Route::P2pdma]),
+    };
+    judged.why("P2PDMA needs the disk itself; the multipath head in front of it is no PCI device.")
+}
+
+fn integrity(ctx: &Context<'_>, name: &str) -> Option<Judged> {
+    let path = format!("/sys/block/{name}/integrity/device_is_integrity_capable");
+    let text = ctx.root.read_text(&path).ok()?;
+    let judged = if text.trim() == "1" {
+        Judged::lack("nvme-integrity", Storage, format!("{name} is formatted with integrity metadata"))
+            .missing(Cost::System, KERNEL_ROUTES)
+            .advice("Reformat the namespace without protection information; this destroys its data.")
+    } else {
+        Judged::pass("nvme-integrity", Storage, "no integrity metadata")
+    };
+    Some(judged.found(path, text.trim()).why("nvidia-fs cannot handle GPU requests with integrity metadata."))
+}

@@ -1,0 +1,354 @@
+//! From what each check means for each route to one verdict for each path and GPU, and to what each finding is worth.
+
+use super::context::{Context, GpuSeen, Subject};
+use super::judged::{Judged, Scope, Weight};
+use crate::domain::{Finding, Route, Status, Verdict};
+use crate::host::LibcufileFacts;
+
+/// Causes before consequences (reference 1.13); ids that are not listed come last, in the order in which they were found.
+const ROOT_FIRST: &[&str] = &[
+    "wsl",
+    "gpu-present",
+    "driver-mismatch",
+    "driver-version",
+    "driver-flavour",
+    "gpu-compute-cap",
+    "gpu-class",
+    "gpu-gdr-attr",
+    "gpu-mig-vgpu",
+    "gpu-bar1-size",
+    "gpu-compute-mode",
+    "gpu-p2pdma-model",
+    "fs-resolve",
+    "fs-type",
+    "vm-type",
+    "nvme-transport",
+    "md-raid",
+    "dm-lvm",
+    "nfs-rdma",
+    "udev-database",
+    "ctr-proc-sys",
+    "cfg-parse",
+    "lib-found",
+    "lib-open-probe",
+    "kernel-version",
+    "kernel-p2pdma",
+    "nvfs-load-errors",
+    "nvfs-loaded",
+    "nvfs-version",
+    "nvfs-devnodes",
+    "nvfs-nvme-symbol",
+    "gpu-static-bar1",
+    "nvme-multipath",
+    "iommu-state",
+    "ext4-ordered",
+    "cfg-compat",
+    "cfg-p2p-both",
+];
+
+/// What was concluded for one path and one GPU.
+struct Pair {
+    path: usize,
+    gpu: Option<usize>,
+    route: Route,
+    /// The direct route that could be reached most cheaply, where none works now.
+    goal: Option<Route>,
+    candidates: Vec<Route>,
+}
+
+/// Settles every status and concludes the verdicts.
+pub(super) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
+    let pairs = pairs(ctx, judged);
+    let any_gpu = !ctx.gpus().is_empty() || ctx.has_gpu();
+    for judged in judged.iter_mut() {
+        if judged.in_the_way().next().is_none() {
+            continue;
+        }
+        let mine = pairs.iter().filter(|pair| concerns(judged, pair));
+        let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| rank(*status));
+        // With no path to judge there is no pair; what stops everything still does.
+        let status = worst.unwrap_or_else(|| if judged.stops(Route::Compat) { judged.severity } else { Status::Info });
+        let provisional = judged.finding.status;
+        judged.finding.status = if rank(status) >= rank(provisional) { status } else { provisional };
+        if judged.finding.status == Status::Fail {
+            let relevant =
+                |route: &Route| *route == Route::Compat || pairs.is_empty() || pairs.iter().any(|pair| pair.candidates.contains(route));
+            let mut blocks: Vec<Route> = judged.in_the_way().filter(relevant).collect();
+            blocks.sort();
+            blocks.dedup();
+            judged.finding.blocks = blocks;
+        } else {
+            judged.finding.blocks.clear();
+        }
+    }
+    pairs.iter().map(|pair| verdict(ctx, judged, pair)).collect()
+}
+
+pub(super) fn rank(status: Status) -> u8 {
+    match status {
+        Status::Na => 0,
+        Status::Pass => 1,
+        Status::Info => 2,
+        Status::Warn => 3,
+        Status::Fail => 4,
+    }
+}
+
+fn concerns(judged: &Judged, pair: &Pair) -> bool {
+    match judged.scope {
+        Scope::Machine => true,
+        Scope::Path(path) => path == pair.path,
+        Scope::Gpu(gpu) => Some(gpu) == pair.gpu,
+    }
+}
+
+/// How much a finding that is in some route's way matters for one pair.
+fn weigh(judged: &Judged, pair: &Pair, any_gpu: bool) -> Status {
+    let stops_compat = judged.stops(Route::Compat);
+    if !any_gpu {
+        // Without a GPU that is the one answer; what else would be in the way matters for reads into host memory at most.
+        return match (judged.finding.id.as_str(), stops_compat) {
+            ("gpu-present", _) => Status::Fail,
+            ("fs-resolve", true) => Status::Fail,
+            (_, true) => Status::Warn,
+            _ => Status::Info,
+        };
+    }
+    if pair.route.is_direct() {
+        return Status::Info;
+    }
+    if stops_compat && pair.route == Route::None {
+        return judged.severity;
+    }
+    match pair.goal {
+        Some(goal) if judged.stops(goal) => judged.severity,
+        None if pair.candidates.iter().all(|route| judged.stops(*route)) => Status::Warn,
+        _ => Status::Info,
+    }
+}
+
+fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
+    let mut out = Vec::new();
+    for (path, subject) in ctx.subjects.iter().enumerate() {
+        let gpus: Vec<Option<usize>> =
+            if ctx.gpus().is_empty() { vec![None] } else { (0..ctx.gpus().len()).map(Some).collect() };
+        for gpu in gpus {
+            let candidates = candidates(ctx, subject, gpu.map(|g| &ctx.gpus()[g]));
+            let mut pair = Pair { path, gpu, route: Route::None, goal: None, candidates };
+            let state = |route: Route| state(ctx, judged, &pair, route);
+            let compat = !judged.iter().any(|j| concerns(j, &pair) && j.stops(Route::Compat));
+            let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
+            let goal = pair
+                .candidates
+                .iter()
+                .copied()
+                .filter_map(|route| match state(route) {
+                    State::Mendable(cost) => Some((cost, route)),
+                    State::Unsure => Some((0, route)),
+                    _ => None,
+                })
+                .min_by_key(|(cost, _)| *cost)
+                .map(|(_, route)| route);
+            pair.route = now.unwrap_or(if compat { Route::Compat } else { Route::None });
+            pair.goal = if now.is_some() { None } else { goal };
+            out.push(pair);
+        }
+    }
+    out
+}
+
+/// The direct routes that exist for this kind of machine and file system, in the order in which a library prefers them.
+fn candidates(ctx: &Context<'_>, subject: &Subject, gpu: Option<&GpuSeen>) -> Vec<Route> {
+    let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.clone()).unwrap_or_default();
+    if matches!(kind.as_str(), "gpfs" | "wekafs") {
+        return vec![Route::Rdma];
+    }
+    if ctx.is_aarch64() {
+        return if gpu.is_none_or(GpuSeen::is_grace) { vec![Route::C2c, Route::Nvfs] } else { vec![Route::Nvfs] };
+    }
+    // P2PDMA is off unless somebody switched it on, so where it works it was asked for.
+    vec![Route::P2pdma, Route::Nvfs]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Works,
+    /// Nothing is known to be in the way, but not all could be looked at.
+    Unsure,
+    Mendable(u32),
+    Never,
+}
+
+fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> State {
+    let mut cost = 0;
+    let mut unsure = false;
+    for (_, weight) in judged.iter().filter(|j| concerns(j, pair)).flat_map(|j| &j.bears).filter(|(r, _)| *r == route) {
+        match weight {
+            Weight::Never => return State::Never,
+            Weight::Missing(price) => cost += *price as u32,
+            Weight::Unknown => unsure = true,
+        }
+    }
+    if cost > 0 {
+        return State::Mendable(cost);
+    }
+    match library_says(ctx.root.libcufile(), route) {
+        // The library's own table of routes overrules what could not be looked at, and what was overlooked.
+        Some(true) => State::Works,
+        Some(false) => State::Unsure,
+        // RDMA in user space is the file system's own affair; nothing that was checked shows that it works.
+        None if unsure || route == Route::Rdma => State::Unsure,
+        None => State::Works,
+    }
+}
+
+/// Whether libcufile itself lists the route for local NVMe; `None` where it does not say.
+fn library_says(facts: &LibcufileFacts, route: Route) -> Option<bool> {
+    let mask = *facts.p2p_flags.as_ref()?.get("nvme")?;
+    let bit = match route {
+        Route::P2pdma => 1,
+        Route::Nvfs => 2,
+        Route::C2c => 8,
+        _ => return None,
+    };
+    Some(mask & bit != 0)
+}
+
+fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
+    let mine: Vec<&Judged> = judged.iter().filter(|j| concerns(j, pair)).collect();
+    let gpu = pair.gpu.map(|number| &ctx.gpus()[number]);
+    let has_gpu = gpu.is_some() || ctx.has_gpu();
+    let stops = |route: Route| mine.iter().copied().filter(move |j| j.finding.cause.is_none() && j.stops(route)).collect::<Vec<_>>();
+    let mut blockers: Vec<&Judged> = match (pair.route, pair.goal) {
+        (Route::None, _) => {
+            let all = stops(Route::Compat);
+            let only_policy = all.iter().all(|j| j.finding.id == "cfg-compat");
+            match pair.goal.filter(|_| only_policy) {
+                Some(goal) => stops(goal).into_iter().chain(all).collect(),
+                None => all,
+            }
+        }
+        (Route::Compat, Some(goal)) => stops(goal),
+        (Route::Compat, None) => {
+            mine.iter().copied().filter(|j| j.finding.cause.is_none() && pair.candidates.iter().all(|r| j.stops(*r))).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !has_gpu {
+        blockers.retain(|j| j.finding.id == "gpu-present" || j.finding.id == "fs-resolve");
+    }
+    let place = |id: &str| ROOT_FIRST.iter().position(|known| *known == id).unwrap_or(ROOT_FIRST.len());
+    blockers.sort_by_key(|j| place(&j.finding.id));
+    let mut ids: Vec<String> = blockers.iter().map(|j| j.finding.id.clone()).collect();
+    ids.dedup();
+    let compat_for_good =
+        mine.iter().any(|j| j.bears.iter().any(|(route, weight)| *route == Route::Compat && *weight == Weight::Never));
+    let possible = if pair.route.is_direct() {
+        pair.route
+    } else {
+        pair.goal.unwrap_or(if compat_for_good { Route::None } else { Route::Compat })
+    };
+    Verdict {
+        path: ctx.subjects[pair.path].path.clone(),
+        gpu: gpu.map(|gpu| gpu.id.clone()),
+        route: pair.route,
+        possible: if has_gpu { possible } else { Route::None },
+        proven: false,
+        proof: proof(ctx, pair, &mine, has_gpu),
+        advice: advice(pair, &blockers, has_gpu),
+        blockers: ids,
+    }
+}
+
+fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> String {
+    if !has_gpu {
+        return "there is no GPU on this machine".to_owned();
+    }
+    let base = match pair.route {
+        Route::None => "derived from the checks that fail; no read was tried".to_owned(),
+        Route::Compat => "not proven: derived from the checks; counters of a real read would prove it".to_owned(),
+        route => match library_says(ctx.root.libcufile(), route) {
+            Some(true) => format!("not proven: libcufile lists {route} for NVMe, but no read was counted yet"),
+            _ => "not proven: every check passes, but no read was counted yet".to_owned(),
+        },
+    };
+    let asked = if pair.route == Route::None { Route::Compat } else { pair.route };
+    let unknown: Vec<&str> = mine
+        .iter()
+        .filter(|j| j.bears.iter().any(|(route, weight)| *route == asked && *weight == Weight::Unknown))
+        .map(|j| j.finding.id.as_str())
+        .collect();
+    if unknown.is_empty() { base } else { format!("{base}; could not be checked: {}", unknown.join(", ")) }
+}
+
+fn advice(pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
+    if !has_gpu {
+        return "gds-top still races the engines into host memory and says so.".to_owned();
+    }
+    if pair.route.is_direct() {
+        return "Nothing is in the way; gds-top load proves the route with a real read.".to_owned();
+    }
+    let steps: Vec<String> = blockers
+        .iter()
+        .map(|j| j.finding.advice.clone().unwrap_or_else(|| j.finding.summary.clone()))
+        .map(|text| text.trim_end_matches('.').to_owned())
+        .collect();
+    match (steps.as_slice(), pair.goal) {
+        ([], Some(goal)) => format!("{goal} may work already, but not all could be checked; run gds-top check as root."),
+        ([], None) => "Reads go through host memory; nothing that was checked explains it.".to_owned(),
+        ([one], _) => format!("{one}."),
+        (several, _) => several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// One finding for each id: of several paths or GPUs the worst one speaks, with the evidence of all that are as bad.
+pub(super) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
+    let mut out: Vec<Finding> = Vec::new();
+    let mut members: Vec<Vec<&Judged>> = Vec::new();
+    for one in judged {
+        match out.iter().position(|f| f.id == one.finding.id) {
+            Some(at) => members[at].push(one),
+            None => {
+                out.push(one.finding.clone());
+                members.push(vec![one]);
+            }
+        }
+    }
+    for (finding, members) in out.iter_mut().zip(&members) {
+        if members.len() == 1 {
+            continue;
+        }
+        let worst = members.iter().map(|j| rank(j.finding.status)).max().unwrap_or(0);
+        let bad: Vec<&&Judged> = members.iter().filter(|j| rank(j.finding.status) == worst).collect();
+        if let Some(first) = bad.first() {
+            *finding = first.finding.clone();
+            let same = bad.iter().all(|j| j.finding.summary == first.finding.summary);
+            if bad.len() < members.len() || !same {
+                finding.summary = format!("{}: {}", name(ctx, first.scope), first.finding.summary);
+            }
+            for other in bad.iter().skip(1) {
+                for evidence in &other.finding.evidence {
+                    if !finding.evidence.contains(evidence) && finding.evidence.len() < 16 {
+                        finding.evidence.push(evidence.clone());
+                    }
+                }
+                for route in &other.finding.blocks {
+                    if !finding.blocks.contains(route) {
+                        finding.blocks.push(*route);
+                    }
+                }
+            }
+            finding.blocks.sort();
+        }
+    }
+    out.sort_by_key(|finding| finding.group);
+    out
+}
+
+fn name(ctx: &Context<'_>, scope: Scope) -> String {
+    match scope {
+        Scope::Machine => "machine".to_owned(),
+        Scope::Path(number) => ctx.subjects.get(number).map_or_else(String::new, |s| s.path.display().to_string()),
+        Scope::Gpu(number) => ctx.gpus().get(number).map_or_else(String::new, |g| format!("GPU {}", g.address)),
+    }
+}
