@@ -1,16 +1,82 @@
 //! Checks and fixes on behalf of the session.
 
 use super::bus::Bus;
+use crate::checks::{self, Report};
+use crate::domain::{EventBody, LogLevel, Route, RouteCounts, Target, Verdict};
+use crate::host::{self, Root};
 use std::path::PathBuf;
 
-pub(super) struct Examiner;
+/// Looks at the machine for one path.
+pub(super) struct Examiner {
+    bus: Bus,
+    path: PathBuf,
+    gpu: Option<String>,
+    report: Option<Report>,
+}
+
 impl Examiner {
-    pub(super) fn new(_bus: Bus, _exe: PathBuf, _path: PathBuf) -> Self {
-        Self
+    /// `gpu` is an index or UUID, `None` for every GPU.
+    pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>) -> Self {
+        Self { bus, path, gpu, report: None }
     }
-    pub(super) fn machine(&mut self) {}
-    pub(super) fn check(&mut self) {}
-    pub(super) fn apply(&mut self, _id: &str) {}
-    pub(super) fn dry_run(&mut self, _id: &str) {}
-    pub(super) fn undo(&mut self, _id: &str) {}
+
+    /// Says what machine this is.
+    pub(super) fn machine(&self, root: &Root) {
+        self.bus.emit(EventBody::MachineSeen { machine: host::machine(root) });
+    }
+
+    /// A round of checks. A new view is taken each time, so that nothing remembered hides a change.
+    pub(super) fn check(&mut self) {
+        let root = Root::live();
+        self.machine(&root);
+        self.check_with(&root);
+    }
+
+    pub(super) fn check_with(&mut self, root: &Root) {
+        let bus = self.bus.clone();
+        let report = checks::run(root, std::slice::from_ref(&self.path), self.gpu.as_deref(), &mut |finding| {
+            bus.emit(EventBody::CheckDone { finding });
+        });
+        for verdict in &report.verdicts {
+            self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
+        }
+        self.bus.emit(EventBody::ChecksDone { took_ns: report.took_ns });
+        self.report = Some(report);
+    }
+
+    /// Takes what a load proved into the verdict: counters of real reads outrank what the checks conclude.
+    pub(super) fn learn(&mut self, counts: &RouteCounts, target: &Target) {
+        let Target::Gpu { uuid, .. } = target else { return };
+        if !counts.proven || counts.route == Route::None {
+            return;
+        }
+        let Some(report) = &mut self.report else { return };
+        let known = report.verdicts.iter_mut().find(|v| v.path == self.path && v.gpu == *uuid);
+        let Some(verdict) = known else { return };
+        let reads = |n: Option<u64>| n.unwrap_or(0);
+        let proof = format!(
+            "{}: {} reads by nvidia-fs, {} by P2PDMA, {} by POSIX during a load",
+            counts.source,
+            reads(counts.nvfs_reads),
+            reads(counts.p2p_reads),
+            reads(counts.posix_reads)
+        );
+        let better = Verdict { route: counts.route, proven: true, proof, ..verdict.clone() };
+        if better != *verdict {
+            *verdict = better.clone();
+            self.bus.emit(EventBody::VerdictReached { verdict: better });
+        }
+    }
+
+    pub(super) fn apply(&mut self, id: &str) {
+        self.bus.say(LogLevel::Warn, format!("{id}: fixes are not wired"));
+    }
+
+    pub(super) fn dry_run(&mut self, id: &str) {
+        self.bus.say(LogLevel::Warn, format!("{id}: fixes are not wired"));
+    }
+
+    pub(super) fn undo(&mut self, id: &str) {
+        self.bus.say(LogLevel::Warn, format!("{id}: fixes are not wired"));
+    }
 }

@@ -1,7 +1,7 @@
 //! Running one lane: its process, its frames, its end.
 
 use super::bus::Bus;
-use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel};
+use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts};
 use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::collections::VecDeque;
@@ -18,10 +18,10 @@ const SLOW_START: Duration = Duration::from_secs(1800);
 const LAST_WORDS_BYTES: usize = 4096;
 
 /// How a lane ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum LaneEnd {
-    /// With a result, which may hold an error.
-    Finished,
+    /// With a result, which may hold an error, and the route of its reads where it used cuFile.
+    Finished(Option<RouteCounts>),
     /// Without one.
     Died,
     /// Because it was cancelled.
@@ -68,9 +68,12 @@ pub(super) fn run_lane(
         std::thread::spawn(move || forward(&bus, lane, stdout, &alive))
     };
     let (status, reason) = wait(&mut child, &heartbeat, cancel);
-    let finished = frames.join().unwrap_or(false);
+    let finished = frames.join().unwrap_or(None);
     let _ = writer.join();
     let last_words = words.join().unwrap_or_default();
+    if let (Reason::Ended, Some(route)) = (&reason, finished) {
+        return LaneEnd::Finished(route);
+    }
     match (reason, status) {
         (Reason::Cancelled, _) => {
             bus.emit(EventBody::LaneDied { lane, how: "cancelled".to_owned(), last_words: String::new() });
@@ -83,8 +86,7 @@ pub(super) fn run_lane(
             ),
             last_words,
         ),
-        (Reason::Ended, _) if finished => LaneEnd::Finished,
-        (Reason::Ended, Some(status)) => died(describe(status), last_words),
+                (Reason::Ended, Some(status)) => died(describe(status), last_words),
         (Reason::Ended, None) => died("its process was lost".to_owned(), last_words),
     }
 }
@@ -144,9 +146,9 @@ fn wait(child: &mut Child, heartbeat: &Receiver<bool>, cancel: &Receiver<()>) ->
     }
 }
 
-/// Turns frames into events until the pipe closes. Returns whether a result came.
-fn forward(bus: &Bus, lane: LaneId, stdout: impl Read, alive: &crossbeam_channel::Sender<bool>) -> bool {
-    let mut finished = false;
+/// Turns frames into events until the pipe closes. Returns the route of the result, if a result came.
+fn forward(bus: &Bus, lane: LaneId, stdout: impl Read, alive: &crossbeam_channel::Sender<bool>) -> Option<Option<RouteCounts>> {
+    let mut finished = None;
     let mut moved = (0, 0);
     let mut counting = false;
     for line in BufReader::with_capacity(1 << 16, stdout).lines() {
@@ -172,7 +174,7 @@ fn forward(bus: &Bus, lane: LaneId, stdout: impl Read, alive: &crossbeam_channel
             LaneMessage::Spans { spans } => EventBody::LaneSpans { lane, spans },
             LaneMessage::Said { level, text } => EventBody::Said { level, text },
             LaneMessage::Finished { result } => {
-                finished = true;
+                finished = Some(result.route.clone());
                 EventBody::LaneFinished { lane, result }
             }
         };

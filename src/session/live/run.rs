@@ -8,6 +8,7 @@ use super::plan::{GpuChoice, SessionConfig};
 use crate::device::CudaInfo;
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
+use crate::host::Root;
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
@@ -105,11 +106,18 @@ impl Session {
             // Synthetic models are made in the cache folder, so that is whose disk matters.
             _ => weights::cache_folder().unwrap_or_else(|_| default_path()),
         };
-        let mut examiner = Examiner::new(self.bus.clone(), self.config.exe.clone(), path);
-        examiner.machine();
+        let gpu = match &self.config.gpu {
+            GpuChoice::Index(index) => Some(index.to_string()),
+            GpuChoice::Uuid(uuid) => Some(uuid.clone()),
+            GpuChoice::Auto | GpuChoice::Host => None,
+        };
+        let mut examiner = Examiner::new(self.bus.clone(), path, gpu);
+        let root = Root::live();
         if self.config.checks {
-            examiner.check();
+            // The slow answers are fetched beside the quick checks, and the machine's description needs some of them.
+            examiner.check_with(&root);
         }
+        examiner.machine(&root);
         let model = match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {
@@ -138,7 +146,7 @@ impl Session {
         self.bus.emit(EventBody::ModelOpened { model: model.clone() });
         if self.config.race {
             let engines = self.config.engines.clone();
-            if self.race(&model, engines) == After::Quit {
+            if self.race(&model, engines, &mut examiner) == After::Quit {
                 return After::Quit;
             }
         }
@@ -159,7 +167,7 @@ impl Session {
                 Command::Race(engines) => {
                     let engines = engines.or_else(|| self.config.engines.clone());
                     if let Some(model) = model {
-                        if self.race(model, engines) == After::Quit {
+                        if self.race(model, engines, examiner) == After::Quit {
                             return After::GoOn;
                         }
                     }
@@ -172,7 +180,7 @@ impl Session {
     }
 
     /// Plans all lanes, then runs them one after another.
-    fn race(&mut self, model: &ModelInfo, engines: Option<Vec<Engine>>) -> After {
+    fn race(&mut self, model: &ModelInfo, engines: Option<Vec<Engine>>, examiner: &mut Examiner) -> After {
         let target = self.target();
         let engines = match engines {
             Some(named) => named,
@@ -216,6 +224,9 @@ impl Session {
             }
             let _ = done.send(());
             let heard = listener.join().unwrap_or_default();
+            if let LaneEnd::Finished(Some(route)) = &end {
+                examiner.learn(route, &target);
+            }
             if heard.quit {
                 return After::Quit;
             }
