@@ -1,6 +1,7 @@
 //! Door: arguments, mode, exit code.
 
 mod args;
+mod check;
 mod models;
 mod outcome;
 mod race;
@@ -44,7 +45,8 @@ pub fn main() -> ExitCode {
                 Err(error) => fail(BAD_CALL, &format!("the manual page could not be made: {error}")),
             }
         }
-        Some(Sub::Check { .. } | Sub::Fix { .. }) => 2,
+        Some(Sub::Check { paths, root, output }) => check::run(&paths, root.as_deref(), &output),
+        Some(Sub::Fix { .. }) => 2,
         None if cli.headless => race::headless(cli.model, &cli.race, &cli.output),
         None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(
             BAD_CALL,

@@ -1,0 +1,88 @@
+//! Checks only: the verdict for each path.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, print, print_json};
+use super::race::{columns, export_plan, headless_options};
+use crate::checks;
+use crate::domain::{Event, EventBody};
+use crate::host::{self, Root};
+use crate::report;
+use crate::session::State;
+use std::path::{Path, PathBuf};
+
+/// Runs the checks and prints what they found. Exit status 1 when no cuFile read can work for some path and GPU.
+pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, output: &OutputArgs) -> u8 {
+    let view = match open_view(root) {
+        Ok(view) => view,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    let paths = match examined(&view, paths) {
+        Ok(paths) => paths,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    let found = checks::run(&view, &paths, None, &mut |_| {});
+    let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
+    let state = as_state(&view, &found);
+    if let Some((folder, formats)) = export_plan(output) {
+        if let Err(error) = report::export(&state, &folder, &formats) {
+            return fail(BAD_CALL, &error.to_string());
+        }
+    }
+    let printed = if output.json {
+        print_json(&report::json(&state))
+    } else {
+        let colour = headless_options(output, None).colour;
+        print(checks::text::render(&found.findings, &found.verdicts, usize::from(columns()), colour).as_bytes())
+    };
+    printed.max(status)
+}
+
+/// The live machine, or a captured one.
+pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
+    match root {
+        None => Ok(Root::live()),
+        Some(folder) => Root::folder(folder),
+    }
+}
+
+/// The paths to examine: as named, else those of the capture, else the working directory.
+pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    if !view.is_live() {
+        let captured = view.captured_paths();
+        return Ok(if named.is_empty() { captured } else { named.to_vec() });
+    }
+    let here = || {
+        std::env::current_dir().map_err(|e| format!("the working directory cannot be read ({e}); name a PATH to examine"))
+    };
+    if named.is_empty() {
+        return Ok(vec![here()?]);
+    }
+    named
+        .iter()
+        .map(|path| {
+            let absolute = if path.is_absolute() { path.clone() } else { here()?.join(path) };
+            match std::fs::metadata(&absolute) {
+                Ok(_) => Ok(absolute),
+                Err(error) => Err(format!("{} cannot be examined: {error}; name a file or folder that models are read from", path.display())),
+            }
+        })
+        .collect()
+}
+
+/// The findings as a state, so that the same report can be written from them.
+fn as_state(view: &Root, found: &checks::Report) -> State {
+    let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
+    let unix_ms = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64);
+    let mut state = State::default();
+    let bodies = [EventBody::SessionStarted { tool, unix_ms }, EventBody::MachineSeen { machine: host::machine(view) }]
+        .into_iter()
+        .chain(found.findings.iter().map(|finding| EventBody::CheckDone { finding: finding.clone() }))
+        .chain(found.verdicts.iter().map(|verdict| EventBody::VerdictReached { verdict: verdict.clone() }))
+        .chain([EventBody::ChecksDone { took_ns: found.took_ns }, EventBody::SessionEnded { interrupted: false }]);
+    for body in bodies {
+        state.reduce(&Event { at_ns: 0, body });
+    }
+    state
+}
