@@ -147,7 +147,9 @@ fn parse(text: &str) -> FileState {
 
 fn wrong(key: &str, kind: Kind, value: &Value) -> Option<String> {
     match kind {
-        Kind::Switch if !value.is_boolean() => Some(format!("{key} must be true or false without quotes, it is {value}")),
+        Kind::Switch if !value.is_boolean() => {
+            Some(format!("{key} must be true or false without quotes, it is {value}"))
+        }
         Kind::Text if !value.is_string() => Some(format!("{key} must be text in quotes, it is {value}")),
         Kind::Whole(low, high) => match value.as_i64() {
             None => Some(format!("{key} must be a whole number without quotes, it is {value}")),

@@ -38,7 +38,6 @@ fn parse(ctx: &Context<'_>) -> Judged {
             FileState::Broken(problems) => {
                 let mut judged = Judged::lack(ID, Cufile, format!("libcufile refuses {}: every open fails", file.path))
                     .missing(if file.from_environment { Cost::Setting } else { Cost::Root }, EVERY)
-                    .fix("cufile-json")
                     .advice(format!("Correct {}: {}.", file.path, problems.join("; ")));
                 for problem in problems {
                     judged = judged.found(&file.path, problem);
@@ -46,18 +45,23 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 return judged.why(WHY);
             }
             FileState::Unreadable(why) => {
-                return Judged::lack(ID, Cufile, format!("{} is there, but this user may not read it: every open fails (5030)", file.path))
-                    .unread(&file.path, why)
-                    .missing(Cost::Root, EVERY)
-                    .advice(format!("sudo chmod 644 {}", file.path))
-                    .why(WHY);
+                return Judged::lack(
+                    ID,
+                    Cufile,
+                    format!("{} is there, but this user may not read it: every open fails (5030)", file.path),
+                )
+                .unread(&file.path, why)
+                .missing(Cost::Root, EVERY)
+                .advice(format!("sudo chmod 644 {}", file.path))
+                .why(WHY);
             }
             FileState::Good(values) => read.push((file.path.clone(), format!("{} keys", values.len()))),
             FileState::Missing => {}
         }
     }
     let mut judged = if read.is_empty() {
-        Judged::info(ID, Cufile, "no cufile.json: the library's defaults apply").found(super::config_file::SYSTEM_FILE, "does not exist")
+        Judged::info(ID, Cufile, "no cufile.json: the library's defaults apply")
+            .found(super::config_file::SYSTEM_FILE, "does not exist")
     } else {
         Judged::pass(ID, Cufile, "cufile.json is well-formed")
     };
@@ -70,9 +74,13 @@ fn parse(ctx: &Context<'_>) -> Judged {
 fn env_path(ctx: &Context<'_>) -> Option<Judged> {
     let file = ctx.config().files.iter().find(|file| file.from_environment)?;
     let judged = match file.state {
-        FileState::Missing => Judged::warn("cfg-env-path", Cufile, format!("CUFILE_ENV_PATH_JSON names {}, which does not exist", file.path))
-            .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
-            .advice("Correct the path, or unset the variable."),
+        FileState::Missing => Judged::warn(
+            "cfg-env-path",
+            Cufile,
+            format!("CUFILE_ENV_PATH_JSON names {}, which does not exist", file.path),
+        )
+        .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
+        .advice("Correct the path, or unset the variable."),
         _ => Judged::pass("cfg-env-path", Cufile, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
             .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
     };
@@ -90,26 +98,29 @@ fn compat(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, Cufile, "compat mode is forced: no read goes straight to the GPU")
             .found(&force_from, "force_compat_mode is true")
             .missing(Cost::Setting, DIRECT)
-            .fix("cufile-force-compat")
             .advice(format!("Unset it: {force_from}."))
     } else if !allow {
         Judged::lack(ID, Cufile, "compat mode is not allowed: where no direct route works, reads fail")
             .found(&allow_from, "allow_compat_mode is false")
             .missing(Cost::Setting, &[Route::Compat])
             .advice("Set properties.allow_compat_mode to true, unless failing is what you want.")
-    } else if let Some(value) = variable.filter(|value| !matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "")) {
+    } else if let Some(value) =
+        variable.filter(|value| !matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | ""))
+    {
         Judged::warn(ID, Cufile, format!("CUFILE_FORCE_COMPAT_MODE={value} does nothing: only the word true counts"))
             .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
             .advice("Write true, or unset it.")
     } else {
-        Judged::pass(ID, Cufile, "compat mode is allowed and not forced").found(&allow_from, "allow_compat_mode is true")
+        Judged::pass(ID, Cufile, "compat mode is allowed and not forced")
+            .found(&allow_from, "allow_compat_mode is true")
     };
     judged.why(WHY)
 }
 
 fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: &str = "cfg-p2p-both";
-    const WHY: &str = "P2PDMA is off by default; libraries from 1.16 on want it switched on for all and for the transport.";
+    const WHY: &str =
+        "P2PDMA is off by default; libraries from 1.16 on want it switched on for all and for the transport.";
     let config = ctx.config();
     let (master, master_from) = config.switch("properties.use_pci_p2pdma", false);
     let (nvme, nvme_from) = config.switch("block.nvme.use_pci_p2pdma", false);
@@ -167,24 +178,33 @@ fn version(facts: &LibcufileFacts) -> Judged {
     const ID: &str = "lib-version";
     let source = facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned());
     let judged = match (facts.version(), facts.version_numbers()) {
-        (Some(text), Some(numbers)) if numbers < (1, 7) => Judged::warn(ID, Cufile, format!("libcufile {text} is older than 1.7"))
-            .found(source, text)
-            .advice("Install a current libcufile."),
-        (Some(text), Some(numbers)) if numbers < (1, 16) => {
-            Judged::info(ID, Cufile, format!("libcufile {text} cannot say by itself which route it takes; 1.16 and later can")).found(source, text)
+        (Some(text), Some(numbers)) if numbers < (1, 7) => {
+            Judged::warn(ID, Cufile, format!("libcufile {text} is older than 1.7"))
+                .found(source, text)
+                .advice("Install a current libcufile.")
         }
+        (Some(text), Some(numbers)) if numbers < (1, 16) => Judged::info(
+            ID,
+            Cufile,
+            format!("libcufile {text} cannot say by itself which route it takes; 1.16 and later can"),
+        )
+        .found(source, text),
         (Some(text), _) => Judged::pass(ID, Cufile, format!("libcufile {text}")).found(source, text),
-        (None, _) => Judged::na(ID, Cufile, "the library does not say its version").found(source, "no cuFileGetVersion"),
+        (None, _) => {
+            Judged::na(ID, Cufile, "the library does not say its version").found(source, "no cuFileGetVersion")
+        }
     };
     judged.why("Newer releases bring buffered files (1.7), compat mode on overlay (1.16), and counters that prove the route (1.16 to 1.20).")
 }
 
 fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: &str = "lib-open-probe";
-    const WHY: &str = "Opened in a child process with a time limit, because some versions spin or crash while they open.";
+    const WHY: &str =
+        "Opened in a child process with a time limit, because some versions spin or crash while they open.";
     let modules = ctx.root.read_bytes("/proc/modules").err();
     let spins = facts.version_numbers().is_none_or(|v| v >= (1, 16));
-    let said = |judged: Judged| match facts.open.as_ref().map(|open| open.stderr.trim()).filter(|text| !text.is_empty()) {
+    let said = |judged: Judged| match facts.open.as_ref().map(|open| open.stderr.trim()).filter(|text| !text.is_empty())
+    {
         Some(text) => judged.found("stderr of the library", text.lines().take(4).collect::<Vec<_>>().join("; ")),
         None => judged,
     };
@@ -198,10 +218,13 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         }
         Some(open) if open.timed_out || open.code.is_none() => {
             let how = if open.timed_out { "it did not come back within the time limit" } else { "its process died" };
-            let judged = Judged::lack(ID, Cufile, format!("libcufile does not open: {how}")).missing(Cost::System, EVERY).found("cuFileDriverOpen", how);
+            let judged = Judged::lack(ID, Cufile, format!("libcufile does not open: {how}"))
+                .missing(Cost::System, EVERY)
+                .found("cuFileDriverOpen", how);
             match &modules {
                 Some(why) if spins => judged.unread("/proc/modules", why).cause("ctr-proc-sys"),
-                _ => judged.advice("Run gds-top check -v for what it printed; try another libcufile with GDS_TOP_LIBCUFILE."),
+                _ => judged
+                    .advice("Run gds-top check -v for what it printed; try another libcufile with GDS_TOP_LIBCUFILE."),
             }
         }
         Some(open) => {
@@ -212,6 +235,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 .missing(Cost::Root, EVERY);
             if matches!(code, 5002 | -22 | 5030) && ctx.config().is_fatal() {
                 judged.cause("cfg-parse")
+            } else if matches!(code, 5011 | 5033) && super::gpu::is_mismatched(ctx) {
+                judged.cause("driver-mismatch")
             } else if code == 5033 || (code == 5011 && !ctx.has_gpu()) {
                 judged.cause("gpu-present")
             } else if code == 5001 && !ctx.config().switch("properties.allow_compat_mode", true).0 {
@@ -221,10 +246,12 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             }
         }
         None => match &modules {
-            Some(why) if spins => Judged::lack(ID, Cufile, "libcufile was not opened: this version would spin for ever here")
-                .unread("/proc/modules", why)
-                .missing(Cost::System, EVERY)
-                .cause("ctr-proc-sys"),
+            Some(why) if spins => {
+                Judged::lack(ID, Cufile, "libcufile was not opened: this version would spin for ever here")
+                    .unread("/proc/modules", why)
+                    .missing(Cost::System, EVERY)
+                    .cause("ctr-proc-sys")
+            }
             _ => Judged::na(ID, Cufile, "libcufile was found, but not opened").unknown(EVERY),
         },
     };

@@ -53,25 +53,34 @@ fn resolve(facts: &PathFacts) -> Judged {
         if chain.is_empty() { String::new() } else { format!(" ({})", chain.join(" on ")) }
     );
     Judged::pass("fs-resolve", Files, summary)
-        .found("/proc/self/mountinfo", format!("{} {}", facts.source.as_deref().unwrap_or("?"), facts.mount_options.as_deref().unwrap_or("")))
+        .found(
+            "/proc/self/mountinfo",
+            format!("{} {}", facts.source.as_deref().unwrap_or("?"), facts.mount_options.as_deref().unwrap_or("")),
+        )
         .why("The route differs by file system, mount and device, so the verdict is per path.")
 }
 
 /// Kinds of file system by what cuFile does on them (reference row 57).
 fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: &str = "fs-type";
-    const WHY: &str = "cuFile has direct routes for some file systems only; on the others it copies through host memory or refuses.";
+    const WHY: &str =
+        "cuFile has direct routes for some file systems only; on the others it copies through host memory or refuses.";
     let kind = facts.filesystem.as_deref().unwrap_or("unknown");
     let judged = match kind {
         "ext4" | "xfs" => Judged::pass(ID, Files, format!("{kind} has direct routes")),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "scatefs" | "panfs" => {
-            Judged::pass(ID, Files, format!("{kind} has the route nvfs, with its client built for it")).never(&[Route::P2pdma, Route::C2c])
+            Judged::pass(ID, Files, format!("{kind} has the route nvfs, with its client built for it"))
+                .never(&[Route::P2pdma, Route::C2c])
         }
-        "gpfs" | "wekafs" => Judged::pass(ID, Files, format!("{kind} goes over user-space RDMA")).never(&[Route::P2pdma, Route::C2c]),
+        "gpfs" | "wekafs" => {
+            Judged::pass(ID, Files, format!("{kind} goes over user-space RDMA")).never(&[Route::P2pdma, Route::C2c])
+        }
         "virtiofs" => Judged::pass(ID, Files, "virtiofs has the route p2pdma only").never(&[Route::Nvfs]),
-        "tmpfs" | "ramfs" | "devtmpfs" => Judged::lack(ID, Files, format!("{kind} lies in memory: cuFile refuses its files with 5027"))
-            .never(EVERY)
-            .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        "tmpfs" | "ramfs" | "devtmpfs" => {
+            Judged::lack(ID, Files, format!("{kind} lies in memory: cuFile refuses its files with 5027"))
+                .never(EVERY)
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
+        }
         "vfat" | "exfat" | "msdos" => Judged::lack(ID, Files, format!("cuFile does not support {kind}"))
             .never(EVERY)
             .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
@@ -85,15 +94,18 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
                 None => judged.unknown(&[Route::Compat]),
             }
         }
-        "squashfs" | "zfs" | "btrfs" | "fuse" | "fuseblk" | "cifs" | "smb3" | "9p" | "ext2" | "ext3" | "f2fs" | "iso9660" | "erofs" => {
+        "squashfs" | "zfs" | "btrfs" | "fuse" | "fuseblk" | "cifs" | "smb3" | "9p" | "ext2" | "ext3" | "f2fs"
+        | "iso9660" | "erofs" => {
             Judged::lack(ID, Files, format!("{kind} has no direct route, cuFile copies through host memory"))
                 .never(DIRECT)
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
         }
-        other if other.starts_with("fuse.") => {
-            Judged::lack(ID, Files, format!("{other} has no direct route")).never(DIRECT).advice("Keep the model on ext4 or xfs.")
+        other if other.starts_with("fuse.") => Judged::lack(ID, Files, format!("{other} has no direct route"))
+            .never(DIRECT)
+            .advice("Keep the model on ext4 or xfs."),
+        other => {
+            Judged::info(ID, Files, format!("{other} is a file system that gds-top does not know")).unknown(DIRECT)
         }
-        other => Judged::info(ID, Files, format!("{other} is a file system that gds-top does not know")).unknown(DIRECT),
     };
     judged.found("/proc/self/mountinfo", kind).why(WHY)
 }
@@ -120,7 +132,9 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let mend = |judged: Judged| {
         let judged = judged.missing(Cost::Root, EVERY).fix("udev-record");
         if inside {
-            judged.advice("Start the container with -v /run/udev:/run/udev:ro; or here, as root: gds-top fix udev-record.")
+            judged.advice(
+                "Start the container with -v /run/udev:/run/udev:ro; or here, as root: gds-top fix udev-record.",
+            )
         } else {
             judged.advice("sudo gds-top fix udev-record writes the record that udev would have; in a container -v /run/udev:/run/udev:ro.")
         }
@@ -129,21 +143,30 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         Ok(text) => {
             let usage = text.lines().find(|line| line.starts_with("E:ID_FS_USAGE="));
             match usage {
-                Some("E:ID_FS_USAGE=filesystem") => {
-                    Judged::pass(ID, Files, "udev knows the file system of this disk").found(&path, "E:ID_FS_USAGE=filesystem")
-                }
-                Some(other) => mend(Judged::lack(ID, Files, "udev knows this disk, but not as one with a file system")).found(&path, other),
-                None => mend(Judged::lack(ID, Files, "udev's record of this disk does not name its file system: cuFile refuses its files (5027)"))
-                    .found(&path, "no line E:ID_FS_USAGE"),
+                Some("E:ID_FS_USAGE=filesystem") => Judged::pass(ID, Files, "udev knows the file system of this disk")
+                    .found(&path, "E:ID_FS_USAGE=filesystem"),
+                Some(other) => mend(Judged::lack(ID, Files, "udev knows this disk, but not as one with a file system"))
+                    .found(&path, other),
+                None => mend(Judged::lack(
+                    ID,
+                    Files,
+                    "udev's record of this disk does not name its file system: cuFile refuses its files (5027)",
+                ))
+                .found(&path, "no line E:ID_FS_USAGE"),
             }
         }
         Err(why) if why.is_missing() => {
-            let judged =
-                mend(Judged::lack(ID, Files, "udev has no record of this disk: cuFile cannot register any file on it (error 5027)"))
-                    .unread(&path, &why);
+            let judged = mend(Judged::lack(
+                ID,
+                Files,
+                "udev has no record of this disk: cuFile cannot register any file on it (error 5027)",
+            ))
+            .unread(&path, &why);
             if ctx.root.exists("/run/udev") { judged } else { judged.found("/run/udev", "does not exist") }
         }
-        Err(why) => Judged::na(ID, Files, "udev's record of this disk may not be read").unread(&path, &why).unknown(EVERY),
+        Err(why) => {
+            Judged::na(ID, Files, "udev's record of this disk may not be read").unread(&path, &why).unknown(EVERY)
+        }
     };
     judged.why(WHY)
 }
@@ -178,13 +201,20 @@ fn direct_open(facts: &PathFacts) -> Judged {
     let judged = match facts.open_direct.as_deref() {
         Some("ok") => Judged::pass(ID, Files, "O_DIRECT opens and reads").found(source, "ok"),
         Some(error @ ("EINVAL" | "EOPNOTSUPP")) => {
-            Judged::lack(ID, Files, format!("this file system has no O_DIRECT ({error})")).never(DIRECT).found(source, error)
+            Judged::lack(ID, Files, format!("this file system has no O_DIRECT ({error})"))
+                .never(DIRECT)
+                .found(source, error)
         }
         Some(error @ ("EACCES" | "EPERM")) => {
-            Judged::warn(ID, Files, format!("this user may not read the file ({error})")).unknown(EVERY).found(source, error)
+            Judged::warn(ID, Files, format!("this user may not read the file ({error})"))
+                .unknown(EVERY)
+                .found(source, error)
         }
-        Some(error) => Judged::warn(ID, Files, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error),
-        None => Judged::na(ID, Files, "there is no file in this folder to try O_DIRECT on").found(facts.path.display().to_string(), "no file with content"),
+        Some(error) => {
+            Judged::warn(ID, Files, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)
+        }
+        None => Judged::na(ID, Files, "there is no file in this folder to try O_DIRECT on")
+            .found(facts.path.display().to_string(), "no file with content"),
     };
     judged.why(WHY)
 }
@@ -219,7 +249,11 @@ fn inode_flags(facts: &PathFacts) -> Option<Judged> {
             .missing(Cost::Root, DIRECT)
             .advice("chattr -a -i on the file; store it neither encrypted nor compressed.")
     };
-    Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")).why("Blocks that the file system transforms cannot be sent to the GPU as they lie."))
+    Some(
+        judged
+            .found("FS_IOC_GETFLAGS", format!("{flags:#x}"))
+            .why("Blocks that the file system transforms cannot be sent to the GPU as they lie."),
+    )
 }
 
 fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
@@ -292,5 +326,9 @@ fn nfs(facts: &PathFacts) -> Option<Judged> {
             .missing(Cost::Root, &[Route::Nvfs])
             .advice("Mount it with proto=rdma,port=20049, with a client that is built for GDS.")
     };
-    Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()).why("NFS reaches GPU memory over RDMA only."))
+    Some(
+        judged
+            .found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default())
+            .why("NFS reaches GPU memory over RDMA only."),
+    )
 }

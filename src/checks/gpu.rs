@@ -78,7 +78,11 @@ fn present(ctx: &Context<'_>) -> Judged {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {
             [name] => format!("1 GPU: {name}"),
-            [name, ..] => format!("{} GPUs: {name}{}", names.len(), if names.iter().all(|n| n == name) { "" } else { " and others" }),
+            [name, ..] => format!(
+                "{} GPUs: {name}{}",
+                names.len(),
+                if names.iter().all(|n| n == name) { "" } else { " and others" }
+            ),
             [] => String::new(),
         };
         let mut judged = Judged::pass(ID, Gpu, summary);
@@ -149,14 +153,18 @@ fn flavour(ctx: &Context<'_>, driver: &Driver) -> Judged {
     const WHY: &str = "From nvidia-fs 2.17.5 on its symbols come from the open kernel modules only, and P2PDMA exists only there; with the \
                        proprietary modules nvidia-fs fails to load with 'Unknown symbol nvidia_p2p_…'.";
     let judged = match driver.is_open() {
-        None => Judged::na(ID, Gpu, "whether the open or the proprietary modules are loaded is not said").unknown(DIRECT),
+        None => {
+            Judged::na(ID, Gpu, "whether the open or the proprietary modules are loaded is not said").unknown(DIRECT)
+        }
         Some(true) => Judged::pass(ID, Gpu, "open kernel modules"),
         Some(false) => {
             let nvfs = nvfs_version(ctx);
             let old = nvfs.as_deref().is_some_and(|v| version_numbers(v) <= vec![2, 17, 4]);
             let routes: &[Route] = if old { &[Route::P2pdma] } else { &[Route::Nvfs, Route::P2pdma] };
             let summary = match &nvfs {
-                Some(version) if old => format!("proprietary kernel modules; enough for nvidia-fs {version}, not for P2PDMA"),
+                Some(version) if old => {
+                    format!("proprietary kernel modules; enough for nvidia-fs {version}, not for P2PDMA")
+                }
                 Some(version) => format!("proprietary kernel modules do not go with nvidia-fs {version}"),
                 None => "proprietary kernel modules: neither a current nvidia-fs nor P2PDMA works with them".to_owned(),
             };
@@ -178,7 +186,8 @@ fn static_bar1(ctx: &Context<'_>) -> Judged {
             .unread(PARAMS_FILE, &why)
             .unknown(&[Route::P2pdma]),
         Ok(text) => {
-            let line = text.lines().find(|line| line.starts_with("RegistryDwords:")).unwrap_or("RegistryDwords is not there");
+            let line =
+                text.lines().find(|line| line.starts_with("RegistryDwords:")).unwrap_or("RegistryDwords is not there");
             let has = |key: &str| line.to_lowercase().contains(&key.to_lowercase());
             let absent: Vec<&str> =
                 ["RMForceStaticBar1=1", "RmForceDisableIomapWC=1"].into_iter().filter(|key| !has(key)).collect();
@@ -194,6 +203,11 @@ fn static_bar1(ctx: &Context<'_>) -> Judged {
         }
     };
     judged.why(WHY)
+}
+
+/// Whether the loaded module and the libraries are of different versions.
+pub(super) fn is_mismatched(ctx: &Context<'_>) -> bool {
+    mismatch(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
 
 fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
@@ -214,11 +228,13 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         let installed =
             installed.and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("version:"))?.trim().to_owned()));
         match installed.filter(|version| *version != loaded) {
-            Some(version) => {
-                Judged::warn(ID, Gpu, format!("driver {loaded} is loaded, {version} is installed: the next boot changes it"))
-                    .found("modinfo nvidia", version)
-                    .advice("Reboot before measuring, so that what is measured is what stays.")
-            }
+            Some(version) => Judged::warn(
+                ID,
+                Gpu,
+                format!("driver {loaded} is loaded, {version} is installed: the next boot changes it"),
+            )
+            .found("modinfo nvidia", version)
+            .advice("Reboot before measuring, so that what is measured is what stays."),
             None if nvml.error.is_some() => return None,
             None => Judged::pass(ID, Gpu, format!("module and libraries are both {loaded}")),
         }
@@ -232,7 +248,8 @@ fn of_gpu(gpu: &GpuSeen) -> Vec<Judged> {
     let capability = gpu.capability();
     if let Some((major, minor)) = capability {
         let judged = if major < 6 {
-            Judged::lack("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor} is below 6.0")).never(DIRECT)
+            Judged::lack("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor} is below 6.0"))
+                .never(DIRECT)
         } else {
             Judged::pass("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor}"))
         };
@@ -283,7 +300,9 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
             Some(capability) if capability < (8, 0) => {
                 Judged::lack(ID, Gpu, format!("{} is older than Ampere: no P2PDMA", gpu.name)).never(&[Route::P2pdma])
             }
-            Some(_) => Judged::info(ID, Gpu, format!("{} is not on NVIDIA's list for P2PDMA; it may still work", gpu.name)),
+            Some(_) => {
+                Judged::info(ID, Gpu, format!("{} is not on NVIDIA's list for P2PDMA; it may still work", gpu.name))
+            }
             None => Judged::na(ID, Gpu, "the GPU's model is not known").unknown(&[Route::P2pdma]),
         }
         .why(WHY),
@@ -305,7 +324,11 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
             Judged::warn(
                 "gpu-bar1-size",
                 Gpu,
-                format!("BAR1 is {}, the GPU has {}: registered memory is limited", units::bytes(bar1), units::bytes(memory)),
+                format!(
+                    "BAR1 is {}, the GPU has {}: registered memory is limited",
+                    units::bytes(bar1),
+                    units::bytes(memory)
+                ),
             )
             .advice("Switch on 'Above 4G decoding' and 'Resizable BAR' in the firmware.")
         } else {
@@ -320,9 +343,11 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
     if let Some(mode) = &nvml.compute_mode {
         let judged = match mode.as_str() {
             "default" => Judged::pass("gpu-compute-mode", Gpu, "compute mode default"),
-            "prohibited" => Judged::lack("gpu-compute-mode", Gpu, "compute mode prohibited: nothing may run on this GPU")
-                .missing(Cost::Root, EVERY)
-                .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index)),
+            "prohibited" => {
+                Judged::lack("gpu-compute-mode", Gpu, "compute mode prohibited: nothing may run on this GPU")
+                    .missing(Cost::Root, EVERY)
+                    .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index))
+            }
             other => Judged::warn("gpu-compute-mode", Gpu, format!("compute mode {other}: one process at a time"))
                 .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index)),
         };
@@ -333,10 +358,16 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
             if gpu.capability().is_some_and(|c| c <= (8, 6)) {
                 Some(Judged::lack("gpu-mig-vgpu", Gpu, "a vGPU of Ampere or older has no GDS").never(DIRECT))
             } else {
-                Some(Judged::warn("gpu-mig-vgpu", Gpu, "this is a vGPU: direct routes need Ada or later and the open guest driver"))
+                Some(Judged::warn(
+                    "gpu-mig-vgpu",
+                    Gpu,
+                    "this is a vGPU: direct routes need Ada or later and the open guest driver",
+                ))
             }
         }
-        (_, Some("enabled")) => Some(Judged::warn("gpu-mig-vgpu", Gpu, "MIG is on: an instance has a share of BAR1 only")),
+        (_, Some("enabled")) => {
+            Some(Judged::warn("gpu-mig-vgpu", Gpu, "MIG is on: an instance has a share of BAR1 only"))
+        }
         (Some(_), _) | (_, Some(_)) => Some(Judged::pass("gpu-mig-vgpu", Gpu, "a whole GPU")),
         _ => None,
     };
@@ -359,7 +390,9 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
             Judged::info("gpu-persistence", Gpu, "persistence mode is off: the first start of a GPU program is slow")
                 .advice("sudo systemctl enable --now nvidia-persistenced")
         };
-        out.push(judged.found(&source, if on { "on" } else { "off" }).why("Start-up cost pollutes the timing of loads."));
+        out.push(
+            judged.found(&source, if on { "on" } else { "off" }).why("Start-up cost pollutes the timing of loads."),
+        );
     }
     out
 }

@@ -39,14 +39,17 @@ fn version(ctx: &Context<'_>) -> Judged {
     };
     let release = host::kernel_release(ctx.root).unwrap_or_default();
     let judged = if numbers < (4, 15) {
-        Judged::lack(ID, Kernel, format!("Linux {release} is older than 4.15")).missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
+        Judged::lack(ID, Kernel, format!("Linux {release} is older than 4.15"))
+            .missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
     } else if numbers < (6, 2) {
         Judged::lack(ID, Kernel, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
             .missing(Cost::System, P2PDMA)
     } else {
         Judged::pass(ID, Kernel, format!("Linux {release}"))
     };
-    judged.found("/proc/sys/kernel/osrelease", release).why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
+    judged
+        .found("/proc/sys/kernel/osrelease", release)
+        .why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
 }
 
 fn p2pdma(ctx: &Context<'_>) -> Judged {
@@ -72,7 +75,8 @@ fn p2pdma(ctx: &Context<'_>) -> Judged {
                     .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
                     .missing(Cost::System, P2PDMA)
             }
-            Ok(_) => lacking(Judged::lack(ID, Kernel, "the kernel has no PCI P2PDMA")).found("/proc/kallsyms", format!("no {SYMBOL}")),
+            Ok(_) => lacking(Judged::lack(ID, Kernel, "the kernel has no PCI P2PDMA"))
+                .found("/proc/kallsyms", format!("no {SYMBOL}")),
             Err(why) => {
                 let mut judged = Judged::na(ID, Kernel, "the kernel's configuration could not be read").unknown(P2PDMA);
                 for (path, why) in &tried {
@@ -116,9 +120,12 @@ fn iommu(ctx: &Context<'_>) -> Judged {
             .fix("iommu-off")
             .advice("Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off."),
     };
-    let mut judged = judged.found("/sys/class/iommu", if units.is_empty() { "empty".to_owned() } else { units.join(" ") });
+    let mut judged =
+        judged.found("/sys/class/iommu", if units.is_empty() { "empty".to_owned() } else { units.join(" ") });
     if let Some((kind, path)) = domain {
         judged = judged.found(path, kind);
     }
-    judged.found("/proc/cmdline", if words.is_empty() { "no word about iommu".to_owned() } else { words.join(" ") }).why(WHY)
+    judged
+        .found("/proc/cmdline", if words.is_empty() { "no word about iommu".to_owned() } else { words.join(" ") })
+        .why(WHY)
 }

@@ -24,10 +24,14 @@ pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
                 Some(version) if version < (1, 16) => {
                     Judged::info(ID, Limits, "/proc/modules cannot be read; libcufile before 1.16 does not mind")
                 }
-                Some(_) => Judged::lack(ID, Limits, "/proc/modules cannot be opened: libcufile 1.16 and later hang here")
-                    .missing(Cost::System, EVERY)
-                    .advice("Run on a kernel that shows /proc/modules, or use libcufile 1.15 or older."),
-                None => Judged::warn(ID, Limits, "/proc/modules cannot be opened: libcufile 1.16 and later would hang here"),
+                Some(_) => {
+                    Judged::lack(ID, Limits, "/proc/modules cannot be opened: libcufile 1.16 and later hang here")
+                        .missing(Cost::System, EVERY)
+                        .advice("Run on a kernel that shows /proc/modules, or use libcufile 1.15 or older.")
+                }
+                None => {
+                    Judged::warn(ID, Limits, "/proc/modules cannot be opened: libcufile 1.16 and later would hang here")
+                }
             };
             judged.unread("/proc/modules", &why)
         }
@@ -38,8 +42,10 @@ pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
 fn container(ctx: &Context<'_>) -> Judged {
     const ID: &str = "ctr-detect";
     let judged = match host::container(ctx.root) {
-        Some(container) => Judged::info(ID, Limits, format!("inside a container ({})", container.runtime)).found(container.source, container.text),
-        None => Judged::pass(ID, Limits, "not inside a container").found("/.dockerenv, /run/.containerenv, /proc/self/cgroup", "no mark of a container"),
+        Some(container) => Judged::info(ID, Limits, format!("inside a container ({})", container.runtime))
+            .found(container.source, container.text),
+        None => Judged::pass(ID, Limits, "not inside a container")
+            .found("/.dockerenv, /run/.containerenv, /proc/self/cgroup", "no mark of a container"),
     };
     judged.why("What a container does not bring in (devices, /run/udev, modules) must be added when it is started.")
 }
@@ -56,17 +62,22 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
     const MEMLOCK: &str = "lim-memlock";
     let text = match ctx.root.read_text(PATH) {
         Ok(text) => text,
-        Err(why) => return vec![Judged::na(MEMLOCK, Limits, "the limits of the process could not be read").unread(PATH, &why)],
+        Err(why) => {
+            return vec![Judged::na(MEMLOCK, Limits, "the limits of the process could not be read").unread(PATH, &why)];
+        }
     };
     let mut out = Vec::new();
     if let Some(limit) = soft_limit(&text, "Max locked memory") {
         // CAP_IPC_LOCK, bit 14, lifts the limit (capabilities(7)).
         let status = ctx.root.read_text("/proc/self/status").unwrap_or_default();
-        let caps = status.lines().find_map(|l| l.strip_prefix("CapEff:")).and_then(|v| u64::from_str_radix(v.trim(), 16).ok());
+        let caps =
+            status.lines().find_map(|l| l.strip_prefix("CapEff:")).and_then(|v| u64::from_str_radix(v.trim(), 16).ok());
         let free = caps.is_some_and(|caps| caps & (1 << 14) != 0);
         let judged = match limit {
             None => Judged::pass(MEMLOCK, Limits, "locked memory is not limited"),
-            Some(_) if free => Judged::pass(MEMLOCK, Limits, "locked memory is not limited for this user (CAP_IPC_LOCK)"),
+            Some(_) if free => {
+                Judged::pass(MEMLOCK, Limits, "locked memory is not limited for this user (CAP_IPC_LOCK)")
+            }
             Some(bytes) if bytes < 64 * units::MIB => {
                 Judged::warn(MEMLOCK, Limits, format!("only {} may be locked", units::bytes(bytes)))
                     .fix("memlock")
@@ -82,13 +93,18 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
     }
     if let Some(limit) = soft_limit(&text, "Max open files") {
         let judged = match limit {
-            Some(n) if n < 4096 => Judged::warn("lim-nofile", Limits, format!("only {n} files may be open")).advice("ulimit -n 65536"),
+            Some(n) if n < 4096 => {
+                Judged::warn("lim-nofile", Limits, format!("only {n} files may be open")).advice("ulimit -n 65536")
+            }
             Some(n) => Judged::pass("lim-nofile", Limits, format!("{n} files may be open")),
             None => Judged::pass("lim-nofile", Limits, "open files are not limited"),
         };
         out.push(
             judged
-                .found(PATH, format!("Max open files {}", limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string())))
+                .found(
+                    PATH,
+                    format!("Max open files {}", limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string())),
+                )
                 .why("Each registered file holds two or three descriptors; running out shows as error 5031."),
         );
     }
@@ -98,8 +114,12 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
 fn user(ctx: &Context<'_>) -> Judged {
     let judged = match ctx.root.euid() {
         Some(0) => Judged::info("user-perms", Limits, "running as root").found("geteuid", "0"),
-        Some(id) => Judged::info("user-perms", Limits, format!("running as user {id}: some checks see less, fixes of the system need sudo"))
-            .found("geteuid", id.to_string()),
+        Some(id) => Judged::info(
+            "user-perms",
+            Limits,
+            format!("running as user {id}: some checks see less, fixes of the system need sudo"),
+        )
+        .found("geteuid", id.to_string()),
         None => Judged::na("user-perms", Limits, "the user is not part of this capture"),
     };
     judged.why("What a check may read and a fix may change depends on it.")

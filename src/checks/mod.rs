@@ -115,7 +115,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     take(nvidia_fs::run(&ctx), &mut all, true);
     take(cufile::slow(&ctx), &mut all, true);
     take(limits::slow(&ctx), &mut all, true);
-    let is_overlay = |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
+    let is_overlay =
+        |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
     if ctx.subjects.iter().any(is_overlay) {
         // Whether cuFile takes files of an overlay depends on the library's version, which is known only now.
         let anew = files::run(&ctx);

@@ -24,7 +24,8 @@ pub(super) fn is_loaded(ctx: &Context<'_>) -> Option<bool> {
 pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     if !ctx.has_gpu() {
         return vec![
-            Judged::na("nvfs-loaded", NvidiaFs, "there is no GPU for nvidia-fs to serve").found("/sys/module/nvidia_fs", "not looked for"),
+            Judged::na("nvfs-loaded", NvidiaFs, "there is no GPU for nvidia-fs to serve")
+                .found("/sys/module/nvidia_fs", "not looked for"),
         ];
     }
     let log = kernel_log(ctx);
@@ -32,7 +33,9 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let errors = load_errors(ctx, log.as_ref());
     match is_loaded(ctx) {
         Some(true) => {
-            out.push(Judged::pass("nvfs-loaded", NvidiaFs, "nvidia-fs is loaded").found("/sys/module/nvidia_fs", "exists"));
+            out.push(
+                Judged::pass("nvfs-loaded", NvidiaFs, "nvidia-fs is loaded").found("/sys/module/nvidia_fs", "exists"),
+            );
             out.extend([version(ctx), device_nodes(ctx)]);
         }
         Some(false) => out.push(not_loaded(ctx, errors.as_ref())),
@@ -46,7 +49,8 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out.push(nvme_hook(ctx));
     for judged in &mut out {
         if judged.finding.why.is_empty() {
-            "nvidia-fs carries the route nvfs: it lends the pages of GPU memory to the storage driver.".clone_into(&mut judged.finding.why);
+            "nvidia-fs carries the route nvfs: it lends the pages of GPU memory to the storage driver."
+                .clone_into(&mut judged.finding.why);
         }
     }
     out
@@ -95,7 +99,9 @@ fn version(ctx: &Context<'_>) -> Judged {
     } else {
         Judged::pass(ID, NvidiaFs, format!("nvidia-fs {version}"))
     };
-    judged.found("/sys/module/nvidia_fs/version", version).why("A module that is too old or known to be bad makes cuFile fail with 5004.")
+    judged
+        .found("/sys/module/nvidia_fs/version", version)
+        .why("A module that is too old or known to be bad makes cuFile fail with 5004.")
 }
 
 fn device_nodes(ctx: &Context<'_>) -> Judged {
@@ -126,7 +132,9 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
     const WHY: &str = "Only an NVMe driver that was built for GDS lets nvidia-fs put GPU pages in its requests; the ordinary one cannot.";
     if let Ok(text) = ctx.root.read_text(MODULES) {
         if let Some(line) = text.lines().find(|line| line.starts_with("nvme:")) {
-            return Judged::pass(ID, NvidiaFs, "the NVMe driver is registered with nvidia-fs").found(MODULES, line).why(WHY);
+            return Judged::pass(ID, NvidiaFs, "the NVMe driver is registered with nvidia-fs")
+                .found(MODULES, line)
+                .why(WHY);
         }
     }
     let judged = match ctx.root.symbols() {
@@ -190,7 +198,12 @@ fn load_errors(ctx: &Context<'_>, log: Option<&String>) -> Option<Judged> {
             "Rebuild it with nvidia-fs 2.29 or later, or with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
         ))
     } else if let Some(said) = line(&["disagrees about version of symbol nvidia_p2p_"]) {
-        Some(hit("nvidia-fs was built against another driver version", Cost::Root, said, "Rebuild it: dkms remove and dkms install."))
+        Some(hit(
+            "nvidia-fs was built against another driver version",
+            Cost::Root,
+            said,
+            "Rebuild it: dkms remove and dkms install.",
+        ))
     } else if let Some(said) =
         line(&["module with unavailable key is rejected"]).or_else(|| line(&["Key was rejected by service"]))
     {
@@ -209,7 +222,12 @@ fn load_errors(ctx: &Context<'_>, log: Option<&String>) -> Option<Judged> {
         ))
     } else {
         line(&["nvidia_fs", "version magic"]).map(|said| {
-            hit("nvidia-fs was built for another kernel", Cost::Root, said, "Rebuild it for the running kernel with dkms.")
+            hit(
+                "nvidia-fs was built for another kernel",
+                Cost::Root,
+                said,
+                "Rebuild it for the running kernel with dkms.",
+            )
         })
     };
     judged.map(|judged| judged.why("The reason why the module is not there stands in the kernel log."))

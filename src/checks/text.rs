@@ -41,10 +41,15 @@ pub fn headline(verdict: &Verdict) -> String {
                 1 => "one step away".to_owned(),
                 n => format!("{n} steps away"),
             };
-            format!("No: reads of {path} are copied through host memory (compat, {proven}); {} is {steps}.", verdict.possible)
+            format!(
+                "No: reads of {path} are copied through host memory (compat, {proven}); {} is {steps}.",
+                verdict.possible
+            )
         }
         Route::Compat => {
-            format!("No: reads of {path} are copied through host memory (compat, {proven}); no direct route exists here.")
+            format!(
+                "No: reads of {path} are copied through host memory (compat, {proven}); no direct route exists here."
+            )
         }
         route => format!("Yes: reads of {path} can go straight to the GPU ({route}, {proven})."),
     }

@@ -71,8 +71,9 @@ pub(super) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         let provisional = judged.finding.status;
         judged.finding.status = if rank(status) >= rank(provisional) { status } else { provisional };
         if judged.finding.status == Status::Fail {
-            let relevant =
-                |route: &Route| *route == Route::Compat || pairs.is_empty() || pairs.iter().any(|pair| pair.candidates.contains(route));
+            let relevant = |route: &Route| {
+                *route == Route::Compat || pairs.is_empty() || pairs.iter().any(|pair| pair.candidates.contains(route))
+            };
             let mut blocks: Vec<Route> = judged.in_the_way().filter(relevant).collect();
             blocks.sort();
             blocks.dedup();
@@ -180,16 +181,20 @@ enum State {
 }
 
 fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> State {
-    let mut cost = 0;
+    let mut cost = None;
     let mut unsure = false;
-    for (_, weight) in judged.iter().filter(|j| concerns(j, pair)).flat_map(|j| &j.bears).filter(|(r, _)| *r == route) {
-        match weight {
-            Weight::Never => return State::Never,
-            Weight::Missing(price) => cost += *price as u32,
-            Weight::Unknown => unsure = true,
+    for judged in judged.iter().filter(|j| concerns(j, pair)) {
+        for (_, weight) in judged.bears.iter().filter(|(r, _)| *r == route) {
+            match weight {
+                Weight::Never => return State::Never,
+                // A consequence goes away with its cause, which has its own price.
+                Weight::Missing(_) if judged.finding.cause.is_some() => cost = Some(cost.unwrap_or(0)),
+                Weight::Missing(price) => cost = Some(cost.unwrap_or(0) + *price as u32),
+                Weight::Unknown => unsure = true,
+            }
         }
     }
-    if cost > 0 {
+    if let Some(cost) = cost {
         return State::Mendable(cost);
     }
     match library_says(ctx.root.libcufile(), route) {
@@ -218,7 +223,9 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     let mine: Vec<&Judged> = judged.iter().filter(|j| concerns(j, pair)).collect();
     let gpu = pair.gpu.map(|number| &ctx.gpus()[number]);
     let has_gpu = gpu.is_some() || ctx.has_gpu();
-    let stops = |route: Route| mine.iter().copied().filter(move |j| j.finding.cause.is_none() && j.stops(route)).collect::<Vec<_>>();
+    let stops = |route: Route| {
+        mine.iter().copied().filter(move |j| j.finding.cause.is_none() && j.stops(route)).collect::<Vec<_>>()
+    };
     let mut blockers: Vec<&Judged> = match (pair.route, pair.goal) {
         (Route::None, _) => {
             let all = stops(Route::Compat);
@@ -229,9 +236,11 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
             }
         }
         (Route::Compat, Some(goal)) => stops(goal),
-        (Route::Compat, None) => {
-            mine.iter().copied().filter(|j| j.finding.cause.is_none() && pair.candidates.iter().all(|r| j.stops(*r))).collect()
-        }
+        (Route::Compat, None) => mine
+            .iter()
+            .copied()
+            .filter(|j| j.finding.cause.is_none() && pair.candidates.iter().all(|r| j.stops(*r)))
+            .collect(),
         _ => Vec::new(),
     };
     if !has_gpu {
@@ -294,7 +303,11 @@ fn advice(pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
         .map(|text| text.trim_end_matches('.').to_owned())
         .collect();
     match (steps.as_slice(), pair.goal) {
-        ([], Some(goal)) => format!("{goal} may work already, but not all could be checked; run gds-top check as root."),
+        ([], Some(goal)) => {
+            format!(
+                "{goal} may work already: nothing is known to be in its way, but nothing shows it either; a load with gds-top counts its reads."
+            )
+        }
         ([], None) => "Reads go through host memory; nothing that was checked explains it.".to_owned(),
         ([one], _) => format!("{one}."),
         (several, _) => several.iter().zip(1..).map(|(step, n)| format!("{n}. {step}.")).collect::<Vec<_>>().join(" "),

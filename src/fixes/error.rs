@@ -1,0 +1,73 @@
+//! Why a fix was not applied or undone, in sentences.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a fix was not applied or undone.
+#[derive(Debug, Error)]
+pub enum FixError {
+    /// The fix is only shown.
+    #[error("{id} is shown and never applied by gds-top: {why}; follow its steps by hand")]
+    OnlyShown {
+        /// The fix.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// It cannot be applied here.
+    #[error("{id} cannot be applied here: {why}")]
+    Obstacle {
+        /// The fix.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// It needs root.
+    #[error("{id} needs root; run: sudo gds-top fix {id}")]
+    NeedsRoot {
+        /// The fix.
+        id: String,
+    },
+    /// A file is not what it was when the change was shown.
+    #[error("{path} changed since the preview ({found}); nothing was written, look at the fix again")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+    /// There is a symbolic link where a file or folder was expected.
+    #[error("{path} leads through a symbolic link, and fixes never write through one; nothing was written")]
+    Symlink {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file cannot be handled.
+    #[error("{path}: {what}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the system's words.
+        what: String,
+    },
+    /// The journal does not know the fix.
+    #[error("the journal in {journal} has no applied fix '{id}', so there is nothing to undo")]
+    NotApplied {
+        /// The fix.
+        id: String,
+        /// The journal's folder.
+        journal: PathBuf,
+    },
+    /// It is applied already.
+    #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]
+    AlreadyApplied {
+        /// The fix.
+        id: String,
+    },
+    /// The hook of a test stopped the work at a step, as a power cut would.
+    #[error("stopped before step {step}")]
+    Stopped {
+        /// The step.
+        step: String,
+    },
+}

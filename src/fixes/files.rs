@@ -1,0 +1,193 @@
+//! Writing a file so that it is whole or untouched, and never through a symbolic link.
+
+use super::FixError;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+/// Most bytes of a file that a fix changes.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// A file as it is: bytes, permission bits, owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) text: String,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// The folder of a path, opened component by component without following a link, and the last name.
+pub(super) struct Spot {
+    folder: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+}
+
+/// Opens the folder of `path` below `root`. With `make`, missing folders are made.
+///
+/// `Ok(None)`: a folder on the way is missing (only without `make`).
+pub(super) fn spot(root: &Path, path: &Path, make: bool) -> Result<Option<Spot>, FixError> {
+    let bad = |what: String| FixError::File { path: path.to_owned(), what };
+    let mut names: Vec<OsString> = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => names.push(name.to_owned()),
+            Component::RootDir => {}
+            _ => return Err(bad("a fix writes to absolute paths without '..' only".to_owned())),
+        }
+    }
+    let Some(name) = names.pop() else { return Err(bad("this is no file".to_owned())) };
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    // The root itself was chosen by the caller and may be reached through links; everything below it may not.
+    let top = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let mut folder = rustix::fs::open(root, top, Mode::empty())
+        .map_err(|e| bad(format!("{} cannot be opened: {e}", root.display())))?;
+    let mut at = PathBuf::from("/");
+    for part in names {
+        at.push(&part);
+        let mut next = rustix::fs::openat(&folder, &part, flags, Mode::empty());
+        if next.as_ref().err() == Some(&Errno::NOENT) {
+            if !make {
+                return Ok(None);
+            }
+            rustix::fs::mkdirat(&folder, &part, Mode::from_raw_mode(0o755))
+                .map_err(|e| bad(format!("the folder {} cannot be made: {e}", at.display())))?;
+            sync(&folder);
+            next = rustix::fs::openat(&folder, &part, flags, Mode::empty());
+        }
+        folder = next.map_err(|e| match e {
+            // O_DIRECTORY with O_NOFOLLOW answers a link with ENOTDIR, so the entry is looked at.
+            Errno::LOOP | Errno::NOTDIR if is_link(&folder, &part) => FixError::Symlink { path: at.clone() },
+            e => bad(format!("the folder {} cannot be opened: {e}", at.display())),
+        })?;
+    }
+    Ok(Some(Spot { folder, name, path: path.to_owned() }))
+}
+
+fn is_link(folder: &OwnedFd, name: &OsString) -> bool {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
+fn sync(folder: &OwnedFd) {
+    // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
+    let _ = rustix::fs::fsync(folder);
+}
+
+impl Spot {
+    fn bad(&self, what: impl Into<String>) -> FixError {
+        FixError::File { path: self.path.clone(), what: what.into() }
+    }
+
+    /// What the file is now; `None` where it does not exist.
+    pub(super) fn read(&self) -> Result<Option<Found>, FixError> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = match rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(FixError::Symlink { path: self.path.clone() }),
+            Err(e) => return Err(self.bad(format!("it cannot be read: {e}"))),
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|e| self.bad(format!("it cannot be looked at: {e}")))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(self.bad("it is no regular file; nothing was written"));
+        }
+        let mut bytes = Vec::new();
+        File::from(fd)
+            .take(MAX_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|e| self.bad(format!("it cannot be read: {e}")))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(self.bad("it is longer than 4 MiB; nothing was written"));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| self.bad("it is no text in UTF-8; nothing was written"))?;
+        Ok(Some(Found { text, mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }))
+    }
+
+    fn temporary(&self) -> OsString {
+        let mut name = OsString::from(".gds-top-");
+        name.push(&self.name);
+        name
+    }
+
+    /// Writes the new content beside the file, on disk but not yet in its place.
+    pub(super) fn stage(&self, text: &str, mode: u32, owner: Option<(u32, u32)>) -> Result<(), FixError> {
+        self.clear();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = self.temporary();
+        let fd = rustix::fs::openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600))
+            .map_err(|e| self.bad(format!("a temporary file beside it cannot be made: {e}")))?;
+        let done = (|| -> std::io::Result<()> {
+            let mut file = File::from(fd);
+            file.write_all(text.as_bytes())?;
+            if let Some((uid, gid)) = owner {
+                let now = rustix::fs::fstat(&file)?;
+                if (now.st_uid, now.st_gid) != (uid, gid) {
+                    rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+                }
+            }
+            // After the owner, because a change of owner clears the set-id bits.
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+            file.sync_all()
+        })();
+        done.map_err(|e| {
+            self.clear();
+            self.bad(format!("the new content cannot be written: {e}; nothing was changed"))
+        })
+    }
+
+    /// Puts the staged content in the file's place, in one step.
+    pub(super) fn commit(&self) -> Result<(), FixError> {
+        rustix::fs::renameat(&self.folder, self.temporary(), &self.folder, &self.name)
+            .map_err(|e| self.bad(format!("the new content cannot be put in place: {e}")))?;
+        sync(&self.folder);
+        Ok(())
+    }
+
+    /// Removes what an interrupted fix left beside the file.
+    pub(super) fn clear(&self) {
+        let _ = rustix::fs::unlinkat(&self.folder, self.temporary(), AtFlags::empty());
+    }
+
+    /// Removes the file.
+    pub(super) fn remove(&self) -> Result<(), FixError> {
+        match rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {
+                sync(&self.folder);
+                Ok(())
+            }
+            Err(e) => Err(self.bad(format!("it cannot be removed: {e}"))),
+        }
+    }
+}
+
+/// The folders on the way to `path` that do not exist, outermost first.
+pub(super) fn missing_folders(root: &Path, path: &Path) -> Result<Vec<PathBuf>, FixError> {
+    let mut out = Vec::new();
+    for folder in path.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
+        // A file that cannot exist asks for the folder it would be in.
+        match spot(root, &folder.join("x"), false)? {
+            Some(_) => break,
+            None => out.push(folder.to_owned()),
+        }
+    }
+    out.reverse();
+    Ok(out)
+}
+
+/// Removes folders that a fix made, innermost first, as far as they are empty.
+pub(super) fn remove_folders(root: &Path, folders: &[PathBuf]) {
+    for folder in folders.iter().rev() {
+        if let Ok(Some(spot)) = spot(root, folder, false) {
+            if rustix::fs::unlinkat(&spot.folder, &spot.name, AtFlags::REMOVEDIR).is_err() {
+                return;
+            }
+            sync(&spot.folder);
+        }
+    }
+}

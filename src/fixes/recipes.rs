@@ -1,0 +1,293 @@
+//! The fixes that can be offered for a report: one that gds-top applies, and those that it shows (reference 1.8).
+
+use crate::checks::{Report, udev_record_path};
+use crate::domain::{Change, FixPlan, FixRisk, Needs, Status};
+use crate::host::{PathFacts, Root, Unread, os_release};
+use std::path::PathBuf;
+
+/// Plans for everything in `report` that a fix can mend, in the order of the findings.
+#[must_use]
+pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
+    let mut out: Vec<FixPlan> = Vec::new();
+    for finding in &report.findings {
+        let Some(id) = finding.fix.as_deref() else { continue };
+        if !matches!(finding.status, Status::Fail | Status::Warn) || out.iter().any(|plan| plan.id == id) {
+            continue;
+        }
+        let plan = if id == "udev-record" { udev_record(root, report) } else { shown(root, id, &finding.id) };
+        out.extend(plan);
+    }
+    out
+}
+
+/// The missing udev records of the devices of the paths under examination.
+fn udev_record(root: &Root, report: &Report) -> Option<FixPlan> {
+    let mut changes: Vec<Change> = Vec::new();
+    let mut obstacle = None;
+    let mut names = Vec::new();
+    for verdict in &report.verdicts {
+        let Some(facts) = root.path_facts(&verdict.path) else { continue };
+        let (Some(device), Some((major, _))) = (facts.device.as_deref(), facts.device_numbers()) else { continue };
+        let path = PathBuf::from(udev_record_path(device));
+        let known = |change: &Change| matches!(change, Change::WriteFile { path: other, .. } if *other == path);
+        if major == 0 || changes.iter().any(known) {
+            continue;
+        }
+        let before = match root.read_text(&path) {
+            Ok(text) => Some(text),
+            Err(Unread::Missing) => None,
+            Err(why) => {
+                obstacle = Some(format!("{} {why}", path.display()));
+                continue;
+            }
+        };
+        let after = record(&facts, before.as_deref());
+        if before.as_deref() != Some(after.as_str()) {
+            names.push(facts.source.clone().unwrap_or_else(|| device.to_owned()));
+            changes.push(Change::WriteFile { path, before, after, mode: 0o644 });
+        }
+    }
+    if changes.is_empty() && obstacle.is_none() {
+        return None;
+    }
+    Some(FixPlan {
+        id: "udev-record".to_owned(),
+        check: "udev-database".to_owned(),
+        title: format!("Write the udev record of {}", if names.is_empty() { "the disk".to_owned() } else { names.join(", ") }),
+        why: "libcufile asks udev for ID_FS_USAGE of the disk before it registers a file; where the record is missing every registration fails with \
+              5027. With these lines it worked at once (measured with libcufile 1.15 and 1.20). In a container the host's records can be brought in \
+              instead: -v /run/udev:/run/udev:ro."
+            .to_owned(),
+        changes,
+        needs: Needs::Root,
+        risk: FixRisk::Low,
+        verify: "the check udev-database runs again".to_owned(),
+        undo: "gds-top fix --undo udev-record restores what was there; without it the record lasts until the next boot, because /run is in memory".to_owned(),
+        obstacle,
+    })
+}
+
+/// What udev would have written: the lines that are there, and those of the file system.
+fn record(facts: &PathFacts, before: Option<&str>) -> String {
+    let kind = facts.filesystem.as_deref().unwrap_or("unknown");
+    let mut wanted = vec![("E:ID_FS_TYPE=", kind.to_owned()), ("E:ID_FS_USAGE=", "filesystem".to_owned())];
+    let level = facts.block_device.first().and_then(|device| device.level.clone());
+    wanted.extend(level.map(|level| ("E:MD_LEVEL=", level)));
+    let mut lines: Vec<String> = before.unwrap_or("").lines().map(str::to_owned).collect();
+    for (key, value) in wanted {
+        let line = format!("{key}{value}");
+        match lines.iter_mut().find(|old| old.starts_with(key)) {
+            Some(old) if key == "E:ID_FS_USAGE=" => *old = line,
+            Some(_) => {}
+            None => lines.push(line),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Debian,
+    RedHat,
+    Suse,
+}
+
+fn family(root: &Root) -> Family {
+    let words =
+        [os_release(root, "ID"), os_release(root, "ID_LIKE")].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    if words.contains("rhel") || words.contains("fedora") || words.contains("centos") {
+        Family::RedHat
+    } else if words.contains("suse") {
+        Family::Suse
+    } else {
+        Family::Debian
+    }
+}
+
+fn run(line: &str) -> Change {
+    Change::Run { argv: line.split(' ').map(str::to_owned).collect() }
+}
+
+/// A change of a whole file, read first so that the preview is a diff.
+fn file(root: &Root, path: &str, after: &str) -> Change {
+    Change::WriteFile {
+        path: PathBuf::from(path),
+        before: root.read_text(path).ok(),
+        after: after.to_owned(),
+        mode: 0o644,
+    }
+}
+
+fn install(family: Family, debian: &str, others: &str) -> Change {
+    match family {
+        Family::Debian => run(&format!("sudo apt-get install {debian}")),
+        Family::RedHat => run(&format!("sudo dnf install {others}")),
+        Family::Suse => run(&format!("sudo zypper install {others}")),
+    }
+}
+
+fn initramfs(family: Family) -> Change {
+    match family {
+        Family::Debian => run("sudo update-initramfs -u -k all"),
+        Family::RedHat => run("sudo dracut -f --regenerate-all"),
+        Family::Suse => run("sudo dracut -f"),
+    }
+}
+
+/// Plans that are shown and not applied.
+fn shown(root: &Root, id: &str, check: &str) -> Option<FixPlan> {
+    let family = family(root);
+    let (title, why, changes, needs, verify, undo) = match id {
+        "p2pdma-registry-keys" => (
+            "Map the GPU's BAR1 statically",
+            "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well.",
+            vec![
+                file(
+                    root,
+                    "/etc/modprobe.d/nvidia-p2pdma.conf",
+                    "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n",
+                ),
+                initramfs(family),
+                run("sudo reboot"),
+            ],
+            Needs::Reboot,
+            "grep -i static /proc/driver/nvidia/params",
+            "remove the file, rebuild the initramfs, reboot",
+        ),
+        "cufile-p2pdma-keys" => (
+            "Switch P2PDMA on in a cufile.json of your own",
+            "Both keys are off by default; a file named by CUFILE_ENV_PATH_JSON is merged over /etc/cufile.json key by key.",
+            vec![
+                file(
+                    root,
+                    "/etc/gds-top/cufile-p2pdma.json",
+                    "{\n  \"properties\": { \"use_pci_p2pdma\": true },\n  \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } }\n}\n",
+                ),
+                run("export CUFILE_ENV_PATH_JSON=/etc/gds-top/cufile-p2pdma.json"),
+            ],
+            Needs::User,
+            "gds-top check, and cuFile's statistics of a load count P2PDMA reads",
+            "unset CUFILE_ENV_PATH_JSON",
+        ),
+        "memlock" => (
+            "Lift the limit on locked memory",
+            "Registering memory for RDMA and io_uring counts against it.",
+            vec![file(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")],
+            Needs::Root,
+            "log in again, then ulimit -l",
+            "remove the file",
+        ),
+        "nvme-multipath-off" => (
+            "Switch NVMe native multipath off",
+            "P2PDMA does not pass through the multipath head. Not for machines whose disks really have several paths.",
+            vec![
+                file(root, "/etc/modprobe.d/nvme.conf", "options nvme_core multipath=N\n"),
+                initramfs(family),
+                run("sudo reboot"),
+            ],
+            Needs::Reboot,
+            "cat /sys/module/nvme_core/parameters/multipath",
+            "remove the file, rebuild the initramfs, reboot",
+        ),
+        "nvfs-load" => (
+            "Load nvidia-fs now and at every boot",
+            "The module is installed, but not loaded.",
+            vec![run("sudo modprobe nvidia-fs"), file(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n")],
+            Needs::Root,
+            "cat /proc/driver/nvidia-fs/version",
+            "remove the file; sudo modprobe -r nvidia-fs",
+        ),
+        "nvfs-install" => (
+            "Install nvidia-fs",
+            "The route nvfs needs this kernel module. On RHEL-like systems the package may pull another kernel: compare grubby --default-kernel.",
+            vec![install(family, "nvidia-gds", "nvidia-gds"), run("sudo modprobe nvidia-fs")],
+            Needs::Root,
+            "gds-top check",
+            "remove the package",
+        ),
+        "nvidia-driver-open" => (
+            "Install the open kernel modules of the NVIDIA driver",
+            "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop.",
+            match family {
+                Family::RedHat => vec![
+                    run("sudo dnf module reset nvidia-driver"),
+                    run("sudo dnf module enable nvidia-driver:open-dkms"),
+                    run("sudo dnf install nvidia-open"),
+                    run("sudo reboot"),
+                ],
+                _ => vec![install(family, "nvidia-open", "nvidia-open"), run("sudo reboot")],
+            },
+            Needs::Reboot,
+            "/proc/driver/nvidia/version says 'Open Kernel Module'",
+            "install the proprietary package of the same version",
+        ),
+        "libcufile-install" => (
+            "Install libcufile",
+            "Every cuFile read goes through this library. Without root: pip install nvidia-cufile.",
+            vec![install(family, "libcufile-13-0", "libcufile-13-0")],
+            Needs::Root,
+            "gds-top check",
+            "remove the package",
+        ),
+        "iommu-off" => (
+            "Boot with the IOMMU passing addresses through",
+            "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices and virtual machines need it. The word is iommu=pt, in GRUB_CMDLINE_LINUX_DEFAULT.",
+            match family {
+                Family::RedHat => vec![run("sudo grubby --update-kernel=ALL --args=iommu=pt"), run("sudo reboot")],
+                // The line is edited by hand: what else stands in it differs from machine to machine.
+                Family::Debian => vec![run("sudoedit /etc/default/grub"), run("sudo update-grub"), run("sudo reboot")],
+                Family::Suse => {
+                    vec![run("sudo pbl --add-option iommu=pt"), run("sudo pbl --config"), run("sudo reboot")]
+                }
+            },
+            Needs::Reboot,
+            "cat /proc/cmdline",
+            "remove iommu=pt again, reboot",
+        ),
+        "ext4-ordered" => (
+            "Mount the file system with data=ordered spelled out",
+            "libcufile reads the printed mount options, and the kernel does not print its default. Add data=ordered to the options of its line in /etc/fstab first.",
+            vec![run("sudo umount MOUNT_POINT"), run("sudo mount MOUNT_POINT")],
+            Needs::Root,
+            "grep data=ordered /proc/mounts",
+            "remove the option from /etc/fstab, umount and mount",
+        ),
+        _ => return None,
+    };
+    Some(FixPlan {
+        id: id.to_owned(),
+        check: check.to_owned(),
+        title: title.to_owned(),
+        why: why.to_owned(),
+        changes,
+        needs,
+        risk: FixRisk::ShownOnly,
+        verify: verify.to_owned(),
+        undo: undo.to_owned(),
+        obstacle: None,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn facts() -> PathFacts {
+        PathFacts { filesystem: Some("xfs".to_owned()), ..PathFacts::default() }
+    }
+
+    #[test]
+    fn a_new_record_has_what_libcufile_asks_for() {
+        assert_eq!(record(&facts(), None), "E:ID_FS_TYPE=xfs\nE:ID_FS_USAGE=filesystem\n");
+    }
+
+    #[test]
+    fn what_udev_wrote_is_kept() {
+        let before = "I:123\nE:ID_FS_USAGE=other\nE:ID_SERIAL=x\n";
+        assert_eq!(
+            record(&facts(), Some(before)),
+            "I:123\nE:ID_FS_USAGE=filesystem\nE:ID_SERIAL=x\nE:ID_FS_TYPE=xfs\n"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! Whole machines as folders: the right cause first, the right verdict, and no alarm on a healthy one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use gds_top::checks::{self, Report};
+use gds_top::domain::{Finding, Route, Status};
+use gds_top::host::Root;
+use std::path::{Path, PathBuf};
+
+fn root(name: &str) -> Root {
+    Root::folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name)).unwrap()
+}
+
+fn check(name: &str) -> Report {
+    let root = root(name);
+    let mut emitted: Vec<Finding> = Vec::new();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |finding| emitted.push(finding));
+    for finding in &report.findings {
+        let last = emitted.iter().rev().find(|f| f.id == finding.id);
+        assert_eq!(last, Some(finding), "{name}: the last emitted {} differs from the report", finding.id);
+    }
+    report
+}
+
+/// Machine, route now, best route possible, causes in order, all failing checks.
+type Row = (&'static str, Route, Route, &'static [&'static str], &'static [&'static str]);
+
+const TABLE: &[Row] = &[
+    ("h200-vm-no-udev", Route::None, Route::Compat, &["udev-database"], &["udev-database"]),
+    ("h200-vm-udev", Route::Compat, Route::Compat, &["vm-type"], &[]),
+    ("nvfs-healthy", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("p2pdma-healthy", Route::P2pdma, Route::P2pdma, &[], &[]),
+    (
+        "p2pdma-two-steps",
+        Route::Compat,
+        Route::P2pdma,
+        &["gpu-static-bar1", "cfg-p2p-both"],
+        &["gpu-static-bar1", "cfg-p2p-both"],
+    ),
+    ("no-gpu", Route::None, Route::None, &["gpu-present"], &["gpu-present"]),
+    ("container-no-udev", Route::None, Route::P2pdma, &["udev-database"], &["udev-database"]),
+    ("wsl2", Route::None, Route::None, &["wsl"], &["wsl"]),
+    ("overlay-root", Route::Compat, Route::Compat, &["fs-type"], &[]),
+    ("broken-cufile-json", Route::None, Route::Nvfs, &["cfg-parse"], &["cfg-parse", "lib-open-probe"]),
+    ("forced-compat", Route::Compat, Route::Nvfs, &["cfg-compat"], &["cfg-compat"]),
+    (
+        "proprietary-nvfs",
+        Route::Compat,
+        Route::Nvfs,
+        &["driver-flavour"],
+        &["driver-flavour", "nvfs-loaded", "nvfs-load-errors"],
+    ),
+    (
+        "sandbox-no-modules",
+        Route::None,
+        Route::P2pdma,
+        &["ctr-proc-sys"],
+        &["gpu-static-bar1", "cfg-p2p-both", "lib-open-probe", "ctr-proc-sys"],
+    ),
+    ("geforce", Route::Compat, Route::Compat, &["gpu-class", "gpu-gdr-attr"], &[]),
+    ("lvm", Route::Compat, Route::Compat, &["dm-lvm"], &[]),
+    (
+        "driver-mismatch",
+        Route::None,
+        Route::P2pdma,
+        &["driver-mismatch"],
+        &["driver-mismatch", "lib-open-probe", "gpu-static-bar1", "cfg-p2p-both"],
+    ),
+    ("nfs-tcp", Route::Compat, Route::Nvfs, &["nfs-rdma"], &["nfs-rdma"]),
+    ("unreadable-cufile-json", Route::None, Route::Nvfs, &["cfg-parse"], &["cfg-parse", "lib-open-probe"]),
+    ("iommu-on", Route::Compat, Route::Nvfs, &["iommu-state"], &["iommu-state"]),
+];
+
+#[test]
+fn every_machine_gets_its_cause_and_its_verdict() {
+    let mut wrong = Vec::new();
+    for (name, route, possible, blockers, fails) in TABLE {
+        let report = check(name);
+        assert_eq!(report.verdicts.len(), 1, "{name}");
+        let verdict = &report.verdicts[0];
+        let failing: Vec<&str> =
+            report.findings.iter().filter(|f| f.status == Status::Fail).map(|f| f.id.as_str()).collect();
+        let mut expected = fails.to_vec();
+        let mut got = failing.clone();
+        expected.sort_unstable();
+        got.sort_unstable();
+        if (verdict.route, verdict.possible) != (*route, *possible) || verdict.blockers != *blockers || got != expected
+        {
+            wrong.push(format!(
+                "{name}: route {} possible {} blockers {:?} fails {failing:?}; wanted {route} {possible} {blockers:?} {fails:?}",
+                verdict.route, verdict.possible, verdict.blockers
+            ));
+        }
+        assert!(!verdict.proven, "{name}: static checks prove nothing");
+        for finding in &report.findings {
+            assert!(!finding.evidence.is_empty(), "{name}: {} has no evidence", finding.id);
+            assert!(!finding.why.is_empty() || finding.status == Status::Na, "{name}: {} does not say why", finding.id);
+            assert_eq!(finding.blocks.is_empty(), finding.status != Status::Fail, "{name}: {}", finding.id);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn healthy_machines_give_no_warning_at_all() {
+    for name in ["nvfs-healthy", "p2pdma-healthy"] {
+        let report = check(name);
+        let loud: Vec<String> = report
+            .findings
+            .iter()
+            .filter(|f| matches!(f.status, Status::Fail | Status::Warn))
+            .map(|f| format!("{}: {}", f.id, f.summary))
+            .collect();
+        assert!(loud.is_empty(), "{name}: {loud:?}");
+        assert!(!report.blocks_route_in_use());
+    }
+}
+
+#[test]
+fn consequences_point_to_their_cause() {
+    for (name, id, cause) in [
+        ("broken-cufile-json", "lib-open-probe", "cfg-parse"),
+        ("unreadable-cufile-json", "lib-open-probe", "cfg-parse"),
+        ("proprietary-nvfs", "nvfs-loaded", "driver-flavour"),
+        ("proprietary-nvfs", "nvfs-load-errors", "driver-flavour"),
+        ("sandbox-no-modules", "lib-open-probe", "ctr-proc-sys"),
+        ("driver-mismatch", "lib-open-probe", "driver-mismatch"),
+    ] {
+        let report = check(name);
+        assert_eq!(report.finding(id).unwrap().cause.as_deref(), Some(cause), "{name} {id}");
+    }
+}
+
+#[test]
+fn the_missing_udev_record_blocks_compat_too_and_offers_its_fix() {
+    let report = check("h200-vm-no-udev");
+    let finding = report.finding("udev-database").unwrap();
+    assert_eq!(finding.fix.as_deref(), Some("udev-record"));
+    assert!(finding.blocks.contains(&Route::Compat));
+    assert!(finding.evidence.iter().any(|e| e.source == "/run/udev/data/b254:0"));
+    assert!(report.blocks_route_in_use());
+}
+
+#[test]
+fn a_path_that_was_not_captured_is_said_to_be_so() {
+    let root = root("nvfs-healthy");
+    let report = checks::run(&root, &[PathBuf::from("/elsewhere")], None, &mut |_| {});
+    assert_eq!(report.finding("fs-resolve").unwrap().status, Status::Na);
+    assert!(!report.verdicts[0].route.is_direct(), "nothing is called direct that was not looked at");
+}
+
+#[test]
+fn several_paths_give_a_verdict_each_and_one_finding_for_each_check() {
+    let root = root("nvfs-healthy");
+    let paths = [PathBuf::from("/data/models"), PathBuf::from("/elsewhere")];
+    let report = checks::run(&root, &paths, None, &mut |_| {});
+    assert_eq!(report.verdicts.len(), 2);
+    assert_eq!(report.verdicts[0].route, Route::Nvfs);
+    let mut ids: Vec<&str> = report.findings.iter().map(|f| f.id.as_str()).collect();
+    ids.sort_unstable();
+    let count = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn parts_missing_from_a_capture_are_answers_and_no_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("files")).unwrap();
+    let root = Root::folder(folder.path()).unwrap();
+    let report = checks::run(&root, &[PathBuf::from("/data")], None, &mut |_| {});
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|f| f.status != Status::Pass || f.id == "wsl" || f.id == "ctr-detect" || f.id == "cfg-compat"),
+        "{:?}",
+        report.findings.iter().filter(|f| f.status == Status::Pass).map(|f| &f.id).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn the_text_begins_with_the_answer_and_shows_found_why_and_fix() {
+    let report = check("h200-vm-no-udev");
+    insta::assert_snapshot!(checks::text::render(&report.findings, &report.verdicts, 100, false));
+}
+
+#[test]
+fn no_line_of_the_text_is_much_wider_than_asked() {
+    for (name, ..) in TABLE {
+        let report = check(name);
+        for line in checks::text::render(&report.findings, &report.verdicts, 72, false).lines() {
+            assert!(
+                line.chars().count() <= 72
+                    || !line.trim().contains("  ")
+                    || line.split_whitespace().any(|w| w.len() > 40),
+                "{name}: {line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The fix of the missing udev record, all the way: planned, previewed, applied, verified, undone, interrupted at every step.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use gds_top::checks;
+use gds_top::domain::{Change, FixPlan, FixRisk, FixStage, Route, Status};
+use gds_top::fixes::{self, FixError, Place, Step};
+use gds_top::host::Root;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A copy of a captured machine that may be written to.
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name), &folder.path().join("machine"));
+        Self { folder }
+    }
+
+    fn root(&self) -> Root {
+        Root::folder(&self.folder.path().join("machine")).unwrap()
+    }
+
+    fn files(&self) -> PathBuf {
+        self.folder.path().join("machine/files")
+    }
+
+    fn place(&self) -> Place {
+        Place::below(&self.files(), &self.folder.path().join("state"))
+    }
+
+    fn plan(&self) -> FixPlan {
+        let root = self.root();
+        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+        let plans = fixes::plan(&root, &report);
+        plans.into_iter().find(|plan| plan.id == "udev-record").expect("the fix is offered")
+    }
+
+    /// Every file and folder below the machine with mode and content.
+    fn image(&self) -> Vec<(PathBuf, u32, Option<Vec<u8>>)> {
+        let mut out = Vec::new();
+        walk(&self.files(), &mut out);
+        out.sort();
+        out
+    }
+}
+
+fn walk(folder: &Path, out: &mut Vec<(PathBuf, u32, Option<Vec<u8>>)>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let meta = fs::symlink_metadata(entry.path()).unwrap();
+        let bytes = meta.is_file().then(|| fs::read(entry.path()).unwrap());
+        out.push((entry.path(), meta.permissions().mode(), bytes));
+        if meta.is_dir() {
+            walk(&entry.path(), out);
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            copy(&entry.path(), &target);
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(entry.path()).unwrap(), target).unwrap();
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+const RECORD: &str = "run/udev/data/b254:0";
+
+#[test]
+fn the_fault_is_mended_proven_and_taken_back_without_a_trace() {
+    let machine = Machine::new("h200-vm-no-udev");
+    let before = machine.image();
+    let plan = machine.plan();
+    assert_eq!(plan.risk, FixRisk::Low);
+    let root = machine.root();
+    let mut news = Vec::new();
+    assert!(fixes::apply_and_verify(&root, &plan, &machine.place(), &root.captured_paths(), &mut |p| news.push(p)));
+    let stages: Vec<FixStage> = news.iter().map(|p| p.stage).collect();
+    assert_eq!(stages, [FixStage::Applying, FixStage::Verifying, FixStage::Mended]);
+    assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Pass);
+    assert_eq!(
+        fs::read_to_string(machine.files().join(RECORD)).unwrap(),
+        "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n"
+    );
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    assert_eq!(report.verdicts[0].route, Route::Compat);
+    assert!(fixes::plan(&root, &report).is_empty(), "nothing is left to fix");
+    assert!(matches!(fixes::apply(&plan, &machine.place(), &mut |_| true), Err(FixError::AlreadyApplied { .. })));
+
+    let mut news = Vec::new();
+    assert!(
+        fixes::undo_and_verify(&root, "udev-record", &machine.place(), &root.captured_paths(), &mut |p| news.push(p))
+    );
+    assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Fail);
+    assert_eq!(machine.image(), before, "undo leaves no trace, neither file nor folder");
+    assert!(matches!(fixes::undo("udev-record", &machine.place(), &mut |_| true), Err(FixError::NotApplied { .. })));
+}
+
+#[test]
+fn the_preview_is_a_diff() {
+    let text = fixes::preview(&Machine::new("h200-vm-no-udev").plan());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn an_existing_record_keeps_its_lines_its_mode_and_comes_back_byte_for_byte() {
+    let machine = Machine::new("h200-vm-no-udev");
+    let path = machine.files().join(RECORD);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "I:77\nE:ID_SERIAL=disk").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let before = machine.image();
+    let plan = machine.plan();
+    fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "I:77\nE:ID_SERIAL=disk\nE:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n"
+    );
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+    fixes::undo("udev-record", &machine.place(), &mut |_| true).unwrap();
+    assert_eq!(machine.image(), before);
+}
+
+/// Every step at which the work can be cut.
+fn steps_of(work: impl Fn(&mut dyn FnMut(Step) -> bool)) -> usize {
+    let mut count = 0;
+    work(&mut |_| {
+        count += 1;
+        true
+    });
+    count
+}
+
+#[test]
+fn a_cut_at_any_step_of_applying_is_finished_or_rolled_back_at_the_next_start() {
+    for existing in [false, true] {
+        let prepare = || {
+            let machine = Machine::new("h200-vm-no-udev");
+            if existing {
+                let path = machine.files().join(RECORD);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, "I:77\n").unwrap();
+            }
+            machine
+        };
+        let whole = prepare();
+        let plan = whole.plan();
+        let steps = steps_of(|hook| fixes::apply(&plan, &whole.place(), hook).unwrap());
+        assert!(steps >= 4);
+        for cut in 0..steps {
+            let machine = prepare();
+            let before = machine.image();
+            let plan = machine.plan();
+            let mut at = 0;
+            let stopped = fixes::apply(&plan, &machine.place(), &mut |_| {
+                at += 1;
+                at <= cut
+            });
+            assert!(matches!(stopped, Err(FixError::Stopped { .. })), "cut {cut}");
+            fixes::recover(&machine.place()).unwrap();
+            let written = fs::read_to_string(machine.files().join(RECORD)).unwrap_or_default();
+            if written.contains("ID_FS_USAGE") {
+                fixes::undo("udev-record", &machine.place(), &mut |_| true).unwrap();
+            }
+            assert_eq!(machine.image(), before, "cut {cut}, existing {existing}");
+            assert!(fixes::recover(&machine.place()).unwrap().is_empty(), "nothing is left to recover");
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_any_step_of_undoing_is_finished_at_the_next_start() {
+    let whole = Machine::new("h200-vm-no-udev");
+    fixes::apply(&whole.plan(), &whole.place(), &mut |_| true).unwrap();
+    let steps = steps_of(|hook| fixes::undo("udev-record", &whole.place(), hook).unwrap());
+    for cut in 0..steps {
+        let machine = Machine::new("h200-vm-no-udev");
+        let before = machine.image();
+        fixes::apply(&machine.plan(), &machine.place(), &mut |_| true).unwrap();
+        let applied = machine.image();
+        let mut at = 0;
+        let stopped = fixes::undo("udev-record", &machine.place(), &mut |_| {
+            at += 1;
+            at <= cut
+        });
+        assert!(matches!(stopped, Err(FixError::Stopped { .. })), "cut {cut}");
+        fixes::recover(&machine.place()).unwrap();
+        let expected = if cut == 0 { &applied } else { &before };
+        assert_eq!(&machine.image(), expected, "cut {cut}");
+    }
+}
+
+#[test]
+fn a_file_that_changed_since_the_preview_is_left_alone() {
+    let machine = Machine::new("h200-vm-no-udev");
+    let plan = machine.plan();
+    let path = machine.files().join(RECORD);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "somebody was here\n").unwrap();
+    let said = fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap_err();
+    assert!(matches!(said, FixError::Changed { .. }), "{said}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody was here\n");
+}
+
+#[test]
+fn a_change_between_the_two_looks_is_seen_and_left_alone() {
+    let machine = Machine::new("h200-vm-no-udev");
+    let plan = machine.plan();
+    let path = machine.files().join(RECORD);
+    let said = fixes::apply(&plan, &machine.place(), &mut |step| {
+        if step == Step::Commit {
+            fs::write(&path, "quick\n").unwrap();
+        }
+        true
+    });
+    assert!(matches!(said, Err(FixError::Changed { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "quick\n");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file stays behind");
+}
+
+#[test]
+fn undo_does_not_destroy_what_somebody_wrote_since() {
+    let machine = Machine::new("h200-vm-no-udev");
+    fixes::apply(&machine.plan(), &machine.place(), &mut |_| true).unwrap();
+    let path = machine.files().join(RECORD);
+    fs::write(&path, "E:OTHER=1\n").unwrap();
+    assert!(matches!(fixes::undo("udev-record", &machine.place(), &mut |_| true), Err(FixError::Changed { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "E:OTHER=1\n");
+}
+
+#[test]
+fn nothing_is_written_through_a_symbolic_link() {
+    let outside = tempfile::tempdir().unwrap();
+    // A folder on the way is a link.
+    let machine = Machine::new("h200-vm-no-udev");
+    let plan = machine.plan();
+    fs::create_dir_all(machine.files().join("run")).unwrap();
+    symlink(outside.path(), machine.files().join("run/udev")).unwrap();
+    let said = fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap_err();
+    assert!(matches!(said, FixError::Symlink { .. }), "{said}");
+    // The file itself is a link.
+    let machine = Machine::new("h200-vm-no-udev");
+    let plan = machine.plan();
+    let path = machine.files().join(RECORD);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    symlink(outside.path().join("target"), &path).unwrap();
+    let said = fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap_err();
+    assert!(matches!(said, FixError::Symlink { .. }), "{said}");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_write_that_fails_leaves_everything_as_it_was() {
+    let machine = Machine::new("h200-vm-no-udev");
+    let mut plan = machine.plan();
+    // A second file that cannot be written, because a file stands where its folder would be.
+    fs::write(machine.files().join("blocker"), "").unwrap();
+    let before = machine.image();
+    plan.changes.push(Change::WriteFile {
+        path: PathBuf::from("/blocker/file"),
+        before: None,
+        after: "x".to_owned(),
+        mode: 0o644,
+    });
+    assert!(fixes::apply(&plan, &machine.place(), &mut |_| true).is_err());
+    assert_eq!(machine.image(), before);
+}
+
+#[test]
+fn plans_that_are_only_shown_are_never_applied() {
+    let machine = Machine::new("p2pdma-two-steps");
+    let root = machine.root();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let plans = fixes::plan(&root, &report);
+    let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
+    assert_eq!(ids, ["p2pdma-registry-keys", "cufile-p2pdma-keys"]);
+    let before = machine.image();
+    for plan in &plans {
+        assert!(matches!(fixes::apply(plan, &machine.place(), &mut |_| true), Err(FixError::OnlyShown { .. })));
+        assert!(!fixes::preview(plan).is_empty());
+    }
+    assert_eq!(machine.image(), before);
+    insta::assert_snapshot!(fixes::text::list(&plans, &[], false));
+}
+
+#[test]
+fn every_failing_check_of_the_fixtures_says_what_to_do() {
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")).unwrap().map(Result::unwrap)
+    {
+        let root = Root::folder(&entry.path()).unwrap();
+        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+        let plans = fixes::plan(&root, &report);
+        for finding in report.findings.iter().filter(|f| f.status == Status::Fail) {
+            let planned = plans.iter().any(|plan| finding.fix.as_deref() == Some(plan.id.as_str()));
+            assert!(
+                planned || finding.advice.is_some() || finding.cause.is_some(),
+                "{}: {} fails and leaves one alone",
+                entry.path().display(),
+                finding.id
+            );
+            assert_eq!(
+                finding.fix.is_some(),
+                planned,
+                "{}: {} names a fix that is not there",
+                entry.path().display(),
+                finding.id
+            );
+        }
+    }
+}
