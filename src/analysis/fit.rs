@@ -10,7 +10,8 @@ pub struct Fit {
     pub overhead_ns: f64,
     /// Bytes a second after that, on one slot.
     pub bytes_per_s: f64,
-    /// Share of the weighted variance that the line explains, at most 1.
+    /// Share of the variance of the logarithms of the times that the line explains, at most 1. Logarithms, because sizes and times span five powers of
+    /// ten and the noise is a share of the time: plainly taken, the one largest tensor would make every line look good.
     pub r2: f64,
     /// Tensors that the line was fitted to.
     pub used: usize,
@@ -41,6 +42,12 @@ impl Fit {
     #[must_use]
     pub fn model_ns(&self, tensors: u64, bytes: u64) -> f64 {
         self.overhead_ns * tensors as f64 + self.ns_per_byte() * bytes as f64
+    }
+
+    /// Standard errors of the overhead (ns) and of the cost of a byte (ns).
+    #[must_use]
+    pub fn errors(&self) -> (f64, f64) {
+        (self.covariance[0].max(0.0).sqrt(), self.covariance[1].max(0.0).sqrt())
     }
 
     /// Standard error of [`Self::model_ns`] that comes from the line itself being uncertain.
@@ -155,10 +162,8 @@ fn through_origin(points: &[(f64, f64, f64)]) -> Option<f64> {
 fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), rejected: usize) -> Fit {
     let w: f64 = points.iter().map(|p| p.2).sum();
     let mean_x = points.iter().map(|p| p.0 * p.2).sum::<f64>() / w;
-    let mean_y = points.iter().map(|p| p.1 * p.2).sum::<f64>() / w;
     let sxx: f64 = points.iter().map(|p| p.2 * (p.0 - mean_x).powi(2)).sum();
     let residual: f64 = points.iter().map(|p| p.2 * (p.1 - overhead_ns - ns_per_byte * p.0).powi(2)).sum();
-    let total: f64 = points.iter().map(|p| p.2 * (p.1 - mean_y).powi(2)).sum();
     // Weights are inverse squares of times, so the weighted residuals are relative ones.
     let variance = residual / (points.len() as f64 - 2.0).max(1.0);
     let (vb, va) = (variance / sxx, variance * (1.0 / w + mean_x * mean_x / sxx));
@@ -166,13 +171,22 @@ fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), 
     Fit {
         overhead_ns,
         bytes_per_s: 1e9 / ns_per_byte,
-        r2: if total > 0.0 { 1.0 - residual / total } else { 0.0 },
+        r2: explained(points, |bytes| overhead_ns + ns_per_byte * bytes),
         used: points.len(),
         rejected,
         sizes_bytes: sizes,
         relative_error: variance.sqrt(),
         covariance: [va, vb, -mean_x * variance / sxx],
     }
+}
+
+/// How much of the variance of the logarithms of the times a line explains.
+fn explained(points: &[(f64, f64, f64)], line: impl Fn(f64) -> f64) -> f64 {
+    let logs: Vec<(f64, f64)> = points.iter().map(|p| (p.1.ln(), line(p.0).max(f64::MIN_POSITIVE).ln())).collect();
+    let mean = logs.iter().map(|l| l.0).sum::<f64>() / logs.len().max(1) as f64;
+    let total: f64 = logs.iter().map(|l| (l.0 - mean).powi(2)).sum();
+    let residual: f64 = logs.iter().map(|l| (l.0 - l.1).powi(2)).sum();
+    if total > 0.0 { 1.0 - residual / total } else { 0.0 }
 }
 
 #[cfg(test)]

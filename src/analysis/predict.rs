@@ -116,11 +116,24 @@ pub struct Crossover {
     pub extrapolated: bool,
 }
 
-/// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size.
+/// Lines that explain less than this say nothing about where they cross.
+const LEAST_R2: f64 = 0.8;
+
+/// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size, where a line fits badly, or where
+/// overheads or costs of a byte differ by less than two of their standard errors: then the crossing would be one of noise.
 #[must_use]
 pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let (a1, a2) = (first.per_tensor_ns(), second.per_tensor_ns());
     let (b1, b2) = (1e9 / first.bytes_per_s(), 1e9 / second.bytes_per_s());
+    let error = |m: &CostModel| {
+        let (a, b) = m.fit.errors();
+        (a / m.parallelism, b / m.parallelism)
+    };
+    let ((ea1, eb1), (ea2, eb2)) = (error(first), error(second));
+    let differ = (a1 - a2).abs() > 2.0 * ea1.hypot(ea2) && (b1 - b2).abs() > 2.0 * eb1.hypot(eb2);
+    if !differ || first.fit.r2.min(second.fit.r2) < LEAST_R2 {
+        return None;
+    }
     let bytes = (a1 - a2) / (b2 - b1);
     // Not a number where the lines are parallel; negative where one is better at every size.
     if !(1.0..1e18).contains(&bytes) {
@@ -199,5 +212,20 @@ mod tests {
         assert!(crossover(&b, &a).unwrap().first_wins_below);
         let (c, wall_c) = rows(&sizes(), 50_000, 20);
         assert_eq!(crossover(&cost_model(&c, wall_c, &[]).unwrap(), &b), None, "better at every size");
+    }
+
+    #[test]
+    fn noise_makes_no_crossing() {
+        // Overheads alike but for noise; one is a tenth slower a byte, so a crossing could only come from the noise.
+        let noisy = |shift: u64, bytes_per_ns| {
+            let (mut rows, wall_ns) = rows(&sizes(), 100_000, bytes_per_ns);
+            for (i, row) in rows.iter_mut().enumerate() {
+                row.phases.add(crate::domain::Phase::Sync, row.busy_ns() * ((i as u64 * 5 + shift) % 13) / 30);
+            }
+            cost_model(&rows, wall_ns, &[]).unwrap()
+        };
+        let (a, b) = (noisy(0, 11), noisy(3, 10));
+        assert!((a.fit.overhead_ns - b.fit.overhead_ns).abs() > 1.0, "they do differ a little");
+        assert_eq!(crossover(&a, &b), None);
     }
 }

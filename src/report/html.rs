@@ -18,12 +18,7 @@ const MOST_DOTS: usize = 1500;
 pub fn html(state: &State) -> String {
     let document = Document::new(state);
     let mut page = String::with_capacity(64 << 10);
-    page.push_str("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
-    page.push_str(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-    );
-    page.push_str("<title>gds-top report</title><style>\n");
+    page.push_str(include_str!("head.html"));
     page.push_str(include_str!("report.css"));
     page.push_str("</style></head><body>\n<h1>gds-top report</h1>\n<section class=\"answers\">");
     let answers = headlines(state);

@@ -25,7 +25,7 @@ pub fn json(state: &State) -> Value {
 /// When `out` cannot be written.
 pub fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     let document = Document::new(state);
-    serde_json::to_writer_pretty(&mut out, &Report::new(&document))?;
+    serde_json::to_writer(&mut out, &Report::new(&document))?;
     out.write_all(b"\n")
 }
 

@@ -281,6 +281,7 @@ fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) | (_, 0) => "–".to_owned(),
         _ => match part as f64 * 100.0 / whole as f64 {
+            share if share < 0.05 => "< 0.1 %".to_owned(),
             share if share < 0.95 => format!("{share:.1} %"),
             share => format!("{share:.0} %"),
         },

@@ -25,6 +25,16 @@ pub fn advice(state: &crate::session::State) -> Vec<crate::analysis::Advice> {
     document::Document::new(state).advice
 }
 
+/// The cost model of each engine and cache state that has one, from its first good run: what a prediction for another model starts from
+/// ([`crate::analysis::predict`]).
+#[must_use]
+pub fn cost_models(
+    state: &crate::session::State,
+) -> Vec<(crate::domain::Engine, crate::domain::CacheState, crate::analysis::CostModel)> {
+    let document = document::Document::new(state);
+    document.costs().into_iter().map(|(l, cost)| (l.lane.engine.clone(), l.lane.cache, cost.clone())).collect()
+}
+
 /// The name of a meter in files: `pcie_rx_bytes_per_s`.
 fn metric_name(metric: crate::domain::Metric) -> String {
     match serde_json::to_value(metric) {
