@@ -52,7 +52,8 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
         return Ok(if named.is_empty() { captured } else { named.to_vec() });
     }
     let here = || {
-        std::env::current_dir().map_err(|e| format!("the working directory cannot be read ({e}); name a PATH to examine"))
+        std::env::current_dir()
+            .map_err(|e| format!("the working directory cannot be read ({e}); name a PATH to examine"))
     };
     if named.is_empty() {
         return Ok(vec![here()?]);
@@ -63,7 +64,10 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
             let absolute = if path.is_absolute() { path.clone() } else { here()?.join(path) };
             match std::fs::metadata(&absolute) {
                 Ok(_) => Ok(absolute),
-                Err(error) => Err(format!("{} cannot be examined: {error}; name a file or folder that models are read from", path.display())),
+                Err(error) => Err(format!(
+                    "{} cannot be examined: {error}; name a file or folder that models are read from",
+                    path.display()
+                )),
             }
         })
         .collect()
@@ -72,9 +76,8 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
 /// The findings as a state, so that the same report can be written from them.
 fn as_state(view: &Root, found: &checks::Report) -> State {
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
-    let unix_ms = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64);
+    let unix_ms =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let mut state = State::default();
     let bodies = [EventBody::SessionStarted { tool, unix_ms }, EventBody::MachineSeen { machine: host::machine(view) }]
         .into_iter()

@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod fix;
 mod models;
 mod outcome;
 mod race;
@@ -46,7 +47,16 @@ pub fn main() -> ExitCode {
             }
         }
         Some(Sub::Check { paths, root, output }) => check::run(&paths, root.as_deref(), &output),
-        Some(Sub::Fix { .. }) => 2,
+        Some(Sub::Fix { ids, dry_run, yes, undo, list, path, output }) => {
+            let mode = match (dry_run, yes, undo, list) {
+                (true, ..) => fix::Mode::DryRun,
+                (_, true, ..) => fix::Mode::Yes,
+                (_, _, true, _) => fix::Mode::Undo,
+                (_, _, _, true) => fix::Mode::List,
+                _ => fix::Mode::Ask,
+            };
+            fix::run(&ids, mode, path.as_deref(), &output)
+        }
         None if cli.headless => race::headless(cli.model, &cli.race, &cli.output),
         None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(
             BAD_CALL,

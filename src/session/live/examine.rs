@@ -2,7 +2,8 @@
 
 use super::bus::Bus;
 use crate::checks::{self, Report};
-use crate::domain::{EventBody, LogLevel, Route, RouteCounts, Target, Verdict};
+use crate::domain::{EventBody, FixPlan, FixProgress, FixStage, LogLevel, Route, RouteCounts, Target, Verdict};
+use crate::fixes::{self, Place};
 use crate::host::{self, Root};
 use std::path::PathBuf;
 
@@ -40,6 +41,9 @@ impl Examiner {
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
         }
+        for plan in fixes::plan(root, &report) {
+            self.bus.emit(EventBody::FixPlanned { plan });
+        }
         self.bus.emit(EventBody::ChecksDone { took_ns: report.took_ns });
         self.report = Some(report);
     }
@@ -68,15 +72,54 @@ impl Examiner {
         }
     }
 
+    /// Finishes or takes back what an interrupted fix left.
+    pub(super) fn recover(&self) {
+        match fixes::recover(&Place::live()) {
+            Ok(said) => said.into_iter().for_each(|text| self.bus.say(LogLevel::Info, text)),
+            Err(error) => self.bus.say(LogLevel::Warn, error.to_string()),
+        }
+    }
+
+    /// Applies a fix that the user consented to, and checks everything again.
     pub(super) fn apply(&mut self, id: &str) {
-        self.bus.say(LogLevel::Warn, format!("{id}: fixes are not wired"));
+        let Some(plan) = self.plan(id) else { return };
+        let paths = [self.path.clone()];
+        fixes::apply_and_verify(&Root::live(), &plan, &Place::live(), &paths, &mut |progress| {
+            self.bus.emit(EventBody::FixProgress { progress });
+        });
+        self.check();
     }
 
+    /// Says what a fix would change.
     pub(super) fn dry_run(&mut self, id: &str) {
-        self.bus.say(LogLevel::Warn, format!("{id}: fixes are not wired"));
+        let Some(plan) = self.plan(id) else { return };
+        for line in fixes::preview(&plan).lines() {
+            self.news(id, FixStage::Previewed, line);
+        }
     }
 
+    /// Takes a fix back, and checks everything again.
     pub(super) fn undo(&mut self, id: &str) {
-        self.bus.say(LogLevel::Warn, format!("{id}: fixes are not wired"));
+        let paths = [self.path.clone()];
+        fixes::undo_and_verify(&Root::live(), id, &Place::live(), &paths, &mut |progress| {
+            self.bus.emit(EventBody::FixProgress { progress });
+        });
+        self.check();
+    }
+
+    fn plan(&self, id: &str) -> Option<FixPlan> {
+        let plan = self
+            .report
+            .as_ref()
+            .and_then(|report| fixes::plan(&Root::live(), report).into_iter().find(|plan| plan.id == id));
+        if plan.is_none() {
+            self.news(id, FixStage::Failed, "nothing on this machine needs this fix now; check again with r");
+        }
+        plan
+    }
+
+    fn news(&self, id: &str, stage: FixStage, text: &str) {
+        let progress = FixProgress { id: id.to_owned(), stage, text: text.to_owned(), finding: None };
+        self.bus.emit(EventBody::FixProgress { progress });
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn run_lane(
             ),
             last_words,
         ),
-                (Reason::Ended, Some(status)) => died(describe(status), last_words),
+        (Reason::Ended, Some(status)) => died(describe(status), last_words),
         (Reason::Ended, None) => died("its process was lost".to_owned(), last_words),
     }
 }
@@ -147,7 +147,12 @@ fn wait(child: &mut Child, heartbeat: &Receiver<bool>, cancel: &Receiver<()>) ->
 }
 
 /// Turns frames into events until the pipe closes. Returns the route of the result, if a result came.
-fn forward(bus: &Bus, lane: LaneId, stdout: impl Read, alive: &crossbeam_channel::Sender<bool>) -> Option<Option<RouteCounts>> {
+fn forward(
+    bus: &Bus,
+    lane: LaneId,
+    stdout: impl Read,
+    alive: &crossbeam_channel::Sender<bool>,
+) -> Option<Option<RouteCounts>> {
     let mut finished = None;
     let mut moved = (0, 0);
     let mut counting = false;

@@ -114,6 +114,7 @@ impl Session {
         let mut examiner = Examiner::new(self.bus.clone(), path, gpu);
         let root = Root::live();
         if self.config.checks {
+            examiner.recover();
             // The slow answers are fetched beside the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         }
