@@ -12,14 +12,18 @@ pub struct DeviceError {
     pub said: String,
     /// The CUDA result code, where CUDA answered.
     pub cuda_code: Option<u32>,
+    /// What to do, where something can be done.
+    pub advice: Option<&'static str>,
 }
 
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed: {}", self.doing, self.said)?;
-        match self.cuda_code {
-            Some(2) => write!(f, "; the GPU has too little free memory: choose another with --gpu, or a smaller model"),
-            Some(code) => write!(f, " (CUDA error {code})"),
+        if let Some(code) = self.cuda_code {
+            write!(f, " (CUDA error {code})")?;
+        }
+        match self.advice {
+            Some(advice) => write!(f, "; {advice}"),
             None => Ok(()),
         }
     }
@@ -34,10 +38,18 @@ impl DeviceError {
             Ok(text) => format!("{name}, {}", text.to_string_lossy()),
             Err(_) => name,
         };
-        Self { doing: doing.into(), said, cuda_code: Some(error.0 as u32) }
+        Self { doing: doing.into(), said, cuda_code: Some(error.0 as u32), advice: None }
     }
 
     pub(super) fn system(doing: impl Into<String>, error: impl fmt::Display) -> Self {
-        Self { doing: doing.into(), said: error.to_string(), cuda_code: None }
+        Self { doing: doing.into(), said: error.to_string(), cuda_code: None, advice: None }
+    }
+
+    /// Adds what to do where CUDA says that memory ran out.
+    pub(super) fn if_out_of_memory(mut self, advice: &'static str) -> Self {
+        if self.cuda_code == Some(2) {
+            self.advice = Some(advice);
+        }
+        self
     }
 }

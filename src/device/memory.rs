@@ -94,7 +94,11 @@ impl DeviceMemory {
                 };
                 // SAFETY: plain cuMemAlloc; the pointer is freed once, in `drop`, while the context still lives. (Stream-ordered memory is
                 // not used: cuFileBufRegister is not documented to take it.)
-                let base = unsafe { result::malloc_sync(len) }.map_err(|e| DeviceError::cuda(doing(), e))?;
+                let base = unsafe { result::malloc_sync(len) }.map_err(|e| {
+                    DeviceError::cuda(doing(), e).if_out_of_memory(
+                        "the GPU has too little free memory: choose another with --gpu, or a smaller model",
+                    )
+                })?;
                 Ok(Self { base, len, kind: Kind::Cuda(cuda.clone()) })
             }
             Device::Host => {

@@ -73,9 +73,9 @@ impl Staging {
                 if let Err(e) = said.result() {
                     // SAFETY: not registered, so nothing else knows the mapping.
                     unsafe { unmap_huge(base, len) };
-                    return Err(DeviceError::cuda(
-                        format!("pinning {} of staging memory", units::bytes(len as u64)),
-                        e,
+                    let doing = format!("pinning {} of staging memory", units::bytes(len as u64));
+                    return Err(DeviceError::cuda(doing, e).if_out_of_memory(
+                        "the host can pin no more: use fewer threads, fewer slots or smaller blocks (--set slots=1)",
                     ));
                 }
                 Some(cuda.clone())

@@ -155,11 +155,62 @@ mod tests {
             })
     }
 
+    fn of(slot: u16, phase: Phase, start_ns: u64, end_ns: u64) -> Span {
+        Span { slot, phase, tensor: None, start_ns, end_ns, bytes: 0, offset: 0 }
+    }
+
+    #[test]
+    fn phase_times_are_averages_over_the_slots_and_the_rest_is_idle() {
+        let spans = [
+            of(0, Phase::Open, 0, 10),
+            of(0, Phase::Transfer, 10, 70),
+            of(1, Phase::Transfer, 20, 60),
+            of(1, Phase::Copy, 60, 90),
+        ];
+        let times = Span::phase_times(&spans, 100, 2);
+        let told: Vec<_> = times.iter().collect();
+        assert_eq!(told, [(Phase::Open, 5), (Phase::Transfer, 50), (Phase::Copy, 15), (Phase::Idle, 30)]);
+    }
+
+    #[test]
+    fn spans_are_cut_at_the_wall_and_idle_spans_count_once() {
+        let spans = [of(0, Phase::Transfer, 50, 150), of(0, Phase::Release, 150, 200), of(0, Phase::Idle, 0, 50)];
+        let told: Vec<_> = Span::phase_times(&spans, 100, 1).iter().collect();
+        assert_eq!(told, [(Phase::Transfer, 50), (Phase::Idle, 50)]);
+        // A run without spans or slots idles; none of it is lost.
+        assert_eq!(Span::phase_times(&[], 7, 0).iter().collect::<Vec<_>>(), [(Phase::Idle, 7)]);
+    }
+
     proptest! {
         #[test]
         fn packing_loses_nothing(spans in proptest::collection::vec(span(), 0..200)) {
             let back: Vec<Span> = SpanBatch::pack(&spans).iter().collect();
             prop_assert_eq!(back, spans);
+        }
+
+        #[test]
+        fn phase_times_add_up_to_the_wall(
+            lanes in proptest::collection::vec(proptest::collection::vec((0..11_u8, 0..5000_u64, 0..5000_u64), 0..30), 1..9),
+            wall_ns in 0..300_000_u64,
+        ) {
+            // On a slot, gaps and spans follow one another; some reach beyond the wall.
+            let mut spans = Vec::new();
+            for (slot, lane) in lanes.iter().enumerate() {
+                let mut at = 0;
+                for (phase, gap, length) in lane {
+                    let start = at + gap;
+                    at = start + length;
+                    spans.push(of(slot as u16, Phase::from_index(*phase).unwrap_or(Phase::Idle), start, at));
+                }
+            }
+            let times = Span::phase_times(&spans, wall_ns, lanes.len() as u32);
+            prop_assert_eq!(times.total_ns(), wall_ns);
+            // Nothing is rounded up, and rounding down loses less than a nanosecond a phase to idling.
+            let busy = |s: &Span| s.end_ns.min(wall_ns).saturating_sub(s.start_ns.min(wall_ns));
+            let busy: u64 = spans.iter().map(busy).sum();
+            let exact = busy / lanes.len() as u64;
+            let told = times.total_ns() - times.get(Phase::Idle);
+            prop_assert!(told <= exact && exact - told <= 11, "{} {}", told, exact);
         }
     }
 }

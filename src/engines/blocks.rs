@@ -23,4 +23,11 @@ impl BlockQueue {
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
     }
+
+    /// How many slots of how many bytes serve these blocks, of the `wanted` ones: no more than there are blocks and no longer than the longest
+    /// is (in whole pages), so that a setting made for a large model pins no gigabytes for a small one.
+    pub(super) fn staging(&self, wanted: usize) -> (usize, usize) {
+        let longest = self.blocks.iter().map(|block| block.bytes).max().unwrap_or(1).max(1);
+        (wanted.clamp(1, self.len().max(1)), longest.next_multiple_of(super::pread::PAGE) as usize)
+    }
 }

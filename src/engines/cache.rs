@@ -30,7 +30,11 @@ pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
     (total > 0).then(|| resident as f64 / total as f64)
 }
 
-/// Drops the model from the page cache: the whole cache where root may do that, else these files by advice, which skips pages that others map.
+/// Share of the model that may stay in the page cache of a cold run: pages of the headers, which the kernel may read ahead again at once.
+const COLD_ENOUGH: f64 = 0.005;
+
+/// Drops the model from the page cache by advice, file by file, which skips pages that others map. Only where that was not enough, root drops
+/// the whole cache: everybody else on the machine pays for that.
 fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     for shard in &context.model().shards {
         let file = files::open_shard(&shard.path, false)?;
@@ -38,10 +42,17 @@ fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
         let _ = rustix::fs::fdatasync(&file);
         let _ = rustix::fs::fadvise(&file, 0, NonZeroU64::new(shard.file_bytes), Advice::DontNeed);
     }
+    if resident_fraction(context).is_some_and(|share| share <= COLD_ENOUGH) {
+        return Ok(Vec::new());
+    }
     match std::fs::write("/proc/sys/vm/drop_caches", "3") {
-        Ok(()) => Ok(Vec::new()),
+        Ok(()) => Ok(vec![
+            "the whole page cache was dropped, because dropping this model's files alone (posix_fadvise) left pages"
+                .to_owned(),
+        ]),
         Err(error) => Ok(vec![format!(
-            "the model was dropped from the page cache file by file (posix_fadvise): dropping the whole cache needs root ({error})"
+            "the model is not wholly cold: it was dropped from the page cache file by file (posix_fadvise), which left pages, and dropping the \
+             whole cache needs root ({error})"
         )]),
     }
 }
@@ -59,7 +70,7 @@ fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
     super::context::run_workers(context, context.cpus.clamp(1, 16), |_| {
         let mut buffer = vec![0; STEP as usize];
         while let Some((shard, at)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            files::read_fully(&opened[*shard], &model.shards[*shard].path, &mut buffer, *at)?;
+            files::read_fully(&opened[*shard], &model.shards[*shard].path, &mut buffer, *at, STEP as usize)?;
         }
         Ok(())
     })?;

@@ -27,6 +27,11 @@ impl Counters {
         let now = self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pinned_peak_bytes.fetch_max(now, Ordering::Relaxed);
     }
+
+    /// Notes pinned memory that was given back.
+    pub fn unpin(&self, bytes: u64) {
+        self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// What an engine works with.

@@ -51,12 +51,11 @@ fn by_ring(context: &EngineContext<'_>, mut ring: ReadRing, block_bytes: u64, de
     let opened = files::open_shards(model, true)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     // As many slots again as reads in flight, so that copies never hold up a read.
-    let slots = 2 * depth as usize;
-    let mut free = Staging::slots(context.device, slots.min(queue.len().max(1)), block_bytes as usize)?;
+    let (slots, slot_bytes) = queue.staging(2 * depth as usize);
+    let mut free = Staging::slots(context.device, slots, slot_bytes)?;
+    let pinned = if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 };
+    context.counters.pin(pinned);
     let copies = CopyQueue::new(context.device)?;
-    if context.device.is_gpu() {
-        context.counters.pin(free.len() as u64 * block_bytes);
-    }
     at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
     let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(slots) };
     // The first reads are on their way while the target is allocated.
@@ -113,6 +112,7 @@ fn by_ring(context: &EngineContext<'_>, mut ring: ReadRing, block_bytes: u64, de
     copies.drain()?;
     at = rec.end(Phase::Sync, at, What::SETUP);
     drop((free, copies, ring, opened));
+    context.counters.unpin(pinned);
     rec.end(Phase::Release, at, What::SETUP);
     Ok(Loaded {
         memory,

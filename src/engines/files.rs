@@ -27,10 +27,16 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
     }
 }
 
-/// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read.
-pub(super) fn read_fully(file: impl AsFd, path: &Path, buffer: &mut [u8], offset: u64) -> Result<usize, LoadError> {
+/// Reads at `offset` until `enough` bytes of `buffer` are there or the file ends; returns the bytes read.
+pub(super) fn read_fully(
+    file: impl AsFd,
+    path: &Path,
+    buffer: &mut [u8],
+    offset: u64,
+    enough: usize,
+) -> Result<usize, LoadError> {
     let mut done = 0;
-    while done < buffer.len() {
+    while done < enough.min(buffer.len()) {
         match rustix::io::pread(&file, &mut buffer[done..], offset + done as u64) {
             Ok(0) => break,
             Ok(n) => done += n,
@@ -43,7 +49,8 @@ pub(super) fn read_fully(file: impl AsFd, path: &Path, buffer: &mut [u8], offset
     Ok(done)
 }
 
-/// Reads a block whose useful length is `useful`; `buffer` may be longer (rounded up for O_DIRECT). Fails when the file ends early.
+/// Reads a block whose useful length is `useful`; `buffer` may be longer (rounded up for O_DIRECT). Fails when the file ends early. It does not
+/// ask again behind the last useful byte: that offset need not be aligned, which some file systems refuse for O_DIRECT even at the end.
 pub(super) fn read_block(
     file: impl AsFd,
     path: &Path,
@@ -51,7 +58,7 @@ pub(super) fn read_block(
     offset: u64,
     useful: usize,
 ) -> Result<(), LoadError> {
-    let done = read_fully(file, path, buffer, offset)?;
+    let done = read_fully(file, path, buffer, offset, useful)?;
     if done < useful {
         return Err(LoadError::Short {
             path: path.to_owned(),
@@ -64,12 +71,19 @@ pub(super) fn read_block(
 
 /// Reads the headers again, inside the clock, as any loader must, and makes sure that they still say what the session saw.
 pub(super) fn reopen_model(model: &ModelInfo) -> Result<(), LoadError> {
-    let again = crate::weights::open(&model.path)?;
-    if again.tensors != model.tensors {
-        return Err(LoadError::Changed { what: "its tensors are other ones".to_owned() });
+    // It could be opened when the session began, so whatever is wrong now is a change, and a length says most about one.
+    for shard in &model.shards {
+        let path = shard.path.display();
+        let what = match std::fs::metadata(&shard.path) {
+            Ok(now) if now.len() == shard.file_bytes => continue,
+            Ok(now) => format!("{path} had {} bytes and has {}", shard.file_bytes, now.len()),
+            Err(error) => format!("{path} can no longer be examined: {error}"),
+        };
+        return Err(LoadError::Changed { what });
     }
-    if again.shards != model.shards {
-        return Err(LoadError::Changed { what: "its files have other lengths".to_owned() });
+    let again = crate::weights::open(&model.path).map_err(|error| LoadError::Changed { what: error.to_string() })?;
+    if again.tensors != model.tensors || again.shards != model.shards {
+        return Err(LoadError::Changed { what: "its files hold other tensors now".to_owned() });
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! one tensor after another, and what the study behind this program measured.
 
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded};
+use super::context::{EngineContext, Loaded, image_offsets};
 use super::cufile::explain;
 use super::error::LoadError;
 use super::files;
@@ -38,6 +38,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let memory = context.allocate(total)?;
     at = rec.end(Phase::Allocate, at, What::SETUP);
     let counts = cufile.counts();
+    let image = image_offsets(model);
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
         if tensor.bytes == 0 {
             continue;
@@ -68,7 +69,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
             }
             done += got as u64;
         }
-        at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, *offset, tensor.bytes));
+        // Spans speak of the image, wherever the engine puts the tensor, so that all engines fill the same map.
+        at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, image[index], tensor.bytes));
         context.landed(tensor.bytes);
         drop(buffer);
         drop(handle);

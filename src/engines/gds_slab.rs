@@ -61,6 +61,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         None
     };
     first.end(Phase::RegisterBuffer, at, What::SETUP);
+    let was_registered = registered.is_some();
     let slab: &dyn IoMemory = match &registered {
         Some(registration) => registration,
         None => &*memory,
@@ -109,14 +110,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         let mut at = first.now();
         context.device.synchronize()?;
         at = first.end(Phase::Sync, at, What::SETUP);
-        let was_registered = registered.is_some();
         drop(registered);
         drop(handles);
         at = first.end(Phase::Deregister, at, What::SETUP);
         drop(opened);
         first.end(Phase::Release, at, What::SETUP);
         spans.extend(first.into_spans());
-        notes.extend((register && !was_registered).then(|| "the slab is not registered".to_owned()));
     }
     spans.extend(recorders.flat_map(Recorder::into_spans));
     Ok(Loaded {
@@ -127,7 +126,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         knobs: BTreeMap::from([
             ("threads".to_owned(), threads as u64),
             ("block_bytes".to_owned(), block_bytes),
-            ("register".to_owned(), u64::from(register)),
+            ("register".to_owned(), u64::from(was_registered)),
             ("odirect".to_owned(), u64::from(odirect)),
         ]),
         notes,

@@ -98,14 +98,14 @@ fn worker(
     let model = context.model();
     let mut at = rec.now();
     context.device.bind()?;
-    let mut free = Staging::slots(context.device, settings.slots, settings.block_bytes as usize)?;
+    let (slots, slot_bytes) = queue.staging(settings.slots);
+    let mut free = Staging::slots(context.device, slots, slot_bytes)?;
+    let pinned = if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 };
+    context.counters.pin(pinned);
     let copies = CopyQueue::new(context.device)?;
-    if context.device.is_gpu() {
-        context.counters.pin(settings.slots as u64 * settings.block_bytes);
-    }
     rec.end(Phase::RegisterBuffer, at, What::SETUP);
     let (Some(files), Some(memory)) = (opened.wait().as_ref(), target.wait()) else { return Err(LoadError::Stopped) };
-    let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(settings.slots) };
+    let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(slots) };
     at = rec.now();
     while let Some(block) = queue.take() {
         if context.stopped() {
@@ -133,6 +133,7 @@ fn worker(
     while pipe.wait_oldest(&mut rec, Phase::Sync, &mut at)?.is_some() {}
     copies.drain()?;
     drop((free, copies));
+    context.counters.unpin(pinned);
     rec.end(Phase::Release, at, What::SETUP);
     Ok(rec.into_spans())
 }
@@ -186,7 +187,7 @@ impl CopyPipe<'_> {
         let Some((copy, block)) = self.in_flight.pop_front() else { return Ok(None) };
         let slot = copy.finish()?;
         self.context.landed(block.bytes);
-        *at = rec.end(phase, *at, What::block(block.image_offset, 0));
+        *at = rec.end(phase, *at, What::SETUP);
         Ok(Some(slot))
     }
 }

@@ -3,6 +3,7 @@
  * STANDIN_CUDA_FAIL=call:code[:nth][,…]  a CUresult, `hang` or `abort`; the call by the name it is exported under
  * STANDIN_CUDA_DEVICES=1                 number of devices
  * STANDIN_CUDA_TOTAL_BYTES=8589934592    memory of a device; allocations beyond it answer 2
+ * STANDIN_CUDA_CORRUPT=3                the third copy to the device gets its last byte wrong
  */
 #include "standin.h"
 
@@ -406,8 +407,17 @@ EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *p, unsigned fl
         if (!in_device(device_side, n))                  \
             return INVALID_VALUE;                        \
         memcpy((void *)(to), (const void *)(from), n);   \
+        spoil(#name, (char *)(to), n);                   \
         return 0;                                        \
     }
+
+static void spoil(const char *name, char *to, size_t n)
+{
+    static long copies;
+    if (n && strstr(name, "HtoD") && __atomic_add_fetch(&copies, 1, __ATOMIC_RELAXED) == standin_number("STANDIN_CUDA_CORRUPT", 0))
+        to[n - 1] ^= 1;
+}
+
 #define UNUSED_STREAM CUstream s __attribute__((unused))
 COPY(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t n), to, from, to)
 COPY(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t n, UNUSED_STREAM), to, from, to)

@@ -4,6 +4,9 @@
  * STANDIN_CUFILE_FAIL=call:code[:nth][,…]   a code of 5000 and more is a cuFile code, a smaller one of a transfer is errno; `hang`, `abort`.
  *                                  Also cuFileBatchIO.entry and cuFileReadAsync.later, cuFileWriteAsync.later: failures after the submit
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
+ * STANDIN_CUFILE_CORRUPT=3         the third transfer gets its last byte wrong
+ * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing and says that it did
+ * STANDIN_CUFILE_SHORT=1           a transfer of more than a page moves the half of it and says so
  * STANDIN_CUFILE_RUDE=1            the open prints to standard output and closes descriptor 0, as real ones did
  */
 #include "standin.h"
@@ -330,6 +333,14 @@ static ssize_t move(int direction, CUfileHandle_t fh, char *memory, size_t size,
     struct handle *h = fh;
     struct timespec a, b;
     size_t done = 0;
+    static long transfers;
+    long number = __atomic_add_fetch(&transfers, 1, __ATOMIC_RELAXED);
+    if (number == standin_number("STANDIN_CUFILE_LOSE", 0)) {
+        count_route(direction, (ssize_t)size, 1);
+        return (ssize_t)size;
+    }
+    if (size > 4096 && standin_number("STANDIN_CUFILE_SHORT", 0))
+        size = (size / 2 + 4095) / 4096 * 4096;
     clock_gettime(CLOCK_MONOTONIC, &a);
     while (done < size) {
         ssize_t n = direction == READ ? pread(h->own, memory + done, size - done, offset + (off_t)done)
@@ -342,6 +353,8 @@ static ssize_t move(int direction, CUfileHandle_t fh, char *memory, size_t size,
             break;
         done += (size_t)n;
     }
+    if (done && direction == READ && number == standin_number("STANDIN_CUFILE_CORRUPT", 0))
+        memory[done - 1] ^= 1;
     clock_gettime(CLOCK_MONOTONIC, &b);
     uint64_t us = (uint64_t)((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000);
     if (stats_on && stats_level > 0)

@@ -1,0 +1,128 @@
+//! What changes under a lane: files, and the session that it belongs to.
+
+use crate::harness::{STANDIN_UUID, folder, order, run};
+use crate::{models, standins};
+use gds_top::domain::Engine;
+use std::fs::OpenOptions;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ENGINES: [Engine; 3] = [Engine::Mmap, Engine::Pread, Engine::Direct];
+
+#[test]
+fn a_file_that_was_cut_or_has_grown_since_is_a_change() {
+    for (name, bytes) in [("b.safetensors", 4096), ("e.safetensors", 1 << 20)] {
+        for engine in ENGINES {
+            let folder = folder();
+            let model = models::odd(folder.path());
+            let path = folder.path().join(name);
+            OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+            let outcome = run(&order(engine, &model), &[]);
+            let error = outcome.error();
+            assert!(error.contains("changed") && error.contains(name) && error.contains(&bytes.to_string()), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_file_with_other_tensors_of_the_same_length_is_a_change() {
+    let folder = folder();
+    let path = folder.path().join("m.safetensors");
+    models::write(&path, &[("first", "U8", &[100])], 0);
+    let model = gds_top::weights::open(folder.path()).unwrap();
+    models::write(&path, &[("other", "U8", &[100])], 0);
+    let outcome = run(&order(Engine::Pread, &model), &[]);
+    assert!(outcome.error().contains("other tensors"), "{}", outcome.error());
+}
+
+#[test]
+fn a_file_or_folder_that_is_gone_is_named() {
+    for engine in ENGINES {
+        let folder = folder();
+        let model = models::odd(folder.path());
+        std::fs::remove_file(folder.path().join("d.safetensors")).unwrap();
+        let outcome = run(&order(engine.clone(), &model), &[]);
+        let error = outcome.error();
+        assert!(error.contains("d.safetensors") && error.contains("No such file"), "{engine}: {error}");
+        std::fs::remove_dir_all(folder.path()).unwrap();
+        assert!(run(&order(engine, &model), &[]).error().contains("a.safetensors"));
+    }
+}
+
+#[test]
+fn an_order_that_is_no_order_is_refused_with_status_2() {
+    for text in ["", "{}", "{\"engine\": \"mmap\"", "\u{1b}[2J"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+            .arg("__lane")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0), "{text:?}");
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(said.contains("order is malformed") && !said.contains('\u{1b}'), "{said:?}");
+    }
+}
+
+/// State of a process and its parent; None when it is gone.
+fn stat(pid: u32) -> Option<(char, u32)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// A child of `parent` that runs as a lane.
+fn lane_of(parent: u32) -> Option<u32> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.into_iter().find(|pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        stat(*pid).is_some_and(|(_, ppid)| ppid == parent) && String::from_utf8_lossy(&line).contains("__lane")
+    })
+}
+
+fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_lane_dies_with_its_session_however_that_ends() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    models::odd(folder.path());
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        let mut session = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+            .args(["load", "--engine", "mmap", "--cache", "as-is", "--gpu", STANDIN_UUID])
+            .arg(folder.path())
+            .env("LD_LIBRARY_PATH", &built.folder)
+            .env("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:hang")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lane = until("a lane that runs", || {
+            assert_eq!(session.try_wait().unwrap(), None, "the session ended by itself");
+            // Once it has loaded CUDA it has taken its order and told the kernel whose death is its own; it then hangs in the stand-in.
+            let in_cuda = |lane: &u32| {
+                std::fs::read_to_string(format!("/proc/{lane}/maps")).is_ok_and(|maps| maps.contains("libcuda.so.1"))
+            };
+            lane_of(session.id()).filter(in_cuda)
+        });
+        let name = if signal == libc::SIGTERM { "-TERM" } else { "-KILL" };
+        assert!(Command::new("kill").args([name, &session.id().to_string()]).status().unwrap().success());
+        let status = until("the session's end", || session.try_wait().unwrap());
+        assert!(!status.success());
+        // Nobody may be there to collect it, so a zombie is dead enough.
+        until("the lane's end", || stat(lane).is_none_or(|(state, _)| state == 'Z').then_some(()));
+    }
+}

@@ -1,0 +1,269 @@
+//! A GPU as the target, by the stand-ins for CUDA and cuFile: the ways of the bytes and of every failure, no measurement.
+
+use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, knobs, run, run_within, standin_env};
+use crate::standins::{self, Standins};
+use crate::{models, sound};
+use gds_top::domain::{Engine, LaneOrder, ModelInfo, Route, Target};
+use std::time::Duration;
+
+const ENGINES: [Engine; 5] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab];
+const CUFILE: [Engine; 2] = [Engine::GdsPerTensor, Engine::GdsSlab];
+
+/// Model and stand-ins; None, said, where there is no C compiler.
+fn setting() -> Option<(tempfile::TempDir, ModelInfo, Standins)> {
+    let built = standins::build()?;
+    let folder = folder();
+    let model = models::odd(folder.path());
+    Some((folder, model, built))
+}
+
+fn told(built: &Standins, order: &LaneOrder, told: &[(&str, &str)]) -> Outcome {
+    let mut env = standin_env(&built.folder, told);
+    // The stand-in libcufile calls itself 1.20, which is not opened where /proc/modules is missing; the preload shows one.
+    let machine = folder();
+    standins::machine(machine.path(), machine.path());
+    env.push(("LD_PRELOAD", built.redirect.to_str().unwrap()));
+    env.push(("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()));
+    run(order, &env)
+}
+
+#[test]
+fn every_engine_lands_the_model_on_the_gpu() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for engine in ENGINES {
+        let outcome = told(&built, &gpu_order(engine.clone(), &model), &[]);
+        sound::check(&outcome, &model);
+        let result = outcome.result();
+        assert_eq!(result.target, STANDIN_NAME);
+        assert!(result.gpu_peak_bytes.is_some_and(|bytes| bytes >= model.tensor_bytes()), "{result:?}");
+        let pins = matches!(engine, Engine::Pread | Engine::Direct);
+        assert_eq!(result.pinned_peak_bytes.unwrap() > 0, pins, "{engine}");
+        assert!(!outcome.stderr.contains("registrations left"), "{}", outcome.stderr);
+        assert!(!outcome.stderr.contains("closed before its handle"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn settings_change_how_and_not_what() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let settings: [(Engine, &[(&str, u64)]); 5] = [
+        (Engine::GdsSlab, &[("register", 1), ("threads", 5), ("block_bytes", 4096)]),
+        (Engine::GdsSlab, &[("register", 0), ("threads", 1), ("block_bytes", 100_000), ("odirect", 0)]),
+        (Engine::GdsPerTensor, &[("odirect", 0)]),
+        (Engine::Direct, &[("depth", 2), ("block_bytes", 8192)]),
+        (Engine::Pread, &[("threads", 2), ("slots", 1), ("block_bytes", 8192)]),
+    ];
+    for (engine, set) in settings {
+        let outcome = told(&built, &knobs(gpu_order(engine, &model), set), &[]);
+        sound::check(&outcome, &model);
+        let result = outcome.result();
+        assert!(set.iter().all(|(name, _)| result.knobs.contains_key(*name)), "{set:?}: {:?}", result.knobs);
+    }
+}
+
+#[test]
+fn a_read_that_is_short_is_read_on() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for engine in CUFILE {
+        sound::check(&told(&built, &gpu_order(engine, &model), &[("STANDIN_CUFILE_SHORT", "1")]), &model);
+    }
+}
+
+#[test]
+fn the_route_is_what_the_statistics_prove() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for (said, route) in [("posix", Route::Compat), ("nvfs", Route::Nvfs), ("p2p", Route::P2pdma)] {
+        for engine in CUFILE {
+            let outcome = told(&built, &gpu_order(engine, &model), &[("STANDIN_CUFILE_ROUTE", said)]);
+            sound::check(&outcome, &model);
+            let counts = outcome.result().route.clone().unwrap();
+            assert_eq!((counts.route, counts.proven), (route, true), "{counts:?}");
+            let own = match route {
+                Route::Nvfs => counts.nvfs_reads,
+                Route::P2pdma => counts.p2p_reads,
+                _ => counts.posix_reads,
+            };
+            let all: u64 = [counts.nvfs_reads, counts.p2p_reads, counts.posix_reads].iter().flatten().sum();
+            assert!(own.is_some_and(|reads| reads > 0 && reads == all), "{counts:?}");
+            assert!(counts.source.contains("level-3"), "{counts:?}");
+        }
+    }
+}
+
+#[test]
+fn without_statistics_nothing_is_proven() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for call in ["cuFileSetStatsLevel:5022", "cuFileStatsStart:5030", "cuFileGetStatsL3:5030"] {
+        let outcome = told(
+            &built,
+            &gpu_order(Engine::GdsSlab, &model),
+            &[("STANDIN_CUFILE_FAIL", call), ("STANDIN_CUFILE_ROUTE", "nvfs")],
+        );
+        sound::check(&outcome, &model);
+        let counts = outcome.result().route.clone().unwrap();
+        assert!(!counts.proven && counts.nvfs_reads.is_none(), "{call}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_failing_cuda_call_is_a_sentence() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let cases: [(Engine, &str, &[&str]); 10] = [
+        (Engine::Mmap, "cuMemAlloc_v2:2", &["allocating", "are free", "--gpu"]),
+        (Engine::Pread, "cuMemAlloc_v2:2", &["allocating", "8.00 GiB", "are free"]),
+        (Engine::Direct, "cuMemAlloc_v2:2", &["are free"]),
+        (Engine::GdsSlab, "cuMemAlloc_v2:2", &["are free"]),
+        (Engine::Pread, "cuMemHostRegister_v2:2", &["pinning", "slots"]),
+        (Engine::Direct, "cuMemHostRegister_v2:1", &["pinning", "CUDA_ERROR_INVALID_VALUE"]),
+        (Engine::Pread, "cuMemcpyHtoDAsync_v2:700:2", &["copy", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        (Engine::Direct, "cuMemcpyHtoDAsync_v2:700:2", &["copy", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        (Engine::Mmap, "cuMemcpyHtoD_v2:700:5", &["copying pageable memory", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        (Engine::Pread, "cuStreamCreate:2", &["stream", "CUDA_ERROR_OUT_OF_MEMORY"]),
+    ];
+    for (engine, fails, parts) in cases {
+        let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUDA_FAIL", fails)]);
+        let error = outcome.error();
+        assert!(parts.iter().all(|part| error.contains(part)), "{engine} {fails}: {error}");
+    }
+    // Pinning that fails is no matter of the GPU's memory.
+    let outcome = told(&built, &gpu_order(Engine::Pread, &model), &[("STANDIN_CUDA_FAIL", "cuMemHostRegister_v2:2")]);
+    assert!(!outcome.error().contains("the GPU has too little"), "{}", outcome.error());
+}
+
+#[test]
+fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let cases: [(Engine, &str, &[&str]); 9] = [
+        (Engine::GdsSlab, "cuFileDriverOpen:5011", &["cuFileDriverOpen", "5011", "CUDA"]),
+        (Engine::GdsPerTensor, "cuFileDriverOpen:5001", &["5001"]),
+        (Engine::GdsSlab, "cuFileHandleRegister:5027:3", &["5027", "udev", "c.safetensors"]),
+        (Engine::GdsPerTensor, "cuFileHandleRegister:5027", &["5027", "udev", "a.safetensors"]),
+        (Engine::GdsPerTensor, "cuFileBufRegister:5036:2", &["5036", "BAR1", "tiny."]),
+        (Engine::GdsPerTensor, "cuFileRead:5008:4", &["5008", "compat"]),
+        (Engine::GdsSlab, "cuFileRead:5008", &["5008", "reading"]),
+        (Engine::GdsSlab, "cuFileRead:5:2", &["Input/output error"]),
+        (Engine::GdsPerTensor, "cuFileRead:5:7", &["Input/output error", "tensor tiny."]),
+    ];
+    for (engine, fails, parts) in cases {
+        let set: &[_] = if engine == Engine::GdsSlab { &[("block_bytes", 65_536)] } else { &[] };
+        let order = knobs(gpu_order(engine.clone(), &model), set);
+        let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
+        let error = outcome.error();
+        assert!(parts.iter().all(|part| error.contains(part)), "{engine} {fails}: {error}");
+    }
+}
+
+#[test]
+fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let order = knobs(gpu_order(Engine::GdsSlab, &model), &[("register", 1)]);
+    let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036")]);
+    sound::check(&outcome, &model);
+    let result = outcome.result();
+    assert!(result.notes.iter().any(|n| n.contains("5036") && n.contains("unregistered")), "{:?}", result.notes);
+    assert_eq!(result.knobs["register"], 0, "the settings are those that were used");
+}
+
+#[test]
+fn wrong_bytes_are_seen_on_every_way_to_the_gpu() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for (engine, spoiled) in [
+        (Engine::Mmap, "STANDIN_CUDA_CORRUPT"),
+        (Engine::Pread, "STANDIN_CUDA_CORRUPT"),
+        (Engine::Direct, "STANDIN_CUDA_CORRUPT"),
+        (Engine::GdsPerTensor, "STANDIN_CUFILE_CORRUPT"),
+        (Engine::GdsPerTensor, "STANDIN_CUFILE_LOSE"),
+        (Engine::GdsSlab, "STANDIN_CUFILE_CORRUPT"),
+        (Engine::GdsSlab, "STANDIN_CUFILE_LOSE"),
+    ] {
+        let set: &[_] =
+            if engine == Engine::Mmap || engine == Engine::GdsPerTensor { &[] } else { &[("block_bytes", 65_536)] };
+        let outcome = told(&built, &knobs(gpu_order(engine.clone(), &model), set), &[(spoiled, "2")]);
+        let result = outcome.result();
+        assert_eq!((result.verified, &result.error), (Some(false), &None), "{engine} {spoiled}");
+        let said = result.notes.iter().find(|n| n.contains("differ")).expect("it is said");
+        assert!(model.tensors.iter().any(|t| said.contains(&t.name)), "which tensor: {said}");
+    }
+}
+
+#[test]
+fn a_call_that_aborts_ends_the_lane_by_its_signal_with_last_words() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for (variable, fails, engine) in [
+        ("STANDIN_CUFILE_FAIL", "cuFileRead:abort:2", Engine::GdsPerTensor),
+        ("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:abort", Engine::GdsSlab),
+        ("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:abort", Engine::Pread),
+    ] {
+        let outcome = told(&built, &gpu_order(engine, &model), &[(variable, fails)]);
+        assert_eq!(outcome.signal(), libc::SIGABRT);
+        assert!(outcome.stderr.contains("told to abort"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_call_that_hangs_never_becomes_a_result() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let machine = folder();
+    standins::machine(machine.path(), machine.path());
+    for (variable, fails, engine) in [
+        ("STANDIN_CUFILE_FAIL", "cuFileRead:hang:2", Engine::GdsSlab),
+        ("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:hang:3", Engine::Direct),
+    ] {
+        let told = [
+            (variable, fails),
+            ("LD_PRELOAD", built.redirect.to_str().unwrap()),
+            ("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()),
+        ];
+        let order = knobs(gpu_order(engine, &model), &[("block_bytes", 65_536)]);
+        let outcome = run_within(&order, &standin_env(&built.folder, &told), Duration::from_millis(1500));
+        assert!(outcome.status.is_none() && !outcome.finished(), "{:?}: {:?}", outcome.status, outcome.frames.last());
+        let progress = outcome.progress();
+        assert!(progress.len() > 5, "it goes on reporting while it hangs: {progress:?}");
+        assert!(progress.iter().all(|(landed, ..)| *landed < model.tensor_bytes()), "{progress:?}");
+    }
+}
+
+#[test]
+fn without_libcufile_the_error_names_what_was_tried() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let cuda_only = folder();
+    std::os::unix::fs::symlink(&built.cuda, cuda_only.path().join("libcuda.so.1")).unwrap();
+    let nowhere = cuda_only.path().join("libcufile.so.0");
+    let env = [("GDS_TOP_LIBCUFILE", nowhere.to_str().unwrap())];
+    let outcome = run(&gpu_order(Engine::GdsSlab, &model), &standin_env(cuda_only.path(), &env));
+    let error = outcome.error();
+    assert!(error.contains(nowhere.to_str().unwrap()) && error.contains("cannot open shared object"), "{error}");
+    // The order may name the library too, and then no other is taken.
+    let order = LaneOrder { libcufile: Some(built.nvml.clone()), ..gpu_order(Engine::GdsSlab, &model) };
+    let outcome = run(&order, &standin_env(&built.folder, &[]));
+    assert!(outcome.error().contains("libnvidia-ml.so.1"), "{}", outcome.error());
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_answered_with_those_that_are() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let uuid = Some("GPU-00000000-0000-0000-0000-000000000000".to_owned());
+    let target = Target::Gpu { ordinal: 0, uuid, name: "another".to_owned() };
+    let outcome = told(&built, &LaneOrder { target, ..gpu_order(Engine::Mmap, &model) }, &[]);
+    let error = outcome.error();
+    assert!(error.contains(STANDIN_NAME) && error.contains("CUDA_VISIBLE_DEVICES"), "{error}");
+    let outcome = told(&built, &gpu_order(Engine::Mmap, &model), &[("STANDIN_CUDA_FAIL", "cuInit:100")]);
+    assert!(outcome.error().contains("CUDA_ERROR_NO_DEVICE"), "{}", outcome.error());
+}
+
+#[test]
+fn a_model_larger_than_the_gpu_is_an_error_and_not_a_crash() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for engine in ENGINES {
+        let outcome = told(&built, &gpu_order(engine, &model), &[("STANDIN_CUDA_TOTAL_BYTES", "1000000")]);
+        assert!(outcome.error().contains("too little free memory"), "{}", outcome.error());
+    }
+}
+
+#[test]
+fn a_rude_library_neither_disturbs_the_frames_nor_takes_the_input() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let outcome = told(&built, &gpu_order(Engine::GdsSlab, &model), &[("STANDIN_CUFILE_RUDE", "1")]);
+    sound::check(&outcome, &model);
+    assert!(outcome.stderr.contains("words on standard output"), "{}", outcome.stderr);
+}

@@ -1,0 +1,205 @@
+//! Runs the program as a lane: an order on its standard input, frames on its standard output.
+
+use gds_top::domain::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, RunResult, Span, Target};
+use gds_top::engines::protocol::{Frame, LaneMessage, monotonic_ns};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The stand-in's first device.
+pub(crate) const STANDIN_UUID: &str = "GPU-7374616e-642d-696e-2047-505520202020";
+pub(crate) const STANDIN_NAME: &str = "Stand-in GPU (no hardware)";
+
+/// A folder below the target folder, which lies on a real file system.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// An order to load into host memory, verified, with the target filled with a pattern first.
+pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
+    LaneOrder {
+        engine,
+        model: model.clone(),
+        cache: CacheState::AsIs,
+        target: Target::Host,
+        repeat: 0,
+        verify: true,
+        knobs: BTreeMap::new(),
+        libcufile: None,
+        // Set by `run` to a folder that goes with the lane.
+        scratch: std::path::PathBuf::new(),
+        spawned_monotonic_ns: 0,
+        poison: true,
+    }
+}
+
+/// The same into the stand-in GPU.
+pub(crate) fn gpu_order(engine: Engine, model: &ModelInfo) -> LaneOrder {
+    let target = Target::Gpu { ordinal: 0, uuid: Some(STANDIN_UUID.to_owned()), name: STANDIN_NAME.to_owned() };
+    LaneOrder { target, ..order(engine, model) }
+}
+
+/// With engine settings.
+pub(crate) fn knobs(mut order: LaneOrder, settings: &[(&str, u64)]) -> LaneOrder {
+    order.knobs = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    order
+}
+
+/// How a lane ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// None when it was ended at its limit.
+    pub(crate) status: Option<ExitStatus>,
+    pub(crate) frames: Vec<Frame>,
+    /// Lines on standard output that are no frames.
+    pub(crate) strays: Vec<String>,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+}
+
+/// Runs a lane with these variables in its environment, at most 20 s.
+pub(crate) fn run(order: &LaneOrder, env: &[(&str, &str)]) -> Outcome {
+    run_within(order, env, Duration::from_secs(20))
+}
+
+/// Runs a lane and ends it at the limit.
+pub(crate) fn run_within(order: &LaneOrder, env: &[(&str, &str)], limit: Duration) -> Outcome {
+    let scratch = folder();
+    let mut order = order.clone();
+    order.scratch = scratch.path().to_owned();
+    let start = Instant::now();
+    order.spawned_monotonic_ns = monotonic_ns();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+    command.arg("__lane").current_dir(scratch.path());
+    // What the developer's machine has must not decide a test.
+    for name in ["GDS_TOP_LIBCUFILE", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUFILE_ENV_PATH_JSON"] {
+        command.env_remove(name);
+    }
+    command.env("CUFILE_LOGFILE_PATH", scratch.path().join("cufile.log")).envs(env.iter().copied());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let read = |mut pipe: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = read(Box::new(child.stdout.take().unwrap()));
+    let err = read(Box::new(child.stderr.take().unwrap()));
+    let text = serde_json::to_vec(&order).unwrap();
+    // A lane that dies before it reads is an outcome too.
+    let _ = stdin.write_all(&text);
+    drop(stdin);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if start.elapsed() > limit {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let took = start.elapsed();
+    let (mut frames, mut strays) = (Vec::new(), Vec::new());
+    for line in out.join().unwrap().lines() {
+        match serde_json::from_str(line) {
+            Ok(frame) => frames.push(frame),
+            Err(_) => strays.push(line.to_owned()),
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "cufile.log"), "left in the working directory: {left:?}");
+    Outcome { status, frames, strays, stderr: err.join().unwrap(), took }
+}
+
+impl Outcome {
+    /// The result; a lane that gave none fails the test with its last words.
+    pub(crate) fn result(&self) -> &RunResult {
+        let results: Vec<_> = self
+            .frames
+            .iter()
+            .filter_map(|f| match &f.message {
+                LaneMessage::Finished { result } => Some(result),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(results.len(), 1, "{:?} after {:?}: {}\n{:?}", self.status, self.took, self.stderr, self.frames);
+        assert!(
+            matches!(self.frames.last().unwrap().message, LaneMessage::Finished { .. }),
+            "the result is the last word"
+        );
+        results[0]
+    }
+
+    /// Whether a result came.
+    pub(crate) fn finished(&self) -> bool {
+        self.frames.iter().any(|f| matches!(f.message, LaneMessage::Finished { .. }))
+    }
+
+    /// All spans.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        self.frames
+            .iter()
+            .filter_map(|f| match &f.message {
+                LaneMessage::Spans { spans } => Some(spans),
+                _ => None,
+            })
+            .flat_map(|batch| batch.iter().collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// The stages in order.
+    pub(crate) fn stages(&self) -> Vec<LaneStage> {
+        self.frames
+            .iter()
+            .filter_map(|f| match f.message {
+                LaneMessage::Stage { stage } => Some(stage),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Landed, pinned and verified bytes as they were published.
+    pub(crate) fn progress(&self) -> Vec<(u64, u64, u64)> {
+        self.frames
+            .iter()
+            .filter_map(|f| match f.message {
+                LaneMessage::Progress { landed_bytes, pinned_bytes, verified_bytes } => {
+                    Some((landed_bytes, pinned_bytes, verified_bytes))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The sentence of a lane that failed in order: a result with an error, status 0, and no panic.
+    pub(crate) fn error(&self) -> &str {
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        let result = self.result();
+        assert!(self.status.unwrap().success(), "{:?}", self.status);
+        assert_eq!(result.verified, None, "a load that failed is not verified");
+        let sentence = result.error.as_deref().unwrap_or_else(|| panic!("no error: {result:?}"));
+        assert!(sentence.len() > 20 && !sentence.contains('\n') && !sentence.ends_with('.'), "{sentence}");
+        sentence
+    }
+
+    /// The signal that ended a lane without a result and without a panic.
+    pub(crate) fn signal(&self) -> i32 {
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        assert!(!self.finished(), "{:?}", self.frames.last());
+        self.status.unwrap().signal().unwrap_or_else(|| panic!("{:?}: {}", self.status, self.stderr))
+    }
+}
+
+/// The environment for the stand-ins: their folder for the loader, and what they are told.
+pub(crate) fn standin_env<'a>(folder: &'a Path, told: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let mut env = vec![("LD_LIBRARY_PATH", folder.to_str().unwrap())];
+    env.extend_from_slice(told);
+    env
+}

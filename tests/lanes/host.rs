@@ -1,0 +1,151 @@
+//! Host memory as the target: engines that need no cuFile do their real reads.
+
+use crate::harness::{Outcome, folder, knobs, order, run};
+use crate::{models, sound, standins};
+use gds_top::domain::{CacheState, Engine, LaneOrder, ModelInfo, Phase};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+const ENGINES: [Engine; 3] = [Engine::Mmap, Engine::Pread, Engine::Direct];
+
+/// Whether files here take O_DIRECT.
+fn takes_direct(folder: &Path) -> bool {
+    let path = folder.join("direct?");
+    std::fs::write(&path, [0; 4096]).unwrap();
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path);
+    std::fs::remove_file(&path).unwrap();
+    match opened {
+        Ok(_) => true,
+        Err(error) => {
+            standins::skipped(&format!("O_DIRECT is not taken below {}: {error}", folder.display()));
+            false
+        }
+    }
+}
+
+/// Runs and checks; None where the engine is `direct` and the file system does not take it.
+fn sound(order: &LaneOrder, model: &ModelInfo) -> Option<Outcome> {
+    if order.engine == Engine::Direct && !takes_direct(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
+        return None;
+    }
+    let outcome = run(order, &[]);
+    sound::check(&outcome, model);
+    Some(outcome)
+}
+
+#[test]
+fn every_engine_lands_a_synthetic_model_of_several_shards() {
+    let folder = folder();
+    let model = models::synthetic(folder.path());
+    assert_eq!((model.shards.len(), model.tensors.len()), (4, 291));
+    for engine in ENGINES {
+        let Some(outcome) = sound(&order(engine.clone(), &model), &model) else { continue };
+        let result = outcome.result();
+        assert_eq!((&result.engine, result.target.as_str(), result.route.is_none()), (&engine, "host memory", true));
+        assert_eq!((result.gpu_peak_bytes, result.pinned_peak_bytes), (None, Some(0)));
+        assert!(result.host_peak_bytes.is_none_or(|peak| peak >= result.bytes), "{result:?}");
+    }
+}
+
+#[test]
+fn every_engine_lands_empty_single_and_unaligned_tensors() {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    assert_eq!(model.shards.len(), 5);
+    assert!(model.shards.iter().any(|s| s.data_offset % 8 != 0), "an unaligned data section");
+    for engine in ENGINES {
+        sound(&order(engine, &model), &model);
+    }
+}
+
+#[test]
+fn settings_of_any_size_change_how_and_not_what() {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let settings: [(Engine, &[(&str, u64)]); 8] = [
+        (Engine::Pread, &[("threads", 1), ("slots", 1), ("block_bytes", 1)]),
+        (Engine::Pread, &[("threads", 7), ("slots", 3), ("block_bytes", 12_289)]),
+        (Engine::Pread, &[("threads", 1000), ("slots", 1000), ("block_bytes", u64::MAX)]),
+        (Engine::Direct, &[("depth", 1), ("block_bytes", 4096)]),
+        (Engine::Direct, &[("depth", 3), ("block_bytes", 20_000)]),
+        (Engine::Direct, &[("depth", 5000), ("block_bytes", 1 << 40)]),
+        (Engine::Direct, &[("io_uring", 0), ("depth", 3), ("block_bytes", 65_536)]),
+        (Engine::Direct, &[("io_uring", 0), ("depth", 0), ("block_bytes", 0)]),
+    ];
+    for (engine, set) in settings {
+        let Some(outcome) = sound(&knobs(order(engine, &model), set), &model) else { continue };
+        let result = outcome.result();
+        let block = result.knobs["block_bytes"];
+        assert!(block >= 4096 && block % 4096 == 0, "{set:?}: {:?}", result.knobs);
+        // The staging follows the model, not the setting: nobody pins a gigabyte for two megabytes.
+        assert!(result.host_peak_bytes.is_none_or(|peak| peak < 300 << 20), "{set:?}: {result:?}");
+    }
+}
+
+#[test]
+fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
+    let folder = folder();
+    let model = models::synthetic(folder.path());
+    let set: &[_] = &[("threads", 3), ("slots", 2), ("block_bytes", 65_536)];
+    let Some(outcome) = sound(&knobs(order(Engine::Pread, &model), set), &model) else { return };
+    let result = outcome.result();
+    assert_eq!(result.slots, 3);
+    assert!(set.iter().all(|(name, value)| result.knobs[*name] == *value), "{:?}", result.knobs);
+    let blocks = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).count() as u64;
+    assert!(blocks >= model.tensor_bytes() / 65_536, "{blocks} blocks");
+    assert!(result.phases.get(Phase::Transfer) > 0 && result.phases.get(Phase::Copy) > 0);
+}
+
+#[test]
+fn the_cache_is_brought_into_the_ordered_state_first() {
+    let folder = folder();
+    let model = models::synthetic(folder.path());
+    let share = |cache| {
+        let outcome = run(&LaneOrder { cache, ..order(Engine::Pread, &model) }, &[]);
+        sound::check(&outcome, &model);
+        assert_eq!(outcome.result().cache, cache);
+        (outcome.result().cache_resident_before_fraction.unwrap(), outcome.result().notes.clone())
+    };
+    let (hot, notes) = share(CacheState::Hot);
+    assert!(hot > 0.99, "{hot}: {notes:?}");
+    let (as_is, _) = share(CacheState::AsIs);
+    assert!(as_is > 0.9, "just read, and left as found: {as_is}");
+    if takes_direct(folder.path()) {
+        let (cold, notes) = share(CacheState::Cold);
+        assert!(cold < 0.05 || !notes.is_empty(), "{cold}: {notes:?}");
+    }
+}
+
+#[test]
+fn a_file_system_without_direct_reads_is_named_and_not_worked_round() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        return standins::skipped("/dev/shm is not there");
+    };
+    let model = models::odd(folder.path());
+    if takes_direct(folder.path()) {
+        return standins::skipped("tmpfs takes O_DIRECT from Linux 6.6 on");
+    }
+    let outcome = run(&order(Engine::Direct, &model), &[]);
+    let error = outcome.error();
+    assert!(error.contains("O_DIRECT") && error.contains("pread"), "{error}");
+}
+
+#[test]
+fn without_verification_nothing_is_called_verified() {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let outcome = run(&LaneOrder { verify: false, ..order(Engine::Mmap, &model) }, &[]);
+    assert_eq!((outcome.result().verified, &outcome.result().error), (None, &None));
+    assert!(outcome.progress().iter().all(|(_, _, verified)| *verified == 0));
+}
+
+#[test]
+fn an_engine_that_this_version_has_not_is_an_error_that_names_it() {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    for engine in [Engine::Nixl, Engine::Command("cat".to_owned())] {
+        let outcome = run(&order(engine.clone(), &model), &[]);
+        assert!(outcome.error().contains(&engine.to_string()), "{}", outcome.error());
+    }
+}

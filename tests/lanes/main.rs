@@ -1,0 +1,15 @@
+//! Engines and lanes from outside: the program runs as a lane process, as its session would run it, and what it reports is held against the files.
+//! On host memory, on stand-ins for CUDA and cuFile, and on the real libcufile of its public wheels.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../standins/mod.rs"]
+mod standins;
+
+mod changes;
+mod gpu;
+mod harness;
+mod host;
+mod models;
+mod real;
+mod sound;
