@@ -32,6 +32,8 @@ pub(super) struct Series {
     pub(super) points: Vec<Option<(f64, f64)>>,
     /// A line drawn through, rather than dots.
     pub(super) line: bool,
+    /// A dashed line: colour alone would not tell the cold run of an engine from its hot one.
+    pub(super) dashed: bool,
 }
 
 /// How an axis counts.
@@ -145,8 +147,9 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
                 if !path.is_empty() {
                     let _ = write!(
                         svg,
-                        "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\" points=\"{}\"/>",
+                        "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\"{} points=\"{}\"/>",
                         s.colour,
+                        if s.dashed { " stroke-dasharray=\"7 4\"" } else { "" },
                         path.join(" ")
                     );
                 }
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     fn nothing_to_draw_is_no_chart_and_gaps_break_the_line() {
         let axis = || Axis { name: "s", scale: Scale::Linear, tick: |v| format!("{v}") };
-        let series = |points| Series { label: "<a>".into(), colour: "red".into(), points, line: true };
+        let series = |points| Series { label: "<a>".into(), colour: "red".into(), points, line: true, dashed: false };
         assert!(chart("t", &[series(vec![])], &axis(), &axis(), 200.0).is_none());
         assert!(chart("t", &[series(vec![Some((f64::NAN, 1.0))])], &axis(), &axis(), 200.0).is_none());
         let svg = chart("t", &[series(vec![Some((1.0, 1.0)), None, Some((3.0, 2.0))])], &axis(), &axis(), 200.0);

@@ -4,7 +4,7 @@ use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, 
 use super::document::{Document, LaneReport};
 use super::words::{check_counts, gaps, headlines, race_sentence, route_words};
 use crate::analysis::bytes_per_bucket;
-use crate::domain::{Metric, Status, units};
+use crate::domain::{CacheState, Metric, Status, units};
 use crate::session::State;
 use std::fmt::Write;
 
@@ -168,6 +168,10 @@ fn label(lane: &LaneReport<'_>) -> String {
     format!("{} {}", lane.lane.engine, lane.lane.cache)
 }
 
+fn dashed(lane: &LaneReport<'_>) -> bool {
+    lane.lane.cache == CacheState::Cold
+}
+
 fn figure(page: &mut String, title: &str, caption: &str, series: &[Series], x: &Axis, y: &Axis, height: f64) {
     if let Some(svg) = chart(title, series, x, y, height) {
         let keys = legend(series);
@@ -196,6 +200,7 @@ fn over_time(page: &mut String, document: &Document<'_>) {
                 colour: lane_colour(&lane.lane.engine),
                 points: curve.iter().enumerate().map(point).collect(),
                 line: true,
+                dashed: dashed(lane),
             })
         })
         .collect();
@@ -203,7 +208,7 @@ fn over_time(page: &mut String, document: &Document<'_>) {
     figure(
         page,
         "Bandwidth, GB/s",
-        "Bytes that landed on the target, told from the spans of the first good run.",
+        "Bytes that landed on the target, told from the spans of the first good run. Cold runs are dashed.",
         &series,
         &SECONDS,
         &rate,
@@ -228,11 +233,20 @@ fn memory(page: &mut String, document: &Document<'_>) {
                 colour: lane_colour(&lane.lane.engine),
                 points,
                 line: true,
+                dashed: dashed(lane),
             })
         })
         .collect();
     let axis = Axis { name: "GiB", scale: Scale::Linear, tick: |v| units::three_digits(v) };
-    figure(page, "Host memory, GiB", "Resident memory of the loading process.", &series, &SECONDS, &axis, 240.0);
+    figure(
+        page,
+        "Host memory, GiB",
+        "Resident memory of the loading process. Cold runs are dashed.",
+        &series,
+        &SECONDS,
+        &axis,
+        240.0,
+    );
 }
 
 fn tensors(page: &mut String, document: &Document<'_>) {
@@ -242,7 +256,13 @@ fn tensors(page: &mut String, document: &Document<'_>) {
     for (lane, cost) in &costs {
         let dot = |r: &crate::analysis::TensorRow| Some((r.bytes as f64, r.busy_ns() as f64));
         let dots = lane.rows.iter().filter(|r| r.busy_ns() > 0).step_by(every).map(dot).collect();
-        series.push(Series { label: String::new(), colour: lane_colour(&lane.lane.engine), points: dots, line: false });
+        series.push(Series {
+            label: String::new(),
+            colour: lane_colour(&lane.lane.engine),
+            points: dots,
+            line: false,
+            dashed: false,
+        });
         let (low, high) = (cost.fit.sizes_bytes.0.max(1) as f64, cost.fit.sizes_bytes.1.max(1) as f64);
         let line = (0..=60)
             .map(|i| low * (high / low).powf(f64::from(i) / 60.0))
@@ -254,11 +274,18 @@ fn tensors(page: &mut String, document: &Document<'_>) {
             units::duration(cost.fit.overhead_ns as u64),
             units::rate(cost.fit.bytes_per_s)
         );
-        series.push(Series { label: told, colour: lane_colour(&lane.lane.engine), points: line, line: true });
+        series.push(Series {
+            label: told,
+            colour: lane_colour(&lane.lane.engine),
+            points: line,
+            line: true,
+            dashed: dashed(lane),
+        });
     }
     let x = Axis { name: "size of the tensor", scale: Scale::Log, tick: |v| units::bytes(v as u64) };
     let y = Axis { name: "time", scale: Scale::Log, tick: |v| units::duration(v as u64) };
-    let mut caption = "Time of each tensor on its slot against its size, with the fitted line.".to_owned();
+    let mut caption =
+        "Time of each tensor on its slot against its size, with the fitted line; cold runs are dashed.".to_owned();
     if every > 1 {
         caption += &format!(" One dot in {every} is drawn.");
     }

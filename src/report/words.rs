@@ -123,6 +123,12 @@ pub fn gaps(state: &State) -> Vec<String> {
     for lane in &state.lanes {
         let name = format!("{} ({})", plain(&lane.engine.to_string()), lane.cache);
         let Some(r) = &lane.result else { continue };
+        if state.model.as_ref().is_some_and(|m| m.name != r.model) {
+            say(format!(
+                "{name}: tensors of {} are left out, since this session ends with another model.",
+                plain(&r.model)
+            ));
+        }
         if r.verified.is_none() && r.error.is_none() {
             say(format!("{name}: the bytes were not verified."));
         }
