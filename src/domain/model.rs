@@ -23,7 +23,7 @@ impl ModelInfo {
     /// Bytes of all tensors together.
     #[must_use]
     pub fn tensor_bytes(&self) -> u64 {
-        self.tensors.iter().map(|t| t.bytes).sum()
+        self.tensors.iter().fold(0, |sum, t| sum.saturating_add(t.bytes))
     }
 
     /// Where each shard begins in the *image*, the layout that every engine uses on the target: file after file, headers included, each at a
@@ -36,7 +36,7 @@ impl ModelInfo {
             .iter()
             .map(|shard| {
                 let here = base;
-                base = base.saturating_add(shard.file_bytes.next_multiple_of(IMAGE_ALIGN));
+                base = base.saturating_add(aligned(shard.file_bytes));
                 here
             })
             .collect()
@@ -45,14 +45,19 @@ impl ModelInfo {
     /// Length of the image in bytes.
     #[must_use]
     pub fn image_bytes(&self) -> u64 {
-        self.shards.iter().map(|s| s.file_bytes.next_multiple_of(IMAGE_ALIGN)).sum()
+        self.shards.iter().fold(0, |sum, s| sum.saturating_add(aligned(s.file_bytes)))
     }
 
     /// Bytes of all files together, headers included.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        self.shards.iter().map(|s| s.file_bytes).sum()
+        self.shards.iter().fold(0, |sum, s| sum.saturating_add(s.file_bytes))
     }
+}
+
+/// Rounds up to [`IMAGE_ALIGN`]; numbers of a damaged recording may be too large for that.
+fn aligned(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(IMAGE_ALIGN).unwrap_or(u64::MAX)
 }
 
 /// One safetensors file.

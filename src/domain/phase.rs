@@ -101,13 +101,15 @@ impl PhaseTimes {
     /// All phases together, in nanoseconds.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
     /// Everything but moving bytes and idling, in nanoseconds.
     #[must_use]
     pub fn overhead_ns(&self) -> u64 {
-        self.iter().filter(|(p, _)| !p.moves_bytes() && *p != Phase::Idle).map(|(_, ns)| ns).sum()
+        self.iter()
+            .filter(|(p, _)| !p.moves_bytes() && *p != Phase::Idle)
+            .fold(0, |sum, (_, ns)| sum.saturating_add(ns))
     }
 
     /// The phases that happened, in drawing order.

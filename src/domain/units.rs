@@ -59,7 +59,7 @@ pub fn duration(ns: u64) -> String {
     } else if ns < 120 * NS_PER_S {
         format!("{} s", three_digits(value / 1e9))
     } else {
-        let seconds = (ns + NS_PER_S / 2) / NS_PER_S;
+        let seconds = ns.saturating_add(NS_PER_S / 2) / NS_PER_S;
         if seconds < 7200 {
             format!("{} min {:02} s", seconds / 60, seconds % 60)
         } else {
@@ -92,7 +92,7 @@ pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push('\u{202f}');
         }
         out.push(digit);
@@ -151,6 +151,7 @@ mod tests {
         assert_eq!(duration(1_760_000_000), "1.76 s");
         assert_eq!(duration(200 * NS_PER_S), "3 min 20 s");
         assert_eq!(duration(7_260 * NS_PER_S), "2 h 01 min");
+        assert!(duration(u64::MAX).ends_with(" min"), "the largest number has words too");
         assert_eq!(rate(49.12e9), "49.1 GB/s");
         assert_eq!(rate(999.6e6), "1.00 GB/s");
         assert_eq!(rate(512.0), "512 B/s");
