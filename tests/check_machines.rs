@@ -67,6 +67,13 @@ const TABLE: &[Row] = &[
     ),
     ("nfs-tcp", Route::Compat, Route::Nvfs, &["nfs-rdma"], &["nfs-rdma"]),
     ("unreadable-cufile-json", Route::None, Route::Nvfs, &["cfg-parse"], &["cfg-parse", "lib-open-probe"]),
+    ("denylist", Route::Compat, Route::Nvfs, &["cfg-effective"], &["cfg-effective"]),
+    ("reboot-pending", Route::Compat, Route::P2pdma, &["gpu-static-bar1"], &["gpu-static-bar1"]),
+    ("volta", Route::Compat, Route::Compat, &["gpu-open-capable"], &[]),
+    ("md-raid5", Route::Compat, Route::Compat, &["md-raid"], &[]),
+    ("p2pdma-listed", Route::P2pdma, Route::P2pdma, &[], &[]),
+    ("secure-boot", Route::Compat, Route::Nvfs, &["nvfs-load-errors"], &["nvfs-load-errors", "nvfs-loaded"]),
+    ("grace", Route::C2c, Route::C2c, &[], &[]),
     ("iommu-on", Route::Compat, Route::Nvfs, &["iommu-state"], &["iommu-state"]),
 ];
 
@@ -102,7 +109,7 @@ fn every_machine_gets_its_cause_and_its_verdict() {
 
 #[test]
 fn healthy_machines_give_no_warning_at_all() {
-    for name in ["nvfs-healthy", "p2pdma-healthy"] {
+    for name in ["nvfs-healthy", "p2pdma-healthy", "p2pdma-listed", "grace"] {
         let report = check(name);
         let loud: Vec<String> = report
             .findings
