@@ -70,15 +70,18 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
         scope.spawn(|| root.nvml());
         scope.spawn(|| root.libcufile());
         scope.spawn(|| {
-            if host_has_gpu(root) {
+            if host_has_gpu(root) && root.entries("/sys/class/nvme").is_ok_and(|names| !names.is_empty()) {
                 let _ = root.symbols();
             }
         });
         scope.spawn(|| {
             if host_has_gpu(root) {
                 let _ = root.command(&["modinfo", "nvidia"]);
-                let _ = root.command(&["modinfo", "nvidia_fs"]);
-                let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
+                let installed =
+                    root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
+                if installed || root.exists("/sys/module/nvidia_fs") {
+                    let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
+                }
             }
         });
         round(root, paths, gpu, emit, began)

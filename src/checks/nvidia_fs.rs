@@ -3,6 +3,7 @@
 use super::context::{Context, version_numbers};
 use super::gpu::{Driver, nvfs_version};
 use super::judged::{Cost, Judged};
+use super::storage::disks;
 use crate::domain::{Group::NvidiaFs, Route};
 use crate::host::{self, Unread};
 
@@ -28,9 +29,11 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
                 .found("/sys/module/nvidia_fs", "not looked for"),
         ];
     }
-    let log = kernel_log(ctx);
+    // Without the module installed the log has nothing to say about it, and reading it is slow.
+    let installed = is_loaded(ctx) == Some(true) || nvfs_version(ctx).is_some();
+    let log = if installed { kernel_log(ctx) } else { None };
     let mut out = Vec::new();
-    let errors = load_errors(ctx, log.as_ref());
+    let errors = if installed { load_errors(ctx, log.as_ref()) } else { None };
     match is_loaded(ctx) {
         Some(true) => {
             out.push(
@@ -47,7 +50,11 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         ),
     }
     out.extend(errors);
-    out.push(nvme_hook(ctx));
+    // On other disks the NVMe driver does not matter, and the list of symbols is long.
+    if ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(|f| disks(f).iter().any(|d| d.name.starts_with("nvme")))
+    {
+        out.push(nvme_hook(ctx));
+    }
     for judged in &mut out {
         if judged.finding.why.is_empty() {
             "nvidia-fs carries the route nvfs: it lends the pages of GPU memory to the storage driver."
