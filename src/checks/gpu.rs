@@ -281,7 +281,9 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
                 .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
         );
     }
-    out.extend(open_capable(ctx, capability).map(|judged| label(judged, format!("{capability:?}"))));
+    out.extend(open_capable(ctx, capability).map(|judged| {
+        label(judged, capability.map(|(a, b)| format!("compute capability {a}.{b}")).unwrap_or_default())
+    }));
     out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
     out.extend(of_nvml(gpu));
     out

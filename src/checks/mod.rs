@@ -13,7 +13,7 @@ mod storage;
 pub mod text;
 mod verdict;
 
-use crate::domain::{Finding, Route, Status, Verdict};
+use crate::domain::{Finding, Route, RouteCounts, Status, Verdict};
 use crate::host::Root;
 use context::Context;
 pub(crate) use files::udev_record_path;
@@ -58,6 +58,36 @@ impl Report {
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "checks": self.findings, "verdicts": self.verdicts, "took_ns": self.took_ns })
+    }
+}
+
+/// What a verdict becomes when reads were counted: counters prove the route, whatever the checks derived. Counts that prove nothing leave it
+/// as it is.
+#[must_use]
+pub fn with_counts(verdict: &Verdict, counts: &RouteCounts) -> Verdict {
+    if !counts.proven {
+        return verdict.clone();
+    }
+    let said = |count: Option<u64>, name: &str| count.map(|n| format!("{n} {name}"));
+    let parts: Vec<String> = [
+        said(counts.nvfs_reads, "nvidia-fs reads"),
+        said(counts.p2p_reads, "P2PDMA reads"),
+        said(counts.posix_reads, "POSIX reads"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let proof =
+        if parts.is_empty() { counts.source.clone() } else { format!("{}: {}", counts.source, parts.join(", ")) };
+    let direct = counts.route.is_direct();
+    Verdict {
+        route: counts.route,
+        proven: true,
+        proof,
+        possible: if direct { counts.route } else { verdict.possible },
+        blockers: if direct { Vec::new() } else { verdict.blockers.clone() },
+        advice: if direct { "Nothing is in the way.".to_owned() } else { verdict.advice.clone() },
+        ..verdict.clone()
     }
 }
 

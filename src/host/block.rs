@@ -29,10 +29,10 @@ pub enum BlockKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockDevice {
     /// Kernel name, `nvme0n1p2`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::string")]
     pub name: String,
     /// What it is.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::part")]
     pub kind: BlockKind,
     /// RAID level of an md device, `raid0`.
     #[serde(default, deserialize_with = "lenient::text")]

@@ -13,16 +13,16 @@ const MAX_OUTPUT_BYTES: usize = 8 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
     /// Program and arguments.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::lenient::list")]
     pub argv: Vec<String>,
     /// Exit status; `None` where it was ended by a signal or the time limit.
     #[serde(default, deserialize_with = "super::lenient::signed32")]
     pub exit_code: Option<i32>,
     /// Standard output.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::lenient::string")]
     pub stdout: String,
     /// Standard error.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::lenient::string")]
     pub stderr: String,
 }
 
