@@ -23,8 +23,31 @@ fn the_checks_end_here_without_root_and_without_a_gpu_and_say_so() {
         let last = emitted.iter().rev().find(|f| f.id == finding.id);
         assert_eq!(last, Some(finding), "the last emitted {} is not the one of the report", finding.id);
     }
-    assert_eq!(report.verdicts.is_empty(), false);
+    assert!(!report.verdicts.is_empty());
     if !report.has_gpu {
         assert!(report.verdicts.iter().all(|v| v.route == Route::None && v.blockers == ["gpu-present"]));
     }
+}
+
+#[test]
+fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
+    let limit = std::time::Duration::from_millis(1500);
+    let root = Root::live_with(LiveOptions {
+        cufile_probe: Some(["sh", "-c", "sleep 30"].map(str::to_owned).to_vec()),
+        probe_limit: limit,
+        ..LiveOptions::default()
+    });
+    let began = std::time::Instant::now();
+    let mut early = Vec::new();
+    let report = checks::run(&root, &[std::env::current_dir().unwrap()], None, &mut |finding| {
+        if began.elapsed() < limit {
+            early.push(finding.id);
+        }
+    });
+    assert!(began.elapsed() >= limit, "the probe was waited for in the end");
+    for id in ["fs-resolve", "odirect-open", "wsl", "ctr-detect", "cfg-compat"] {
+        assert!(early.iter().any(|e| e == id), "{id} came late; early were {early:?}");
+    }
+    let probe = report.finding("lib-open-probe").unwrap();
+    assert!(probe.summary.contains("did not come back"), "{}", probe.summary);
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use gds_top::checks::{self, Report};
-use gds_top::domain::{Finding, Route, Status};
+use gds_top::domain::{Finding, Route, RouteCounts, Status};
 use gds_top::host::Root;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +67,13 @@ const TABLE: &[Row] = &[
     ),
     ("nfs-tcp", Route::Compat, Route::Nvfs, &["nfs-rdma"], &["nfs-rdma"]),
     ("unreadable-cufile-json", Route::None, Route::Nvfs, &["cfg-parse"], &["cfg-parse", "lib-open-probe"]),
+    ("denylist", Route::Compat, Route::Nvfs, &["cfg-effective"], &["cfg-effective"]),
+    ("reboot-pending", Route::Compat, Route::P2pdma, &["gpu-static-bar1"], &["gpu-static-bar1"]),
+    ("volta", Route::Compat, Route::Compat, &["gpu-open-capable"], &[]),
+    ("md-raid5", Route::Compat, Route::Compat, &["md-raid"], &[]),
+    ("p2pdma-listed", Route::P2pdma, Route::P2pdma, &[], &[]),
+    ("secure-boot", Route::Compat, Route::Nvfs, &["nvfs-load-errors"], &["nvfs-load-errors", "nvfs-loaded"]),
+    ("grace", Route::C2c, Route::C2c, &[], &[]),
     ("iommu-on", Route::Compat, Route::Nvfs, &["iommu-state"], &["iommu-state"]),
 ];
 
@@ -102,7 +109,7 @@ fn every_machine_gets_its_cause_and_its_verdict() {
 
 #[test]
 fn healthy_machines_give_no_warning_at_all() {
-    for name in ["nvfs-healthy", "p2pdma-healthy"] {
+    for name in ["nvfs-healthy", "p2pdma-healthy", "p2pdma-listed", "grace"] {
         let report = check(name);
         let loud: Vec<String> = report
             .findings
@@ -197,4 +204,56 @@ fn no_line_of_the_text_is_much_wider_than_asked() {
             );
         }
     }
+}
+
+#[test]
+fn counted_reads_prove_the_route_and_uncounted_ones_change_nothing() {
+    let verdict = check("h200-vm-udev").verdicts.remove(0);
+    let mut counts = RouteCounts {
+        route: Route::Compat,
+        nvfs_reads: Some(0),
+        p2p_reads: Some(0),
+        posix_reads: Some(1434),
+        source: "cuFile level-3 statistics".to_owned(),
+        proven: true,
+    };
+    let proven = checks::with_counts(&verdict, &counts);
+    assert!(proven.proven && proven.route == Route::Compat && proven.proof.contains("1434 POSIX reads"));
+    assert_eq!(proven.blockers, verdict.blockers);
+    counts.proven = false;
+    assert_eq!(checks::with_counts(&verdict, &counts), verdict);
+}
+
+#[test]
+fn captures_made_by_hand_with_nulls_and_near_types_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("files")).unwrap();
+    for (name, text) in [
+        (
+            "nvml.json",
+            r#"{"driver_version":"580.1","gpus":[{"index":null,"uuid":"GPU-1","name":"NVIDIA L4","pcie":"x16","attributes":null,"mig":null}]}"#,
+        ),
+        (
+            "libcufile.json",
+            r#"{"tried":null,"found":[{"path":"/l","version":1.16}],"chosen":"/l","open":{"code":0,"stdout":null,"timed_out":null},"p2p_flags":null}"#,
+        ),
+        ("commands.json", r#"[{"argv":["uname","-r"],"exit_code":0,"stdout":"6.8.0\n","stderr":null}]"#),
+        ("environment.json", r#"{"CUFILE_STATS_LEVEL":3,"CUDA_VISIBLE_DEVICES":null}"#),
+        (
+            "paths.json",
+            r#"[{"path":"/data","real_path":"/data","filesystem":"ext4","device":"259:1","mount_options":["rw","data=ordered"],"block_device":[{"name":"nvme0n1","kind":null}]}]"#,
+        ),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let root = Root::folder(folder.path()).unwrap();
+    assert_eq!(root.variable("CUFILE_STATS_LEVEL").as_deref(), Some("3"));
+    assert_eq!(root.nvml().gpus.len(), 1);
+    assert_eq!(root.libcufile().version(), Some("1.16"));
+    let facts = root.path_facts(Path::new("/data")).unwrap();
+    assert!(facts.has_option("data=ordered"));
+    assert_eq!(facts.block_device.len(), 1);
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    assert_eq!(report.verdicts[0].gpu.as_deref(), Some("GPU-1"));
+    assert!(report.finding("kernel-version").unwrap().summary.contains("6.8.0"));
 }

@@ -77,6 +77,32 @@ impl Config {
         }
     }
 
+    /// The strings of a list, and where it was set; empty where nobody set it.
+    pub(super) fn list(&self, key: &str) -> (Vec<&str>, &str) {
+        match self.values.get(key) {
+            Some((Value::Array(items), origin)) => (items.iter().filter_map(Value::as_str).collect(), origin),
+            _ => (Vec::new(), ""),
+        }
+    }
+
+    /// Keys that libcufile passes over without a word, with their file and the name that is meant (reference 2.3, L10).
+    pub(super) fn passed_over(&self) -> Vec<(&str, &str, &'static str)> {
+        const WRONG: &[(&str, &str)] = &[
+            ("properties.use_compat_mode", "properties.allow_compat_mode"),
+            ("blacklist", "denylist"),
+            ("profile.io_batchsize", "properties.io_batchsize"),
+        ];
+        let name = |key: &str| {
+            WRONG
+                .iter()
+                .find(|(wrong, _)| key == *wrong || key.strip_prefix(wrong).is_some_and(|rest| rest.starts_with('.')))
+        };
+        self.values
+            .iter()
+            .filter_map(|(key, (_, origin))| Some((key.as_str(), origin.as_str(), name(key)?.1)))
+            .collect()
+    }
+
     /// Whether a file keeps every application from opening cuFile.
     pub(super) fn is_fatal(&self) -> bool {
         self.files.iter().any(|f| matches!(f.state, FileState::Broken(_) | FileState::Unreadable(_)))

@@ -13,6 +13,53 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = vec![parse(ctx)];
     out.extend(env_path(ctx));
     out.push(compat(ctx));
+    out.extend(effective(ctx));
+    out
+}
+
+/// Keys that do nothing, and lists that shut a path out.
+fn effective(ctx: &Context<'_>) -> Vec<Judged> {
+    const ID: &str = "cfg-effective";
+    const WHY: &str = "What stands in the file is not always in effect: unknown keys are passed over silently, and a denylist sends a path through host memory.";
+    let config = ctx.config();
+    let mut out = Vec::new();
+    let silent = config.passed_over();
+    if let Some((key, origin, meant)) = silent.first() {
+        let mut judged = Judged::warn(ID, Cufile, format!("{key} does nothing; {meant} is meant"))
+            .advice(format!("Rename it to {meant} in {origin}."));
+        for (key, origin, meant) in &silent {
+            judged = judged.found(*origin, format!("{key} is not known to libcufile, {meant} is"));
+        }
+        out.push(judged.why(WHY));
+    }
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = &subject.facts else { continue };
+        let disks = super::storage::disks(facts);
+        let source = facts.source.as_deref().unwrap_or("");
+        let mount = facts.mount_point.as_deref().map(|p| p.display().to_string()).unwrap_or_default();
+        let hits = [
+            ("denylist.filesystems", facts.filesystem.iter().map(String::as_str).collect::<Vec<_>>()),
+            ("denylist.devices", vec![source]),
+            ("denylist.mounts", vec![mount.as_str()]),
+            (
+                "denylist.drivers",
+                if disks.iter().any(|d| d.name.starts_with("nvme")) { vec!["nvme"] } else { Vec::new() },
+            ),
+        ];
+        for (key, mine) in hits {
+            let (denied, origin) = config.list(key);
+            if let Some(word) = denied.iter().find(|word| !word.is_empty() && mine.contains(word)) {
+                out.push(
+                    Judged::lack(ID, Cufile, format!("{key} shuts this path out: {word}"))
+                        .found(origin, format!("{key} contains {word}"))
+                        .missing(Cost::Setting, DIRECT)
+                        .advice(format!("Take {word} out of {key} in {origin}."))
+                        .why(WHY)
+                        .of(super::judged::Scope::Path(number)),
+                );
+            }
+        }
+    }
     out
 }
 

@@ -64,7 +64,7 @@ pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = vec![present(ctx)];
     out.extend(mismatch(ctx));
     for (number, gpu) in ctx.gpus().iter().enumerate() {
-        out.extend(of_gpu(gpu).into_iter().map(|judged| judged.of(Scope::Gpu(number))));
+        out.extend(of_gpu(ctx, gpu).into_iter().map(|judged| judged.of(Scope::Gpu(number))));
     }
     out
 }
@@ -110,7 +110,7 @@ fn present(ctx: &Context<'_>) -> Judged {
             .advice("gds-top still races the engines into host memory and says so.")
     };
     judged = match ctx.pci() {
-        Some(gpus) if gpus.is_empty() => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
+        Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
         Some(gpus) => {
             let list: Vec<String> = gpus.iter().map(|gpu| gpu.address.clone()).collect();
             judged.found("/sys/bus/pci/devices", list.join(" "))
@@ -242,7 +242,7 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found("/sys/module/nvidia/version", loaded).why(WHY))
 }
 
-fn of_gpu(gpu: &GpuSeen) -> Vec<Judged> {
+fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     let mut out = Vec::new();
     let label = |judged: Judged, text: String| judged.found(format!("NVML, GPU {}", gpu.address), text);
     let capability = gpu.capability();
@@ -281,9 +281,27 @@ fn of_gpu(gpu: &GpuSeen) -> Vec<Judged> {
                 .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
         );
     }
+    out.extend(open_capable(ctx, capability).map(|judged| {
+        label(judged, capability.map(|(a, b)| format!("compute capability {a}.{b}")).unwrap_or_default())
+    }));
     out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
     out.extend(of_nvml(gpu));
     out
+}
+
+/// Pascal and Volta cannot run the open kernel modules, which a current nvidia-fs needs.
+fn open_capable(ctx: &Context<'_>, capability: Option<(u32, u32)>) -> Option<Judged> {
+    const ID: &str = "gpu-open-capable";
+    let capability = capability.filter(|c| *c < (7, 5))?;
+    let old = nvfs_version(ctx).is_some_and(|v| version_numbers(&v) <= vec![2, 17, 4]);
+    let judged = if old {
+        Judged::warn(ID, Gpu, "this GPU is older than Turing: keep nvidia-fs at 2.17.4 or older")
+    } else {
+        Judged::lack(ID, Gpu, format!("compute capability {}.{} is older than Turing: no open kernel modules", capability.0, capability.1))
+            .never(&[Route::Nvfs, Route::P2pdma])
+            .advice("Only nvidia-fs 2.17.4 or older with proprietary modules has a direct route here; else reads go through host memory.")
+    };
+    Some(judged.why("The open modules run on Turing and later; nvidia-fs from 2.17.5 on and P2PDMA need them."))
 }
 
 fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {
@@ -298,7 +316,9 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
         match capability {
             _ if listed => Judged::pass(ID, Gpu, "on NVIDIA's list for P2PDMA"),
             Some(capability) if capability < (8, 0) => {
-                Judged::lack(ID, Gpu, format!("{} is older than Ampere: no P2PDMA", gpu.name)).never(&[Route::P2pdma])
+                let judged = Judged::lack(ID, Gpu, format!("{} is older than Ampere: no P2PDMA", gpu.name))
+                    .never(&[Route::P2pdma]);
+                if capability < (7, 5) { judged.cause("gpu-open-capable") } else { judged }
             }
             Some(_) => {
                 Judged::info(ID, Gpu, format!("{} is not on NVIDIA's list for P2PDMA; it may still work", gpu.name))
@@ -383,6 +403,18 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
             )
             .why("GDS wants a whole GPU, on bare metal or passed through.")
     }));
+    if let Some((width, most)) = nvml.pcie.as_ref().and_then(|link| Some((link.width?, link.max_width?))) {
+        // The generation drops while the GPU idles, the width does not, so only the width tells something now.
+        let judged = if width < most {
+            Judged::warn("gpu-pcie-link", Gpu, format!("the GPU uses {width} of {most} PCIe lanes"))
+                .advice("Reseat the card, or look at the firmware's bifurcation of the slot.")
+        } else {
+            Judged::pass("gpu-pcie-link", Gpu, format!("all {most} PCIe lanes are in use"))
+        };
+        out.push(
+            judged.found(&source, format!("width {width} of {most}")).why("The link is the ceiling of every route."),
+        );
+    }
     if let Some(on) = nvml.persistence {
         let judged = if on {
             Judged::pass("gpu-persistence", Gpu, "persistence mode is on")

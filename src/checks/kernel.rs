@@ -13,7 +13,57 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         out.push(iommu(ctx));
     }
     out.push(p2pdma(ctx));
+    out.extend(blocklist(ctx));
+    out.extend(reboot_pending(ctx));
     out
+}
+
+/// Systems on which a route is documented not to work (NVIDIA's known issues).
+fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
+    let id = host::os_release(ctx.root, "ID")?;
+    let version = host::os_release(ctx.root, "VERSION_ID")?;
+    (id == "rhel" && version == "9.5" && !ctx.is_aarch64()).then(|| {
+        Judged::lack("distro-blocklist", Kernel, "P2PDMA does not work on RHEL 9.5 for x86")
+            .found("/etc/os-release", format!("ID={id}, VERSION_ID={version}"))
+            .missing(Cost::System, P2PDMA)
+            .why("NVIDIA lists it among the known issues.")
+            .advice("Update to RHEL 9.6 or later.")
+    })
+}
+
+/// Options of modules that are written down, but not in effect yet.
+fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "reboot-pending";
+    const FOLDER: &str = "/etc/modprobe.d";
+    let mut pending: Vec<(String, String)> = Vec::new();
+    for name in ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
+        let path = format!("{FOLDER}/{name}");
+        let Ok(text) = ctx.root.read_text(&path) else { continue };
+        for line in text.lines().map(str::trim).filter(|line| line.starts_with("options")) {
+            let squeezed: String = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            let waits = if squeezed.starts_with("options nvidia ") && squeezed.contains("RMForceStaticBar1=1") {
+                ctx.root
+                    .read_text("/proc/driver/nvidia/params")
+                    .is_ok_and(|params| !params.contains("RMForceStaticBar1=1"))
+            } else if squeezed.starts_with("options nvme_core ") && squeezed.contains("multipath=N") {
+                ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").is_ok_and(|now| now.trim() == "Y")
+            } else {
+                false
+            };
+            if waits {
+                pending.push((path.clone(), squeezed));
+            }
+        }
+    }
+    if pending.is_empty() {
+        return None;
+    }
+    let mut judged = Judged::warn(ID, Kernel, "options of kernel modules are written down, but not in effect")
+        .advice("Rebuild the initramfs (update-initramfs -u -k all, or dracut -f), then reboot.");
+    for (path, line) in pending {
+        judged = judged.found(path, line);
+    }
+    Some(judged.why("A setting that was made and not loaded looks like one that does not help."))
 }
 
 fn wsl(ctx: &Context<'_>) -> Judged {

@@ -13,7 +13,7 @@ mod storage;
 pub mod text;
 mod verdict;
 
-use crate::domain::{Finding, Route, Status, Verdict};
+use crate::domain::{Finding, Route, RouteCounts, Status, Verdict};
 use crate::host::Root;
 use context::Context;
 pub(crate) use files::udev_record_path;
@@ -61,6 +61,36 @@ impl Report {
     }
 }
 
+/// What a verdict becomes when reads were counted: counters prove the route, whatever the checks derived. Counts that prove nothing leave it
+/// as it is.
+#[must_use]
+pub fn with_counts(verdict: &Verdict, counts: &RouteCounts) -> Verdict {
+    if !counts.proven {
+        return verdict.clone();
+    }
+    let said = |count: Option<u64>, name: &str| count.map(|n| format!("{n} {name}"));
+    let parts: Vec<String> = [
+        said(counts.nvfs_reads, "nvidia-fs reads"),
+        said(counts.p2p_reads, "P2PDMA reads"),
+        said(counts.posix_reads, "POSIX reads"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let proof =
+        if parts.is_empty() { counts.source.clone() } else { format!("{}: {}", counts.source, parts.join(", ")) };
+    let direct = counts.route.is_direct();
+    Verdict {
+        route: counts.route,
+        proven: true,
+        proof,
+        possible: if direct { counts.route } else { verdict.possible },
+        blockers: if direct { Vec::new() } else { verdict.blockers.clone() },
+        advice: if direct { "Nothing is in the way.".to_owned() } else { verdict.advice.clone() },
+        ..verdict.clone()
+    }
+}
+
 /// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they come, the quick ones
 /// at once; a finding that the rest of the round changes is emitted again, and the later one counts.
 pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding)) -> Report {
@@ -70,15 +100,18 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
         scope.spawn(|| root.nvml());
         scope.spawn(|| root.libcufile());
         scope.spawn(|| {
-            if host_has_gpu(root) {
+            if host_has_gpu(root) && root.entries("/sys/class/nvme").is_ok_and(|names| !names.is_empty()) {
                 let _ = root.symbols();
             }
         });
         scope.spawn(|| {
             if host_has_gpu(root) {
                 let _ = root.command(&["modinfo", "nvidia"]);
-                let _ = root.command(&["modinfo", "nvidia_fs"]);
-                let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
+                let installed =
+                    root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
+                if installed || root.exists("/sys/module/nvidia_fs") {
+                    let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
+                }
             }
         });
         round(root, paths, gpu, emit, began)

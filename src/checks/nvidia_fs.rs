@@ -3,6 +3,7 @@
 use super::context::{Context, version_numbers};
 use super::gpu::{Driver, nvfs_version};
 use super::judged::{Cost, Judged};
+use super::storage::disks;
 use crate::domain::{Group::NvidiaFs, Route};
 use crate::host::{self, Unread};
 
@@ -28,15 +29,18 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
                 .found("/sys/module/nvidia_fs", "not looked for"),
         ];
     }
-    let log = kernel_log(ctx);
+    // Without the module installed the log has nothing to say about it, and reading it is slow.
+    let installed = is_loaded(ctx) == Some(true) || nvfs_version(ctx).is_some();
+    let log = if installed { kernel_log(ctx) } else { None };
     let mut out = Vec::new();
-    let errors = load_errors(ctx, log.as_ref());
+    let errors = if installed { load_errors(ctx, log.as_ref()) } else { None };
     match is_loaded(ctx) {
         Some(true) => {
             out.push(
                 Judged::pass("nvfs-loaded", NvidiaFs, "nvidia-fs is loaded").found("/sys/module/nvidia_fs", "exists"),
             );
             out.extend([version(ctx), device_nodes(ctx)]);
+            out.extend(counters(ctx));
         }
         Some(false) => out.push(not_loaded(ctx, errors.as_ref())),
         None => out.push(
@@ -46,7 +50,11 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         ),
     }
     out.extend(errors);
-    out.push(nvme_hook(ctx));
+    // On other disks the NVMe driver does not matter, and the list of symbols is long.
+    if ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(|f| disks(f).iter().any(|d| d.name.starts_with("nvme")))
+    {
+        out.push(nvme_hook(ctx));
+    }
     for judged in &mut out {
         if judged.finding.why.is_empty() {
             "nvidia-fs carries the route nvfs: it lends the pages of GPU memory to the storage driver."
@@ -125,17 +133,55 @@ fn device_nodes(ctx: &Context<'_>) -> Judged {
     judged.why("cuFile opens /dev/nvidia-fs0 to 15 when the driver is opened; --gpus all alone does not bring them into a container.")
 }
 
+/// The module's own counters: whether they count, and whether errors stand in them.
+fn counters(ctx: &Context<'_>) -> Vec<Judged> {
+    const STATS: &str = "/proc/driver/nvidia-fs/stats";
+    let Ok(text) = ctx.root.read_text(STATS) else { return Vec::new() };
+    let mut out = Vec::new();
+    if let Some(line) = text.lines().find(|line| line.starts_with("IO stats:")) {
+        let judged = if line.starts_with("IO stats: Enabled") {
+            Judged::pass("nvfs-stats-on", NvidiaFs, "nvidia-fs counts reads")
+        } else {
+            Judged::info("nvfs-stats-on", NvidiaFs, "nvidia-fs does not count reads, so its counters prove nothing")
+                .advice("echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled")
+        };
+        out.push(
+            judged
+                .found(STATS, line)
+                .why("Without it the counters stay away, which is easily read as 'no direct reads'."),
+        );
+    }
+    if let Some(line) = text.lines().find(|line| line.trim_start().starts_with("Error")) {
+        let bad: Vec<&str> = line
+            .split_whitespace()
+            .filter(|word| word.split_once('=').is_some_and(|(_, count)| count.parse::<u64>().is_ok_and(|n| n > 0)))
+            .collect();
+        let judged = if bad.is_empty() {
+            Judged::pass("nvfs-errors", NvidiaFs, "no errors counted")
+        } else {
+            Judged::warn("nvfs-errors", NvidiaFs, format!("nvidia-fs counted errors: {}", bad.join(" ")))
+                .advice("dma-map points to the IOMMU or ACS, cpu-gpu-pages to mixed buffers; see whether the counts grow during a load.")
+        };
+        out.push(
+            judged
+                .found(STATS, line.split_whitespace().collect::<Vec<_>>().join(" "))
+                .why("Counted since the module was loaded."),
+        );
+    }
+    out
+}
+
 /// Whether the NVMe driver can hand its requests to nvidia-fs.
 fn nvme_hook(ctx: &Context<'_>) -> Judged {
     const ID: &str = "nvfs-nvme-symbol";
     const MODULES: &str = "/proc/driver/nvidia-fs/modules";
     const WHY: &str = "Only an NVMe driver that was built for GDS lets nvidia-fs put GPU pages in its requests; the ordinary one cannot.";
-    if let Ok(text) = ctx.root.read_text(MODULES) {
-        if let Some(line) = text.lines().find(|line| line.starts_with("nvme:")) {
-            return Judged::pass(ID, NvidiaFs, "the NVMe driver is registered with nvidia-fs")
-                .found(MODULES, line)
-                .why(WHY);
-        }
+    if let Ok(text) = ctx.root.read_text(MODULES)
+        && let Some(line) = text.lines().find(|line| line.starts_with("nvme:"))
+    {
+        return Judged::pass(ID, NvidiaFs, "the NVMe driver is registered with nvidia-fs")
+            .found(MODULES, line)
+            .why(WHY);
     }
     let judged = match ctx.root.symbols() {
         Err(why) => Judged::na(ID, NvidiaFs, "whether the NVMe driver is built for GDS cannot be seen")

@@ -12,7 +12,9 @@ const ROOT_FIRST: &[&str] = &[
     "driver-mismatch",
     "driver-version",
     "driver-flavour",
+    "distro-blocklist",
     "gpu-compute-cap",
+    "gpu-open-capable",
     "gpu-class",
     "gpu-gdr-attr",
     "gpu-mig-vgpu",
@@ -43,6 +45,7 @@ const ROOT_FIRST: &[&str] = &[
     "iommu-state",
     "ext4-ordered",
     "cfg-compat",
+    "cfg-effective",
     "cfg-p2p-both",
 ];
 
@@ -61,7 +64,8 @@ pub(super) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
     let pairs = pairs(ctx, judged);
     let any_gpu = !ctx.gpus().is_empty() || ctx.has_gpu();
     for judged in judged.iter_mut() {
-        if judged.in_the_way().next().is_none() {
+        // A pass that closes one of several routes by nature (NFS has no P2PDMA) stays a pass.
+        if judged.in_the_way().next().is_none() || judged.finding.status == Status::Pass {
             continue;
         }
         let mine = pairs.iter().filter(|pair| concerns(judged, pair));
@@ -95,6 +99,11 @@ pub(super) fn rank(status: Status) -> u8 {
     }
 }
 
+/// The place of a check among causes and consequences.
+fn place(id: &str) -> usize {
+    ROOT_FIRST.iter().position(|known| *known == id).unwrap_or(ROOT_FIRST.len())
+}
+
 fn concerns(judged: &Judged, pair: &Pair) -> bool {
     match judged.scope {
         Scope::Machine => true,
@@ -123,9 +132,14 @@ fn weigh(judged: &Judged, pair: &Pair, any_gpu: bool) -> Status {
     }
     match pair.goal {
         Some(goal) if judged.stops(goal) => judged.severity,
-        None if pair.candidates.iter().all(|route| judged.stops(*route)) => Status::Warn,
+        None if is_for_good(judged, pair) => Status::Warn,
         _ => Status::Info,
     }
+}
+
+/// Whether it closes a route of the pair for good.
+fn is_for_good(judged: &Judged, pair: &Pair) -> bool {
+    judged.bears.iter().any(|(route, weight)| *weight == Weight::Never && pair.candidates.contains(route))
 }
 
 fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
@@ -236,17 +250,18 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
             }
         }
         (Route::Compat, Some(goal)) => stops(goal),
-        (Route::Compat, None) => mine
-            .iter()
-            .copied()
-            .filter(|j| j.finding.cause.is_none() && pair.candidates.iter().all(|r| j.stops(*r)))
-            .collect(),
+        (Route::Compat, None) => {
+            // What could be mended is beside the point where something else can not.
+            mine.iter()
+                .copied()
+                .filter(|j| j.finding.cause.is_none() && j.finding.status != Status::Pass && is_for_good(j, pair))
+                .collect()
+        }
         _ => Vec::new(),
     };
     if !has_gpu {
         blockers.retain(|j| j.finding.id == "gpu-present" || j.finding.id == "fs-resolve");
     }
-    let place = |id: &str| ROOT_FIRST.iter().position(|known| *known == id).unwrap_or(ROOT_FIRST.len());
     blockers.sort_by_key(|j| place(&j.finding.id));
     let mut ids: Vec<String> = blockers.iter().map(|j| j.finding.id.clone()).collect();
     ids.dedup();
@@ -354,7 +369,7 @@ pub(super) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
             finding.blocks.sort();
         }
     }
-    out.sort_by_key(|finding| finding.group);
+    out.sort_by_key(|finding| (finding.group, place(&finding.id)));
     out
 }
 

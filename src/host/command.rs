@@ -3,26 +3,26 @@
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// Most bytes kept of each output stream.
-const MAX_OUTPUT_BYTES: u64 = 8 << 20;
+const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
 /// What a command said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
     /// Program and arguments.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::lenient::list")]
     pub argv: Vec<String>,
     /// Exit status; `None` where it was ended by a signal or the time limit.
     #[serde(default, deserialize_with = "super::lenient::signed32")]
     pub exit_code: Option<i32>,
     /// Standard output.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::lenient::string")]
     pub stdout: String,
     /// Standard error.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::lenient::string")]
     pub stderr: String,
 }
 
@@ -77,37 +77,54 @@ pub struct Ran {
 /// # Errors
 /// The operating system's, when it cannot be started.
 pub fn run_limited(command: &mut Command, limit: Duration) -> std::io::Result<Ran> {
-    use std::os::unix::process::ExitStatusExt;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    // A group of its own, so that at the time limit its children go with it.
+    command.process_group(0);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let stdout = drain(child.stdout.take());
-    let stderr = drain(child.stderr.take());
+    let stdout = Stream::drain(child.stdout.take());
+    let stderr = Stream::drain(child.stderr.take());
     let (status, timed_out) = wait_until(&mut child, Instant::now() + limit)?;
-    // A grandchild may hold the pipes open for ever; what arrived within a moment is enough.
-    let take = |rx: mpsc::Receiver<Vec<u8>>| {
-        let bytes = rx.recv_timeout(Duration::from_millis(500)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
     Ok(Ran {
         exit_code: status.and_then(|s| s.code()).filter(|_| !timed_out),
         signal: status.and_then(|s| s.signal()).filter(|_| !timed_out),
-        stdout: take(stdout),
-        stderr: take(stderr),
+        stdout: stdout.take(),
+        stderr: stderr.take(),
         timed_out,
     })
 }
 
-fn drain(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
-    let (tx, rx) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            // What was read before an error is kept. The rest is thrown away, so that the child never blocks on a full pipe.
-            let _ = stream.by_ref().take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes);
-            let _ = std::io::copy(&mut stream, &mut std::io::sink());
-        }
-        let _ = tx.send(bytes);
-    });
-    rx
+/// What a child has written so far, read by a thread.
+struct Stream {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    end: mpsc::Receiver<()>,
+}
+
+impl Stream {
+    fn drain(stream: Option<impl Read + Send + 'static>) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (tx, end) = mpsc::channel();
+        let kept = Arc::clone(&bytes);
+        std::thread::spawn(move || {
+            let mut block = vec![0; 1 << 16];
+            let Some(mut stream) = stream else { return };
+            // Past the bound the rest is thrown away, so that the child never blocks on a full pipe.
+            while let Ok(read @ 1..) = stream.read(&mut block) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = MAX_OUTPUT_BYTES.saturating_sub(kept.len());
+                kept.extend_from_slice(&block[..read.min(room)]);
+            }
+            // The receiver may have stopped waiting.
+            let _ = tx.send(());
+        });
+        Self { bytes, end }
+    }
+
+    /// All of it; where somebody holds the pipe open after the child's end, what arrived until a moment later.
+    fn take(self) -> String {
+        let _ = self.end.recv_timeout(Duration::from_millis(300));
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
 }
 
 fn wait_until(child: &mut Child, end: Instant) -> std::io::Result<(Option<std::process::ExitStatus>, bool)> {
@@ -117,6 +134,11 @@ fn wait_until(child: &mut Child, end: Instant) -> std::io::Result<(Option<std::p
             return Ok((Some(status), false));
         }
         if Instant::now() >= end {
+            if let Ok(pid) = i32::try_from(child.id())
+                && let Some(group) = rustix::process::Pid::from_raw(pid)
+            {
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
             child.kill()?;
             return Ok((child.wait().ok(), true));
         }

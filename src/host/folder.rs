@@ -71,7 +71,7 @@ impl Folder {
         Ok(Self {
             top: top.join("files"),
             capture,
-            environment: json(top, "environment.json")?.unwrap_or_default(),
+            environment: environment(json(top, "environment.json")?),
             commands: json(top, "commands.json")?.unwrap_or_default(),
             paths: json(top, "paths.json")?.unwrap_or_default(),
             nvml,
@@ -210,6 +210,18 @@ impl Folder {
         path.extend(&done);
         Found::Here { real, path }
     }
+}
+
+/// The variables that are text; a capture made by hand may hold numbers or nulls.
+fn environment(value: Option<Value>) -> BTreeMap<String, String> {
+    let Some(Value::Object(map)) = value else { return BTreeMap::new() };
+    map.into_iter()
+        .filter_map(|(name, value)| match value {
+            Value::String(text) => Some((name, text)),
+            Value::Number(number) => Some((name, number.to_string())),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The names of a path, last one first, `..` kept.

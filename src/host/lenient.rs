@@ -8,6 +8,30 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     Ok(as_text(&Value::deserialize(deserializer)?))
 }
 
+/// Like [`text`], with nothing as the empty text.
+pub(super) fn string<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(as_text(&Value::deserialize(deserializer)?).unwrap_or_default())
+}
+
+/// Like [`flag`], with nothing as no.
+pub(super) fn yes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(flag(deserializer)?.unwrap_or(false))
+}
+
+/// Like [`number32`], with nothing as 0.
+pub(super) fn index<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    Ok(number32(deserializer)?.unwrap_or(0))
+}
+
+/// Anything readable; what cannot be read is the default.
+pub(super) fn part<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: serde::de::DeserializeOwned + Default,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
+}
+
 /// A whole number: a number, or a string in decimal or `0x` notation; anything else is nothing.
 pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(as_number(&Value::deserialize(deserializer)?))

@@ -24,7 +24,7 @@ pub struct LibcufileFacts {
     #[serde(default, deserialize_with = "lenient::text")]
     pub chosen: Option<String>,
     /// How `cuFileDriverOpen` went; `None` where it was not called.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::part")]
     pub open: Option<OpenFacts>,
     /// `cuFileDriverGetProperties`, as it was given.
     #[serde(default)]
@@ -47,7 +47,7 @@ pub struct LibcufileFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundLibrary {
     /// Where.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::string")]
     pub path: String,
     /// Its version, `1.15`.
     #[serde(default, deserialize_with = "lenient::text")]
@@ -64,13 +64,13 @@ pub struct OpenFacts {
     #[serde(default, deserialize_with = "lenient::signed32")]
     pub cuda_code: Option<i32>,
     /// What the library printed.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::string")]
     pub stdout: String,
     /// What the library printed to standard error; configuration errors appear only there.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::string")]
     pub stderr: String,
     /// Whether it was ended at the time limit.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::yes")]
     pub timed_out: bool,
 }
 
@@ -181,7 +181,7 @@ mod tests {
     fn a_probe_that_hangs_after_its_first_words_is_a_fact_and_keeps_them() {
         let facts = probed(
             r#"echo '{"found":[{"path":"/l","version":"1.20"}],"chosen":"/l"}'; sleep 30"#,
-            Duration::from_millis(300),
+            Duration::from_millis(400),
         );
         assert_eq!(facts.version(), Some("1.20"));
         let open = facts.open.unwrap();

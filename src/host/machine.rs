@@ -28,7 +28,13 @@ pub fn container(root: &Root) -> Option<Container> {
     if let Some(name) = environment.keys().find(|name| name.starts_with("ENROOT_")) {
         return seen("enroot", "environment", &format!("{name} is set"));
     }
-    if root.exists("/.dockerenv") {
+    let mounts = root.read_text("/proc/self/mountinfo").unwrap_or_default();
+    let top = super::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/");
+    // An image that was unpacked onto a disk, as small virtual machines do, keeps the mark; a container's root is no disk.
+    let on_disk = top
+        .as_ref()
+        .is_some_and(|m| ["/dev/vd", "/dev/sd", "/dev/nvme", "/dev/xvd"].iter().any(|d| m.source.starts_with(d)));
+    if root.exists("/.dockerenv") && !on_disk {
         return seen("docker", "/.dockerenv", "exists");
     }
     if root.exists("/run/.containerenv") {
@@ -45,9 +51,11 @@ pub fn container(root: &Root) -> Option<Container> {
     if let Some(value) = environment.get("container") {
         return seen("container", "environment", &format!("container={value}"));
     }
-    let mounts = root.read_text("/proc/self/mountinfo").ok()?;
-    let top = super::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/")?;
-    if top.filesystem == "overlay" { seen("container", "/proc/self/mountinfo", "the root is an overlay") } else { None }
+    if top?.filesystem == "overlay" {
+        seen("container", "/proc/self/mountinfo", "the root is an overlay")
+    } else {
+        None
+    }
 }
 
 /// The line of `/proc/driver/nvidia/version` that names flavour and version, where a driver is loaded.

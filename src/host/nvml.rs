@@ -26,16 +26,16 @@ pub struct NvmlFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlGpu {
     /// NVML index.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::index")]
     pub index: u32,
     /// `GPU-…`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::string")]
     pub uuid: String,
     /// Marketing name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::string")]
     pub name: String,
     /// PCI address as in sysfs, `0000:be:00.0`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::string")]
     pub pci_bus_id: String,
     /// Compute capability, `9.0`.
     #[serde(default, deserialize_with = "lenient::text")]
@@ -65,10 +65,10 @@ pub struct NvmlGpu {
     #[serde(default, deserialize_with = "lenient::text")]
     pub virtualization: Option<String>,
     /// The PCIe link.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::part")]
     pub pcie: Option<PcieLink>,
     /// CUDA attributes, where something asked CUDA.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::part")]
     pub attributes: Option<GpuAttributes>,
 }
 

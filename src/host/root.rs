@@ -102,7 +102,7 @@ impl Default for LiveOptions {
 
 enum View {
     Live(LiveOptions),
-    Folder(Folder),
+    Folder(Box<Folder>),
 }
 
 /// A view of a machine. Slow answers (NVML, libcufile, commands, kernel symbols) are fetched once and kept; files and paths are read anew each time.
@@ -143,7 +143,7 @@ impl Root {
     /// # Errors
     /// A sentence, when the folder is none or holds no capture, or when one of its JSON files is malformed.
     pub fn folder(path: &Path) -> Result<Self, String> {
-        Ok(Self::new(View::Folder(Folder::open(path)?), None))
+        Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
     }
 
     fn new(view: View, recording: Option<Mutex<Recording>>) -> Self {
