@@ -23,7 +23,7 @@ fn the_checks_end_here_without_root_and_without_a_gpu_and_say_so() {
         let last = emitted.iter().rev().find(|f| f.id == finding.id);
         assert_eq!(last, Some(finding), "the last emitted {} is not the one of the report", finding.id);
     }
-    assert_eq!(report.verdicts.is_empty(), false);
+    assert!(!report.verdicts.is_empty());
     if !report.has_gpu {
         assert!(report.verdicts.iter().all(|v| v.route == Route::None && v.blockers == ["gpu-present"]));
     }

@@ -273,13 +273,13 @@ fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     }
     let mut judged = Judged::pass(ID, Files, format!("{} is raid0", device.name));
     let record = facts.device.as_deref().map(udev_record_path);
-    if let Some((path, text)) = record.and_then(|path| ctx.root.read_text(&path).ok().map(|text| (path, text))) {
-        if !text.lines().any(|line| line.starts_with("E:MD_LEVEL=")) {
-            judged = Judged::lack(ID, Files, "udev does not know the level of this RAID")
-                .missing(Cost::Root, &[Route::Nvfs])
-                .found(path, "no line E:MD_LEVEL")
-                .advice("Let the md rule of udev import mdadm --detail --export, then reload and trigger udev.");
-        }
+    if let Some((path, text)) = record.and_then(|path| ctx.root.read_text(&path).ok().map(|text| (path, text)))
+        && !text.lines().any(|line| line.starts_with("E:MD_LEVEL="))
+    {
+        judged = Judged::lack(ID, Files, "udev does not know the level of this RAID")
+            .missing(Cost::Root, &[Route::Nvfs])
+            .found(path, "no line E:MD_LEVEL")
+            .advice("Let the md rule of udev import mdadm --detail --export, then reload and trigger udev.");
     }
     if ctx.kernel().is_none_or(|k| k < (7, 1)) {
         judged = judged.missing(Cost::System, &[Route::P2pdma]);

@@ -110,7 +110,7 @@ fn present(ctx: &Context<'_>) -> Judged {
             .advice("gds-top still races the engines into host memory and says so.")
     };
     judged = match ctx.pci() {
-        Some(gpus) if gpus.is_empty() => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
+        Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
         Some(gpus) => {
             let list: Vec<String> = gpus.iter().map(|gpu| gpu.address.clone()).collect();
             judged.found("/sys/bus/pci/devices", list.join(" "))

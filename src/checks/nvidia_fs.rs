@@ -130,12 +130,12 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
     const ID: &str = "nvfs-nvme-symbol";
     const MODULES: &str = "/proc/driver/nvidia-fs/modules";
     const WHY: &str = "Only an NVMe driver that was built for GDS lets nvidia-fs put GPU pages in its requests; the ordinary one cannot.";
-    if let Ok(text) = ctx.root.read_text(MODULES) {
-        if let Some(line) = text.lines().find(|line| line.starts_with("nvme:")) {
-            return Judged::pass(ID, NvidiaFs, "the NVMe driver is registered with nvidia-fs")
-                .found(MODULES, line)
-                .why(WHY);
-        }
+    if let Ok(text) = ctx.root.read_text(MODULES)
+        && let Some(line) = text.lines().find(|line| line.starts_with("nvme:"))
+    {
+        return Judged::pass(ID, NvidiaFs, "the NVMe driver is registered with nvidia-fs")
+            .found(MODULES, line)
+            .why(WHY);
     }
     let judged = match ctx.root.symbols() {
         Err(why) => Judged::na(ID, NvidiaFs, "whether the NVMe driver is built for GDS cannot be seen")

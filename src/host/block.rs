@@ -54,10 +54,10 @@ const MAX_DEVICES: usize = 256;
 /// The chain of the device `major:minor`; empty for anonymous devices (major 0) and unknown ones.
 pub(super) fn chain(device: &str) -> Vec<BlockDevice> {
     let mut out = Vec::new();
-    if !device.starts_with("0:") {
-        if let Ok(folder) = fs::canonicalize(Path::new("/sys/dev/block").join(device)) {
-            descend(&folder, &mut out);
-        }
+    if !device.starts_with("0:")
+        && let Ok(folder) = fs::canonicalize(Path::new("/sys/dev/block").join(device))
+    {
+        descend(&folder, &mut out);
     }
     out
 }

@@ -150,11 +150,11 @@ impl Recording {
         let parts: Vec<_> = parent.components().skip(1).map(|c| c.as_os_str().to_owned()).collect();
         for part in parts {
             here.push(part);
-            if let Ok(target) = fs::read_link(&here) {
-                if let Ok(real) = fs::canonicalize(&here) {
-                    self.files.insert(here.clone(), Seen::Link(target));
-                    here = real;
-                }
+            if let Ok(target) = fs::read_link(&here)
+                && let Ok(real) = fs::canonicalize(&here)
+            {
+                self.files.insert(here.clone(), Seen::Link(target));
+                here = real;
             }
         }
         here.join(name)

@@ -116,15 +116,15 @@ fn look(path: &Path) -> PathFacts {
         id = (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id);
         facts.device = Some(format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor));
     }
-    if let Ok(text) = std::fs::read_to_string("/proc/self/mountinfo") {
-        if let Some(mount) = mount_for(&parse_mountinfo(&text), &real, id) {
-            facts.filesystem = Some(mount.filesystem.clone());
-            facts.mount_point = Some(mount.point.clone());
-            facts.mount_options = Some(mount.options.clone());
-            facts.source = Some(mount.source.clone());
-            // btrfs gives each subvolume an anonymous number of its own; the mount table has the one that udev and sysfs use.
-            facts.device.get_or_insert_with(|| mount.device.clone());
-        }
+    if let Ok(text) = std::fs::read_to_string("/proc/self/mountinfo")
+        && let Some(mount) = mount_for(&parse_mountinfo(&text), &real, id)
+    {
+        facts.filesystem = Some(mount.filesystem.clone());
+        facts.mount_point = Some(mount.point.clone());
+        facts.mount_options = Some(mount.options.clone());
+        facts.source = Some(mount.source.clone());
+        // btrfs gives each subvolume an anonymous number of its own; the mount table has the one that udev and sysfs use.
+        facts.device.get_or_insert_with(|| mount.device.clone());
     }
     #[allow(clippy::unnecessary_cast, reason = "the type of f_type differs between architectures")]
     {
@@ -133,11 +133,11 @@ fn look(path: &Path) -> PathFacts {
     facts.inode_flags = inode_flags(&real);
     if let Some(file) = file_to_try(&real) {
         let align = StatxFlags::from_bits_retain(STATX_DIOALIGN);
-        if let Ok(stat) = rustix::fs::statx(at, &file, AtFlags::empty(), align) {
-            if stat.stx_mask & STATX_DIOALIGN != 0 {
-                facts.dio_mem_align = Some(stat.stx_dio_mem_align);
-                facts.dio_offset_align = Some(stat.stx_dio_offset_align);
-            }
+        if let Ok(stat) = rustix::fs::statx(at, &file, AtFlags::empty(), align)
+            && stat.stx_mask & STATX_DIOALIGN != 0
+        {
+            facts.dio_mem_align = Some(stat.stx_dio_mem_align);
+            facts.dio_offset_align = Some(stat.stx_dio_offset_align);
         }
         facts.open_direct = Some(match try_direct(&file) {
             Ok(()) => "ok".to_owned(),

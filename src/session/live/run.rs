@@ -167,10 +167,10 @@ impl Session {
                 Command::UndoFix(id) => examiner.undo(&id),
                 Command::Race(engines) => {
                     let engines = engines.or_else(|| self.config.engines.clone());
-                    if let Some(model) = model {
-                        if self.race(model, engines, examiner) == After::Quit {
-                            return After::GoOn;
-                        }
+                    if let Some(model) = model
+                        && self.race(model, engines, examiner) == After::Quit
+                    {
+                        return After::GoOn;
                     }
                 }
                 Command::Quit => return After::GoOn,
