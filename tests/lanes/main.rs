@@ -11,5 +11,6 @@ mod gpu;
 mod harness;
 mod host;
 mod models;
+mod probes;
 mod real;
 mod sound;
