@@ -135,14 +135,15 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 #[test]
 fn a_lane_dies_with_its_session_however_that_ends() {
     let Some(built) = standins::build() else { return };
-    let folder = folder();
+    let (folder, temporary) = (folder(), folder());
     models::odd(folder.path());
-    for signal in [libc::SIGTERM, libc::SIGKILL] {
+    for signal in ["-TERM", "-KILL"] {
         let mut session = Command::new(env!("CARGO_BIN_EXE_gds-top"))
             .args(["load", "--engine", "mmap", "--cache", "as-is", "--gpu", STANDIN_UUID])
             .arg(folder.path())
             .env("LD_LIBRARY_PATH", &built.folder)
             .env("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:hang")
+            .env("TMPDIR", temporary.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -156,10 +157,12 @@ fn a_lane_dies_with_its_session_however_that_ends() {
             };
             lane_of(session.id()).filter(in_cuda)
         });
-        let name = if signal == libc::SIGTERM { "-TERM" } else { "-KILL" };
-        assert!(Command::new("kill").args([name, &session.id().to_string()]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &session.id().to_string()]).status().unwrap().success());
         let status = until("the session's end", || session.try_wait().unwrap());
         assert!(!status.success());
+        if signal == "-TERM" {
+            assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "temporary files are left");
+        }
         // Nobody may be there to collect it, so a zombie is dead enough.
         until("the lane's end", || stat(lane).is_none_or(|(state, _)| state == 'Z').then_some(()));
     }

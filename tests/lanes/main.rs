@@ -12,5 +12,6 @@ mod harness;
 mod host;
 mod models;
 mod probes;
+mod race;
 mod real;
 mod sound;
