@@ -238,7 +238,7 @@ fn parse_setting(text: &str) -> Result<(String, u64), String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
     use clap::CommandFactory;

@@ -23,10 +23,10 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, output: &OutputArgs) -
     let found = checks::run(&view, &paths, None, &mut |_| {});
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
     let state = as_state(&view, &found);
-    if let Some((folder, formats)) = export_plan(output) {
-        if let Err(error) = report::export(&state, &folder, &formats) {
-            return fail(BAD_CALL, &error.to_string());
-        }
+    if let Some((folder, formats)) = export_plan(output)
+        && let Err(error) = report::export(&state, &folder, &formats)
+    {
+        return fail(BAD_CALL, &error.to_string());
     }
     let printed = if output.json {
         print_json(&report::json(&state))

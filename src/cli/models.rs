@@ -23,7 +23,7 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
     let mut last = None;
     let made = Profile::named(name).and_then(|profile| {
         weights::synthesize(&profile, dir, &SynthOptions { scale, seed }, &mut |done, total| {
-            let percent = if total == 0 { 100 } else { done.saturating_mul(100) / total };
+            let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
             if bar && last != Some(percent) {
                 last = Some(percent);
                 let filled = "█".repeat((percent as usize * 30).div_ceil(100));

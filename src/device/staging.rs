@@ -24,11 +24,11 @@ unsafe impl Sync for Pinned {}
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if let Some(cuda) = &self.cuda {
-            if cuda.bind().is_ok() {
-                // SAFETY: registered once in `Staging::new`; every slot holds an Arc of this, so no copy is in flight.
-                let _ = unsafe { sys::cuMemHostUnregister(self.base.cast()) };
-            }
+        if let Some(cuda) = &self.cuda
+            && cuda.bind().is_ok()
+        {
+            // SAFETY: registered once in `Staging::new`; every slot holds an Arc of this, so no copy is in flight.
+            let _ = unsafe { sys::cuMemHostUnregister(self.base.cast()) };
         }
         // SAFETY: from `map_huge` with this length, and no slot is left.
         unsafe { unmap_huge(self.base, self.len) };
@@ -227,11 +227,11 @@ impl CopyQueue {
 
 impl Drop for CopyQueue {
     fn drop(&mut self) {
-        if let Some((stream, cuda)) = &self.stream {
-            if cuda.bind().is_ok() {
-                // SAFETY: created in `new`, destroyed once; CUDA finishes queued work first.
-                let _ = unsafe { result::stream::destroy(*stream) };
-            }
+        if let Some((stream, cuda)) = &self.stream
+            && cuda.bind().is_ok()
+        {
+            // SAFETY: created in `new`, destroyed once; CUDA finishes queued work first.
+            let _ = unsafe { result::stream::destroy(*stream) };
         }
     }
 }

@@ -21,6 +21,7 @@ pub struct Frame {
 /// The kinds of message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "lane")]
+#[allow(clippy::large_enum_variant, reason = "messages are moved, not stored, and a lane has one result")]
 pub enum LaneMessage {
     /// A stage begins.
     Stage {

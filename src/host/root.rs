@@ -100,6 +100,7 @@ impl Default for LiveOptions {
     }
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one a machine")]
 enum View {
     Live(LiveOptions),
     Folder(Box<Folder>),

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// The version of the schema.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The report as a JSON value. A model of many tensors makes it large; [`write`] does not hold it in memory.
+/// The report as a JSON value. A model of many tensors makes it large; [`write()`] does not hold it in memory.
 #[must_use]
 pub fn json(state: &State) -> Value {
     // Every part is made of maps with text keys and finite numbers, which cannot fail.

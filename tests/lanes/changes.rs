@@ -1,6 +1,6 @@
 //! What changes under a lane: files, and the session that it belongs to.
 
-use crate::harness::{STANDIN_UUID, folder, order, run};
+use crate::harness::{STANDIN_UUID, folder, gpu_order, knobs, order, run};
 use crate::{models, standins};
 use gds_top::domain::Engine;
 use std::fs::OpenOptions;
@@ -20,6 +20,44 @@ fn a_file_that_was_cut_or_has_grown_since_is_a_change() {
             let outcome = run(&order(engine, &model), &[]);
             let error = outcome.error();
             assert!(error.contains("changed") && error.contains(name) && error.contains(&bytes.to_string()), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of_the_lane() {
+    let Some(built) = standins::build() else { return };
+    for engine in [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab] {
+        let folder = folder();
+        let model = models::odd(folder.path());
+        let machine = folder.path().join("machine");
+        standins::machine(&machine, folder.path());
+        // The files are open and their headers read when the target is allocated.
+        let waiting = folder.path().join("waiting");
+        let env = [
+            ("LD_LIBRARY_PATH", built.folder.to_str().unwrap()),
+            ("LD_PRELOAD", built.redirect.to_str().unwrap()),
+            ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()),
+            ("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:wait:1"),
+            ("STANDIN_WAIT", waiting.to_str().unwrap()),
+        ];
+        let order = knobs(gpu_order(engine.clone(), &model), &[("block_bytes", 4096), ("depth", 1)]);
+        let outcome = std::thread::scope(|scope| {
+            let lane = scope.spawn(|| run(&order, &env));
+            until("a lane that waits", || waiting.exists().then_some(()));
+            let cut = OpenOptions::new().write(true).open(folder.path().join("b.safetensors")).unwrap();
+            cut.set_len(8192).unwrap();
+            std::fs::remove_file(&waiting).unwrap();
+            lane.join().unwrap()
+        });
+        if engine == Engine::Mmap {
+            assert_eq!(outcome.signal(), libc::SIGBUS);
+        } else {
+            let error = outcome.error();
+            assert!(
+                error.contains("b.safetensors") && error.contains("changed during the load") && error.contains("8192"),
+                "{engine}: {error}"
+            );
         }
     }
 }
@@ -97,14 +135,15 @@ fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 #[test]
 fn a_lane_dies_with_its_session_however_that_ends() {
     let Some(built) = standins::build() else { return };
-    let folder = folder();
+    let (folder, temporary) = (folder(), folder());
     models::odd(folder.path());
-    for signal in [libc::SIGTERM, libc::SIGKILL] {
+    for signal in ["-TERM", "-KILL"] {
         let mut session = Command::new(env!("CARGO_BIN_EXE_gds-top"))
             .args(["load", "--engine", "mmap", "--cache", "as-is", "--gpu", STANDIN_UUID])
             .arg(folder.path())
             .env("LD_LIBRARY_PATH", &built.folder)
             .env("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:hang")
+            .env("TMPDIR", temporary.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -118,10 +157,12 @@ fn a_lane_dies_with_its_session_however_that_ends() {
             };
             lane_of(session.id()).filter(in_cuda)
         });
-        let name = if signal == libc::SIGTERM { "-TERM" } else { "-KILL" };
-        assert!(Command::new("kill").args([name, &session.id().to_string()]).status().unwrap().success());
+        assert!(Command::new("kill").args([signal, &session.id().to_string()]).status().unwrap().success());
         let status = until("the session's end", || session.try_wait().unwrap());
         assert!(!status.success());
+        if signal == "-TERM" {
+            assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "temporary files are left");
+        }
         // Nobody may be there to collect it, so a zombie is dead enough.
         until("the lane's end", || stat(lane).is_none_or(|(state, _)| state == 'Z').then_some(()));
     }

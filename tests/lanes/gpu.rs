@@ -215,10 +215,10 @@ fn a_call_that_hangs_never_becomes_a_result() {
             ("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()),
         ];
         let order = knobs(gpu_order(engine, &model), &[("block_bytes", 65_536)]);
-        let outcome = run_within(&order, &standin_env(&built.folder, &told), Duration::from_millis(1500));
+        let outcome = run_within(&order, &standin_env(&built.folder, &told), Duration::from_millis(2500));
         assert!(outcome.status.is_none() && !outcome.finished(), "{:?}: {:?}", outcome.status, outcome.frames.last());
         let progress = outcome.progress();
-        assert!(progress.len() > 5, "it goes on reporting while it hangs: {progress:?}");
+        assert!(progress.len() > 3, "it goes on reporting while it hangs: {progress:?}");
         assert!(progress.iter().all(|(landed, ..)| *landed < model.tensor_bytes()), "{progress:?}");
     }
 }

@@ -11,5 +11,7 @@ mod gpu;
 mod harness;
 mod host;
 mod models;
+mod probes;
+mod race;
 mod real;
 mod sound;

@@ -13,7 +13,8 @@
 
 static pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Lines of NAME=call:code[:nth][,call:code[:nth]]…; code may be `hang` or `abort`. Without nth every call fails. 0: go on. */
+/* Lines of NAME=call:code[:nth][,call:code[:nth]]…; code may be `hang` or `abort`. Without nth every call fails. 0: go on.
+ * With `wait` the call makes the file $STANDIN_WAIT and goes on once somebody has removed it. */
 static int standin_fail(const char *variable, const char *call)
 {
     static struct {
@@ -42,6 +43,15 @@ static int standin_fail(const char *variable, const char *call)
         if (!strcmp(code, "hang"))
             for (;;)
                 pause();
+        if (!strcmp(code, "wait")) {
+            const char *file = getenv("STANDIN_WAIT");
+            FILE *made = file ? fopen(file, "w") : NULL;
+            if (made)
+                fclose(made);
+            while (made && access(file, F_OK) == 0)
+                usleep(1000);
+            return 0;
+        }
         if (!strcmp(code, "abort")) {
             fprintf(stderr, "stand-in: told to abort in %s\n", call);
             abort();

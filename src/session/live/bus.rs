@@ -35,11 +35,11 @@ impl Bus {
         let mut failed = None;
         {
             let mut recording = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(writer) = recording.as_mut() {
-                if let Err(error) = writer.write(&event) {
-                    failed = Some(error);
-                    *recording = None;
-                }
+            if let Some(writer) = recording.as_mut()
+                && let Err(error) = writer.write(&event)
+            {
+                failed = Some(error);
+                *recording = None;
             }
         }
         let at_ns = event.at_ns;

@@ -96,6 +96,10 @@ impl Session {
         let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
         self.bus.emit(EventBody::SessionStarted { tool, unix_ms });
         let interrupted = self.work(source) == After::Quit;
+        // Before the end is told, for a front may end the process then, and nothing would remove the folder.
+        if let Err(error) = self.scratch.close() {
+            self.bus.say(LogLevel::Warn, format!("the session's temporary folder is left behind: {error}"));
+        }
         self.bus.emit(EventBody::SessionEnded { interrupted });
         self.bus.finish();
     }
@@ -167,10 +171,10 @@ impl Session {
                 Command::UndoFix(id) => examiner.undo(&id),
                 Command::Race(engines) => {
                     let engines = engines.or_else(|| self.config.engines.clone());
-                    if let Some(model) = model {
-                        if self.race(model, engines, examiner) == After::Quit {
-                            return After::GoOn;
-                        }
+                    if let Some(model) = model
+                        && self.race(model, engines, examiner) == After::Quit
+                    {
+                        return After::GoOn;
                     }
                 }
                 Command::Quit => return After::GoOn,

@@ -1,0 +1,97 @@
+//! The probes: children that ask CUDA and libcufile, whatever those do, and answer with one JSON object.
+
+use crate::harness::{STANDIN_NAME, STANDIN_UUID, folder, standin_env};
+use crate::standins::{self, Standins};
+use gds_top::session::live::probe_child;
+use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a probe printed and how it ended.
+fn probe(arguments: &[&str], env: &[(&str, &str)]) -> (std::process::ExitStatus, String, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(arguments)
+        .env_remove("GDS_TOP_LIBCUFILE")
+        .env_remove("CUFILE_LOGFILE_PATH")
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (out.status, String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+}
+
+fn answer(arguments: &[&str], env: &[(&str, &str)]) -> Value {
+    let (status, out, err) = probe(arguments, env);
+    assert!(status.success() && !err.contains("panicked"), "{status}: {err}");
+    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out:?}"))
+}
+
+/// Asks the cuFile probe on the stand-in, with a machine that has /proc/modules.
+fn cufile(built: &Standins, scratch: &Path, told: &[(&str, &str)]) -> Value {
+    let machine = scratch.join("machine");
+    standins::machine(&machine, scratch);
+    let mut env = standin_env(&built.folder, told);
+    env.push(("LD_PRELOAD", built.redirect.to_str().unwrap()));
+    env.push(("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()));
+    answer(&["__probe-cufile", scratch.to_str().unwrap()], &env)
+}
+
+#[test]
+fn cuda_devices_are_listed_or_the_reason_is_told() {
+    let Some(built) = standins::build() else { return };
+    let two = answer(&["__probe-cuda"], &standin_env(&built.folder, &[("STANDIN_CUDA_DEVICES", "2")]));
+    let devices = two["devices"].as_array().unwrap();
+    assert_eq!(devices.len(), 2);
+    assert_eq!((&devices[0]["uuid"], &devices[0]["name"]), (&STANDIN_UUID.into(), &STANDIN_NAME.into()));
+    assert_eq!((&devices[1]["ordinal"], &devices[0]["total_bytes"]), (&1.into(), &(8_u64 << 30).into()));
+    for (told, part) in [("cuInit:100", "CUDA_ERROR_NO_DEVICE"), ("cuDeviceGetCount:3", "CUDA_ERROR_NOT_INITIALIZED")] {
+        let said = answer(&["__probe-cuda"], &standin_env(&built.folder, &[("STANDIN_CUDA_FAIL", told)]));
+        assert!(said["error"].as_str().unwrap().contains(part), "{told}: {said}");
+    }
+}
+
+#[test]
+fn libcufile_is_described_when_it_opens() {
+    let Some(built) = standins::build() else { return };
+    let scratch = folder();
+    let said = cufile(&built, scratch.path(), &[("STANDIN_CUFILE_RUDE", "1")]);
+    assert_eq!((&said["version"], &said["open"]["code"]), (&"1.20".into(), &0.into()), "{said}");
+    assert!(said["chosen"].as_str().unwrap().ends_with("libcufile.so.0"), "{said}");
+    assert_eq!(said["parameters"]["allow_compat_mode"], true, "{said}");
+    assert_eq!(said["properties"]["nvfs_major"], 0, "{said}");
+    assert_eq!(said["ranges"]["io_batchsize"], serde_json::json!([1, 256]), "{said}");
+    assert!(scratch.path().join("cufile.log").exists(), "its log lies in the scratch folder");
+}
+
+#[test]
+fn libcufile_that_does_not_open_is_told_with_its_codes() {
+    let Some(built) = standins::build() else { return };
+    let scratch = folder();
+    let said = cufile(&built, scratch.path(), &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5011")]);
+    assert_eq!((&said["open"]["code"], &said["open"]["cuda_code"]), (&5011.into(), &2.into()), "{said}");
+    let nowhere = scratch.path().join("libcufile.so.0");
+    let env = [("GDS_TOP_LIBCUFILE", nowhere.to_str().unwrap())];
+    let said = answer(&["__probe-cufile", scratch.path().to_str().unwrap()], &env);
+    assert!(said["error"].is_string() && said["chosen"].is_null(), "{said}");
+    assert_eq!(said["tried"][0]["name"], nowhere.to_str().unwrap(), "{said}");
+}
+
+#[test]
+fn a_probe_that_aborts_prints_nothing_that_looks_like_an_answer() {
+    let Some(built) = standins::build() else { return };
+    let env = standin_env(&built.folder, &[("STANDIN_CUDA_FAIL", "cuInit:abort")]);
+    let (status, out, err) = probe(&["__probe-cuda"], &env);
+    assert_eq!((status.signal(), out.as_str()), (Some(libc::SIGABRT), ""), "{err}");
+}
+
+#[test]
+fn a_probe_that_takes_too_long_is_ended_and_said() {
+    let start = Instant::now();
+    let said = probe_child(Path::new("sleep"), &["60"], Duration::from_secs(1)).unwrap_err();
+    assert!(said.contains("no answer within 1 s"), "{said}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    let said = probe_child(Path::new("/absent/program"), &["__probe-slow"], Duration::from_secs(1)).unwrap_err();
+    assert!(said.contains("could not be started"), "{said}");
+}

@@ -1,0 +1,65 @@
+//! A race of several lanes, as a user starts it, when one of them goes wrong.
+
+use crate::harness::{STANDIN_UUID, folder};
+use crate::models;
+use crate::standins::{self, Standins};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Runs `load` on the stand-in GPU with its own folder for temporary files; that folder must be empty afterwards.
+fn load(built: &Standins, model: &Path, arguments: &[&str], told: &[(&str, &str)]) -> Output {
+    let temporary = folder();
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(["load", "--cache", "as-is", "--no-telemetry", "--json", "--gpu", STANDIN_UUID])
+        .args(arguments)
+        .arg(model)
+        .env("LD_LIBRARY_PATH", &built.folder)
+        .env("TMPDIR", temporary.path())
+        .env_remove("GDS_TOP_LIBCUFILE")
+        .envs(told.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "temporary files are left: {left:?}");
+    assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{}", String::from_utf8_lossy(&out.stderr));
+    out
+}
+
+fn runs(out: &Output) -> Vec<Value> {
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    report["runs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_lane_that_dies_is_told_with_its_last_words_while_the_others_go_on() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    models::odd(folder.path());
+    let told = [("STANDIN_CUDA_FAIL", "cuMemcpyHtoD_v2:abort:2")];
+    let out = load(&built, folder.path(), &["--engine", "mmap,pread,direct"], &told);
+    let runs = runs(&out);
+    assert_eq!(runs.len(), 3, "{runs:#?}");
+    assert_eq!((&runs[0]["engine"], &runs[0]["verified"]), (&"mmap".into(), &Value::Null));
+    assert!(runs[0]["error"].as_str().unwrap().contains("signal 6"), "{}", runs[0]);
+    assert!(runs[1..].iter().all(|run| run["verified"] == true && run["error"].is_null()), "{runs:#?}");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("told to abort in cuMemcpyHtoD_v2"), "{said}");
+}
+
+#[test]
+fn wrong_bytes_make_the_exit_status_1_and_a_race_without_a_result_makes_it_3() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    models::odd(folder.path());
+    for (told, status) in
+        [(("STANDIN_CUDA_CORRUPT", "2"), 1), (("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:2"), 3), (("NOTHING", ""), 0)]
+    {
+        let out = load(&built, folder.path(), &["--engine", "mmap"], &[told]);
+        assert_eq!(out.status.code(), Some(status), "{told:?}: {}", String::from_utf8_lossy(&out.stderr));
+        let runs = runs(&out);
+        let verified = [(0, Value::Bool(true)), (1, Value::Bool(false)), (3, Value::Null)];
+        assert!(verified.contains(&(status, runs[0]["verified"].clone())), "{told:?}: {}", runs[0]);
+    }
+}
