@@ -61,9 +61,10 @@ pub(crate) fn run<B: Backend>(
         }
         if loop_state.due() {
             ui.clock_ns = loop_state.clock_ns(&state, &ui);
-            ui.derived.refresh(&state);
+            ui.prepare(&state);
             ui.beat = ui.beat.wrapping_add(1);
             ui.small = painter.width() < super::screens::WIDE || painter.height() < super::screens::TALL;
+            ui.narrow = painter.width() < super::screens::SIDE_BY_SIDE;
             let mut limits = screens::Limits::default();
             painter.paint(|buffer| limits = screens::draw(&state, &ui, theme, buffer))?;
             ui.hold_to(limits);

@@ -138,9 +138,14 @@ pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
         pen.text(1, 0, &cut(&text, w.saturating_sub(2)), style);
         return;
     }
-    if ui.environment.filtering && ui.screen == Screen::Environment {
+    if ui.filtering {
         let end = pen.text(1, 0, "/", theme.accent);
-        let end = pen.text(end, 0, &ui.environment.filter, theme.strong);
+        let end = pen.text(
+            end,
+            0,
+            if ui.screen == Screen::Tensors { &ui.tensors.filter } else { &ui.environment.filter },
+            theme.strong,
+        );
         let end = pen.text(end, 0, "▏", theme.accent);
         pen.text(end + 2, 0, "⏎ keep   Esc clear", theme.dim);
         return;

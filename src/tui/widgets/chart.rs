@@ -245,7 +245,7 @@ fn axis(pen: &mut Pen<'_>, scale: Scale, label_width: u16, theme: &Theme) {
 }
 
 /// Dots, two by four in a cell (Unicode braille patterns).
-struct Canvas {
+pub(crate) struct Canvas {
     columns: u16,
     rows: u16,
     dots: Vec<u8>,
@@ -254,12 +254,12 @@ struct Canvas {
 }
 
 impl Canvas {
-    fn new(columns: u16, rows: u16) -> Self {
+    pub(crate) fn new(columns: u16, rows: u16) -> Self {
         let cells = usize::from(columns) * usize::from(rows);
         Self { columns, rows, dots: vec![0; cells], owner: vec![None; cells], ends: Vec::new() }
     }
 
-    fn dot(&mut self, x: i64, y: i64, owner: usize) {
+    pub(crate) fn dot(&mut self, x: i64, y: i64, owner: usize) {
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return };
         let (column, row) = (x / 2, y / 4);
@@ -304,16 +304,23 @@ impl Canvas {
         }
     }
 
+    /// The lines, in the styles of their series.
     fn put(&self, pen: &mut Pen<'_>, series: &[Series]) {
-        for (cell, dots) in self.dots.iter().enumerate().filter(|(_, dots)| **dots > 0) {
-            let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
-            let style = self.owner[cell].and_then(|owner| series.get(owner)).map(|s| s.style).unwrap_or_default();
-            pen.cell(x as u16, y as u16, char::from_u32(0x2800 + u32::from(*dots)).unwrap_or(' '), style);
-        }
+        let styles: Vec<Style> = series.iter().map(|s| s.style).collect();
+        self.put_dots(pen, &styles);
         for (x, y, owner) in &self.ends {
             if let Some(series) = series.get(*owner) {
                 pen.cell(*x, *y, series.marker, series.style);
             }
+        }
+    }
+
+    /// The dots, in the styles of their owners.
+    pub(crate) fn put_dots(&self, pen: &mut Pen<'_>, styles: &[Style]) {
+        for (cell, dots) in self.dots.iter().enumerate().filter(|(_, dots)| **dots > 0) {
+            let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
+            let style = self.owner[cell].and_then(|owner| styles.get(owner)).copied().unwrap_or_default();
+            pen.cell(x as u16, y as u16, char::from_u32(0x2800 + u32::from(*dots)).unwrap_or(' '), style);
         }
     }
 }
