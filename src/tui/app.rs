@@ -19,11 +19,13 @@ pub enum Screen {
     Race,
     /// What does each tensor cost?
     Tensors,
+    /// What was found and measured, as it is exported.
+    Report,
 }
 
 impl Screen {
     /// The screens of this version, in the order of their keys.
-    pub const ALL: [Self; 3] = [Self::Environment, Self::Race, Self::Tensors];
+    pub const ALL: [Self; 4] = [Self::Environment, Self::Race, Self::Tensors, Self::Report];
 
     /// The title on the tab.
     #[must_use]
@@ -32,6 +34,18 @@ impl Screen {
             Self::Environment => "Environment",
             Self::Race => "Race",
             Self::Tensors => "Tensors",
+            Self::Report => "Report",
+        }
+    }
+
+    /// The key of the tab.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Environment => 1,
+            Self::Race => 2,
+            Self::Tensors => 3,
+            Self::Report => 6,
         }
     }
 }
@@ -97,6 +111,7 @@ pub(crate) struct UiState {
     pub(crate) filtering: bool,
     pub(crate) sheet: Option<Sheet>,
     pub(crate) sheet_scroll: usize,
+    pub(crate) report_scroll: usize,
     /// A replay, not a live session.
     pub(crate) replay: bool,
     pub(crate) paused: bool,
@@ -134,6 +149,7 @@ impl UiState {
     pub(crate) fn hold_to(&mut self, limits: Limits) {
         self.sheet_scroll = self.sheet_scroll.min(limits.sheet_scroll);
         self.environment.detail_scroll = self.environment.detail_scroll.min(limits.detail_scroll);
+        self.report_scroll = self.report_scroll.min(limits.report_scroll);
     }
 
     /// The plan of the open fix sheet.
@@ -328,6 +344,7 @@ impl UiState {
             }
             Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
             Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
+            Screen::Report => {}
         }
     }
 
@@ -364,6 +381,8 @@ impl UiState {
         const TEXT_END: usize = usize::MAX;
         if self.sheet.is_some() {
             self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
+        } else if self.screen == Screen::Report {
+            self.report_scroll = moved(self.report_scroll, TEXT_END);
         } else if self.screen == Screen::Tensors {
             self.tensors.at = moved(self.tensors.at, self.tensors.order.len().saturating_sub(1));
         } else if self.screen == Screen::Race {

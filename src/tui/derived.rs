@@ -1,7 +1,8 @@
 //! What is drawn from spans: computed once when a lane's spans arrive, not in every frame.
 
-use crate::domain::{LaneId, Phase, Span};
-use crate::session::{Lane, State};
+use crate::analysis::{Advice, CostModel, RunFacts, advice, compare, cost_model, tensor_rows};
+use crate::domain::{LaneId, Phase, RunResult, Span};
+use crate::session::{Lane, LaneStatus, State};
 use std::collections::BTreeMap;
 
 /// Steps in which a lane's bytes are added up over its clock.
@@ -11,24 +12,51 @@ const BINS: usize = 2048;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Derived {
     lanes: BTreeMap<LaneId, Curve>,
+    advice: Vec<Advice>,
 }
 
 #[derive(Clone, Debug)]
 struct Curve {
     spans: usize,
     landed: Vec<(f64, f64)>,
+    cost: Option<CostModel>,
 }
 
 impl Derived {
     /// Computes what is new.
     pub(crate) fn refresh(&mut self, state: &State) {
+        let mut news = false;
         for lane in &state.lanes {
             let finished = lane.ended_ns.is_some() && !lane.spans.is_empty();
             if finished && self.lanes.get(&lane.id).is_none_or(|curve| curve.spans != lane.spans.len()) {
                 let wall = lane.result.as_ref().map_or(0, |result| result.wall_ns);
-                self.lanes.insert(lane.id, Curve { spans: lane.spans.len(), landed: from_spans(&lane.spans, wall) });
+                let rows = state.model.as_ref().map(|model| tensor_rows(model, &lane.spans)).unwrap_or_default();
+                let (spans, landed) = (lane.spans.len(), from_spans(&lane.spans, wall));
+                self.lanes.insert(lane.id, Curve { spans, landed, cost: cost_model(&rows, wall, &[wall]) });
+                news = true;
             }
         }
+        if news {
+            self.learn(state);
+        }
+    }
+
+    /// What the finished runs teach, the most costly first.
+    pub(crate) fn advice(&self) -> &[Advice] {
+        &self.advice
+    }
+
+    fn learn(&mut self, state: &State) {
+        let tensors = state.model.as_ref().map_or(0, |model| model.tensors.len() as u64);
+        let done = || state.lanes.iter().filter(|l| l.status == LaneStatus::Done);
+        let facts: Vec<RunFacts<'_>> = done()
+            .filter_map(|lane| {
+                let cost = self.lanes.get(&lane.id).and_then(|curve| curve.cost.clone());
+                Some(RunFacts::new(lane.result.as_ref()?, &lane.spans, tensors, cost))
+            })
+            .collect();
+        let results: Vec<&RunResult> = done().filter_map(|lane| lane.result.as_ref()).collect();
+        self.advice = advice(&facts, &compare(&results));
     }
 
     /// Bytes per second of a lane over the seconds of its clock, each point the mean over `step_s` or more: from its spans once it has

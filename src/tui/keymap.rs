@@ -151,7 +151,10 @@ fn can_race(state: &State, ui: &UiState) -> bool {
 }
 
 fn has_panes(state: &State, ui: &UiState) -> bool {
-    bare(state, ui) && (ui.screen == Screen::Environment || ui.small || (ui.screen == Screen::Tensors && ui.narrow))
+    bare(state, ui)
+        && (ui.screen == Screen::Environment
+            || (ui.screen == Screen::Race && ui.small)
+            || (ui.screen == Screen::Tensors && ui.narrow))
 }
 
 fn has_cursor(state: &State, ui: &UiState) -> bool {
@@ -239,6 +242,14 @@ pub(crate) const TABLE: &[Binding] = &[
         always
     ),
     bind!(Action::Screen(Screen::Tensors), [letter('3')], "3", "", "what does each tensor cost?", always),
+    bind!(
+        Action::Screen(Screen::Report),
+        [letter('6')],
+        "6",
+        "",
+        "what was found and measured, as it is exported",
+        always
+    ),
     bind!(Action::PageUp, [plain(KeyCode::PageUp), control('b')], "PgUp", "", "a page up", always),
     bind!(Action::PageDown, [plain(KeyCode::PageDown), control('f')], "PgDn", "", "a page down", always),
     bind!(Action::First, [plain(KeyCode::Home), letter('g')], "g", "", "the first line (also Home)", always),

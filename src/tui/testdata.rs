@@ -224,7 +224,11 @@ fn verdict(scene: Scene) -> Verdict {
         route,
         possible,
         proven: matches!(scene, Scene::Done | Scene::Live),
-        proof: "cuFile level-3 statistics".into(),
+        proof: if matches!(scene, Scene::Done | Scene::Live) {
+            "cuFile level-3 statistics".into()
+        } else {
+            "no read was made".into()
+        },
         blockers: blockers.iter().map(|id| (*id).to_owned()).collect(),
         advice: String::new(),
     }

@@ -91,8 +91,8 @@ fn badge(state: &State, theme: &Theme) -> Vec<Run> {
 
 fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badge: bool) {
     let mut x = 1;
-    for (i, screen) in Screen::ALL.into_iter().enumerate() {
-        let number = format!("{} ", i + 1);
+    for screen in Screen::ALL {
+        let number = format!("{} ", screen.number());
         if screen == ui.screen {
             let end = pen.text(x + 1, 0, &format!("{number}{}", screen.title()), theme.accent);
             pen.restyle(x, 0, end + 1 - x, 1, theme.selected);

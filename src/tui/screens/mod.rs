@@ -7,6 +7,7 @@ pub(crate) mod help;
 pub(crate) mod lanes;
 pub(crate) mod race;
 pub(crate) mod race_charts;
+pub(crate) mod report;
 pub(crate) mod tensors;
 
 use super::app::{Screen, Sheet, UiState};
@@ -29,6 +30,7 @@ pub(crate) const SIDE_BY_SIDE: u16 = 110;
 pub(crate) struct Limits {
     pub(crate) sheet_scroll: usize,
     pub(crate) detail_scroll: usize,
+    pub(crate) report_scroll: usize,
 }
 
 /// Draws everything.
@@ -51,6 +53,7 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
             Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
             Screen::Race => race::draw(&mut body, state, ui, theme),
             Screen::Tensors => tensors::draw(&mut body, state, ui, theme),
+            Screen::Report => limits.report_scroll = report::draw(&mut body, state, ui, theme),
         }
         match &ui.sheet {
             Some(Sheet::Help) => limits.sheet_scroll = help::draw(&mut body, state, ui, theme),

@@ -194,7 +194,7 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         },
         Meter {
             metric: Metric::PageCacheBytes,
-            name: "page cache +",
+            name: "cache +",
             of_lane: false,
             scale: GIB,
             right: false,
