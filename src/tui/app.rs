@@ -126,6 +126,8 @@ pub(crate) struct UiState {
     pub(crate) small: bool,
     /// Too narrow for a table with a picture beside it (told by the last size).
     pub(crate) narrow: bool,
+    /// Messages of the session that have had their time in the footer.
+    pub(crate) messages_seen: usize,
     /// A line for the user, until the next key.
     pub(crate) notice: Option<String>,
     /// `q` was pressed while work is under way.
@@ -181,6 +183,7 @@ impl UiState {
 
     fn key(&mut self, key: KeyEvent, state: &State) -> Effect {
         self.notice = None;
+        self.messages_seen = state.messages.len();
         let asked = std::mem::take(&mut self.quit_asked);
         if self.filtering && self.filter_key(key) {
             return Effect::default();

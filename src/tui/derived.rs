@@ -20,6 +20,7 @@ struct Curve {
     spans: usize,
     landed: Vec<(f64, f64)>,
     cost: Option<CostModel>,
+    grain_s: f64,
 }
 
 impl Derived {
@@ -32,13 +33,26 @@ impl Derived {
                 let wall = lane.result.as_ref().map_or(0, |result| result.wall_ns);
                 let rows = state.model.as_ref().map(|model| tensor_rows(model, &lane.spans)).unwrap_or_default();
                 let (spans, landed) = (lane.spans.len(), from_spans(&lane.spans, wall));
-                self.lanes.insert(lane.id, Curve { spans, landed, cost: cost_model(&rows, wall, &[wall]) });
+                self.lanes.insert(
+                    lane.id,
+                    Curve {
+                        spans,
+                        landed,
+                        cost: cost_model(&rows, wall, &[wall]),
+                        grain_s: grain_s(&lane.spans, wall),
+                    },
+                );
                 news = true;
             }
         }
         if news {
             self.learn(state);
         }
+    }
+
+    /// The shortest time over which the bandwidth of a lane means something; 0 where its spans are not known.
+    pub(crate) fn grain_s(&self, lane: &Lane) -> f64 {
+        self.lanes.get(&lane.id).map_or(0.0, |curve| curve.grain_s)
     }
 
     /// What the finished runs teach, the most costly first.
@@ -67,6 +81,13 @@ impl Derived {
             None => slope(&from_progress(lane), step_s),
         }
     }
+}
+
+/// Three average pieces: below that one sees the pieces arrive and not how fast the bytes do. At most a sixth of the run.
+fn grain_s(spans: &[Span], wall_ns: u64) -> f64 {
+    let pieces = spans.iter().filter(|s| s.phase.moves_bytes() && s.bytes > 0).count().max(1);
+    let wall_s = wall_ns as f64 / 1e9;
+    (3.0 * wall_s / pieces as f64).min(wall_s / 6.0)
 }
 
 /// Bytes landed by (seconds, bytes). Where a lane copies from staging, the copies are the arrival on the target; elsewhere the transfers are.

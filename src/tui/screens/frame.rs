@@ -190,14 +190,13 @@ fn own_cost(state: &State) -> String {
     if parts.is_empty() { String::new() } else { format!("gds-top {}", parts.join(" ")) }
 }
 
-/// A question of ours, or the newest message of the session while it is fresh.
+/// A question of ours, or the newest message of the session while it has its time.
 fn message(state: &State, ui: &UiState, theme: &Theme) -> Option<(String, ratatui::style::Style)> {
-    const FRESH_NS: u64 = 6_000_000_000;
     if let Some(notice) = &ui.notice {
         return Some((notice.clone(), theme.status(Status::Warn)));
     }
-    let (at, level, text) = state.messages.last()?;
-    let fresh = state.now_ns.saturating_sub(*at) < FRESH_NS && !ui.over && *level > LogLevel::Info;
+    let fresh = state.messages.get(ui.messages_seen..).unwrap_or_default();
+    let (_, level, text) = fresh.iter().rev().find(|(_, level, _)| *level > LogLevel::Info)?;
     let status = if *level == LogLevel::Error { Status::Fail } else { Status::Warn };
-    fresh.then(|| (format!("{} {text}", status.mark()), theme.status(status)))
+    Some((format!("{} {text}", status.mark()), theme.status(status)))
 }

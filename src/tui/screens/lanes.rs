@@ -27,7 +27,8 @@ struct Columns {
 
 impl Columns {
     fn new(w: u16, state: &State, heats: &[Heat<'_>]) -> Self {
-        let longest = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
+        let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
+        let longest = names.map(|engine| width(&engine.to_string())).max().unwrap_or(4) as u16;
         let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.uses_cufile());
         let mut columns = Self {
