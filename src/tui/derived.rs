@@ -83,11 +83,16 @@ impl Derived {
     }
 }
 
+/// Schedulers and page faults make anything shorter ragged.
+const LEAST_GRAIN_S: f64 = 0.015;
+
 /// Three average pieces: below that one sees the pieces arrive and not how fast the bytes do. At most a sixth of the run.
 fn grain_s(spans: &[Span], wall_ns: u64) -> f64 {
-    let pieces = spans.iter().filter(|s| s.phase.moves_bytes() && s.bytes > 0).count().max(1);
+    let pieces = |phase| spans.iter().filter(|s| s.phase == phase && s.bytes > 0).count();
+    // A block that is read once is copied in as many pieces as it holds tensors, but it arrives as one.
+    let pieces = [pieces(Phase::Transfer), pieces(Phase::Copy)].into_iter().filter(|n| *n > 0).min().unwrap_or(1);
     let wall_s = wall_ns as f64 / 1e9;
-    (3.0 * wall_s / pieces as f64).min(wall_s / 6.0)
+    (3.0 * wall_s / pieces as f64).max(LEAST_GRAIN_S).min(wall_s / 6.0)
 }
 
 /// Bytes landed by (seconds, bytes). Where a lane copies from staging, the copies are the arrival on the target; elsewhere the transfers are.
@@ -138,9 +143,9 @@ fn slope(points: &[(f64, f64)], step_s: f64) -> Vec<(f64, f64)> {
             from = *to;
         }
     }
-    // A last stretch shorter than the step would be mostly noise; it joins the one before.
+    // A last stretch much shorter than the step would be mostly noise.
     if let [.., (a, _), (b, _)] = out.as_slice()
-        && b - a < step_s * 0.6
+        && b - a < step_s * 0.9
     {
         out.pop();
     }

@@ -132,7 +132,10 @@ fn clock(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
 /// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place.
 pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let w = pen.width();
+    let all: usize = keymap::footer(state, ui).map(|b| width(b.label) + width(b.short) + 3).sum();
+    // Where both do not fit, the keys are worth more.
     let cost = own_cost(state);
+    let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
     let room = w.saturating_sub(width(&cost) as u16 + 2);
     if let Some((text, style)) = message(state, ui, theme) {
         pen.text(1, 0, &cut(&text, w.saturating_sub(2)), style);

@@ -74,7 +74,7 @@ fn headline(state: &State, lane: Option<&Lane>, run: Option<&Tensors>) -> Headli
         format!(" The slowest is {name}: {} for {}.", duration(row.busy_ns()), bytes(row.bytes))
     });
     let text = match &run.cost {
-        Some(cost) if cost.fit.overhead_ns < 2.0 * cost.fit.errors().0 => format!(
+        Some(cost) if cost.fit.overhead_ns < (2.0 * cost.fit.errors().0).max(1e3) => format!(
             "With {}, no cost per tensor stands out of the noise: {} a slot (fit over {} tensors, R² {:.2}).{slowest}",
             lane.engine,
             rate(cost.fit.bytes_per_s),
