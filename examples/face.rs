@@ -39,7 +39,8 @@ fn main() -> std::io::Result<()> {
     });
     let feed = Feed { events: event_receiver, commands: command_sender, replay: false };
     let taste = Taste::detect(theme, |name| std::env::var(name).ok());
-    let first_screen = if word(3) == "2" { Screen::Race } else { Screen::Environment };
+    let number = word(3).parse::<usize>().unwrap_or(1);
+    let first_screen = Screen::ALL.get(number.saturating_sub(1)).copied().unwrap_or_default();
     let outcome = tui::run(feed, Options { taste, first_screen, speed: 1 })?;
     println!("quit {} signal {:?} lanes {}", outcome.quit, outcome.signal, outcome.state.lanes.len());
     Ok(())

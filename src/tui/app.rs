@@ -3,6 +3,7 @@
 use super::derived::Derived;
 use super::keymap::{self, Action};
 use super::screens::{Limits, environment, race};
+use super::tensor_view::{self, TensorsUi};
 use crate::domain::{FixPlan, Group};
 use crate::session::{Command, State};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -16,11 +17,15 @@ pub enum Screen {
     Environment,
     /// Which way of loading is fastest here, and why?
     Race,
+    /// What does each tensor cost?
+    Tensors,
+    /// What was found and measured, as it is exported.
+    Report,
 }
 
 impl Screen {
     /// The screens of this version, in the order of their keys.
-    pub const ALL: [Self; 2] = [Self::Environment, Self::Race];
+    pub const ALL: [Self; 4] = [Self::Environment, Self::Race, Self::Tensors, Self::Report];
 
     /// The title on the tab.
     #[must_use]
@@ -28,6 +33,19 @@ impl Screen {
         match self {
             Self::Environment => "Environment",
             Self::Race => "Race",
+            Self::Tensors => "Tensors",
+            Self::Report => "Report",
+        }
+    }
+
+    /// The key of the tab.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Environment => 1,
+            Self::Race => 2,
+            Self::Tensors => 3,
+            Self::Report => 6,
         }
     }
 }
@@ -64,7 +82,6 @@ pub(crate) struct EnvironmentUi {
     /// Groups that are not as they would be by themselves.
     pub(crate) toggled: BTreeSet<Group>,
     pub(crate) filter: String,
-    pub(crate) filtering: bool,
     pub(crate) pane: Pane,
     pub(crate) detail_scroll: usize,
     pub(crate) verdict: usize,
@@ -89,8 +106,12 @@ pub(crate) struct UiState {
     pub(crate) screen: Screen,
     pub(crate) environment: EnvironmentUi,
     pub(crate) race: RaceUi,
+    pub(crate) tensors: TensorsUi,
+    /// The filter of the screen is being typed.
+    pub(crate) filtering: bool,
     pub(crate) sheet: Option<Sheet>,
     pub(crate) sheet_scroll: usize,
+    pub(crate) report_scroll: usize,
     /// A replay, not a live session.
     pub(crate) replay: bool,
     pub(crate) paused: bool,
@@ -103,6 +124,10 @@ pub(crate) struct UiState {
     pub(crate) beat: u64,
     /// The terminal has room for one pane only (told by the last size).
     pub(crate) small: bool,
+    /// Too narrow for a table with a picture beside it (told by the last size).
+    pub(crate) narrow: bool,
+    /// Messages of the session that have had their time in the footer.
+    pub(crate) messages_seen: usize,
     /// A line for the user, until the next key.
     pub(crate) notice: Option<String>,
     /// `q` was pressed while work is under way.
@@ -126,6 +151,7 @@ impl UiState {
     pub(crate) fn hold_to(&mut self, limits: Limits) {
         self.sheet_scroll = self.sheet_scroll.min(limits.sheet_scroll);
         self.environment.detail_scroll = self.environment.detail_scroll.min(limits.detail_scroll);
+        self.report_scroll = self.report_scroll.min(limits.report_scroll);
     }
 
     /// The plan of the open fix sheet.
@@ -147,8 +173,8 @@ impl UiState {
     pub(crate) fn input(&mut self, input: &Input, state: &State) -> Effect {
         match input {
             Input::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, state),
-            Input::Paste(text) if self.environment.filtering => {
-                self.environment.filter.extend(text.chars().filter(|c| !c.is_control()));
+            Input::Paste(text) if self.filtering => {
+                self.filter_mut().extend(text.chars().filter(|c| !c.is_control()));
                 Effect::default()
             }
             _ => Effect::default(),
@@ -157,8 +183,9 @@ impl UiState {
 
     fn key(&mut self, key: KeyEvent, state: &State) -> Effect {
         self.notice = None;
+        self.messages_seen = state.messages.len();
         let asked = std::mem::take(&mut self.quit_asked);
-        if self.environment.filtering && self.filter_key(key) {
+        if self.filtering && self.filter_key(key) {
             return Effect::default();
         }
         if key.code == KeyCode::Esc {
@@ -174,23 +201,23 @@ impl UiState {
 
     /// Keys while a filter is typed; those that are no text fall through.
     fn filter_key(&mut self, key: KeyEvent) -> bool {
-        let ui = &mut self.environment;
         match key.code {
-            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => ui.filter.clear(),
+            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => self.filter_mut().clear(),
             KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
-            KeyCode::Char(c) => ui.filter.push(c),
+            KeyCode::Char(c) => self.filter_mut().push(c),
             KeyCode::Backspace => {
-                ui.filter.pop();
+                self.filter_mut().pop();
             }
-            KeyCode::Enter => ui.filtering = false,
+            KeyCode::Enter => self.filtering = false,
             KeyCode::Esc => {
-                ui.filtering = false;
-                ui.filter.clear();
+                self.filtering = false;
+                self.filter_mut().clear();
             }
             _ => return false,
         }
-        ui.selected = None;
-        ui.detail_scroll = 0;
+        self.environment.selected = None;
+        self.environment.detail_scroll = 0;
+        self.tensors.at = 0;
         true
     }
 
@@ -199,6 +226,8 @@ impl UiState {
             self.sheet_scroll = 0;
         } else if self.race.cursor.is_some() && self.screen == Screen::Race {
             self.race.cursor = None;
+        } else if self.screen == Screen::Tensors {
+            self.tensors.filter.clear();
         } else if self.screen == Screen::Environment {
             if self.environment.pane == Pane::Detail {
                 self.environment.pane = Pane::List;
@@ -227,6 +256,7 @@ impl UiState {
             Action::Screen(screen) => {
                 self.screen = screen;
                 self.sheet = None;
+                self.filtering = false;
             }
             Action::Help => {
                 self.sheet = if self.sheet == Some(Sheet::Help) { None } else { Some(Sheet::Help) };
@@ -251,7 +281,7 @@ impl UiState {
             Action::Faster => effect.commands.push(self.change_speed(true)),
             Action::Slower => effect.commands.push(self.change_speed(false)),
             Action::Filter => {
-                self.environment.filtering = true;
+                self.filtering = true;
                 self.environment.pane = Pane::List;
             }
             Action::NextVerdict => {
@@ -259,6 +289,10 @@ impl UiState {
             }
             Action::NextPane => self.next_pane(),
             Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
+            Action::NextEngine => self.change_engine(state, true),
+            Action::PreviousEngine => self.change_engine(state, false),
+            Action::Sort => self.tensors.sort = self.tensors.sort.next(),
+            Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
             Action::Left => self.move_cursor(-20),
             Action::Right => self.move_cursor(20),
             Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
@@ -276,6 +310,30 @@ impl UiState {
         effect
     }
 
+    fn filter_mut(&mut self) -> &mut String {
+        if self.screen == Screen::Tensors { &mut self.tensors.filter } else { &mut self.environment.filter }
+    }
+
+    /// What must be computed before a frame can be drawn.
+    pub(crate) fn prepare(&mut self, state: &State) {
+        self.derived.refresh(state);
+        if self.screen == Screen::Tensors {
+            tensor_view::prepare(self, state);
+        }
+    }
+
+    fn change_engine(&mut self, state: &State, forward: bool) {
+        let count = race::entry_count(state).max(1);
+        let at = tensor_view::entry_index(state, self).unwrap_or(0);
+        let candidates = tensor_view::entries_with_spans(state);
+        let next = if forward {
+            candidates.iter().find(|i| **i > at).or(candidates.first())
+        } else {
+            candidates.iter().rev().find(|i| **i < at).or(candidates.last())
+        };
+        self.race.selected = next.map(|i| (*i).min(count - 1)).or(self.race.selected);
+    }
+
     fn change_speed(&mut self, faster: bool) -> Command {
         let speed = self.speed.max(1);
         self.speed = if faster { speed.saturating_mul(2).min(64) } else { (speed / 2).max(1) };
@@ -288,6 +346,8 @@ impl UiState {
                 self.environment.pane = if self.environment.pane == Pane::List { Pane::Detail } else { Pane::List };
             }
             Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
+            Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
+            Screen::Report => {}
         }
     }
 
@@ -324,6 +384,10 @@ impl UiState {
         const TEXT_END: usize = usize::MAX;
         if self.sheet.is_some() {
             self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
+        } else if self.screen == Screen::Report {
+            self.report_scroll = moved(self.report_scroll, TEXT_END);
+        } else if self.screen == Screen::Tensors {
+            self.tensors.at = moved(self.tensors.at, self.tensors.order.len().saturating_sub(1));
         } else if self.screen == Screen::Race {
             let count = race::entry_count(state);
             if count > 0 {

@@ -1,7 +1,8 @@
 //! What is drawn from spans: computed once when a lane's spans arrive, not in every frame.
 
-use crate::domain::{LaneId, Phase, Span};
-use crate::session::{Lane, State};
+use crate::analysis::{Advice, CostModel, RunFacts, advice, compare, cost_model, tensor_rows};
+use crate::domain::{LaneId, Phase, RunResult, Span};
+use crate::session::{Lane, LaneStatus, State};
 use std::collections::BTreeMap;
 
 /// Steps in which a lane's bytes are added up over its clock.
@@ -11,24 +12,65 @@ const BINS: usize = 2048;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Derived {
     lanes: BTreeMap<LaneId, Curve>,
+    advice: Vec<Advice>,
 }
 
 #[derive(Clone, Debug)]
 struct Curve {
     spans: usize,
     landed: Vec<(f64, f64)>,
+    cost: Option<CostModel>,
+    grain_s: f64,
 }
 
 impl Derived {
     /// Computes what is new.
     pub(crate) fn refresh(&mut self, state: &State) {
+        let mut news = false;
         for lane in &state.lanes {
             let finished = lane.ended_ns.is_some() && !lane.spans.is_empty();
             if finished && self.lanes.get(&lane.id).is_none_or(|curve| curve.spans != lane.spans.len()) {
                 let wall = lane.result.as_ref().map_or(0, |result| result.wall_ns);
-                self.lanes.insert(lane.id, Curve { spans: lane.spans.len(), landed: from_spans(&lane.spans, wall) });
+                let rows = state.model.as_ref().map(|model| tensor_rows(model, &lane.spans)).unwrap_or_default();
+                let (spans, landed) = (lane.spans.len(), from_spans(&lane.spans, wall));
+                self.lanes.insert(
+                    lane.id,
+                    Curve {
+                        spans,
+                        landed,
+                        cost: cost_model(&rows, wall, &[wall]),
+                        grain_s: grain_s(&lane.spans, wall),
+                    },
+                );
+                news = true;
             }
         }
+        if news {
+            self.learn(state);
+        }
+    }
+
+    /// The shortest time over which the bandwidth of a lane means something; 0 where its spans are not known.
+    pub(crate) fn grain_s(&self, lane: &Lane) -> f64 {
+        self.lanes.get(&lane.id).map_or(0.0, |curve| curve.grain_s)
+    }
+
+    /// What the finished runs teach, the most costly first.
+    pub(crate) fn advice(&self) -> &[Advice] {
+        &self.advice
+    }
+
+    fn learn(&mut self, state: &State) {
+        let tensors = state.model.as_ref().map_or(0, |model| model.tensors.len() as u64);
+        let done = || state.lanes.iter().filter(|l| l.status == LaneStatus::Done);
+        let facts: Vec<RunFacts<'_>> = done()
+            .filter_map(|lane| {
+                let cost = self.lanes.get(&lane.id).and_then(|curve| curve.cost.clone());
+                Some(RunFacts::new(lane.result.as_ref()?, &lane.spans, tensors, cost))
+            })
+            .collect();
+        let results: Vec<&RunResult> = done().filter_map(|lane| lane.result.as_ref()).collect();
+        self.advice = advice(&facts, &compare(&results));
     }
 
     /// Bytes per second of a lane over the seconds of its clock, each point the mean over `step_s` or more: from its spans once it has
@@ -39,6 +81,18 @@ impl Derived {
             None => slope(&from_progress(lane), step_s),
         }
     }
+}
+
+/// Schedulers and page faults make anything shorter ragged.
+const LEAST_GRAIN_S: f64 = 0.015;
+
+/// Three average pieces: below that one sees the pieces arrive and not how fast the bytes do. At most a sixth of the run.
+fn grain_s(spans: &[Span], wall_ns: u64) -> f64 {
+    let pieces = |phase| spans.iter().filter(|s| s.phase == phase && s.bytes > 0).count();
+    // A block that is read once is copied in as many pieces as it holds tensors, but it arrives as one.
+    let pieces = [pieces(Phase::Transfer), pieces(Phase::Copy)].into_iter().filter(|n| *n > 0).min().unwrap_or(1);
+    let wall_s = wall_ns as f64 / 1e9;
+    (3.0 * wall_s / pieces as f64).max(LEAST_GRAIN_S).min(wall_s / 6.0)
 }
 
 /// Bytes landed by (seconds, bytes). Where a lane copies from staging, the copies are the arrival on the target; elsewhere the transfers are.
@@ -89,9 +143,9 @@ fn slope(points: &[(f64, f64)], step_s: f64) -> Vec<(f64, f64)> {
             from = *to;
         }
     }
-    // A last stretch shorter than the step would be mostly noise; it joins the one before.
+    // A last stretch much shorter than the step would be mostly noise.
     if let [.., (a, _), (b, _)] = out.as_slice()
-        && b - a < step_s * 0.6
+        && b - a < step_s * 0.9
     {
         out.pop();
     }

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const FRAME: Duration = Duration::from_millis(80);
 /// Least time between two frames that follow keys.
 const KEY_FRAME: Duration = Duration::from_millis(16);
+/// How long a message stands in the place of the keys, unless a key is pressed.
+const MESSAGE: Duration = Duration::from_secs(6);
 /// Events taken in before the keys are looked at again.
 const BATCH: usize = 4096;
 
@@ -59,11 +61,13 @@ pub(crate) fn run<B: Backend>(
         if take_events(&mut wires, &mut state, &mut ui) {
             loop_state.news();
         }
+        loop_state.time_messages(&state, &mut ui);
         if loop_state.due() {
             ui.clock_ns = loop_state.clock_ns(&state, &ui);
-            ui.derived.refresh(&state);
+            ui.prepare(&state);
             ui.beat = ui.beat.wrapping_add(1);
             ui.small = painter.width() < super::screens::WIDE || painter.height() < super::screens::TALL;
+            ui.narrow = painter.width() < super::screens::SIDE_BY_SIDE;
             let mut limits = screens::Limits::default();
             painter.paint(|buffer| limits = screens::draw(&state, &ui, theme, buffer))?;
             ui.hold_to(limits);
@@ -175,12 +179,14 @@ struct Pace {
     last_frame: Option<Instant>,
     last_event: Instant,
     wanted_at: Option<Instant>,
+    /// Messages known, and when the time of the newest is over.
+    messages: (usize, Option<Instant>),
 }
 
 impl Pace {
     fn new() -> Self {
         let now = Instant::now();
-        Self { last_frame: None, last_event: now, wanted_at: Some(now) }
+        Self { last_frame: None, last_event: now, wanted_at: Some(now), messages: (0, None) }
     }
 
     fn want(&mut self, gap: Duration) {
@@ -192,6 +198,19 @@ impl Pace {
     fn news(&mut self) {
         self.last_event = Instant::now();
         self.want(FRAME);
+    }
+
+    /// Gives each message its time, then takes it away once: without a timer that runs on.
+    fn time_messages(&mut self, state: &State, ui: &mut UiState) {
+        let now = Instant::now();
+        let (known, until) = self.messages;
+        if state.messages.len() > known {
+            self.messages = (state.messages.len(), Some(now + MESSAGE));
+        } else if until.is_some_and(|until| until <= now) {
+            ui.messages_seen = known;
+            self.messages.1 = None;
+            self.want(KEY_FRAME);
+        }
     }
 
     fn key(&mut self) {
@@ -209,7 +228,8 @@ impl Pace {
     }
 
     fn wait(&self) -> Option<Duration> {
-        self.wanted_at.map(|at| at.saturating_duration_since(Instant::now()))
+        let next = [self.wanted_at, self.messages.1].into_iter().flatten().min();
+        next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Session time now: that of the newest event and, while a live lane runs, what has passed since.

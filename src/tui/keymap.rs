@@ -33,6 +33,10 @@ pub(crate) enum Action {
     RaceAgain,
     CancelRace,
     NextChart,
+    NextEngine,
+    PreviousEngine,
+    Sort,
+    Reverse,
     Help,
     Redraw,
     Suspend,
@@ -89,6 +93,14 @@ fn on_race(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Race
 }
 
+fn on_tensors(state: &State, ui: &UiState) -> bool {
+    bare(state, ui) && ui.screen == Screen::Tensors && !ui.tensors.order.is_empty()
+}
+
+fn has_filter(state: &State, ui: &UiState) -> bool {
+    on_environment(state, ui) || (bare(state, ui) && ui.screen == Screen::Tensors)
+}
+
 fn can_recheck(state: &State, ui: &UiState) -> bool {
     on_environment(state, ui) && !ui.replay && !ui.over
 }
@@ -139,7 +151,10 @@ fn can_race(state: &State, ui: &UiState) -> bool {
 }
 
 fn has_panes(state: &State, ui: &UiState) -> bool {
-    bare(state, ui) && (ui.screen == Screen::Environment || ui.small)
+    bare(state, ui)
+        && (ui.screen == Screen::Environment
+            || (ui.screen == Screen::Race && ui.small)
+            || (ui.screen == Screen::Tensors && ui.narrow))
 }
 
 fn has_cursor(state: &State, ui: &UiState) -> bool {
@@ -175,7 +190,25 @@ pub(crate) const TABLE: &[Binding] = &[
     bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
     bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", in_sheet),
     bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", can_recheck),
-    bind!(Action::Filter, [letter('/')], "/", "filter", "show only checks that contain some text", on_environment),
+    bind!(
+        Action::NextEngine,
+        [plain(KeyCode::Right), letter('l')],
+        "←→",
+        "engine",
+        "the tensors of the next engine (also l)",
+        on_tensors
+    ),
+    bind!(
+        Action::PreviousEngine,
+        [plain(KeyCode::Left), letter('h')],
+        "←",
+        "",
+        "the tensors of the engine before (also h)",
+        on_tensors
+    ),
+    bind!(Action::Sort, [letter('s')], "s", "sort", "sort by the next column", on_tensors),
+    bind!(Action::Reverse, [letter('S')], "S", "", "turn the order around", on_tensors),
+    bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", has_filter),
     bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", several_verdicts),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
     bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing),
@@ -206,6 +239,15 @@ pub(crate) const TABLE: &[Binding] = &[
         "2",
         "",
         "which way of loading is fastest here, and why?",
+        always
+    ),
+    bind!(Action::Screen(Screen::Tensors), [letter('3')], "3", "", "what does each tensor cost?", always),
+    bind!(
+        Action::Screen(Screen::Report),
+        [letter('6')],
+        "6",
+        "",
+        "what was found and measured, as it is exported",
         always
     ),
     bind!(Action::PageUp, [plain(KeyCode::PageUp), control('b')], "PgUp", "", "a page up", always),

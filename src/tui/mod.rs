@@ -12,6 +12,7 @@ mod keymap;
 mod painter;
 mod pen;
 mod screens;
+mod tensor_view;
 mod terminal;
 mod theme;
 mod widgets;

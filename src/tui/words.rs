@@ -18,10 +18,10 @@ fn say(status: Status, text: impl Into<String>) -> Headline {
 
 /// A duration in the unit that suits `scale_ns`, so that a column or a sentence compares seconds with seconds.
 pub(crate) fn same_unit(ns: u64, scale_ns: u64) -> String {
-    if scale_ns < 100_000_000 || scale_ns >= 100_000_000_000 && scale_ns != u64::MAX {
-        duration(ns)
-    } else {
-        format!("{} s", three_digits(ns as f64 / 1e9))
+    match scale_ns {
+        1_000_000..1_000_000_000 => format!("{} ms", three_digits(ns as f64 / 1e6)),
+        1_000_000_000..100_000_000_000 => format!("{} s", three_digits(ns as f64 / 1e9)),
+        _ => duration(ns),
     }
 }
 
@@ -191,12 +191,13 @@ fn winner(heat: &Heat<'_>, name_heat: bool) -> Option<String> {
     };
     let so_far = if heat.settled() { "" } else { " so far" };
     if !heat.clear_winner() {
+        let second_wall = second.wall_ns()?;
         return Some(format!(
             "{opening}{} ({}) and {} ({}) are too close to tell apart{so_far}{conditions}",
             first.engine,
-            same_unit(wall, u64::MAX),
+            same_unit(wall, second_wall),
             second.engine,
-            same_unit(second.wall_ns()?, u64::MAX)
+            same_unit(second_wall, second_wall)
         ));
     }
     let mmap = ranked.iter().copied().find(|e| *e.engine == crate::domain::Engine::Mmap && e.engine != first.engine);

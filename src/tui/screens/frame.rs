@@ -91,8 +91,8 @@ fn badge(state: &State, theme: &Theme) -> Vec<Run> {
 
 fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badge: bool) {
     let mut x = 1;
-    for (i, screen) in Screen::ALL.into_iter().enumerate() {
-        let number = format!("{} ", i + 1);
+    for screen in Screen::ALL {
+        let number = format!("{} ", screen.number());
         if screen == ui.screen {
             let end = pen.text(x + 1, 0, &format!("{number}{}", screen.title()), theme.accent);
             pen.restyle(x, 0, end + 1 - x, 1, theme.selected);
@@ -132,15 +132,23 @@ fn clock(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
 /// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place.
 pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let w = pen.width();
+    let all: usize = keymap::footer(state, ui).map(|b| width(b.label) + width(b.short) + 3).sum();
+    // Where both do not fit, the keys are worth more.
     let cost = own_cost(state);
+    let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
     let room = w.saturating_sub(width(&cost) as u16 + 2);
     if let Some((text, style)) = message(state, ui, theme) {
         pen.text(1, 0, &cut(&text, w.saturating_sub(2)), style);
         return;
     }
-    if ui.environment.filtering && ui.screen == Screen::Environment {
+    if ui.filtering {
         let end = pen.text(1, 0, "/", theme.accent);
-        let end = pen.text(end, 0, &ui.environment.filter, theme.strong);
+        let end = pen.text(
+            end,
+            0,
+            if ui.screen == Screen::Tensors { &ui.tensors.filter } else { &ui.environment.filter },
+            theme.strong,
+        );
         let end = pen.text(end, 0, "▏", theme.accent);
         pen.text(end + 2, 0, "⏎ keep   Esc clear", theme.dim);
         return;
@@ -185,14 +193,13 @@ fn own_cost(state: &State) -> String {
     if parts.is_empty() { String::new() } else { format!("gds-top {}", parts.join(" ")) }
 }
 
-/// A question of ours, or the newest message of the session while it is fresh.
+/// A question of ours, or the newest message of the session while it has its time.
 fn message(state: &State, ui: &UiState, theme: &Theme) -> Option<(String, ratatui::style::Style)> {
-    const FRESH_NS: u64 = 6_000_000_000;
     if let Some(notice) = &ui.notice {
         return Some((notice.clone(), theme.status(Status::Warn)));
     }
-    let (at, level, text) = state.messages.last()?;
-    let fresh = state.now_ns.saturating_sub(*at) < FRESH_NS && !ui.over && *level > LogLevel::Info;
+    let fresh = state.messages.get(ui.messages_seen..).unwrap_or_default();
+    let (_, level, text) = fresh.iter().rev().find(|(_, level, _)| *level > LogLevel::Info)?;
     let status = if *level == LogLevel::Error { Status::Fail } else { Status::Warn };
-    fresh.then(|| (format!("{} {text}", status.mark()), theme.status(status)))
+    Some((format!("{} {text}", status.mark()), theme.status(status)))
 }

@@ -27,7 +27,8 @@ struct Columns {
 
 impl Columns {
     fn new(w: u16, state: &State, heats: &[Heat<'_>]) -> Self {
-        let longest = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
+        let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
+        let longest = names.map(|engine| width(&engine.to_string())).max().unwrap_or(4) as u16;
         let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.uses_cufile());
         let mut columns = Self {
@@ -173,7 +174,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         }
     }
     if phase_rows > 0 {
-        phases(&mut inside.part(0, lanes_height, w, phase_rows), &heats, columns.name, theme);
+        phases(&mut inside.part(0, lanes_height, w, phase_rows), &heats, columns.name, true, theme);
     }
 }
 
@@ -339,7 +340,7 @@ fn entry_row(
 
 /// The longest median of a heat: its unit is everybody's.
 fn slowest(heat: &Heat<'_>) -> u64 {
-    heat.entries.iter().filter_map(Entry::wall_ns).max().unwrap_or(u64::MAX)
+    heat.entries.iter().filter_map(Entry::wall_ns).max().unwrap_or(1_000_000_000)
 }
 
 /// The time on the clock of the lane that loads now, at which ghosts are shown.
@@ -389,18 +390,21 @@ pub(crate) fn draw_phases(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme:
     }
     let name = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
     let (w, h) = (inside.width(), inside.height());
-    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 5, theme);
+    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 5, false, theme);
 }
 
 /// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why.
-fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, theme: &Theme) {
+fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: bool, theme: &Theme) {
     let timed = timed(heats);
     let (w, h) = (pen.width(), pen.height());
     let Some(scale) = timed.iter().map(|(_, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
-    pen.text(name, 1, "where the time went", theme.faint_text());
+    if heading {
+        pen.text(name, 1, "where the time went", theme.faint_text());
+    }
+    let first = if heading { 2 } else { 1 };
     let columns = w.saturating_sub(name + 2);
     for (i, (entry, result)) in timed.iter().enumerate() {
-        let y = i as u16 + 2;
+        let y = i as u16 + first;
         if y + 1 >= h {
             break;
         }
@@ -421,7 +425,18 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, theme: &Theme) {
         }
     }
     let times: Vec<PhaseTimes> = timed.iter().map(|(_, r)| r.phases).collect();
-    pen.runs(4, h.saturating_sub(1), &bars::phase_legend(&times, theme));
+    // In a pane of its own the legend wraps below the bars; beside the lanes it has one line.
+    let mut at =
+        (4, if heading { h.saturating_sub(1) } else { (timed.len() as u16 + first + 1).min(h.saturating_sub(1)) });
+    for item in bars::phase_legend(&times, theme).chunks(2) {
+        let columns = runs_width(item) as u16;
+        if at.0 + columns > w && at.1 + 1 < h {
+            at = (4, at.1 + 1);
+        }
+        if at.0 + columns <= w + 2 {
+            at.0 = pen.runs(at.0, at.1, item);
+        }
+    }
 }
 
 /// The greatest phases in words, for bars too short to hold them.

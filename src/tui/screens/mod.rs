@@ -7,6 +7,8 @@ pub(crate) mod help;
 pub(crate) mod lanes;
 pub(crate) mod race;
 pub(crate) mod race_charts;
+pub(crate) mod report;
+pub(crate) mod tensors;
 
 use super::app::{Screen, Sheet, UiState};
 use super::ascii;
@@ -20,11 +22,15 @@ pub(crate) const WIDE: u16 = 80;
 /// Rows from which panes stand above each other.
 pub(crate) const TALL: u16 = 22;
 
+/// Columns from which a table has a picture beside it.
+pub(crate) const SIDE_BY_SIDE: u16 = 110;
+
 /// Ends of scrolling that a frame found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) sheet_scroll: usize,
     pub(crate) detail_scroll: usize,
+    pub(crate) report_scroll: usize,
 }
 
 /// Draws everything.
@@ -46,6 +52,8 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         match ui.screen {
             Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
             Screen::Race => race::draw(&mut body, state, ui, theme),
+            Screen::Tensors => tensors::draw(&mut body, state, ui, theme),
+            Screen::Report => limits.report_scroll = report::draw(&mut body, state, ui, theme),
         }
         match &ui.sheet {
             Some(Sheet::Help) => limits.sheet_scroll = help::draw(&mut body, state, ui, theme),

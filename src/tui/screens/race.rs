@@ -50,6 +50,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 26;
     let mut y = u16::from(airy);
     y += environment::headline(&mut pen.part(0, y, w, 3), &words::race(state, ui.clock_ns), theme);
+    if airy
+        && state.running_lane().is_none()
+        && let Some(advice) = ui.derived.advice().first()
+    {
+        // The question ends in "and why?": what cost the most that could be spared.
+        pen.fit(3, y, w.saturating_sub(5), &advice.text, theme.dim);
+        y += 1;
+    }
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
     if ui.small || w < super::WIDE {

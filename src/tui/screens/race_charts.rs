@@ -18,10 +18,13 @@ const PROGRESS_GAP_S: f64 = 0.6;
 /// As many charts as there is room for.
 pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
+    // Without a GPU its chart would only say so, and the lanes' title says it already.
+    let host = chosen(state, ui).is_some_and(|lane| lane.target == Target::Host);
+    let useful: u16 = if host { 2 } else { 3 };
     let count = match w {
         0..100 => 1,
         100..116 => 2,
-        _ => 3,
+        _ => useful,
     };
     if count == 1 {
         one(pen, state, ui, theme, ui.race.chart);
@@ -31,8 +34,11 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme)
         // Height to spare: the answer's own chart over the whole width, the others below it.
         let top = h * 11 / 20;
         one(&mut pen.part(0, 0, w, top), state, ui, theme, 0);
-        one(&mut pen.part(0, top, w / 2, h - top), state, ui, theme, 1);
-        one(&mut pen.part(w / 2, top, w - w / 2, h - top), state, ui, theme, 2);
+        let left = if host { w } else { w / 2 };
+        one(&mut pen.part(0, top, left, h - top), state, ui, theme, 1);
+        if !host {
+            one(&mut pen.part(left, top, w - left, h - top), state, ui, theme, 2);
+        }
         return;
     }
     // The first chart answers the screen's question and gets the odd columns.
@@ -41,7 +47,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme)
     let mut x = 0;
     for index in 0..count {
         let columns = if index == 0 { first } else { narrow };
-        let which = if count == 2 && index == 1 { 1 + ui.race.chart % 2 } else { usize::from(index) };
+        let which = if count == 2 && index == 1 && !host { 1 + ui.race.chart % 2 } else { usize::from(index) };
         one(&mut pen.part(x, 0, columns, h), state, ui, theme, which);
         x += columns;
     }
@@ -87,7 +93,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     for entry in entries {
         let Some(lane) = entry.shown() else { continue };
         // One mean a column, and not more than thirty for a lane: finer is the noise of the blocks.
-        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane) / 30.0);
+        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane) / 30.0).max(ui.derived.grain_s(lane));
         let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
@@ -194,7 +200,7 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         },
         Meter {
             metric: Metric::PageCacheBytes,
-            name: "page cache +",
+            name: "cache +",
             of_lane: false,
             scale: GIB,
             right: false,

@@ -163,3 +163,23 @@ fn an_unchanged_frame_sends_nothing_and_a_resize_draws_anew() {
     assert!(painter.paint(draw).unwrap());
     assert!(!painter.backend_mut().cursor_visible());
 }
+
+#[test]
+fn a_message_stands_until_a_key_is_pressed() {
+    let mut tape = events(Scene::Done);
+    let at_ns = tape.last().unwrap().at_ns;
+    let body =
+        crate::domain::EventBody::Said { level: crate::domain::LogLevel::Warn, text: "the disk is nearly full".into() };
+    tape.push(Event { at_ns, body });
+    let mut stage = Stage::new(tape, false);
+    let input = stage.input.clone();
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        input.send(Input::FocusGained).unwrap();
+        input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
+    });
+    stage.run(ui(Screen::Race, false));
+    later.join().unwrap();
+    let shown = text(stage.painter.shown());
+    assert!(shown.contains("▲ the disk is nearly full"), "{shown}");
+}

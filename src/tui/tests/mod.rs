@@ -17,8 +17,9 @@ use ratatui::layout::Rect;
 pub(super) fn frame(state: &State, ui: &mut UiState, theme: &Theme, width: u16, height: u16) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     ui.small = width < screens::WIDE || height < screens::TALL;
+    ui.narrow = width < screens::SIDE_BY_SIDE;
     ui.clock_ns = state.now_ns;
-    ui.derived.refresh(state);
+    ui.prepare(state);
     let limits = screens::draw(state, ui, theme, &mut buffer);
     ui.hold_to(limits);
     buffer

@@ -99,6 +99,16 @@ fn the_race_screen_in_every_situation() {
 }
 
 #[test]
+fn the_tensors_screen_in_every_situation() {
+    every_scene(Screen::Tensors, "tensors");
+}
+
+#[test]
+fn the_report_screen_in_every_situation() {
+    every_scene(Screen::Report, "report");
+}
+
+#[test]
 fn the_fix_sheet_before_during_and_after() {
     for (name, state) in [
         ("offered", testdata::state(Scene::Failed)),

@@ -57,14 +57,19 @@ impl Scale {
         Self { top: (max / step - 1e-9).ceil().max(1.0) * step, step }
     }
 
-    /// As `over`, and where it can be had, with ticks that fall evenly on `rows` rows.
-    fn even(max: f64, rows: u16) -> Self {
+    /// As `over`, with ticks that fall evenly on `rows` rows; `None` where no round step does.
+    fn even(max: f64, rows: u16) -> Option<Self> {
         let most = usize::from(rows / 2).clamp(1, 6);
         let fits = |scale: &Self| {
             let steps = (scale.top / scale.step).round() as u16;
             steps > 0 && (rows - 1).is_multiple_of(steps) && (steps > 1 || most < 3)
         };
-        (1..=most).rev().map(|n| Self::over(max, n)).find(fits).unwrap_or_else(|| Self::over(max, most))
+        (1..=most).rev().map(|n| Self::over(max, n)).find(fits)
+    }
+
+    /// The best that can be had on `rows` rows.
+    fn on(max: f64, rows: u16) -> Self {
+        Self::even(max, rows).unwrap_or_else(|| Self::over(max, usize::from(rows / 2).clamp(1, 5)))
     }
 
     fn label(self, value: f64) -> String {
@@ -105,8 +110,12 @@ impl Chart<'_> {
         let rows = h - 1 - legend;
         // A ceiling far above everything would press the lines flat; then it is only named.
         let near = self.ceiling.as_ref().filter(|(level, _)| *level <= left_max.max(0.0) * 2.5);
-        let left = Scale::even(near.map_or(left_max, |(level, _)| left_max.max(*level)).max(0.0), rows);
-        let right = (right_max > f64::NEG_INFINITY).then(|| Scale::even(right_max.max(0.0), rows));
+        let left_max = near.map_or(left_max, |(level, _)| left_max.max(*level)).max(0.0);
+        // A row left empty at the top is a small price for ticks that are evenly apart.
+        let spare = rows > 4 && Scale::even(left_max, rows).is_none() && Scale::even(left_max, rows - 1).is_some();
+        let (top, rows) = if spare { (legend + 1, rows - 1) } else { (legend, rows) };
+        let left = Scale::on(left_max, rows);
+        let right = (right_max > f64::NEG_INFINITY).then(|| Scale::on(right_max.max(0.0), rows));
         let label_width = |scale: Scale| scale.ticks().map(|t| width(&scale.label(t))).max().unwrap_or(1) as u16;
         let left_width = label_width(left) + 1;
         let right_width = right.map_or(0, |scale| label_width(scale) + 1);
@@ -114,15 +123,15 @@ impl Chart<'_> {
         if columns < 4 || rows < 1 {
             return;
         }
-        axis(&mut pen.part(0, legend, left_width + 1, rows), left, left_width, theme);
+        axis(&mut pen.part(0, top, left_width + 1, rows), left, left_width, theme);
         if let Some(scale) = right {
-            let mut side = pen.part(left_width + 1 + columns, legend, right_width, rows);
+            let mut side = pen.part(left_width + 1 + columns, top, right_width, rows);
             for tick in scale.ticks() {
                 side.text(1, row_of(tick, scale, rows), &scale.label(tick), theme.dim);
             }
         }
         self.x_axis(&mut pen.part(left_width + 1, h - 1, columns, 1), theme);
-        let mut plot = pen.part(left_width + 1, legend, columns, rows);
+        let mut plot = pen.part(left_width + 1, top, columns, rows);
         if let Some((level, name)) = near {
             let y = row_of(*level, left, rows);
             for column in 0..columns {
@@ -245,7 +254,7 @@ fn axis(pen: &mut Pen<'_>, scale: Scale, label_width: u16, theme: &Theme) {
 }
 
 /// Dots, two by four in a cell (Unicode braille patterns).
-struct Canvas {
+pub(crate) struct Canvas {
     columns: u16,
     rows: u16,
     dots: Vec<u8>,
@@ -254,12 +263,12 @@ struct Canvas {
 }
 
 impl Canvas {
-    fn new(columns: u16, rows: u16) -> Self {
+    pub(crate) fn new(columns: u16, rows: u16) -> Self {
         let cells = usize::from(columns) * usize::from(rows);
         Self { columns, rows, dots: vec![0; cells], owner: vec![None; cells], ends: Vec::new() }
     }
 
-    fn dot(&mut self, x: i64, y: i64, owner: usize) {
+    pub(crate) fn dot(&mut self, x: i64, y: i64, owner: usize) {
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return };
         let (column, row) = (x / 2, y / 4);
@@ -304,16 +313,23 @@ impl Canvas {
         }
     }
 
+    /// The lines, in the styles of their series.
     fn put(&self, pen: &mut Pen<'_>, series: &[Series]) {
-        for (cell, dots) in self.dots.iter().enumerate().filter(|(_, dots)| **dots > 0) {
-            let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
-            let style = self.owner[cell].and_then(|owner| series.get(owner)).map(|s| s.style).unwrap_or_default();
-            pen.cell(x as u16, y as u16, char::from_u32(0x2800 + u32::from(*dots)).unwrap_or(' '), style);
-        }
+        let styles: Vec<Style> = series.iter().map(|s| s.style).collect();
+        self.put_dots(pen, &styles);
         for (x, y, owner) in &self.ends {
             if let Some(series) = series.get(*owner) {
                 pen.cell(*x, *y, series.marker, series.style);
             }
+        }
+    }
+
+    /// The dots, in the styles of their owners.
+    pub(crate) fn put_dots(&self, pen: &mut Pen<'_>, styles: &[Style]) {
+        for (cell, dots) in self.dots.iter().enumerate().filter(|(_, dots)| **dots > 0) {
+            let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
+            let style = self.owner[cell].and_then(|owner| styles.get(owner)).copied().unwrap_or_default();
+            pen.cell(x as u16, y as u16, char::from_u32(0x2800 + u32::from(*dots)).unwrap_or(' '), style);
         }
     }
 }

@@ -3,4 +3,5 @@
 pub(crate) mod bars;
 pub(crate) mod chart;
 pub(crate) mod path_drawing;
+pub(crate) mod scatter;
 pub(crate) mod sheet;

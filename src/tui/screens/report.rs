@@ -1,0 +1,219 @@
+//! Screen 6: what was found and measured, on one page, in the order of the exported report.
+
+use crate::domain::units::{bytes, count, duration, rate};
+use crate::domain::{LogLevel, Machine, RunResult, Status};
+use crate::session::{LaneStatus, State};
+use crate::tui::app::UiState;
+use crate::tui::entries::{Entry, heats};
+use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::theme::{Theme, marker};
+use crate::tui::widgets::sheet::{self, labelled};
+use crate::tui::words::{self, Headline, cache_word, route_word};
+
+type Lines = Vec<Vec<Run>>;
+
+/// Draws the screen; returns how far it scrolls.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+    let (w, h) = (pen.width(), pen.height());
+    let airy = h >= 26;
+    let mut y = u16::from(airy);
+    y += super::environment::headline(&mut pen.part(0, y, w, 2), &headline(state), theme);
+    y += u16::from(airy);
+    let mut pane = pen.part(0, y, w, h.saturating_sub(y));
+    let mut inside = pane.frame(&[("Report".to_owned(), theme.strong)], theme.faint);
+    let room = inside.width().saturating_sub(6);
+    let mut lines = Lines::new();
+    machine(&mut lines, state, room, theme);
+    findings(&mut lines, state, room, theme);
+    runs(&mut lines, state, room, theme);
+    lessons(&mut lines, state, ui, room, theme);
+    gaps(&mut lines, state, room, theme);
+    section(&mut lines, "As files", theme);
+    let words = "gds-top --headless MODEL --export DIR, or gds-top report RECORDING --export DIR, writes this as JSON, Markdown, HTML, CSV \
+                 and a trace.";
+    lines.extend(wrap(words, room).into_iter().map(|line| vec![(line, theme.dim)]));
+    let (w, h) = (inside.width(), inside.height());
+    sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.report_scroll, theme)
+}
+
+fn headline(state: &State) -> Headline {
+    let done: Vec<&RunResult> =
+        state.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref()).collect();
+    let failed = state.lanes.iter().filter(|l| matches!(l.status, LaneStatus::Failed(_))).count();
+    let verified = done.iter().filter(|r| r.verified == Some(true)).count();
+    let loads = match (done.len(), verified) {
+        (0, _) => "no load has finished".to_owned(),
+        (n, v) if n == v => format!("{} loaded, all bytes verified", times(n)),
+        (n, v) => format!("{} loaded, {v} of them verified", times(n)),
+    };
+    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let status = if failed > 0 { Status::Warn } else { Status::Info };
+    Headline { status, text: format!("{} checks; {loads}{failures}.", state.checks.len()) }
+}
+
+fn times(n: usize) -> String {
+    if n == 1 { "once".to_owned() } else { format!("{n} times") }
+}
+
+fn section(lines: &mut Lines, name: &str, theme: &Theme) {
+    if !lines.is_empty() {
+        lines.push(Vec::new());
+    }
+    lines.push(vec![(name.to_owned(), theme.accent)]);
+}
+
+fn machine(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let Some(machine) = &state.machine else { return };
+    section(lines, "Machine", theme);
+    for (label, text) in machine_facts(machine) {
+        lines.extend(labelled(label, &text, room, theme.dim, theme.text));
+    }
+}
+
+fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("Host", format!("{}, {}, Linux {}", machine.host, machine.distribution, machine.kernel)),
+        ("Has", format!("{} CPUs, {}", machine.cpus, bytes(machine.memory_bytes))),
+    ];
+    for gpu in &machine.gpus {
+        let memory = gpu.memory_total_bytes.map_or_else(String::new, |b| format!(", {}", bytes(b)));
+        let link = match (gpu.pcie_generation, gpu.pcie_width) {
+            (Some((_, generation)), Some((_, width))) => format!(", PCIe {generation}.0 ×{width}"),
+            _ => String::new(),
+        };
+        facts.push(("GPU", format!("{} {}{memory}{link}, {}", gpu.index, gpu.name, gpu.pci_bus_id)));
+    }
+    if machine.gpus.is_empty() {
+        facts.push(("GPU", "none".to_owned()));
+    }
+    let or_none = |version: Option<&String>| version.cloned().unwrap_or_else(|| "none".to_owned());
+    facts.push(("Driver", format!("{}, CUDA {}", or_none(machine.driver.as_ref()), or_none(machine.cuda.as_ref()))));
+    let cufile = machine.libcufile.as_ref();
+    facts.push((
+        "cuFile",
+        cufile.map_or_else(
+            || "no libcufile".to_owned(),
+            |lib| format!("{} at {}", lib.version.as_deref().unwrap_or("version not told"), lib.path),
+        ),
+    ));
+    facts.extend(machine.container.iter().map(|c| ("Inside", c.clone())));
+    facts
+}
+
+fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    if state.verdicts.is_empty() && state.checks.is_empty() {
+        return;
+    }
+    section(lines, "Route", theme);
+    for verdict in &state.verdicts {
+        let answer = words::environment(state, Some(verdict));
+        for (i, line) in wrap(&answer.text, room.saturating_sub(2)).into_iter().enumerate() {
+            let mark = if i == 0 { answer.status.mark() } else { ' ' };
+            lines.push(vec![(format!("{mark} "), theme.status(answer.status)), (line, theme.text)]);
+        }
+        if !verdict.proof.is_empty() {
+            let label = if verdict.proven { "proof" } else { "no proof" };
+            lines.extend(
+                wrap(&format!("{label}: {}", verdict.proof), room.saturating_sub(2))
+                    .into_iter()
+                    .map(|line| vec![("  ".to_owned(), theme.dim), (line, theme.dim)]),
+            );
+        }
+    }
+    for finding in state.checks.iter().filter(|f| matches!(f.status, Status::Warn | Status::Fail)) {
+        for (i, line) in
+            wrap(&format!("{}: {}", finding.id, finding.summary), room.saturating_sub(2)).into_iter().enumerate()
+        {
+            let mark = if i == 0 { finding.status.mark() } else { ' ' };
+            lines.push(vec![(format!("{mark} "), theme.status(finding.status)), (line, theme.text)]);
+        }
+    }
+}
+
+fn runs(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let heats = heats(state);
+    if heats.is_empty() {
+        return;
+    }
+    section(lines, "Loads", theme);
+    let wide = room >= 92;
+    let head = format!("  {:<16} {:<9}{:>4} {:>10} {:>10}", "engine", "cache", "n", "median", "rate");
+    let more = if wide {
+        format!(" {:>10} {:>10} {:>10}  {:<12}", "host peak", "pinned", "CPU", "route")
+    } else {
+        String::new()
+    };
+    lines.push(vec![(head + &more, theme.dim)]);
+    for entry in heats.iter().flat_map(|h| &h.entries) {
+        lines.push(run_line(entry, wide, theme));
+    }
+}
+
+fn run_line(entry: &Entry<'_>, wide: bool, theme: &Theme) -> Vec<Run> {
+    let mark = (format!("{} ", marker(entry.engine)), theme.lane(entry.engine));
+    let name = format!("{:<16.16} {:<9}", entry.engine.to_string(), cache_word(entry.cache));
+    let (Some(wall), Some(result)) = (entry.wall_ns(), entry.typical().and_then(|l| l.result.as_ref())) else {
+        let (status, words) = match entry.failed() {
+            Some((_, why)) => (Status::Fail, format!("failed: {why}")),
+            None => (Status::Na, "not finished".to_owned()),
+        };
+        return vec![mark, (name, theme.text), (format!("   {words}"), theme.status(status))];
+    };
+    let size = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), bytes);
+    let mut text = format!("{name}{:>4} {:>10} {:>10}", entry.n(), duration(wall), rate(result.bytes_per_s));
+    if wide {
+        let cpu = result.cpu_ns.map_or_else(|| "–".to_owned(), duration);
+        let (host, pinned) = (size(result.host_peak_bytes), size(result.pinned_peak_bytes));
+        let route = result.route.as_ref().map_or("–", |r| route_word(r.route));
+        text.push_str(&format!(" {host:>10} {pinned:>10} {cpu:>10}  {route:<10}"));
+    }
+    let verified = if entry.verified() { Status::Pass } else { Status::Na };
+    let word = if entry.verified() { "verified" } else { "not verified" };
+    vec![mark, (text, theme.text), (format!("  {} {word}", verified.mark()), theme.status(verified))]
+}
+
+fn lessons(lines: &mut Lines, state: &State, ui: &UiState, room: u16, theme: &Theme) {
+    let advice = ui.derived.advice();
+    if advice.is_empty() {
+        return;
+    }
+    section(lines, "What it teaches", theme);
+    if let Some(model) = &state.model {
+        let words =
+            format!("{}: {} tensors, {}", model.name, count(model.tensors.len() as u64), bytes(model.tensor_bytes()));
+        lines.push(vec![(words, theme.dim)]);
+    }
+    for advice in advice {
+        lines.extend(bullet(&advice.text, room, theme));
+    }
+}
+
+fn bullet(text: &str, room: u16, theme: &Theme) -> Lines {
+    let mark = |i: usize| if i == 0 { "• ".to_owned() } else { "  ".to_owned() };
+    wrap(text, room.saturating_sub(2))
+        .into_iter()
+        .enumerate()
+        .map(|(i, line)| vec![(mark(i), theme.dim), (line, theme.text)])
+        .collect()
+}
+
+/// What could not be run, measured or finished, and what engines wanted said.
+fn gaps(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let mut said: Vec<String> =
+        state.unavailable.iter().map(|(engine, why)| format!("{engine} cannot run here: {why}")).collect();
+    for lane in &state.lanes {
+        for note in lane.result.iter().flat_map(|r| &r.notes) {
+            said.push(format!("{} ({}): {note}", lane.engine, cache_word(lane.cache)));
+        }
+    }
+    said.extend(state.messages.iter().filter(|(_, level, _)| *level > LogLevel::Info).map(|(_, _, text)| text.clone()));
+    let mut seen = std::collections::BTreeSet::new();
+    said.retain(|text| seen.insert(text.clone()));
+    if said.is_empty() {
+        return;
+    }
+    section(lines, "To know", theme);
+    for text in said {
+        lines.extend(bullet(&text, room, theme));
+    }
+}

@@ -1,0 +1,106 @@
+//! Size against time on logarithmic axes, with fitted lines and the size at which two of them cross.
+
+use super::chart::Canvas;
+use crate::domain::units::{bytes, duration};
+use crate::tui::pen::{Pen, width};
+use crate::tui::theme::Theme;
+use ratatui::style::Style;
+
+/// Points of one run and the line through them.
+pub(crate) struct Cloud<'a> {
+    /// (bytes, nanoseconds).
+    pub(crate) points: Vec<(u64, u64)>,
+    /// Nanoseconds for a size, where a line could be fitted.
+    pub(crate) line: Option<&'a dyn Fn(u64) -> f64>,
+    pub(crate) style: Style,
+}
+
+/// Points drawn at most of one cloud: more only fall on the same dots.
+const MOST: usize = 20_000;
+
+/// Draws the clouds, the last on top; `mark` is a size to point out, with words.
+pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, String)>, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let points = || clouds.iter().flat_map(|c| &c.points).filter(|(b, ns)| *b > 0 && *ns > 0);
+    let x = range(points().map(|p| p.0), 2.0);
+    let y = range(points().map(|p| p.1), 10.0);
+    let (Some(x), Some(y)) = (x, y) else {
+        pen.text(2, h / 2, "No tensor of this run was timed by itself.", theme.dim);
+        return;
+    };
+    if w < 20 || h < 5 {
+        return;
+    }
+    let label = 8;
+    let (columns, rows) = (w - label - 1, h - 1);
+    for row in 0..rows {
+        pen.cell(label, row, '│', theme.faint);
+    }
+    let decades = (y.1 - y.0).round().max(1.0);
+    for i in 0..=decades as u16 {
+        let row = (f64::from(rows - 1) * (1.0 - f64::from(i) / decades)).round() as u16;
+        pen.right(label, row, &duration(10_f64.powf(y.0 + f64::from(i)) as u64), theme.dim);
+        pen.cell(label, row, '┤', theme.faint);
+    }
+    let steps = (x.1 - x.0).round().max(1.0);
+    let every = (steps / f64::from((columns / 12).max(1))).ceil().max(1.0);
+    let mut free = 0;
+    for i in (0..=steps as u32).step_by(every as usize) {
+        let text = bytes(2_f64.powf(x.0 + f64::from(i)) as u64);
+        let column = (f64::from(columns - 1) * f64::from(i) / steps) as u16;
+        let start =
+            (label + 1 + column).saturating_sub(width(&text) as u16 / 2).min(w.saturating_sub(width(&text) as u16));
+        if start >= free {
+            free = pen.text(start, h - 1, &text, theme.dim) + 1;
+        }
+    }
+    let mut plot = pen.part(label + 1, 0, columns, rows);
+    let place_x = |size: f64| (size.log2() - x.0) / (x.1 - x.0) * (f64::from(columns) * 2.0 - 1.0);
+    let place_y = |ns: f64| (1.0 - (ns.log10() - y.0) / (y.1 - y.0)) * (f64::from(rows) * 4.0 - 1.0);
+    if let Some((size, words)) = mark {
+        let column = (place_x(size as f64) / 2.0) as u16;
+        if place_x(size as f64) >= 0.0 && column < columns {
+            for row in 0..rows {
+                plot.cell(column, row, '┊', theme.accent);
+            }
+            let start = column.saturating_add(2);
+            let room = columns.saturating_sub(start);
+            if usize::from(room) > width(&words) {
+                plot.text(start, 0, &words, theme.accent);
+            } else {
+                plot.right(column.saturating_sub(1), 0, &words, theme.accent);
+            }
+        }
+    }
+    // The lines lie under the points, fine where those are coarse, so that they are told apart without colour.
+    let mut canvas = Canvas::new(columns, rows);
+    for (owner, cloud) in clouds.iter().enumerate() {
+        let Some(line) = cloud.line else { continue };
+        for dot in (0..u32::from(columns) * 2).step_by(2) {
+            let size = 2_f64.powf(x.0 + f64::from(dot) / (f64::from(columns) * 2.0 - 1.0) * (x.1 - x.0));
+            let ns = line(size as u64);
+            if ns > 0.0 && ns.is_finite() {
+                canvas.dot(i64::from(dot), place_y(ns).round() as i64, clouds.len() + owner);
+            }
+        }
+    }
+    for (owner, cloud) in clouds.iter().enumerate() {
+        let stride = cloud.points.len().div_ceil(MOST).max(1);
+        for (size, ns) in cloud.points.iter().step_by(stride).filter(|(b, ns)| *b > 0 && *ns > 0) {
+            let (dot_x, dot_y) = (place_x(*size as f64).round() as i64, place_y(*ns as f64).round() as i64);
+            for (right, down) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                canvas.dot(dot_x + right, dot_y + down, owner);
+            }
+        }
+    }
+    let mut styles: Vec<Style> = clouds.iter().map(|c| c.style).collect();
+    styles.extend(clouds.iter().map(|_| theme.dim));
+    canvas.put_dots(&mut plot, &styles);
+}
+
+/// Whole powers of `base` around the values.
+fn range(values: impl Iterator<Item = u64> + Clone, base: f64) -> Option<(f64, f64)> {
+    let (low, high) = (values.clone().min()? as f64, values.max()? as f64);
+    let (low, high) = (low.log(base).floor(), high.log(base).ceil());
+    Some((low, high.max(low + 1.0)))
+}
