@@ -27,11 +27,13 @@ enum Kind {
 /// Host targets and staging are mapped in units of this, so that the kernel can back them with huge pages.
 pub(super) const HUGE: usize = 2 << 20;
 
-/// Maps anonymous memory aligned to [`HUGE`], and asks for huge pages.
+/// Maps anonymous memory in whole units of [`HUGE`], aligned to it, and asks for huge pages. Pages of 4 KiB would cut a read of 512 KiB into 128
+/// pieces for the disk: on an H200's virtual disk that was 2.5 GB/s instead of 4.
 pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
     let doing = || format!("mapping {} of host memory", units::bytes(len as u64));
-    let padded =
-        len.checked_add(HUGE).ok_or_else(|| DeviceError::system(doing(), "the size is beyond the address space"))?;
+    let too_large = || DeviceError::system(doing(), "the size is beyond the address space");
+    let kept = len.checked_next_multiple_of(HUGE).ok_or_else(too_large)?;
+    let padded = kept.checked_add(HUGE).ok_or_else(too_large)?;
     // SAFETY: an anonymous private mapping at an address of the kernel's choice touches nothing that exists.
     let raw = unsafe {
         libc::mmap(
@@ -49,20 +51,15 @@ pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
     let start = raw as usize;
     let aligned = start.next_multiple_of(HUGE);
     let head = aligned - start;
-    let tail = HUGE - head;
-    // SAFETY: both ranges lie inside the mapping made above and outside the part that is kept; sizes of zero are skipped.
+    // SAFETY: both ranges lie inside the mapping made above and outside the part that is kept: head + kept + tail = kept + HUGE, and the tail is
+    // never empty because the head is shorter than HUGE.
     unsafe {
         if head > 0 {
             libc::munmap(raw, head);
         }
-        if tail > 0 {
-            libc::munmap(
-                (aligned + len.next_multiple_of(4096)) as *mut c_void,
-                padded - head - len.next_multiple_of(4096),
-            );
-        }
+        libc::munmap((aligned + kept) as *mut c_void, HUGE - head);
         // Advice only: without transparent huge pages the memory works all the same.
-        libc::madvise(aligned as *mut c_void, len, libc::MADV_HUGEPAGE);
+        libc::madvise(aligned as *mut c_void, kept, libc::MADV_HUGEPAGE);
     }
     Ok(aligned as *mut u8)
 }
@@ -72,8 +69,8 @@ pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
 /// # Safety
 /// `base` and `len` must be what `map_huge` returned and was given, and nothing may use the memory any more.
 pub(super) unsafe fn unmap_huge(base: *mut u8, len: usize) {
-    // SAFETY: by the contract of this function.
-    unsafe { libc::munmap(base.cast(), len.next_multiple_of(4096)) };
+    // SAFETY: by the contract of this function; the length was checked to round up when the memory was mapped.
+    unsafe { libc::munmap(base.cast(), len.next_multiple_of(HUGE)) };
 }
 
 impl DeviceMemory {

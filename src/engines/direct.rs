@@ -11,7 +11,7 @@ use super::error::LoadError;
 use super::files;
 use super::pread::{self, CopyPipe, PAGE, Settings};
 use crate::device::{CopyQueue, ReadRing, Slot, Staging};
-use crate::domain::{Phase, Span, units::KIB};
+use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::{self, Block};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -19,10 +19,14 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    let block_bytes = context.knob("block_bytes", 512 * KIB).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
-    let threads = context.knob("threads", context.cpus.clamp(1, 8) as u64).clamp(1, 256) as usize;
+    let block_bytes = context.knob("block_bytes", MIB).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
+    // A virtual disk with one queue slows down when more than some 8 MiB are in flight (measured on an H200's: 3.9 GB/s with 8, 3.0 with 16);
+    // a real drive has a queue for each CPU and wants them fed.
+    let queues = context.model().shards.first().and_then(|shard| files::hardware_queues(&shard.path)).unwrap_or(1);
+    let most = if queues > 1 { 8 } else { 4 };
+    let threads = context.knob("threads", context.cpus.clamp(1, most) as u64).clamp(1, 256) as usize;
     // Reads in flight, all threads together.
-    let depth = context.knob("depth", 4 * threads as u64).clamp(1, 4096) as usize;
+    let depth = context.knob("depth", threads as u64 * if queues > 1 { 8 } else { 2 }).clamp(1, 4096) as usize;
     if context.knob("io_uring", 1) == 0 {
         return by_threads(context, block_bytes, depth, Vec::new());
     }

@@ -27,6 +27,19 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
     }
 }
 
+/// Hardware queues of the disk that holds a file, as the kernel's block layer lists them; `None` where it has no such list (network and
+/// stacked file systems).
+pub(super) fn hardware_queues(path: &Path) -> Option<usize> {
+    use std::os::unix::fs::MetadataExt;
+    let device = std::fs::metadata(path).ok()?.dev();
+    let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let device = std::fs::canonicalize(link).ok()?;
+    // A partition's queues are its disk's.
+    let queues =
+        [device.join("mq"), device.parent()?.join("mq")].into_iter().find_map(|mq| std::fs::read_dir(mq).ok())?;
+    Some(queues.count())
+}
+
 /// Reads at `offset` until `enough` bytes of `buffer` are there or the file ends; returns the bytes read.
 pub(super) fn read_fully(
     file: impl AsFd,
