@@ -44,7 +44,8 @@ fn every_source_says_its_job_in_the_first_line_and_has_only_one() {
         sources.iter().filter(|(_, text)| test(text)).map(|(path, _)| path.display().to_string()).collect()
     };
     wrong("without a //! line on top", named(&|text| !text.starts_with("//! ")));
-    wrong("over 500 lines", named(&|text| text.lines().count() > 500));
+    // About 500 is the aim; beyond this a file has surely more than one job.
+    wrong("over 600 lines", named(&|text| text.lines().count() > 600));
 }
 
 #[test]

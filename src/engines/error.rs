@@ -25,11 +25,11 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// A read ended before the bytes that the header promises.
-    #[error("{} ended at byte {at}, but its header promises {expected}: the file changed during the load; load it again when nobody writes to it", path.display())]
+    #[error("{} ended at or before byte {at}, but its header promises {expected}: the file changed during the load; load it again when nobody writes to it", path.display())]
     Short {
         /// The file.
         path: PathBuf,
-        /// Where it ended.
+        /// Where the read found no more; the file may have ended before.
         at: u64,
         /// Where it should end.
         expected: u64,
