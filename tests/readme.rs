@@ -10,8 +10,10 @@ use gds_top::session::{State, recording};
 use std::fmt::Write as _;
 use std::path::Path;
 
-const RECORDINGS: [(&str, &str); 2] =
-    [("Qwen3-0.6B", "assets/recordings/h200-qwen3-0.6b.gdsrec"), ("Qwen2.5-7B", "assets/recordings/h200-qwen2.5-7b.gdsrec")];
+const RECORDINGS: [(&str, &str); 2] = [
+    ("Qwen3-0.6B", "assets/recordings/h200-qwen3-0.6b.gdsrec"),
+    ("Qwen2.5-7B", "assets/recordings/h200-qwen2.5-7b.gdsrec"),
+];
 
 fn state(path: &str) -> State {
     let mut state = State::default();
@@ -52,11 +54,24 @@ fn results() -> String {
         }
     }
     for engine in engines {
-        let route = states[0].1.lanes.iter().filter(|l| l.engine.to_string() == engine).find_map(|l| l.result.as_ref()?.route.clone());
-        let route = route.map_or_else(|| "–".to_owned(), |r| format!("{}, {}", r.route, if r.proven { "proven" } else { "not proven" }));
+        let route = states[0]
+            .1
+            .lanes
+            .iter()
+            .filter(|l| l.engine.to_string() == engine)
+            .find_map(|l| l.result.as_ref()?.route.clone());
+        let route = route.map_or_else(
+            || "–".to_owned(),
+            |r| format!("{}, {}", r.route, if r.proven { "proven" } else { "not proven" }),
+        );
         let _ = write!(text, "| `{engine}` | {route} |");
         for (_, state) in &states {
-            let _ = write!(text, " {} | {} |", cell(state, &engine, CacheState::Cold), cell(state, &engine, CacheState::Hot));
+            let _ = write!(
+                text,
+                " {} | {} |",
+                cell(state, &engine, CacheState::Cold),
+                cell(state, &engine, CacheState::Hot)
+            );
         }
         text.push('\n');
     }
