@@ -72,7 +72,13 @@ const TABLE: &[Row] = &[
     ("volta", Route::Compat, Route::Compat, &["gpu-open-capable"], &[]),
     ("md-raid5", Route::Compat, Route::Compat, &["md-raid"], &[]),
     ("p2pdma-listed", Route::P2pdma, Route::P2pdma, &[], &[]),
-    ("secure-boot", Route::Compat, Route::Nvfs, &["nvfs-load-errors"], &["nvfs-load-errors", "nvfs-loaded"]),
+    (
+        "secure-boot",
+        Route::Compat,
+        Route::Nvfs,
+        &["nvfs-secureboot"],
+        &["nvfs-secureboot", "nvfs-load-errors", "nvfs-loaded"],
+    ),
     ("grace", Route::C2c, Route::C2c, &[], &[]),
     ("iommu-on", Route::Compat, Route::Nvfs, &["iommu-state"], &["iommu-state"]),
 ];

@@ -282,6 +282,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 .missing(Cost::Root, EVERY);
             if matches!(code, 5002 | -22 | 5030) && ctx.config().is_fatal() {
                 judged.cause("cfg-parse")
+            } else if matches!(code, 5002 | -22) && super::cufile_details::log_folder_is_missing(ctx) {
+                judged.cause("log-location")
+            } else if matches!(code, 5011 | 5033) && super::gpu_state::library_is_newer(ctx) {
+                judged.cause("cuda-driver-runtime")
             } else if matches!(code, 5011 | 5033) && super::gpu::is_mismatched(ctx) {
                 judged.cause("driver-mismatch")
             } else if code == 5033 || (code == 5011 && !ctx.has_gpu()) {

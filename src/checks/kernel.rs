@@ -15,7 +15,47 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out.push(p2pdma(ctx));
     out.extend(blocklist(ctx));
     out.extend(reboot_pending(ctx));
+    out.push(architecture(ctx));
+    out.extend(kaslr(ctx));
     out
+}
+
+/// libcufile is made for two architectures.
+fn architecture(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "cpu-arch";
+    const FILE: &str = "/proc/sys/kernel/arch";
+    let judged = match ctx.root.read_text(FILE).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    {
+        Some(arch) if arch == "x86_64" || arch == "aarch64" => Judged::pass(ID, Kernel, arch.clone()).found(FILE, arch),
+        Some(arch) => Judged::lack(ID, Kernel, format!("current releases of libcufile are not made for {arch}"))
+            .found(FILE, arch)
+            .never(EVERY),
+        // The file is of Linux 6.1; a program that runs here was made for one of the two.
+        None if ctx.is_aarch64() => Judged::pass(ID, Kernel, "aarch64").found("/proc/cpuinfo", "CPU implementer"),
+        None => Judged::na(ID, Kernel, "the architecture is not said").found(FILE, "cannot be read"),
+    };
+    judged.why("On another one libcufile says 'Platform CPU Architecture not Supported!'.")
+}
+
+/// The last thing to try where P2PDMA stays off though all is set for it (known issues of GDS).
+fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
+    let params = ctx.root.read_text("/proc/driver/nvidia/params").ok()?;
+    let cmdline = ctx.root.read_text("/proc/cmdline").ok()?;
+    if ctx.is_aarch64() || !params.contains("RMForceStaticBar1=1") {
+        return None;
+    }
+    let off = cmdline.split_whitespace().any(|word| word == "nokaslr");
+    let judged = if off {
+        Judged::pass("kaslr-p2pdma", Kernel, "addresses of the kernel are not randomised")
+    } else {
+        Judged::info("kaslr-p2pdma", Kernel, "addresses of the kernel are randomised, which P2PDMA rarely minds")
+            .advice("Only where P2PDMA stays off (801) though every check passes: boot once with nokaslr; it lowers the security of the kernel.")
+    };
+    Some(
+        judged
+            .found("/proc/cmdline", if off { "nokaslr" } else { "no nokaslr" })
+            .why("NVIDIA lists it among the known issues of P2PDMA."),
+    )
 }
 
 /// Systems on which a route is documented not to work (NVIDIA's known issues).
@@ -55,15 +95,43 @@ fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
             }
         }
     }
+    pending.extend(pending_arguments(ctx));
     if pending.is_empty() {
         return None;
     }
-    let mut judged = Judged::warn(ID, Kernel, "options of kernel modules are written down, but not in effect")
-        .advice("Rebuild the initramfs (update-initramfs -u -k all, or dracut -f), then reboot.");
+    let mut judged = Judged::warn(
+        ID,
+        Kernel,
+        "settings of the kernel or its modules are written down, but not in effect",
+    )
+    .advice(
+        "Rebuild the initramfs (update-initramfs -u -k all, or dracut -f) or the boot menu (update-grub), then reboot.",
+    );
     for (path, line) in pending {
         judged = judged.found(path, line);
     }
     Some(judged.why("A setting that was made and not loaded looks like one that does not help."))
+}
+
+/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with.
+fn pending_arguments(ctx: &Context<'_>) -> Vec<(String, String)> {
+    const FILE: &str = "/etc/default/grub";
+    let (Ok(text), Ok(cmdline)) = (ctx.root.read_text(FILE), ctx.root.read_text("/proc/cmdline")) else {
+        return Vec::new();
+    };
+    let now: Vec<&str> = cmdline.split_whitespace().collect();
+    let ours = |word: &&str| {
+        ["intel_iommu=", "amd_iommu=", "iommu=", "pci=disable_acs_redir", "nokaslr"].iter().any(|p| word.starts_with(p))
+    };
+    text.lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("GRUB_CMDLINE_LINUX"))
+        .filter_map(|line| line.split_once('='))
+        .flat_map(|(_, value)| value.trim_matches(['"', '\'']).split_whitespace())
+        .filter(ours)
+        .filter(|word| !now.contains(word))
+        .map(|word| (FILE.to_owned(), word.to_owned()))
+        .collect()
 }
 
 fn wsl(ctx: &Context<'_>) -> Judged {

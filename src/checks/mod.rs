@@ -3,14 +3,21 @@
 mod config_file;
 mod context;
 mod cufile;
+mod cufile_details;
+mod file_details;
 mod files;
 mod gpu;
+mod gpu_state;
 mod judged;
 mod kernel;
+mod kernel_log;
 mod limits;
+mod nvfs_module;
 mod nvidia_fs;
 mod storage;
+mod surroundings;
 pub mod text;
+mod topology;
 mod verdict;
 
 use crate::domain::{Finding, Route, RouteCounts, Status, Verdict};
@@ -109,7 +116,10 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
                 let _ = root.command(&["modinfo", "nvidia"]);
                 let installed =
                     root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
-                if installed || root.exists("/sys/module/nvidia_fs") {
+                // DKMS knows of it where it is built for another kernel only.
+                let known = root.exists("/var/lib/dkms")
+                    && root.command(&["dkms", "status"]).is_some_and(|o| o.stdout.contains("nvidia-fs"));
+                if installed || known || root.exists("/sys/module/nvidia_fs") {
                     let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
                 }
             }
@@ -139,14 +149,21 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
         all.extend(judged);
     };
     take(files::run(&ctx), &mut all, true);
+    take(file_details::run(&ctx), &mut all, true);
     take(storage::run(&ctx), &mut all, true);
+    take(topology::run(&ctx), &mut all, true);
     take(limits::run(&ctx), &mut all, true);
     take(kernel::run(&ctx), &mut all, true);
     take(cufile::quick(&ctx), &mut all, true);
+    take(cufile_details::quick(&ctx), &mut all, true);
     take(gpu::quick(&ctx), &mut all, true);
     take(gpu::slow(&ctx), &mut all, true);
+    take(gpu_state::run(&ctx), &mut all, true);
     take(nvidia_fs::run(&ctx), &mut all, true);
     take(cufile::slow(&ctx), &mut all, true);
+    take(cufile_details::slow(&ctx), &mut all, true);
+    take(surroundings::run(&ctx), &mut all, true);
+    take(surroundings::slow(&ctx), &mut all, true);
     take(limits::slow(&ctx), &mut all, true);
     let is_overlay =
         |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));

@@ -4,6 +4,7 @@ use super::context::{Context, version_numbers};
 use super::gpu::{Driver, nvfs_version};
 use super::judged::{Cost, Judged};
 use super::storage::disks;
+use super::{kernel_log, nvfs_module};
 use crate::domain::{Group::NvidiaFs, Route};
 use crate::host::{self, Unread};
 
@@ -29,11 +30,8 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
                 .found("/sys/module/nvidia_fs", "not looked for"),
         ];
     }
-    // Without the module installed the log has nothing to say about it, and reading it is slow.
-    let installed = is_loaded(ctx) == Some(true) || nvfs_version(ctx).is_some();
-    let log = if installed { kernel_log(ctx) } else { None };
-    let mut out = Vec::new();
-    let errors = if installed { load_errors(ctx, log.as_ref()) } else { None };
+    let mut out = nvfs_module::before_loading(ctx);
+    out.extend(kernel_log::load_errors(ctx));
     match is_loaded(ctx) {
         Some(true) => {
             out.push(
@@ -41,15 +39,20 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
             );
             out.extend([version(ctx), device_nodes(ctx)]);
             out.extend(counters(ctx));
+            out.extend(nvfs_module::when_loaded(ctx));
         }
-        Some(false) => out.push(not_loaded(ctx, errors.as_ref())),
+        Some(false) => {
+            let judged = not_loaded(ctx, &out);
+            out.push(judged);
+        }
         None => out.push(
             Judged::na("nvfs-loaded", NvidiaFs, "whether nvidia-fs is loaded cannot be seen")
                 .found("/proc/modules and /sys/module", "cannot be read")
                 .unknown(NVFS),
         ),
     }
-    out.extend(errors);
+    out.extend(kernel_log::trouble(ctx));
+    out.extend(nvfs_module::peermem(ctx));
     // On other disks the NVMe driver does not matter, and the list of symbols is long.
     if ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(|f| disks(f).iter().any(|d| d.name.starts_with("nvme")))
     {
@@ -64,7 +67,7 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-fn not_loaded(ctx: &Context<'_>, errors: Option<&Judged>) -> Judged {
+fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     let installed = nvfs_version(ctx);
     let proprietary = Driver::of(ctx).is_open() == Some(false);
     let (summary, cost) = match &installed {
@@ -78,13 +81,14 @@ fn not_loaded(ctx: &Context<'_>, errors: Option<&Judged>) -> Judged {
         .advice(if installed.is_some() { "sudo modprobe nvidia-fs" } else { "Install the package nvidia-gds." });
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
-        if proprietary && version_numbers(version) > vec![2, 17, 4] {
-            judged = judged.cause("driver-flavour");
-        } else if let Some(errors) = errors.filter(|e| e.stops(Route::Nvfs)) {
-            judged = judged.cause(&errors.finding.id);
-        }
     }
-    judged
+    if proprietary && installed.as_deref().is_some_and(|version| version_numbers(version) > vec![2, 17, 4]) {
+        judged.cause("driver-flavour")
+    } else if let Some(cause) = earlier.iter().find(|j| j.finding.cause.is_none() && j.stops(Route::Nvfs)) {
+        judged.cause(&cause.finding.id)
+    } else {
+        judged
+    }
 }
 
 fn version(ctx: &Context<'_>) -> Judged {
@@ -151,11 +155,15 @@ fn counters(ctx: &Context<'_>) -> Vec<Judged> {
                 .why("Without it the counters stay away, which is easily read as 'no direct reads'."),
         );
     }
+    let counted = |word: &str| word.split_once('=').is_some_and(|(_, count)| count.parse::<u64>().is_ok_and(|n| n > 0));
     if let Some(line) = text.lines().find(|line| line.trim_start().starts_with("Error")) {
-        let bad: Vec<&str> = line
-            .split_whitespace()
-            .filter(|word| word.split_once('=').is_some_and(|(_, count)| count.parse::<u64>().is_ok_and(|n| n > 0)))
-            .collect();
+        let mut bad: Vec<String> = line.split_whitespace().filter(|word| counted(word)).map(str::to_owned).collect();
+        for label in ["Reads", "Mmap", "Bar1-map"] {
+            let words = text.lines().filter(|l| l.starts_with(label)).flat_map(str::split_whitespace);
+            let errors =
+                words.filter(|word| (word.starts_with("err=") || word.starts_with("io_state_err=")) && counted(word));
+            bad.extend(errors.map(|word| format!("{label} {word}")));
+        }
         let judged = if bad.is_empty() {
             Judged::pass("nvfs-errors", NvidiaFs, "no errors counted")
         } else {
@@ -188,9 +196,18 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
             .unread("/proc/kallsyms", &why)
             .unknown(NVFS),
         Ok(symbols) => {
-            let mut names = symbols.iter().filter(|s| s.starts_with("nvme_v"));
-            match names.next() {
-                Some(name) => Judged::pass(ID, NvidiaFs, "the NVMe driver is built for GDS").found("/proc/kallsyms", name.clone()),
+            let names: Vec<&String> = symbols.iter().filter(|s| s.starts_with("nvme_v")).collect();
+            // nvidia-fs knows the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
+            let old = nvfs_version(ctx).filter(|version| version_numbers(version) < vec![2, 28]);
+            match names.first() {
+                Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {
+                    Judged::lack(ID, NvidiaFs, format!("the NVMe driver has the second generation of the hook, nvidia-fs {} the first", old.unwrap_or_default()))
+                        .found("/proc/kallsyms", (*name).clone())
+                        .missing(Cost::Install, NVFS)
+                        .fix("nvfs-install")
+                        .advice("Install nvidia-fs 2.28 or later, built for this NVMe driver.")
+                }
+                Some(name) => Judged::pass(ID, NvidiaFs, "the NVMe driver is built for GDS").found("/proc/kallsyms", (*name).clone()),
                 None => Judged::lack(ID, NvidiaFs, "the NVMe driver is not built for GDS")
                     .found("/proc/kallsyms", "no nvme_v1_register_nvfs_dma_ops, no nvme_v2_register_nvfs_dma_ops")
                     .missing(Cost::System, NVFS)
@@ -199,82 +216,4 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
         }
     };
     judged.why(WHY)
-}
-
-/// The kernel log of this boot: text, or why there is none.
-fn kernel_log(ctx: &Context<'_>) -> Option<String> {
-    let output = ctx.root.command(&["journalctl", "-k", "-b", "-o", "cat"])?;
-    (output.exit_code == Some(0) && output.stdout.lines().count() > 1).then_some(output.stdout)
-}
-
-/// What the kernel said when the module was loaded (signatures K1 to K7).
-fn load_errors(ctx: &Context<'_>, log: Option<&String>) -> Option<Judged> {
-    const ID: &str = "nvfs-load-errors";
-    const SOURCE: &str = "journalctl -k -b";
-    let Some(log) = log else {
-        return (is_loaded(ctx) == Some(false)).then(|| {
-            Judged::na(ID, NvidiaFs, "the kernel log could not be read")
-                .found(SOURCE, "not available to this user")
-                .advice("sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs")
-        });
-    };
-    let line = |parts: &[&str]| log.lines().rev().find(|line| parts.iter().all(|part| line.contains(part)));
-    let hit = |summary: &str, cost: Cost, line: &str, advice: &str| {
-        Judged::lack(ID, NvidiaFs, summary).found(SOURCE, line.trim()).missing(cost, NVFS).advice(advice)
-    };
-    let loaded = is_loaded(ctx) == Some(true);
-    let judged = if loaded {
-        let said = line(&["nvidia_fs", "registered correctly"]);
-        said.map(|said| Judged::pass(ID, NvidiaFs, "the kernel registered nvidia-fs").found(SOURCE, said.trim()))
-    } else if let Some(said) = line(&["nvidia_p2p_", "from proprietary module"]) {
-        Some(
-            hit(
-                "the kernel refused nvidia-fs: its symbols are in proprietary modules",
-                Cost::Install,
-                said,
-                "Install the open kernel modules.",
-            )
-            .cause("driver-flavour"),
-        )
-    } else if let Some(said) = line(&["no symbol version for nvidia_p2p_"]) {
-        Some(hit(
-            "nvidia-fs was built without the symbol versions of the NVIDIA driver",
-            Cost::Root,
-            said,
-            "Rebuild it with nvidia-fs 2.29 or later, or with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
-        ))
-    } else if let Some(said) = line(&["disagrees about version of symbol nvidia_p2p_"]) {
-        Some(hit(
-            "nvidia-fs was built against another driver version",
-            Cost::Root,
-            said,
-            "Rebuild it: dkms remove and dkms install.",
-        ))
-    } else if let Some(said) =
-        line(&["module with unavailable key is rejected"]).or_else(|| line(&["Key was rejected by service"]))
-    {
-        Some(hit(
-            "Secure Boot refused nvidia-fs: its signing key is not enrolled",
-            Cost::Reboot,
-            said,
-            "sudo mokutil --import the DKMS key, reboot, choose 'Enroll MOK' at the console.",
-        ))
-    } else if let Some(said) = line(&["nvidia_fs", "Unknown symbol nvidia_p2p_"]) {
-        Some(hit(
-            "nvidia-fs found no nvidia_p2p symbols: the NVIDIA driver was not loaded before it",
-            Cost::Root,
-            said,
-            "Load nvidia first: softdep nvidia_fs pre: nvidia nvme.",
-        ))
-    } else {
-        line(&["nvidia_fs", "version magic"]).map(|said| {
-            hit(
-                "nvidia-fs was built for another kernel",
-                Cost::Root,
-                said,
-                "Rebuild it for the running kernel with dkms.",
-            )
-        })
-    };
-    judged.map(|judged| judged.why("The reason why the module is not there stands in the kernel log."))
 }

@@ -55,7 +55,28 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     }
     let mut out = vec![transport(ctx, &names), multipath(ctx)];
     out.extend(names.iter().find_map(|name| integrity(ctx, name)));
+    out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
+}
+
+/// Block size and queue of a disk.
+fn geometry(ctx: &Context<'_>, disk: &BlockDevice) -> Option<Judged> {
+    const ID: &str = "blk-geometry";
+    let queue = format!("/sys/block/{}/queue", disk.name);
+    let read = |part: &str| ctx.root.read_text(format!("{queue}/{part}")).ok().map(|text| text.trim().to_owned());
+    let logical = disk.logical_block_bytes.or_else(|| read("logical_block_size")?.parse().ok())?;
+    let judged = if matches!(logical, 512 | 4096) {
+        Judged::pass(ID, Storage, format!("{} has blocks of {logical} bytes", disk.name))
+    } else {
+        Judged::info(ID, Storage, format!("{} has blocks of {logical} bytes: reads must be aligned to them", disk.name))
+    };
+    let mut judged = judged.found(format!("{queue}/logical_block_size"), logical.to_string());
+    for part in ["max_sectors_kb", "nr_requests", "scheduler"] {
+        if let Some(text) = read(part) {
+            judged = judged.found(format!("{queue}/{part}"), text);
+        }
+    }
+    Some(judged.why("nvidia-fs takes reads at multiples of 4096 bytes; the queue bounds how many are under way."))
 }
 
 fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {

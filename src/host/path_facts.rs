@@ -57,6 +57,12 @@ pub struct PathFacts {
     /// The block devices from the file system down to the disks.
     #[serde(default, deserialize_with = "lenient::list")]
     pub block_device: Vec<BlockDevice>,
+    /// Size of the file that was tried, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
+    pub size_bytes: Option<u64>,
+    /// Bytes that the file system allocated for it; less than the size where it has holes.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
+    pub allocated_bytes: Option<u64>,
     /// The file that stood for a folder when O_DIRECT was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_file: Option<PathBuf>,
@@ -143,6 +149,10 @@ fn look(path: &Path) -> PathFacts {
             Ok(()) => "ok".to_owned(),
             Err(errno) => errno_name(errno),
         });
+        if let Ok(meta) = std::fs::metadata(&file) {
+            facts.size_bytes = Some(meta.len());
+            facts.allocated_bytes = Some(std::os::unix::fs::MetadataExt::blocks(&meta).saturating_mul(512));
+        }
         facts.tried_file = (file != real).then_some(file);
     }
     if let Some(device) = &facts.device {

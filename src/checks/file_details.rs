@@ -1,0 +1,124 @@
+//! The file itself and what its file system does meanwhile: extents, holes, size, background work, versions of clients (reference 1.5).
+
+use super::context::{Context, version_numbers};
+use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::domain::{Group::Files, Route, units};
+use crate::host::PathFacts;
+
+/// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
+const EXTENTS: u64 = 0x80000;
+
+pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = subject.facts.as_ref().filter(|facts| facts.error.is_none()) else { continue };
+        let mine = [extents(facts), holes(facts), size(facts), client_version(ctx, facts)];
+        out.extend(mine.into_iter().flatten().map(|judged| judged.of(Scope::Path(number))));
+    }
+    out
+}
+
+fn tried(facts: &PathFacts) -> String {
+    facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string()
+}
+
+fn extents(facts: &PathFacts) -> Option<Judged> {
+    let flags = facts.inode_flags.filter(|_| facts.filesystem.as_deref() == Some("ext4"))?;
+    let judged = if flags & EXTENTS != 0 {
+        Judged::pass("ext4-extents", Files, "its blocks are mapped by extents")
+    } else {
+        Judged::lack("ext4-extents", Files, "its blocks are not mapped by extents, as on ext3: cuFile takes no direct route")
+            .missing(Cost::Root, DIRECT)
+            .advice("Copy the files anew on this file system, or chattr +e; a file system that was made as ext3 must be made anew.")
+    };
+    Some(
+        judged
+            .found("FS_IOC_GETFLAGS", format!("{flags:#x}"))
+            .why("libcufile looks for the extent flag of an ext4 file."),
+    )
+}
+
+fn holes(facts: &PathFacts) -> Option<Judged> {
+    const ID: &str = "sparse-or-delalloc";
+    let (size, allocated) = (facts.size_bytes?, facts.allocated_bytes?);
+    let judged = if allocated >= size {
+        Judged::pass(ID, Files, "no holes")
+    } else {
+        let lacking = units::bytes(size - allocated);
+        Judged::info(
+            ID,
+            Files,
+            format!("{lacking} of {} have no blocks: holes, or a file system that compresses", tried(facts)),
+        )
+        .advice("Rewrite it with cp --sparse=never, then sync.")
+    };
+    Some(
+        judged
+            .found(format!("stat {}", tried(facts)), format!("{size} bytes, {allocated} allocated"))
+            .why("Holes are read in another way, which is slower on ext4."),
+    )
+}
+
+fn size(facts: &PathFacts) -> Option<Judged> {
+    const ID: &str = "fs-space-owner";
+    const WHY: &str = "cuFile wants a regular file that this user may read, of at least a block.";
+    if let Some(error @ ("EACCES" | "EPERM")) = facts.open_direct.as_deref() {
+        return Some(
+            Judged::lack(ID, Files, format!("this user may not read {}", tried(facts)))
+                .found(format!("open({})", tried(facts)), error)
+                .missing(Cost::Setting, EVERY)
+                .advice("Change its owner or mode, or run as the user that loads models.")
+                .why(WHY),
+        );
+    }
+    let size = facts.size_bytes?;
+    let judged = if size < 4096 {
+        Judged::info(ID, Files, format!("{} has {size} bytes: less than a block has no direct route", tried(facts)))
+    } else {
+        Judged::pass(ID, Files, format!("{} of readable bytes", units::bytes(size)))
+    };
+    Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes")).why(WHY))
+}
+
+/// Oldest versions of clients that know GDS (gdscheck -V; the GDS README).
+fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    const ID: &str = "dfs-client-version";
+    const WHY: &str = "Clients of parallel file systems know GPUDirect Storage from a certain version on.";
+    match facts.filesystem.as_deref()? {
+        "lustre" => {
+            let read = |path: &'static str| Some((ctx.root.read_text(path).ok()?, path));
+            let found = ["/sys/fs/lustre/version", "/proc/fs/lustre/version"].into_iter().find_map(read);
+            let Some((text, path)) = found else {
+                return Some(
+                    Judged::na(ID, Files, "the version of the Lustre client could not be read")
+                        .found("/sys/fs/lustre/version", "cannot be read")
+                        .advice("lctl get_param version")
+                        .why(WHY),
+                );
+            };
+            let version = text.trim().trim_start_matches("lustre:").trim().to_owned();
+            let judged = if version_numbers(&version) < vec![2, 12, 3] {
+                Judged::lack(ID, Files, format!("the Lustre client {version} is older than 2.12.3_ddn28"))
+                    .missing(Cost::System, &[Route::Nvfs])
+                    .advice("Update the Lustre client.")
+            } else {
+                Judged::pass(ID, Files, format!("Lustre client {version}"))
+            };
+            Some(judged.found(path, version).why(WHY))
+        }
+        "wekafs" => Some(ask("weka version current", "3.8.0")),
+        "gpfs" => Some(ask("mmdiag --version", "5.1.1")),
+        _ => None,
+    }
+}
+
+fn ask(command: &str, least: &str) -> Judged {
+    Judged::na(
+        "dfs-client-version",
+        Files,
+        format!("the version of the client is for its own tool to tell; {least} is the oldest with GDS"),
+    )
+    .found(command, "not run by gds-top")
+    .advice(command)
+    .why("Clients of parallel file systems know GPUDirect Storage from a certain version on.")
+}

@@ -1,0 +1,171 @@
+//! The state that GPU and driver are in now: BAR1 left, ECC and Xid, stream memory operations, Grace's memory mode, CUDA versions (reference 1.1).
+
+use super::context::{Context, GpuSeen};
+use super::judged::{Cost, DIRECT};
+use super::judged::{EVERY, Judged, Scope};
+use crate::domain::{Group::Gpu, Route, units};
+use crate::host::NvmlGpu;
+
+const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
+/// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb` (reference 2.2).
+const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
+/// Of less than this no buffer of a loader can be registered.
+const LEAST_BUFFER_BYTES: u64 = 16 * units::MIB;
+
+pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    out.extend(cuda_versions(ctx));
+    out.extend(coherent_mode(ctx));
+    for (number, gpu) in ctx.gpus().iter().enumerate() {
+        let Some(nvml) = &gpu.nvml else { continue };
+        let source = format!("NVML, GPU {}", gpu.address);
+        let mut mine = Vec::new();
+        mine.extend(bar1_left(ctx, gpu, nvml, &source));
+        mine.extend(ecc(ctx, nvml, &source));
+        mine.push(stream_operations(nvml));
+        mine.extend(integrated(gpu, nvml, &source));
+        out.extend(mine.into_iter().map(|judged| judged.of(Scope::Gpu(number))));
+    }
+    out
+}
+
+/// Registered buffers are mapped in BAR1; two loaders on one GPU share it (error 5016, fastsafetensors#28).
+fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
+    const ID: &str = "gpu-bar1-free";
+    let (total, used) = (nvml.bar1_total_bytes?, nvml.bar1_used_bytes?);
+    if gpu.is_grace() || total == 0 {
+        return None;
+    }
+    let free = total.saturating_sub(used);
+    let is_static = ctx.root.read_text(PARAMS_FILE).is_ok_and(|text| text.contains("RMForceStaticBar1=1"));
+    let mend = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
+    let judged = if is_static {
+        Judged::info(ID, Gpu, "BAR1 is mapped as a whole, so what is in use says nothing")
+    } else if free < LEAST_BUFFER_BYTES {
+        Judged::lack(ID, Gpu, format!("only {} of BAR1 are free: no buffer can be registered", units::bytes(free)))
+            .missing(Cost::Root, &[Route::Nvfs])
+            .advice(mend)
+    } else if free < DEFAULT_CACHE_BYTES {
+        Judged::warn(ID, Gpu, format!("only {} of BAR1 are free: registering fails with 5016 soon", units::bytes(free)))
+            .advice(mend)
+    } else {
+        Judged::pass(ID, Gpu, format!("{} of BAR1 are free", units::bytes(free)))
+    };
+    Some(
+        judged
+            .found(source, format!("BAR1 {used} of {total} bytes in use"))
+            .why("Each registered buffer takes its size in BAR1, whoever registered it."),
+    )
+}
+
+/// ECC, and faults of the GPU that the kernel log tells (only where that log was read anyway).
+fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
+    const ID: &str = "gpu-ecc";
+    let log = super::kernel_log::text(ctx);
+    let xid = log.as_deref().and_then(|log| log.lines().rev().find(|line| line.contains("NVRM: Xid")));
+    let judged = match (xid, nvml.ecc.as_deref()) {
+        (Some(line), _) => Judged::warn(ID, Gpu, "the kernel log tells of a fault of a GPU (Xid)")
+            .found(super::kernel_log::SOURCE, line.trim())
+            .advice("Look the Xid number up in NVIDIA's list, and mend the GPU before looking for causes in GDS."),
+        (None, Some("enabled")) => Judged::pass(ID, Gpu, "ECC is on"),
+        (None, Some(_)) => Judged::info(ID, Gpu, "ECC is off: memory errors go unnoticed"),
+        (None, None) => return None,
+    };
+    Some(
+        judged
+            .found(source, format!("ECC {}", nvml.ecc.as_deref().unwrap_or("not said")))
+            .why("A sick GPU looks like a sick loader."),
+    )
+}
+
+fn stream_operations(nvml: &NvmlGpu) -> Judged {
+    const ID: &str = "gpu-stream-memops";
+    const SOURCE: &str = "CUDA attribute 122";
+    let judged = match nvml.attributes.as_ref().and_then(|a| a.stream_mem_ops) {
+        Some(true) => Judged::pass(ID, Gpu, "memory operations on streams are there").found(SOURCE, "1"),
+        Some(false) => Judged::info(ID, Gpu, "no memory operations on streams: cuFileReadAsync fails with 5038")
+            .found(SOURCE, "0")
+            .advice("options nvidia NVreg_EnableStreamMemOPs=1 in /etc/modprobe.d, rebuild the initramfs, reboot; only for loaders on streams."),
+        None => Judged::na(ID, Gpu, "only CUDA says it, and the checks do not open CUDA")
+            .found(SOURCE, "not asked")
+            .advice("gds-top selftest tries the stream engine."),
+    };
+    judged.why("Reads on streams (cuFileReadAsync) wait and signal through them; other reads do not need them.")
+}
+
+/// GPUs without memory of their own, where nobody asked CUDA for the attribute that says the same (DGX Spark, Jetson).
+fn integrated(gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
+    const NAMES: &[&str] = &["GB10", "Orin", "Xavier", "Thor", "Tegra"];
+    let asked = nvml.attributes.as_ref().is_some_and(|a| a.gpu_direct_rdma.is_some());
+    if asked || !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
+        return None;
+    }
+    Some(
+        Judged::lack("gpu-gdr-attr", Gpu, format!("{} is an integrated GPU: no GPUDirect RDMA", gpu.name))
+            .never(DIRECT)
+            .found(source, gpu.name.clone())
+            .why("An integrated GPU has no memory on the bus that a disk could write into.")
+            .advice("Reads go through host memory here, which is the GPU's memory too."),
+    )
+}
+
+fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
+    if !ctx.is_aarch64() {
+        return None;
+    }
+    let text = ctx.root.read_text(PARAMS_FILE).ok()?;
+    let line = text.lines().find(|line| line.starts_with("CoherentGPUMemoryMode:"))?;
+    let mode = line.split(':').nth(1).unwrap_or("").trim().trim_matches('"');
+    let summary = match mode {
+        "driver" => "the driver manages GPU memory (CDMM), it is no NUMA node".to_owned(),
+        "numa" => "GPU memory is a NUMA node".to_owned(),
+        "" => "the memory mode of the coherent link is the driver's default".to_owned(),
+        other => format!("memory mode {other}"),
+    };
+    Some(
+        Judged::info("gpu-coherent-mode", Gpu, summary)
+            .found(PARAMS_FILE, line)
+            .why("On Grace it decides how GPU memory appears to the kernel."),
+    )
+}
+
+/// Whether libcufile does not open because the driver is too old for it.
+pub(super) fn library_is_newer(ctx: &Context<'_>) -> bool {
+    cuda_versions(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
+}
+
+/// Whether libcufile is of a newer CUDA than the driver serves (error 35 of CUDA). GDS 1.15 and later belong to CUDA 13, 1.4 to 1.14 to
+/// CUDA 12 (reference 0.3).
+fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "cuda-driver-runtime";
+    let served = ctx.root.nvml().cuda_version.clone()?;
+    let major: u32 = served.split('.').next()?.parse().ok()?;
+    let facts = ctx.root.libcufile();
+    let version = facts.version_numbers()?;
+    let wanted = match version {
+        v if v >= (1, 15) => 13,
+        v if v >= (1, 4) => 12,
+        _ => 11,
+    };
+    let opened = facts.open.as_ref().is_some_and(|open| open.code == Some(0));
+    let failed = facts.open.as_ref().is_some_and(|open| open.code.is_some_and(|code| code != 0));
+    let text = facts.version().unwrap_or_default();
+    let judged = if major >= wanted {
+        Judged::pass(ID, Gpu, format!("the driver serves CUDA {served}, libcufile {text} wants {wanted}"))
+    } else if failed {
+        Judged::lack(ID, Gpu, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served} only"))
+            .missing(Cost::Install, EVERY)
+            .advice(format!(
+                "Update the NVIDIA driver, or take a libcufile of CUDA {major} (GDS_TOP_LIBCUFILE names it)."
+            ))
+    } else {
+        let but = if opened { ", but it opens" } else { "" };
+        Judged::info(ID, Gpu, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served}{but}"))
+    };
+    Some(
+        judged
+            .found("NVML", format!("CUDA {served}"))
+            .found(facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned()), text)
+            .why("A library of a newer CUDA than the driver's fails with 'CUDA driver version is insufficient' (35)."),
+    )
+}

@@ -1,0 +1,181 @@
+//! What the kernel log says of nvidia-fs, GPU and disks: signatures of the reference, section 1.10.
+
+use super::context::Context;
+use super::gpu::nvfs_version;
+use super::judged::{Cost, Judged};
+use super::nvidia_fs::is_loaded;
+use crate::domain::{Group::NvidiaFs, Route};
+
+pub(super) const SOURCE: &str = "journalctl -k -b";
+const NVFS: &[Route] = &[Route::Nvfs];
+
+/// The kernel log of this boot; none where it may not be read, or where it was not asked for: without nvidia-fs it has little to say, and
+/// reading it is slow.
+pub(super) fn text(ctx: &Context<'_>) -> Option<String> {
+    if is_loaded(ctx) != Some(true) && !super::nvfs_module::is_anywhere(ctx) {
+        return None;
+    }
+    let output = ctx.root.command(&["journalctl", "-k", "-b", "-o", "cat"])?;
+    (output.exit_code == Some(0) && output.stdout.lines().count() > 1).then_some(output.stdout)
+}
+
+/// Why the module did not load, as the kernel put it (K2 to K7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// K2: its symbols come from proprietary modules.
+    Proprietary,
+    /// K4: it was built without symbol versions.
+    NoVersions,
+    /// K5: it was built against another driver.
+    OtherDriver,
+    /// K7: its key is not enrolled.
+    Key,
+    /// K3: nvidia was not loaded before it.
+    TooEarly,
+    /// K6: it was built for another kernel.
+    OtherKernel,
+}
+
+/// Signatures in the order of their strength: a later one may be the consequence of an earlier.
+const REFUSALS: &[(Refusal, &[&str])] = &[
+    (Refusal::Proprietary, &["nvidia_p2p_", "from proprietary module"]),
+    (Refusal::NoVersions, &["no symbol version for nvidia_p2p_"]),
+    (Refusal::OtherDriver, &["disagrees about version of symbol nvidia_p2p_"]),
+    (Refusal::Key, &["module with unavailable key is rejected"]),
+    (Refusal::Key, &["key was rejected by service"]),
+    (Refusal::OtherKernel, &["nvidia_fs", "version magic"]),
+    (Refusal::OtherKernel, &["nvidia-fs", "exec format error"]),
+    (Refusal::TooEarly, &["unknown symbol nvidia_p2p_"]),
+];
+
+/// The last line of the log with all of these parts, letters of either case.
+fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
+    log.lines().rev().find(|line| {
+        let line = line.to_ascii_lowercase();
+        parts.iter().all(|part| line.contains(part))
+    })
+}
+
+/// Why the kernel refused nvidia-fs, with the line; none where it is loaded.
+pub(super) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
+    if is_loaded(ctx) == Some(true) {
+        return None;
+    }
+    let log = text(ctx)?;
+    REFUSALS.iter().find_map(|(kind, parts)| Some((*kind, last(&log, parts)?.trim().to_owned())))
+}
+
+/// What the kernel said when the module was loaded.
+pub(super) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-load-errors";
+    let loaded = is_loaded(ctx);
+    let Some(log) = text(ctx) else {
+        let installed = nvfs_version(ctx).is_some() || super::nvfs_module::is_anywhere(ctx);
+        return (installed && loaded == Some(false)).then(|| {
+            Judged::na(ID, NvidiaFs, "the kernel log could not be read")
+                .found(SOURCE, "not available to this user")
+                .advice("sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs")
+                .why("The reason why the module is not there stands in the kernel log.")
+        });
+    };
+    if loaded == Some(true) {
+        let judged = if let Some(line) = last(&log, &["nvfs modules probe failed"]) {
+            Judged::warn(ID, NvidiaFs, "nvidia-fs could not register with the storage drivers")
+                .found(SOURCE, line.trim())
+        } else {
+            let line = last(&log, &["nvidia_fs", "registered correctly"])?;
+            Judged::pass(ID, NvidiaFs, "the kernel registered nvidia-fs").found(SOURCE, line.trim())
+        };
+        return Some(judged.why("The kernel log says how the module was loaded."));
+    }
+    let (kind, line) = refusal(ctx)?;
+    let (summary, cost, advice) = match kind {
+        Refusal::Proprietary => (
+            "the kernel refused nvidia-fs: its symbols are in proprietary modules",
+            Cost::Install,
+            "Install the open kernel modules.",
+        ),
+        Refusal::NoVersions => (
+            "nvidia-fs was built without the symbol versions of the NVIDIA driver",
+            Cost::Root,
+            "Rebuild it with nvidia-fs 2.29 or later, or with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
+        ),
+        Refusal::OtherDriver => (
+            "nvidia-fs was built against another driver version",
+            Cost::Root,
+            "Rebuild it: dkms remove and dkms install.",
+        ),
+        Refusal::Key => (
+            "Secure Boot refused nvidia-fs: its signing key is not enrolled",
+            Cost::Reboot,
+            "sudo mokutil --import the DKMS key, reboot, choose 'Enroll MOK' at the console.",
+        ),
+        Refusal::TooEarly => (
+            "nvidia-fs found no nvidia_p2p symbols: the NVIDIA driver was not loaded before it",
+            Cost::Root,
+            "Load nvidia first: softdep nvidia_fs pre: nvidia nvme.",
+        ),
+        Refusal::OtherKernel => {
+            ("nvidia-fs was built for another kernel", Cost::Root, "Rebuild it for the running kernel with dkms.")
+        }
+    };
+    let judged = Judged::lack(ID, NvidiaFs, summary).found(SOURCE, line).missing(cost, NVFS).advice(advice);
+    let judged = match super::nvfs_module::behind(ctx, kind) {
+        Some(cause) => judged.cause(cause),
+        None => judged,
+    };
+    Some(judged.why("The reason why the module is not there stands in the kernel log."))
+}
+
+/// What went wrong while it worked (K9 to K17, K21, K22): one finding for the first that is there.
+pub(super) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-errors";
+    const SIGNS: &[(&[&str], &str, &str)] = &[
+        (
+            &["nvme", "controller is down; will reset: csts=0xffffffff"],
+            "an NVMe disk fell off the bus",
+            "Reboot and undo what was changed on the bridges (ACS) before it happened.",
+        ),
+        (
+            &["rw_verify_area failed with -14"],
+            "reads fail with 'rw_verify_area failed with -14', the fault of nvidia-fs 2.25.6",
+            "Update nvidia-fs to 2.25.7 or later, or go back to 2.24.3.",
+        ),
+        (
+            &["invoking nvidia_p2p_get_pages", "-22"],
+            "the driver gave no pages of the GPU (-22): its class has none, or BAR1 is used up",
+            "See gpu-class, gpu-gdr-attr and gpu-bar1-free.",
+        ),
+        (&["unable to obtain dma_mapping"], "a transfer could not be mapped", "See iommu-state and pcie-acs."),
+        (
+            &["io_page_fault"],
+            "the IOMMU stopped a transfer",
+            "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off.",
+        ),
+        (
+            &["cannot handle gpu request with integrity metadata"],
+            "a disk with integrity metadata was read",
+            "See nvme-integrity.",
+        ),
+        (
+            &["cannot handle mixed segments"],
+            "the block layer merged requests of CPU and GPU memory",
+            "Update nvidia-fs and the kernel.",
+        ),
+        (&["not sector aligned"], "a read that was not aligned reached the driver", "Align reads to 4096 bytes."),
+        (
+            &["unable to flush dirty pages"],
+            "dirty pages of a file could not be flushed",
+            "sync, then open the file again.",
+        ),
+    ];
+    let log = text(ctx)?;
+    let (line, summary, advice) =
+        SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
+    Some(
+        Judged::warn(ID, NvidiaFs, format!("the kernel log: {summary}"))
+            .found(SOURCE, line.trim())
+            .advice(advice)
+            .why("The kernel says what the library only numbers."),
+    )
+}

@@ -1,0 +1,460 @@
+//! How nvidia-fs is built, signed, loaded and connected: DKMS, its inputs, Secure Boot, lockdown, storage drivers, bridges (reference 1.2).
+
+use super::context::{Context, version_numbers};
+use super::gpu::nvfs_version;
+use super::judged::{Cost, Judged, Scope};
+use super::kernel_log::{self, Refusal};
+use super::nvidia_fs::is_loaded;
+use crate::domain::{Group::NvidiaFs, Route};
+use crate::host;
+
+const NVFS: &[Route] = &[Route::Nvfs];
+const MODULES: &str = "/proc/driver/nvidia-fs/modules";
+
+/// A line of `dkms status`.
+pub(super) struct DkmsRow {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) kernel: Option<String>,
+    pub(super) state: String,
+}
+
+/// What DKMS says, of all modules. The command is asked only where there is something to ask about: it takes a tenth of a second.
+pub(super) fn dkms_rows(ctx: &Context<'_>) -> Vec<DkmsRow> {
+    if ctx.root.is_live() && !ctx.root.exists("/var/lib/dkms") {
+        return Vec::new();
+    }
+    let Some(output) = ctx.root.command(&["dkms", "status"]).filter(|o| o.exit_code == Some(0)) else {
+        return Vec::new();
+    };
+    output.stdout.lines().filter_map(dkms_row).collect()
+}
+
+/// `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or in DKMS 2 `nvidia-fs, 2.25.7, …`.
+fn dkms_row(line: &str) -> Option<DkmsRow> {
+    let (left, state) = line.split_once(": ")?;
+    let mut parts = left.split(',').map(str::trim);
+    let first = parts.next()?;
+    let (name, version) = match first.split_once('/') {
+        Some((name, version)) => (name, version),
+        None => (first, parts.next()?),
+    };
+    let kernel = parts.next().map(str::to_owned);
+    Some(DkmsRow { name: name.to_owned(), version: version.to_owned(), kernel, state: state.trim().to_owned() })
+}
+
+fn nvfs_rows(ctx: &Context<'_>) -> Vec<DkmsRow> {
+    dkms_rows(ctx).into_iter().filter(|row| row.name == "nvidia-fs" || row.name == "nvidia_fs").collect()
+}
+
+/// Whether nvidia-fs is installed for this kernel, or at least known to DKMS.
+pub(super) fn is_anywhere(ctx: &Context<'_>) -> bool {
+    nvfs_version(ctx).is_some() || !nvfs_rows(ctx).is_empty()
+}
+
+/// The check that explains a refusal of the kernel, where one does.
+pub(super) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<&'static str> {
+    let stops = |judged: Option<Judged>| judged.is_some_and(|j| j.stops(Route::Nvfs));
+    match kind {
+        Refusal::Proprietary => Some("driver-flavour"),
+        Refusal::Key => Some("nvfs-secureboot"),
+        Refusal::NoVersions | Refusal::OtherDriver => stops(build_inputs(ctx)).then_some("nvfs-build-inputs"),
+        Refusal::OtherKernel => stops(dkms(ctx)).then_some("nvfs-dkms"),
+        Refusal::TooEarly => None,
+    }
+}
+
+/// What decides whether the module can be loaded at all, causes first.
+pub(super) fn before_loading(ctx: &Context<'_>) -> Vec<Judged> {
+    [secure_boot(ctx), lockdown(ctx), build_inputs(ctx), dkms(ctx)].into_iter().flatten().collect()
+}
+
+/// What matters once it is loaded.
+pub(super) fn when_loaded(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out: Vec<Judged> = [autoload(ctx), bridges(ctx), distances(ctx)].into_iter().flatten().collect();
+    out.extend(registered(ctx));
+    out
+}
+
+fn dkms(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-dkms";
+    const WHY: &str = "DKMS builds nvidia-fs anew for each kernel; after a kernel update the build for it may be missing. It reports success even \
+                       where nvidia_p2p symbols stayed unresolved.";
+    let rows = nvfs_rows(ctx);
+    let release = host::kernel_release(ctx.root)?;
+    let first = rows.first()?;
+    let here: Vec<&DkmsRow> = rows.iter().filter(|row| row.kernel.as_deref() == Some(release.as_str())).collect();
+    let installed = here.iter().find(|row| row.state.starts_with("installed"));
+    let others: Vec<&str> = rows.iter().filter_map(|row| row.kernel.as_deref()).collect();
+    let loaded = is_loaded(ctx) == Some(true);
+    let again = |version: &str| {
+        format!(
+            "sudo dkms install nvidia-fs/{version} -k {release}, with the headers of this kernel installed; then sudo modprobe nvidia-fs."
+        )
+    };
+    let lacking = |summary: String, version: &str| {
+        if loaded {
+            Judged::info(ID, NvidiaFs, summary)
+        } else {
+            Judged::lack(ID, NvidiaFs, summary).missing(Cost::Root, NVFS).advice(again(version))
+        }
+    };
+    let mut judged = match (installed, here.first()) {
+        (Some(row), _) if row.state.contains("WARNING") => lacking(
+            format!("nvidia-fs {} was installed by DKMS, but another file lies in its place", row.version),
+            &row.version,
+        ),
+        (Some(row), _) => Judged::pass(ID, NvidiaFs, format!("nvidia-fs {} is built for this kernel", row.version)),
+        (None, Some(row)) => {
+            lacking(format!("nvidia-fs {} is {} for this kernel, not installed", row.version, row.state), &row.version)
+        }
+        (None, None) if others.is_empty() => {
+            lacking(format!("nvidia-fs {} is known to DKMS, but was never built", first.version), &first.version)
+        }
+        (None, None) => lacking(
+            format!("nvidia-fs {} is built for {}, but {release} is running", first.version, others.join(", ")),
+            &first.version,
+        ),
+    };
+    for row in &rows {
+        let kernel = row.kernel.as_deref().map_or(String::new(), |kernel| format!(", {kernel}"));
+        judged = judged.found("dkms status", format!("nvidia-fs/{}{kernel}: {}", row.version, row.state));
+    }
+    if judged.stops(Route::Nvfs) {
+        let log = format!("/var/lib/dkms/nvidia-fs/{}/build/make.log", first.version);
+        if let Ok(text) = ctx.root.read_text(&log)
+            && let Some(line) = text.lines().rev().find(|l| l.contains("error:") || l.contains("ERROR:"))
+        {
+            judged = judged.found(log, line.trim());
+        }
+        if build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs)) {
+            judged = judged.cause("nvfs-build-inputs");
+        }
+    }
+    Some(judged.why(WHY))
+}
+
+/// What a build of nvidia-fs takes: headers of the kernel, source and symbol versions of the loaded driver.
+fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-build-inputs";
+    const WHY: &str = "nvidia-fs is compiled against the headers of the kernel and the source of the NVIDIA driver; the script of 2.28 and older reads \
+                       the symbol versions of .ko and .ko.xz only, and takes the first driver source that it finds.";
+    if !is_anywhere(ctx) {
+        return None;
+    }
+    let root = ctx.root;
+    let release = host::kernel_release(root)?;
+    let loaded = is_loaded(ctx) == Some(true);
+    let refusal = kernel_log::refusal(ctx).map(|(kind, _)| kind);
+    let tree = format!("/lib/modules/{release}");
+    let modules = root.entries(&tree);
+    let no_headers = modules.as_ref().is_ok_and(|names| !names.is_empty() && !names.iter().any(|name| name == "build"))
+        && root.entries("/usr/src").is_ok();
+    let built_here = nvfs_rows(ctx)
+        .iter()
+        .any(|row| row.kernel.as_deref() == Some(release.as_str()) && row.state.starts_with("installed"));
+    let installed = nvfs_version(ctx);
+    let file = root
+        .command(&["modinfo", "nvidia"])
+        .and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("filename:"))?.trim().to_owned()));
+    let version = installed.or_else(|| nvfs_rows(ctx).first().map(|row| row.version.clone())).unwrap_or_default();
+    let zst = file.as_deref().filter(|f| f.ends_with(".ko.zst") && version_numbers(&version) < vec![2, 29]);
+    let sources: Vec<String> = root
+        .entries("/usr/src")
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|name| {
+            name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+                || name.strip_prefix("nvidia-srv-").is_some()
+        })
+        .collect();
+    let mixed = matches!(refusal, Some(Refusal::NoVersions | Refusal::OtherDriver));
+    let judged = if loaded {
+        return None;
+    } else if no_headers && !built_here {
+        Judged::lack(ID, NvidiaFs, format!("the headers of kernel {release} are not installed"))
+            .found(&tree, "no entry 'build'")
+            .missing(Cost::Root, NVFS)
+            .advice(format!(
+                "Install linux-headers-{release} (kernel-devel-{release} on RHEL and SUSE), then sudo dkms install nvidia-fs/{version} -k {release}."
+            ))
+    } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
+        Judged::lack(ID, NvidiaFs, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
+            .found("modinfo nvidia", file)
+            .missing(Cost::Root, NVFS)
+            .advice(
+                "Build nvidia-fs 2.29 or later, or by hand with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
+            )
+    } else if sources.len() > 1 && mixed {
+        Judged::lack(ID, NvidiaFs, format!("{} driver sources are here, and a stale one was taken", sources.len()))
+            .found("/usr/src", sources.join(" "))
+            .missing(Cost::Root, NVFS)
+            .advice("Remove the sources of drivers that are not loaded, then dkms remove and dkms install nvidia-fs.")
+    } else {
+        return None;
+    };
+    Some(judged.why(WHY))
+}
+
+/// Whether the firmware lets only signed modules in; `None` where nothing says so.
+fn secure_boot_on(ctx: &Context<'_>) -> Option<(bool, &'static str, String)> {
+    const VARIABLE: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    if let Ok(bytes) = ctx.root.read_bytes(VARIABLE)
+        && let Some(on) = bytes.get(4)
+    {
+        return Some((*on == 1, VARIABLE, format!("{on}")));
+    }
+    if ctx.root.is_live() && !ctx.root.exists("/sys/firmware/efi") {
+        return Some((false, "/sys/firmware/efi", "does not exist".to_owned()));
+    }
+    let said = ctx.root.command(&["mokutil", "--sb-state"])?.stdout;
+    let on = said.contains("SecureBoot enabled");
+    (on || said.contains("SecureBoot disabled")).then(|| (on, "mokutil --sb-state", said.trim().to_owned()))
+}
+
+fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-secureboot";
+    const ENROL: &str = "sudo mokutil --import /var/lib/dkms/mok.pub (on Ubuntu /var/lib/shim-signed/mok/MOK.der), reboot, choose 'Enroll MOK' at the console.";
+    let state = secure_boot_on(ctx);
+    let refusal = kernel_log::refusal(ctx);
+    let modinfo = ctx.root.command(&["modinfo", "nvidia_fs"]).filter(|o| o.exit_code == Some(0));
+    let signer = modinfo.as_ref().and_then(|o| o.stdout.lines().find_map(|l| l.strip_prefix("signer:")));
+    let on = state.as_ref().map(|(on, ..)| *on);
+    let judged = if let Some((Refusal::Key, line)) = &refusal {
+        Judged::lack(ID, NvidiaFs, "Secure Boot refuses nvidia-fs: its signing key is not enrolled")
+            .found(kernel_log::SOURCE, line.clone())
+            .missing(Cost::Reboot, NVFS)
+            .advice(ENROL)
+    } else if on == Some(true)
+        && modinfo.is_some()
+        && is_loaded(ctx) == Some(false)
+        && refusal.is_none()
+        && signer.is_none()
+    {
+        Judged::lack(ID, NvidiaFs, "Secure Boot is on, and nvidia-fs is not signed: the kernel will refuse it")
+            .found("modinfo nvidia_fs", "no signer")
+            .missing(Cost::Reboot, NVFS)
+            .advice(ENROL)
+    } else {
+        match on? {
+            true if is_loaded(ctx) == Some(true) => {
+                Judged::pass(ID, NvidiaFs, "Secure Boot is on, and nvidia-fs was let in")
+            }
+            true => Judged::info(
+                ID,
+                NvidiaFs,
+                "Secure Boot is on: a module that is built here must be signed with an enrolled key",
+            ),
+            false => Judged::pass(ID, NvidiaFs, "Secure Boot is off"),
+        }
+    };
+    let judged = match state {
+        Some((_, source, text)) => judged.found(source, text),
+        None => judged,
+    };
+    Some(judged.why("Under Secure Boot the kernel takes only modules that are signed with a key it knows; the rest is refused without a visible error."))
+}
+
+fn lockdown(ctx: &Context<'_>) -> Option<Judged> {
+    const FILE: &str = "/sys/kernel/security/lockdown";
+    let text = ctx.root.read_text(FILE).ok()?;
+    let mode = text.split('[').nth(1)?.split(']').next()?.to_owned();
+    let judged = if mode == "none" {
+        Judged::pass("nvfs-lockdown", NvidiaFs, "the kernel is not locked down")
+    } else {
+        Judged::info(
+            "nvfs-lockdown",
+            NvidiaFs,
+            format!("the kernel is locked down ({mode}): unsigned modules and setpci do not work"),
+        )
+    };
+    Some(
+        judged
+            .found(FILE, text.trim())
+            .why("It comes with Secure Boot, and explains why modules and tools are refused."),
+    )
+}
+
+fn autoload(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-autoload";
+    let mut files = vec!["/etc/modules".to_owned()];
+    for folder in ["/etc/modules-load.d", "/usr/lib/modules-load.d", "/lib/modules-load.d"] {
+        files.extend(ctx.root.entries(folder).unwrap_or_default().into_iter().map(|name| format!("{folder}/{name}")));
+    }
+    if files.len() == 1 && !ctx.root.exists("/etc/modules-load.d") {
+        return None;
+    }
+    let line = files.iter().find_map(|file| {
+        let text = ctx.root.read_text(file).ok()?;
+        let line = text.lines().map(str::trim).find(|line| *line == "nvidia_fs" || *line == "nvidia-fs")?.to_owned();
+        Some((file.clone(), line))
+    });
+    let judged = match line {
+        Some((file, line)) => Judged::pass(ID, NvidiaFs, "nvidia-fs is loaded at boot").found(file, line),
+        None => Judged::info(ID, NvidiaFs, "nothing loads nvidia-fs at boot: after a reboot it may be absent")
+            .found("/etc/modules-load.d", "no line nvidia_fs")
+            .advice("echo nvidia_fs | sudo tee /etc/modules-load.d/nvidia_fs.conf"),
+    };
+    Some(judged.why("A module that was loaded by hand is gone after a reboot, and reads fall back silently."))
+}
+
+fn bridges(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-bridges-acs";
+    const FILE: &str = "/proc/driver/nvidia-fs/bridges";
+    let text = ctx.root.read_text(FILE).ok()?;
+    let list: Vec<&str> = text.split_whitespace().filter(|word| word.contains(':')).collect();
+    let judged = if list.is_empty() {
+        Judged::pass(ID, NvidiaFs, "no bridge with ACS").found(FILE, "empty")
+    } else {
+        Judged::warn(
+            ID,
+            NvidiaFs,
+            format!("{} PCIe bridges have ACS on: transfers may take the way over the root complex", list.len()),
+        )
+        .found(FILE, list.iter().take(16).copied().collect::<Vec<_>>().join(" "))
+        .advice(
+            "Switch ACS off in the firmware, or with pci=disable_acs_redir= for the bridges between GPU and disk only.",
+        )
+    };
+    Some(
+        judged.why("With ACS a bridge sends peer-to-peer transfers up to the root complex instead of straight across."),
+    )
+}
+
+fn distances(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-peer-distance";
+    const FILE: &str = "/proc/driver/nvidia-fs/peer_distance";
+    let text = ctx.root.read_text(FILE).ok()?;
+    let rows: Vec<(&str, &str, u32)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (gpu, peer, _, distance) = (words.next()?, words.next()?, words.next()?, words.next()?);
+            Some((gpu, peer, u32::from_str_radix(distance.strip_prefix("0x")?, 16).ok()?))
+        })
+        .collect();
+    let nearest = rows.iter().min_by_key(|(.., distance)| *distance)?;
+    let near = rows.iter().filter(|(.., distance)| *distance < 0x7f).count();
+    let summary = if near == rows.len() {
+        format!("all {} pairs of GPU and peer are below one root port", rows.len())
+    } else {
+        format!("{near} of {} pairs of GPU and peer are below one root port", rows.len())
+    };
+    Some(
+        Judged::info(ID, NvidiaFs, summary)
+            .found(FILE, format!("nearest: {} and {}, distance {:#x}", nearest.0, nearest.1, nearest.2))
+            .why("The library picks the GPU's nearest peers by this table."),
+    )
+}
+
+/// Name in nvidia-fs's list and symbol in the kernel, by file system.
+fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
+    match filesystem {
+        "lustre" => Some(("lnet", "lustre_v1_register_nvfs_dma_ops")),
+        "beegfs" => Some(("beegfs", "beegfs_v1_register_nvfs_dma_ops")),
+        "scatefs" => Some(("scatefs", "scatefs_register_nvfs_dma_ops")),
+        "nfs" | "nfs4" => Some(("rpcrdma", "rpcrdma_register_nvfs_dma_ops")),
+        _ => None,
+    }
+}
+
+/// Whether the drivers of the paths are known to the module.
+fn registered(ctx: &Context<'_>) -> Vec<Judged> {
+    const ID: &str = "nvfs-registered";
+    const WHY: &str =
+        "Only a storage driver or client that registered with nvidia-fs can put GPU pages in its requests.";
+    let mut out = Vec::new();
+    let listed = ctx.root.read_text(MODULES);
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = &subject.facts else { continue };
+        let filesystem = facts.filesystem.as_deref().unwrap_or("");
+        let remote =
+            client(filesystem).filter(|(name, _)| *name != "rpcrdma" || facts.option_value("proto") == Some("rdma"));
+        let local = super::storage::disks(facts).iter().any(|disk| disk.name.starts_with("nvme"));
+        let Some((name, symbol)) = remote.or(local.then_some(("nvme", ""))) else { continue };
+        let line =
+            listed.as_ref().ok().and_then(|text| text.lines().find(|line| line.starts_with(&format!("{name}:"))));
+        let judged = if let Some(line) = line {
+            Judged::pass(ID, NvidiaFs, format!("{name} is registered with nvidia-fs")).found(MODULES, line)
+        } else if remote.is_some() {
+            match ctx.root.symbols() {
+                Ok(symbols) if symbols.contains(symbol) => {
+                    Judged::pass(ID, NvidiaFs, format!("the client of {filesystem} is built for GDS"))
+                        .found("/proc/kallsyms", symbol)
+                }
+                Ok(_) => Judged::lack(ID, NvidiaFs, format!("the client of {filesystem} is not built for GDS"))
+                    .found("/proc/kallsyms", format!("no {symbol}"))
+                    .missing(Cost::System, NVFS)
+                    .advice(format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.")),
+                Err(why) => Judged::na(
+                    ID,
+                    NvidiaFs,
+                    format!("whether the client of {filesystem} is built for GDS cannot be seen"),
+                )
+                .unread("/proc/kallsyms", &why)
+                .unknown(NVFS),
+            }
+        } else {
+            let Ok(text) = &listed else { continue };
+            if ctx.root.opens("/dev/nvidia-fs0").is_err() {
+                continue;
+            }
+            let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Judged::lack(ID, NvidiaFs, "the NVMe driver is not registered with nvidia-fs")
+                .found(MODULES, if said.is_empty() { "empty".to_owned() } else { said })
+                .missing(Cost::System, NVFS)
+                .cause("nvfs-nvme-symbol")
+        };
+        out.push(judged.why(WHY).of(Scope::Path(number)));
+    }
+    out
+}
+
+/// The module that user-space RDMA clients need, where a path is on such a file system.
+pub(super) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "nvfs-peermem";
+    let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
+    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "wekafs"))?;
+    let name = ["nvidia_peermem", "nv_peer_mem"].into_iter().find(|name| {
+        ctx.root.exists(format!("/sys/module/{name}"))
+            || ctx
+                .root
+                .read_text("/proc/modules")
+                .is_ok_and(|text| text.lines().any(|l| l.split(' ').next() == Some(*name)))
+    });
+    let judged = match name {
+        Some(name) => Judged::pass(ID, NvidiaFs, format!("{name} is loaded")).found("/proc/modules", name),
+        None => Judged::lack(ID, NvidiaFs, format!("nvidia_peermem is not loaded, which {kind} uses"))
+            .found("/proc/modules", "neither nvidia_peermem nor nv_peer_mem")
+            .missing(Cost::Root, &[Route::Rdma])
+            .only_warn()
+            .advice("sudo modprobe nvidia-peermem"),
+    };
+    Some(judged.why(
+        "File systems over user-space RDMA register GPU memory with the network card through it, or through dma-buf.",
+    ))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_dkms_status_are_read() {
+        for line in [
+            "nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed",
+            "nvidia-fs, 2.25.7, 6.8.0-60-generic, x86_64: installed",
+        ] {
+            let row = dkms_row(line).unwrap();
+            assert_eq!(
+                (row.name.as_str(), row.version.as_str(), row.kernel.as_deref()),
+                ("nvidia-fs", "2.25.7", Some("6.8.0-60-generic"))
+            );
+            assert_eq!(row.state, "installed");
+        }
+        let added = dkms_row("nvidia-fs/2.26.6: added").unwrap();
+        assert_eq!((added.kernel, added.state.as_str()), (None, "added"));
+        assert!(dkms_row("Error! Could not find anything").is_none());
+    }
+}
