@@ -3,6 +3,7 @@
 mod config_file;
 mod context;
 mod cufile;
+pub mod cufile_json;
 mod files;
 mod gpu;
 mod judged;
