@@ -1,6 +1,7 @@
-//! cufile.json as libcufile reads it: JSON with `//` and `/* */` comments, /etc first, the user's file merged over it key by key, then the
-//! environment (reference 2.1 to 2.4).
+//! The files of cufile.json as the checks see them: /etc first, the user's file merged over it key by key, then the environment (reference 2.1
+//! to 2.4).
 
+use super::cufile_json::{Severity, Surroundings, lint};
 use crate::host::{Root, Unread};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,7 +48,8 @@ impl Config {
             let state = match root.read_text(&path) {
                 Err(Unread::Missing) => FileState::Missing,
                 Err(why) => FileState::Unreadable(why),
-                Ok(text) => parse(&text),
+                // On a captured machine only the paths that a check looked at are there.
+                Ok(text) => parse(&text, &|path| !root.is_live() || root.exists(path)),
             };
             if let FileState::Good(values) = &state {
                 for (key, value) in values {
@@ -109,80 +111,24 @@ impl Config {
     }
 }
 
-/// What a key must hold.
-#[derive(Clone, Copy)]
-enum Kind {
-    Switch,
-    Whole(i64, i64),
-    Text,
-}
-
-/// Keys whose type or range libcufile insists on (reference 2.2; ranges from `cuFileGetParameterMinMaxValue` of 1.20).
-const KEYS: &[(&str, Kind)] = &[
-    ("logging.dir", Kind::Text),
-    ("logging.level", Kind::Text),
-    ("logging.max_file_size_mb", Kind::Whole(-1, 4096)),
-    ("profile.cufile_stats", Kind::Whole(0, i64::MAX)),
-    ("properties.allow_compat_mode", Kind::Switch),
-    ("properties.force_compat_mode", Kind::Switch),
-    ("properties.use_pci_p2pdma", Kind::Switch),
-    ("properties.use_poll_mode", Kind::Switch),
-    ("properties.max_direct_io_size_kb", Kind::Whole(64, 16384)),
-    ("properties.per_buffer_cache_size_kb", Kind::Whole(64, 16384)),
-    ("properties.io_batchsize", Kind::Whole(1, 256)),
-    ("block.nvme.use_pci_p2pdma", Kind::Switch),
-    ("block.nvmeof.use_pci_p2pdma", Kind::Switch),
-    ("block.raid.use_pci_p2pdma", Kind::Switch),
-    ("fs.virtiofs.use_pci_p2pdma", Kind::Switch),
-    ("execution.max_io_threads", Kind::Whole(0, 128)),
-    ("execution.max_io_queue_depth", Kind::Whole(1, 256)),
-    ("execution.parallel_io", Kind::Switch),
-    ("execution.min_io_threshold_size_kb", Kind::Whole(4, i64::MAX)),
-    ("execution.max_request_parallelism", Kind::Whole(0, 8)),
-    ("miscellaneous.api_check_aggressive", Kind::Switch),
-    ("miscellaneous.skip_topology_detection", Kind::Switch),
-];
-
-fn parse(text: &str) -> FileState {
-    let plain = match without_comments(text) {
-        Ok(plain) => plain,
-        Err(problem) => return FileState::Broken(vec![problem]),
-    };
-    let value: Value = match serde_json::from_str(&plain) {
-        Ok(value) => value,
-        Err(error) => {
-            let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or("").trim();
-            let words = error.to_string();
-            let words = words.split(" at line").next().unwrap_or(&words).to_owned();
-            return FileState::Broken(vec![format!(
-                "line {}, column {}: {words}{}",
-                error.line(),
-                error.column(),
-                if line.is_empty() { String::new() } else { format!(" near '{line}'") }
-            )]);
+/// The keys of a file with their values, or why libcufile refuses it. The installed library is not asked: its probe is slow, and these rules hold
+/// for all releases.
+fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> FileState {
+    let around = Surroundings { version: None, ranges: &Value::Null, exists };
+    let (document, problems) = lint(text, &around);
+    let refused: Vec<String> = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error)
+        .map(|problem| format!("line {}, column {}: {}. {}", problem.line, problem.column, problem.what, problem.todo))
+        .map(|sentence| sentence.trim_end_matches('.').to_owned())
+        .collect();
+    match document {
+        Some(document) if refused.is_empty() => {
+            let mut flat = BTreeMap::new();
+            flatten("", &document.top.value(), &mut flat);
+            FileState::Good(flat)
         }
-    };
-    if !value.is_object() {
-        return FileState::Broken(vec!["the whole of it is no object in braces".to_owned()]);
-    }
-    let mut flat = BTreeMap::new();
-    flatten("", &value, &mut flat);
-    let problems: Vec<String> = KEYS.iter().filter_map(|(key, kind)| wrong(key, *kind, flat.get(*key)?)).collect();
-    if problems.is_empty() { FileState::Good(flat) } else { FileState::Broken(problems) }
-}
-
-fn wrong(key: &str, kind: Kind, value: &Value) -> Option<String> {
-    match kind {
-        Kind::Switch if !value.is_boolean() => {
-            Some(format!("{key} must be true or false without quotes, it is {value}"))
-        }
-        Kind::Text if !value.is_string() => Some(format!("{key} must be text in quotes, it is {value}")),
-        Kind::Whole(low, high) => match value.as_i64() {
-            None => Some(format!("{key} must be a whole number without quotes, it is {value}")),
-            Some(n) if n < low || n > high => Some(format!("{key} must be from {low} to {high}, it is {n}")),
-            Some(_) => None,
-        },
-        _ => None,
+        _ => FileState::Broken(refused),
     }
 }
 
@@ -194,70 +140,12 @@ fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
                 flatten(&key, value, out);
             }
         }
+        // The library takes null for 'not set'.
+        Value::Null => {}
         other => {
             out.insert(prefix.to_owned(), other.clone());
         }
     }
-}
-
-/// Replaces comments by spaces, so that places stay what they are.
-fn without_comments(text: &str) -> Result<String, String> {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    let mut line = 1;
-    let mut in_string = false;
-    while let Some(c) = chars.next() {
-        if c == '\n' {
-            line += 1;
-        }
-        if in_string {
-            out.push(c);
-            if c == '\\' {
-                out.extend(chars.next());
-            } else if c == '"' {
-                in_string = false;
-            }
-            continue;
-        }
-        match (c, chars.peek()) {
-            ('"', _) => {
-                in_string = true;
-                out.push(c);
-            }
-            ('/', Some('/')) => {
-                out.push(' ');
-                while let Some(c) = chars.next_if(|&c| c != '\n') {
-                    out.extend(std::iter::repeat_n(' ', c.len_utf8()));
-                }
-            }
-            ('/', Some('*')) => {
-                let began = line;
-                out.push_str("  ");
-                chars.next();
-                let mut star = false;
-                loop {
-                    match chars.next() {
-                        None => return Err(format!("line {began}: a comment '/*' is never closed by '*/'")),
-                        Some('/') if star => {
-                            out.push(' ');
-                            break;
-                        }
-                        Some('\n') => {
-                            line += 1;
-                            out.push('\n');
-                            star = false;
-                        }
-                        Some(c) => {
-                            out.push(' ');
-                            star = c == '*';
-                        }
-                    }
-                }
-            }
-            _ => out.push(c),
-        }
-    }
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -266,7 +154,7 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> Vec<String> {
-        match parse(text) {
+        match parse(text, &|_| true) {
             FileState::Broken(problems) => problems,
             FileState::Good(_) => Vec::new(),
             _ => panic!("neither good nor broken"),
@@ -276,7 +164,7 @@ mod tests {
     #[test]
     fn comments_are_allowed_where_the_library_allows_them() {
         let text = "{ // line\n \"properties\": { /* block\n*/ \"use_pci_p2pdma\": true, \"a\": \"http://x/*y*/\" } }";
-        let FileState::Good(values) = parse(text) else { panic!("{:?}", parse(text)) };
+        let FileState::Good(values) = parse(text, &|_| true) else { panic!("refused") };
         assert_eq!(values["properties.use_pci_p2pdma"], Value::Bool(true));
         assert_eq!(values["properties.a"], Value::String("http://x/*y*/".to_owned()));
     }
@@ -284,12 +172,12 @@ mod tests {
     #[test]
     fn what_the_library_refuses_is_refused_with_its_place() {
         for (text, part) in [
-            ("", "line"),
+            ("", "empty"),
             ("# no\n{}", "line 1"),
             ("{\n \"properties\": { \"allow_compat_mode\": true, }\n}", "line 2"),
             ("{ /* open", "never closed"),
-            ("[]", "no object"),
-            ("{\"properties\":{\"allow_compat_mode\":\"false\"}}", "without quotes"),
+            ("[]", "nothing of it is in effect"),
+            ("{\"properties\":{\"allow_compat_mode\":\"false\"}}", "Write false"),
             ("{\"properties\":{\"allow_compat_mode\":1}}", "true or false"),
             ("{\"properties\":{\"io_batchsize\":1000}}", "from 1 to 256"),
         ] {
@@ -302,7 +190,7 @@ mod tests {
     fn damaged_text_is_an_answer_and_never_a_crash() {
         let whole = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2] }";
         for (end, _) in whole.char_indices() {
-            let _ = parse(&whole[..end]);
+            let _ = parse(&whole[..end], &|_| true);
         }
     }
 }

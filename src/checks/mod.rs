@@ -5,6 +5,7 @@ mod context;
 mod cufile;
 mod cufile_details;
 mod file_details;
+pub mod cufile_json;
 mod files;
 mod gpu;
 mod gpu_state;

@@ -36,8 +36,8 @@ pub(super) enum Sub {
     Check {
         /// Files or folders that models are read from
         paths: Vec<PathBuf>,
-        /// Examine a captured machine: a folder written by 'capture'
-        #[arg(long, value_name = "DIR")]
+        /// Examine a captured machine: a folder or archive written by 'capture'
+        #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
@@ -61,6 +61,20 @@ pub(super) enum Sub {
         /// The path whose reads are to work (default: the working directory)
         #[arg(long, value_name = "PATH")]
         path: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// cufile.json: lint it, show what is in effect, make one for a model, compare
+    Config {
+        #[command(subcommand)]
+        action: ConfigSub,
+    },
+    /// Write what the checks read on this machine as one archive, redacted, for examining elsewhere
+    Capture {
+        /// A folder, or an archive whose name ends in .tar.zst
+        file: PathBuf,
+        /// Files or folders that models are read from (default: the working directory)
+        paths: Vec<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -145,6 +159,56 @@ pub(super) enum Sub {
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,
+}
+
+/// What to do with cufile.json.
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigSub {
+    /// What is wrong in it (default: /etc/cufile.json and the file that CUFILE_ENV_PATH_JSON names)
+    Lint {
+        /// The file
+        file: Option<PathBuf>,
+        /// A model that is to be loaded, for limits that it would exceed
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
+        /// Lint the files of a captured machine
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// The value of every key and where it comes from
+    Show {
+        /// A file to read as if CUFILE_ENV_PATH_JSON named it
+        file: Option<PathBuf>,
+        /// Show those of a captured machine
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// A file with only the keys that matter for a model on this machine, each with its reason
+    Tune {
+        /// The model
+        model: String,
+        /// Write the file here
+        #[arg(long = "output", short = 'o', value_name = "FILE")]
+        output_file: Option<PathBuf>,
+        /// Loads go through memory that is not registered with cuFile (gds-bounce, UCM)
+        #[arg(long)]
+        unregistered: bool,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// What differs from the library's defaults, or between two files
+    Diff {
+        /// The file (default: all that is in effect)
+        file: Option<PathBuf>,
+        /// Another file to compare it with
+        other: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
 }
 
 /// What is raced and how.

@@ -1,7 +1,9 @@
 //! Door: arguments, mode, exit code.
 
 mod args;
+mod capture;
 mod check;
+mod config;
 mod fix;
 mod models;
 mod outcome;
@@ -47,6 +49,8 @@ pub fn main() -> ExitCode {
             }
         }
         Some(Sub::Check { paths, root, output }) => check::run(&paths, root.as_deref(), &output),
+        Some(Sub::Config { action }) => config::run(action),
+        Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, output }) => {
             let mode = match (dry_run, yes, undo, list) {
                 (true, ..) => fix::Mode::DryRun,

@@ -1,0 +1,492 @@
+//! What is wrong with one cufile.json: the rules L1 to L19 of the reference, each problem with its place, the reason and what to do.
+
+use super::known::{KEYS, Known, MISNAMED, Takes, is_section, known, minor};
+use super::syntax::{self, Document, Kind, Node};
+use super::{Problem, Severity};
+use serde_json::Value;
+
+/// What the linter knows of the machine and the library.
+pub(crate) struct Surroundings<'a> {
+    /// Version of the installed library.
+    pub(crate) version: Option<(u32, u32)>,
+    /// `ranges` of the installed library.
+    pub(crate) ranges: &'a Value,
+    /// Whether a path exists; a path that cannot be looked at is taken to exist.
+    pub(crate) exists: &'a dyn Fn(&str) -> bool,
+}
+
+pub(super) struct Linter<'a> {
+    pub(super) text: &'a str,
+    pub(super) around: &'a Surroundings<'a>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Parses and lints; the document where it could be parsed.
+pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, Vec<Problem>) {
+    let mut linter = Linter { text, around, problems: Vec::new() };
+    let document = match syntax::parse(text) {
+        Ok(document) => document,
+        Err(mistake) => {
+            linter.say("L2", Severity::Error, mistake.at, "", mistake.what, FATAL, mistake.todo);
+            return (None, linter.problems);
+        }
+    };
+    linter.whole(&document);
+    linter.object("", &document.top);
+    linter.together(&document.top);
+    linter.problems.sort_by_key(|problem| (problem.line, problem.column));
+    (Some(document), linter.problems)
+}
+
+pub(super) const FATAL: &str = "libcufile refuses the whole file: cuFileDriverOpen fails with 5002 (-22 up to 1.18) in every program, and only \
+                                standard error says why.";
+const ABORTS: &str =
+    "libcufile aborts the process here (Json::LogicError, SIGABRT): every program that opens cuFile dies.";
+const SILENT: &str = "libcufile passes over it without a word.";
+
+impl Linter<'_> {
+    #[allow(clippy::too_many_arguments, reason = "one problem")]
+    pub(super) fn say(
+        &mut self,
+        rule: &'static str,
+        severity: Severity,
+        at: usize,
+        key: &str,
+        what: impl Into<String>,
+        why: &str,
+        todo: impl Into<String>,
+    ) {
+        let (line, column) = syntax::place(self.text, at);
+        self.problems.push(Problem {
+            rule: rule.to_owned(),
+            severity,
+            line,
+            column,
+            key: (!key.is_empty()).then(|| key.to_owned()),
+            what: what.into(),
+            why: why.to_owned(),
+            todo: todo.into(),
+        });
+    }
+
+    fn whole(&mut self, document: &Document) {
+        let top = &document.top;
+        match top.kind {
+            Kind::Object(_) => {}
+            Kind::Null | Kind::List(_) => self.say(
+                "L3",
+                Severity::Error,
+                top.start,
+                "",
+                format!("the file holds {}, so nothing of it is in effect", top.words()),
+                "libcufile opens and passes over the whole file.",
+                "Put the keys into an object in braces.",
+            ),
+            _ => self.say(
+                "L3",
+                Severity::Error,
+                top.start,
+                "",
+                format!("the file holds {} in place of an object in braces", top.words()),
+                ABORTS,
+                "Put the keys into an object in braces.",
+            ),
+        }
+        if let Some(rest) = document.rest {
+            self.say(
+                "L2",
+                Severity::Warning,
+                rest,
+                "",
+                "text after the end of the file's object",
+                "libcufile stops reading where the first object ends, so nothing behind it is in effect.",
+                "Perhaps a '}' stands too early; move or remove what follows.",
+            );
+        }
+    }
+
+    fn object(&mut self, prefix: &str, node: &Node) {
+        let members = node.members();
+        for (number, member) in members.iter().enumerate() {
+            let dotted = if prefix.is_empty() { member.key.clone() } else { format!("{prefix}.{}", member.key) };
+            if members[number + 1..].iter().any(|later| later.key == member.key) {
+                self.say(
+                    "L8",
+                    Severity::Warning,
+                    member.key_start,
+                    &dotted,
+                    format!("{dotted} stands here twice"),
+                    "The last one wins, as a whole: of a section that stands twice the first is lost.",
+                    "Remove one, or join them.",
+                );
+                continue;
+            }
+            if let Some(known) = known(&dotted) {
+                self.key(known, member.key_start, &member.value);
+            } else if is_section(&dotted) {
+                self.section(&dotted, member.key_start, &member.value);
+            } else {
+                self.unknown(&dotted, member.key_start);
+            }
+        }
+    }
+
+    fn section(&mut self, dotted: &str, key_start: usize, value: &Node) {
+        match value.kind {
+            Kind::Object(_) => self.object(dotted, value),
+            Kind::Null => {}
+            _ => self.say(
+                "L3",
+                Severity::Error,
+                value.start,
+                dotted,
+                format!("{dotted} must be an object in braces, it is {}", value.words()),
+                ABORTS,
+                format!("Write \"{}\": {{ … }}.", dotted.rsplit('.').next().unwrap_or(dotted)),
+            ),
+        }
+        let _ = key_start;
+    }
+
+    fn unknown(&mut self, dotted: &str, at: usize) {
+        if let Some((_, meant)) = MISNAMED.iter().find(|(wrong, _)| *wrong == dotted) {
+            let (what, todo) = if meant.is_empty() {
+                (format!("{dotted} does nothing any more"), "Remove it.".to_owned())
+            } else {
+                (format!("{dotted} does nothing; {meant} is meant"), format!("Rename it to {meant}."))
+            };
+            self.say("L10", Severity::Warning, at, dotted, what, SILENT, todo);
+            return;
+        }
+        let todo = match nearest(dotted) {
+            Some(near) => format!("Perhaps {near} is meant."),
+            None => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
+        };
+        self.say("L9", Severity::Warning, at, dotted, format!("{dotted} is no key of libcufile"), SILENT, todo);
+    }
+
+    fn key(&mut self, known: &Known, at: usize, node: &Node) {
+        let key = known.key;
+        if !known.is_in(self.around.version) {
+            let when = known.releases().unwrap_or_default();
+            if key == "profile.nvtx" {
+                self.say(
+                    "L10",
+                    Severity::Warning,
+                    at,
+                    key,
+                    format!("{key} does nothing any more ({when} only)"),
+                    SILENT,
+                    "Remove it.",
+                );
+            } else {
+                self.say(
+                    "L9",
+                    Severity::Warning,
+                    at,
+                    key,
+                    format!("{key} is known {when} only"),
+                    SILENT,
+                    "Install a newer libcufile, or remove it.",
+                );
+            }
+            return;
+        }
+        if !known.fits(node) {
+            let fix = fitting(known, node);
+            self.say(
+                "L3",
+                Severity::Error,
+                node.start,
+                key,
+                format!("{key} must be {}, it is {}", known.wants(), node.words()),
+                FATAL,
+                fix.map_or_else(|| "Correct the value.".to_owned(), |fix| format!("Write {fix}.")),
+            );
+            return;
+        }
+        self.range(known, node);
+        self.words(known, node);
+    }
+
+    fn range(&mut self, known: &Known, node: &Node) {
+        let key = known.key;
+        let Kind::Number(written) = &node.kind else { return };
+        let Ok(number) = written.parse::<f64>() else { return };
+        match known.takes {
+            Takes::Whole(low, high, multiple) => {
+                let (low, high, source) = self.limits(known, low, high);
+                if high == u64::from(u32::MAX) && number > f64::from(u32::MAX) {
+                    self.say(
+                        "L4",
+                        Severity::Error,
+                        node.start,
+                        key,
+                        format!("{key} is {written}, more than 32 bits hold"),
+                        ABORTS,
+                        format!("Write a number from {low} to {high}."),
+                    );
+                    return;
+                }
+                // As the library does it: what is behind the point is cut off.
+                let whole = number.trunc();
+                // 0 switches the bounce buffers off, or the limit, in the keys that may be 0 outside their range.
+                let zero = whole == 0.0
+                    && (key == "properties.max_device_pinned_mem_size_kb"
+                        || (key == "properties.per_buffer_cache_size_kb"
+                            && minor(self.around.version).is_some_and(|minor| minor < 20)));
+                if !zero && (whole < low as f64 || whole > high as f64) {
+                    let range = if high >= 18_014_398_509_481_980 {
+                        format!("at least {low}")
+                    } else {
+                        format!("from {low} to {high}")
+                    };
+                    self.say(
+                        "L4",
+                        Severity::Error,
+                        node.start,
+                        key,
+                        format!("{key} must be {range} ({source}), it is {written}"),
+                        FATAL,
+                        format!("Write a number {range}."),
+                    );
+                } else if multiple > 1 && whole % multiple as f64 != 0.0 {
+                    let below = (whole / multiple as f64).floor() * multiple as f64;
+                    self.say(
+                        "L4",
+                        Severity::Error,
+                        node.start,
+                        key,
+                        format!("{key} must be a multiple of {multiple}, it is {written}"),
+                        FATAL,
+                        format!("Write {} or {}.", below.max(low as f64), below + multiple as f64),
+                    );
+                } else if number != whole {
+                    self.say(
+                        "L3",
+                        Severity::Warning,
+                        node.start,
+                        key,
+                        format!("{key} is {written}, and {whole} is in effect"),
+                        "libcufile cuts off what stands behind the point.",
+                        format!("Write {whole}."),
+                    );
+                }
+                if key == "profile.cufile_stats" && whole > 3.0 {
+                    self.say(
+                        "L4",
+                        Severity::Warning,
+                        node.start,
+                        key,
+                        format!("{key} is {written}; levels go from 0 to 3"),
+                        "The library takes it, and nothing says what it does then.",
+                        "Write 3 for everything.",
+                    );
+                }
+            }
+            Takes::Signed(low, high) if number == 0.0 || number < low as f64 || number > high as f64 => {
+                self.say(
+                    "L4",
+                    Severity::Error,
+                    node.start,
+                    key,
+                    format!("{key} must be {low} for no limit, or from 1 to {high}, it is {written}"),
+                    FATAL,
+                    "Write 32, the default.",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// The range of a key: the installed library's own word before the table's.
+    fn limits(&self, known: &Known, low: u64, high: u64) -> (u64, u64, &'static str) {
+        let said = self
+            .around
+            .ranges
+            .get(known.parameter)
+            .and_then(|pair| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_u64()?)));
+        match said {
+            // Some have no upper bound until the driver is open: [64, 0], [0, 0].
+            Some((0, 0)) => (low, high, "documented"),
+            Some((low, 0)) => (low, high, "the installed library says"),
+            Some((low, high)) => (low, high, "the installed library says"),
+            None if known.key == "execution.max_io_threads" && minor(self.around.version).is_some_and(|m| m < 16) => {
+                (0, 32, "measured with 1.14 and 1.15")
+            }
+            None => (low, high, "measured with libcufile 1.20; the installed one was not asked"),
+        }
+    }
+
+    fn words(&mut self, known: &Known, node: &Node) {
+        let key = known.key;
+        let texts = |node: &Node| match &node.kind {
+            Kind::Text(text) => vec![(node.start, text.clone())],
+            Kind::List(items) => items
+                .iter()
+                .filter_map(|item| match &item.kind {
+                    Kind::Text(text) => Some((item.start, text.clone())),
+                    _ => None,
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        for (at, word) in texts(node) {
+            match known.takes {
+                Takes::Level => self.level(key, at, &word),
+                Takes::Ignored(words) if !words.contains(&word.as_str()) => self.say(
+                    "L11",
+                    Severity::Warning,
+                    at,
+                    key,
+                    format!("\"{word}\" is none of {}", words.join(", ")),
+                    SILENT,
+                    "Write one of them.",
+                ),
+                Takes::One(words) | Takes::Each(words) if !words.contains(&word.as_str()) => self.say(
+                    "L4",
+                    Severity::Error,
+                    at,
+                    key,
+                    format!("\"{word}\" is none of {}", words.join(", ")),
+                    FATAL,
+                    "Write one of them.",
+                ),
+                Takes::Folder | Takes::Paths if word.is_empty() || !(self.around.exists)(&word) => self.say(
+                    "L7",
+                    Severity::Error,
+                    at,
+                    key,
+                    format!("{key} names \"{word}\", which does not exist"),
+                    FATAL,
+                    if known.takes == Takes::Folder {
+                        format!("mkdir -p {word}, or remove the key.")
+                    } else {
+                        "Remove it from the list.".to_owned()
+                    },
+                ),
+                _ => {}
+            }
+        }
+        if let (Takes::Table, Kind::Object(members)) = (known.takes, &node.kind) {
+            for member in members.iter().filter(|member| !(self.around.exists)(&member.key)) {
+                self.say(
+                    "L7",
+                    Severity::Error,
+                    member.key_start,
+                    key,
+                    format!("{key} names the mount point \"{}\", which does not exist", member.key),
+                    FATAL,
+                    "Remove it, or mount it first.",
+                );
+            }
+        }
+        if let (Takes::Wholes, Kind::List(items), "properties.posix_pool_slab_size_kb") = (known.takes, &node.kind, key)
+        {
+            for item in items {
+                if let Kind::Number(n) = &item.kind
+                    && n.parse::<u64>().is_ok_and(|n| n % 4 != 0)
+                {
+                    self.say(
+                        "L6",
+                        Severity::Error,
+                        item.start,
+                        key,
+                        format!("a slab of {n} KiB is no multiple of 4 KiB"),
+                        FATAL,
+                        "Write a multiple of 4.",
+                    );
+                }
+            }
+        }
+    }
+
+    fn level(&mut self, key: &str, at: usize, word: &str) {
+        const LEVELS: [&str; 6] = ["NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
+        if !LEVELS.contains(&word) {
+            let upper = word.to_ascii_uppercase();
+            let todo = if LEVELS.contains(&upper.as_str()) {
+                format!("Write \"{upper}\".")
+            } else {
+                format!("Write one of {}.", LEVELS.join(", "))
+            };
+            self.say(
+                "L11",
+                Severity::Warning,
+                at,
+                key,
+                format!("\"{word}\" is no log level; levels are in upper case"),
+                "The library passes over it and logs as before.",
+                todo,
+            );
+        } else if matches!(word, "DEBUG" | "TRACE") {
+            self.say(
+                "L17",
+                Severity::Warning,
+                at,
+                key,
+                format!("{key} is {word}"),
+                "Writing the log takes time in every read, so what is measured is too slow.",
+                "Write \"ERROR\", and set CUFILE_LOGGING_LEVEL for one run when a log is wanted.",
+            );
+        }
+    }
+}
+
+/// A value of the right type that was probably meant.
+fn fitting(known: &Known, node: &Node) -> Option<String> {
+    match (&known.takes, &node.kind) {
+        (Takes::Switch, Kind::Text(text)) if matches!(text.to_ascii_lowercase().as_str(), "true" | "false") => {
+            Some(text.to_ascii_lowercase())
+        }
+        (Takes::Switch, Kind::Number(text)) => Some(if text == "0" { "false" } else { "true" }.to_owned()),
+        (Takes::Whole(..) | Takes::Signed(..), Kind::Text(text)) => {
+            text.trim().parse::<i64>().ok().map(|n| n.to_string())
+        }
+        (Takes::Texts | Takes::Paths | Takes::Each(_), Kind::Text(text)) => Some(format!("[\"{text}\"]")),
+        (Takes::Text | Takes::Folder | Takes::Level, Kind::Number(text)) => Some(format!("\"{text}\"")),
+        _ => None,
+    }
+}
+
+/// The known key that is nearest to a name: the same last part in another section, else the fewest changed letters.
+pub(crate) fn nearest(dotted: &str) -> Option<&'static str> {
+    let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
+    let mine = dotted.rsplit('.').next().unwrap_or(dotted);
+    let far = |a: &str, b: &str| distance(a, b);
+    let best = KEYS
+        .iter()
+        .map(|known| {
+            let of_last = far(mine, last(known.key));
+            // Another section costs a little, so that the same section wins between equals.
+            (of_last * 4 + far(dotted, known.key).min(3), known.key)
+        })
+        .min()?;
+    let of_last = far(mine, last(best.1));
+    if of_last * 3 <= mine.len().max(last(best.1).len()) {
+        return Some(best.1);
+    }
+    // A misspelt section.
+    KEYS.iter()
+        .filter_map(|known| known.key.split_once('.'))
+        .map(|(section, _)| (far(dotted, section), section))
+        .min()
+        .filter(|(changed, _)| changed * 3 <= dotted.len())
+        .map(|(_, section)| section)
+}
+
+/// Levenshtein's distance in characters, bounded by the lengths of keys.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(80).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(80).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (above + 1).min(row[j] + 1).min(diagonal + usize::from(x != *y));
+            diagonal = above;
+        }
+    }
+    row[b.len()]
+}

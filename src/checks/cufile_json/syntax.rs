@@ -1,0 +1,370 @@
+//! The dialect of JSON that libcufile reads, with the place of everything: comments are blanks, and what follows the first value is passed over.
+//!
+//! The rules are those of the parser inside libcufile 1.14 to 1.20, found by giving it 120 crafted files.
+
+use serde_json::{Map, Number, Value};
+
+/// Deeper than any real file; a bound, so that a hostile one cannot exhaust the stack.
+const MAX_DEPTH: usize = 100;
+
+/// A value and the bytes it stands in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Null,
+    Bool(bool),
+    /// A number as written.
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<Member>),
+}
+
+/// One member of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) key: String,
+    pub(crate) key_start: usize,
+    pub(crate) value: Node,
+}
+
+/// A whole file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Document {
+    pub(crate) top: Node,
+    /// Where text begins that the library passes over, because the first value has ended.
+    pub(crate) rest: Option<usize>,
+}
+
+/// Why the text cannot be parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// Byte offset.
+    pub(crate) at: usize,
+    pub(crate) what: String,
+    pub(crate) todo: String,
+}
+
+impl Node {
+    pub(crate) fn members(&self) -> &[Member] {
+        match &self.kind {
+            Kind::Object(members) => members,
+            _ => &[],
+        }
+    }
+
+    /// The member of that name; of several the last, which is the one that counts.
+    pub(crate) fn member(&self, key: &str) -> Option<&Member> {
+        self.members().iter().rev().find(|member| member.key == key)
+    }
+
+    /// The node of a dotted key.
+    pub(crate) fn at(&self, dotted: &str) -> Option<&Self> {
+        dotted.split('.').try_fold(self, |node, part| node.member(part).map(|member| &member.value))
+    }
+
+    /// As a plain value; numbers that JSON does not know become text.
+    pub(crate) fn value(&self) -> Value {
+        match &self.kind {
+            Kind::Null => Value::Null,
+            Kind::Bool(on) => Value::Bool(*on),
+            Kind::Text(text) => Value::String(text.clone()),
+            Kind::Number(text) => number(text).map_or_else(|| Value::String(text.clone()), Value::Number),
+            Kind::List(items) => Value::Array(items.iter().map(Self::value).collect()),
+            Kind::Object(members) => {
+                Value::Object(members.iter().map(|m| (m.key.clone(), m.value.value())).collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// What it is, in words.
+    pub(crate) fn words(&self) -> String {
+        match &self.kind {
+            Kind::Null => "null".to_owned(),
+            Kind::Bool(on) => on.to_string(),
+            Kind::Number(text) => text.clone(),
+            Kind::Text(text) => format!("the text \"{text}\""),
+            Kind::List(_) => "a list".to_owned(),
+            Kind::Object(_) => "an object in braces".to_owned(),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    if let Ok(n) = text.parse::<u64>() {
+        return Some(n.into());
+    }
+    if let Ok(n) = text.parse::<i64>() {
+        return Some(n.into());
+    }
+    text.parse::<f64>().ok().and_then(Number::from_f64)
+}
+
+/// Line and column (both from 1, columns in characters) of a byte offset.
+pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    (line, column)
+}
+
+/// Parses a file as libcufile does.
+pub(crate) fn parse(text: &str) -> Result<Document, Mistake> {
+    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
+    let top = reader.value(0)?;
+    let after = reader.at;
+    // A comment after the end that is never closed is passed over like everything else there.
+    let rest = match reader.blanks() {
+        Ok(()) => (reader.at < text.len()).then_some(reader.at),
+        Err(_) => Some(after),
+    };
+    Ok(Document { top, rest })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn wrong<T>(&self, at: usize, what: impl Into<String>, todo: impl Into<String>) -> Result<T, Mistake> {
+        Err(Mistake { at: at.min(self.text.len()), what: what.into(), todo: todo.into() })
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn blanks(&mut self) -> Result<(), Mistake> {
+        loop {
+            match (self.peek(), self.bytes.get(self.at + 1)) {
+                (Some(b' ' | b'\t' | b'\r' | b'\n'), _) => self.at += 1,
+                (Some(b'/'), Some(b'/')) => {
+                    let end = self.text[self.at..].find('\n');
+                    self.at = end.map_or(self.text.len(), |end| self.at + end);
+                }
+                (Some(b'/'), Some(b'*')) => match self.text[self.at + 2..].find("*/") {
+                    Some(end) => self.at += end + 4,
+                    None => return self.wrong(self.at, "a comment '/*' is never closed", "Close it by '*/'."),
+                },
+                (Some(b'#'), _) => {
+                    return self.wrong(
+                        self.at,
+                        "'#' begins no comment here",
+                        "Write '//' in its place, or take the line out.",
+                    );
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Node, Mistake> {
+        self.blanks()?;
+        if depth > MAX_DEPTH {
+            return self.wrong(
+                self.at,
+                format!("nested deeper than {MAX_DEPTH} levels"),
+                "No key of cufile.json lies that deep.",
+            );
+        }
+        let start = self.at;
+        let kind = match self.peek() {
+            Some(b'{') => self.object(depth)?,
+            Some(b'[') => self.list(depth)?,
+            Some(b'"') => Kind::Text(self.string()?),
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            _ => self.word()?,
+        };
+        Ok(Node { kind, start, end: self.at })
+    }
+
+    fn word(&mut self) -> Result<Kind, Mistake> {
+        for (word, kind) in [("true", Kind::Bool(true)), ("false", Kind::Bool(false)), ("null", Kind::Null)] {
+            if self.text[self.at..].starts_with(word) {
+                self.at += word.len();
+                return Ok(kind);
+            }
+        }
+        let Some(next) = self.text[self.at..].chars().next() else {
+            return if self.text.trim().is_empty() {
+                self.wrong(0, "the file is empty", "Write at least {} into it, or remove the file.")
+            } else {
+                self.wrong(self.at, "the file ends where a value is due", "Complete it; perhaps it was cut off.")
+            };
+        };
+        match next {
+            '\'' => self.wrong(self.at, "text in single quotes", "Use double quotes."),
+            '}' | ']' => self.wrong(
+                self.at,
+                format!("'{next}' where a value is due"),
+                "Take out the comma before it: after the last element there may be none.",
+            ),
+            '\u{feff}' => {
+                self.wrong(self.at, "the file begins with a byte order mark", "Save it as UTF-8 without one.")
+            }
+            _ => {
+                let word: String = self.text[self.at..].chars().take_while(|c| c.is_alphanumeric()).take(20).collect();
+                let word = if word.is_empty() { next.to_string() } else { word };
+                self.wrong(
+                    self.at,
+                    format!("'{word}' is no value"),
+                    "Values are true, false, null, a number, \"text\", [a list] or {an object}.",
+                )
+            }
+        }
+    }
+
+    /// As lenient as the library's parser: leading zeros pass.
+    fn number(&mut self) -> Result<Kind, Mistake> {
+        let start = self.at;
+        let part = |c: &u8| c.is_ascii_digit() || matches!(c, b'-' | b'+' | b'.' | b'e' | b'E');
+        self.at += self.bytes[start..].iter().take_while(|c| part(c)).count();
+        let text = &self.text[start..self.at];
+        if text.parse::<f64>().is_err() {
+            return self.wrong(start, format!("'{text}' is no number"), "Write digits only.");
+        }
+        Ok(Kind::Number(text.to_owned()))
+    }
+
+    fn string(&mut self) -> Result<String, Mistake> {
+        let start = self.at;
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let Some(c) = self.text[self.at..].chars().next() else {
+                return self.wrong(start, "text whose closing quote is missing", "Close it by '\"'.");
+            };
+            self.at += c.len_utf8();
+            match c {
+                '"' => return Ok(out),
+                '\\' => out.push(self.escape()?),
+                // Line ends and tabs in text pass the library's parser.
+                c => out.push(c),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, Mistake> {
+        let at = self.at - 1;
+        let Some(c) = self.text[self.at..].chars().next() else {
+            return self.wrong(at, "the file ends in the middle of text", "Complete it.");
+        };
+        self.at += c.len_utf8();
+        Ok(match c {
+            '"' | '\\' | '/' => c,
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => {
+                let code = self.text.get(self.at..self.at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+                let Some(code) = code else {
+                    return self.wrong(at, "'\\u' wants four hexadecimal digits", "Write the character itself.");
+                };
+                self.at += 4;
+                // Halves of a pair name no character by themselves; no key and no path of cufile.json needs one.
+                char::from_u32(code).unwrap_or('\u{fffd}')
+            }
+            _ => return self.wrong(at, format!("'\\{c}' is no escape"), "Double the backslash, if one is meant."),
+        })
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Kind, Mistake> {
+        let start = self.at;
+        self.at += 1;
+        let mut items = Vec::new();
+        self.blanks()?;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Kind::List(items));
+        }
+        loop {
+            items.push(self.value(depth + 1)?);
+            if self.comma(b']', start)? {
+                return Ok(Kind::List(items));
+            }
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Kind, Mistake> {
+        let start = self.at;
+        self.at += 1;
+        let mut members = Vec::new();
+        self.blanks()?;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Kind::Object(members));
+        }
+        loop {
+            self.blanks()?;
+            let key_start = self.at;
+            match self.peek() {
+                Some(b'"') => {}
+                Some(b'}') => {
+                    return self.wrong(
+                        key_start,
+                        "a comma stands before this '}'",
+                        "Take the comma out: after the last key there may be none.",
+                    );
+                }
+                Some(b'\'') => return self.wrong(key_start, "a key in single quotes", "Use double quotes."),
+                None => return self.wrong(start, "this '{' is never closed", "Close it by '}'."),
+                Some(_) => {
+                    return self.wrong(key_start, "a key in double quotes is due", "Keys look like \"properties\":.");
+                }
+            }
+            let key = self.string()?;
+            self.blanks()?;
+            if self.peek() != Some(b':') {
+                return self.wrong(
+                    self.at,
+                    format!("after the key \"{key}\" a ':' is missing"),
+                    "Write ':' and its value.",
+                );
+            }
+            self.at += 1;
+            let value = self.value(depth + 1)?;
+            members.push(Member { key, key_start, value });
+            if self.comma(b'}', start)? {
+                return Ok(Kind::Object(members));
+            }
+        }
+    }
+
+    /// After an element: whether the end came.
+    fn comma(&mut self, end: u8, start: usize) -> Result<bool, Mistake> {
+        self.blanks()?;
+        let open = self.bytes[start] as char;
+        let close = end as char;
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(false)
+            }
+            Some(byte) if byte == end => {
+                self.at += 1;
+                Ok(true)
+            }
+            None => self.wrong(start, format!("this '{open}' is never closed"), format!("Close it by '{close}'.")),
+            Some(_) => self.wrong(
+                self.at,
+                format!("',' or '{close}' is due here"),
+                "Put a comma between elements; perhaps one is missing at the end of the line before.",
+            ),
+        }
+    }
+}

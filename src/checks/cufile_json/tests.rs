@@ -1,0 +1,235 @@
+//! The linter against what the real library did with the same files (1.14 and 1.20, opened on a machine without a GPU).
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::*;
+use serde_json::{Value, json};
+
+fn problems(text: &str, version: Option<(u32, u32)>) -> Vec<Problem> {
+    let around = Surroundings { version, ranges: &Value::Null, exists: &|path| path == "/" || path == "/dev/null" };
+    lint(text, &around).1
+}
+
+fn refused(text: &str, minor: u32) -> bool {
+    problems(text, Some((1, minor))).iter().any(|problem| problem.severity == Severity::Error)
+}
+
+/// A key, values that both libraries took, values that both refused.
+const MEASURED: &[(&str, &[&str], &[&str])] = &[
+    ("properties.allow_compat_mode", &["null", "true"], &["1", "0", "1.0", "\"x\"", "[]", "{}"]),
+    ("properties.io_batchsize", &["null", "true", "256", "3.9"], &["\"1\"", "-1", "0", "257", "99999999999", "[]"]),
+    ("execution.max_io_threads", &["0", "32", "true"], &["129", "-1"]),
+    ("execution.max_io_queue_depth", &["1", "256"], &["0", "257"]),
+    ("execution.max_request_parallelism", &["0", "8"], &["9"]),
+    ("execution.min_io_threshold_size_kb", &["4", "6"], &["0", "3", "5000000000"]),
+    ("properties.max_device_cache_size_kb", &["0", "4", "1024"], &["3", "6"]),
+    ("properties.per_buffer_cache_size_kb", &["64"], &["63", "100", "16448"]),
+    ("properties.max_direct_io_size_kb", &["1024"], &["100", "1.5", "1e3", "512"]),
+    ("properties.max_device_pinned_mem_size_kb", &["0", "64"], &["63", "66", "18014398509481985"]),
+    ("properties.poll_mode_max_size_kb", &["4"], &["0", "3", "6"]),
+    ("properties.max_batch_io_timeout_msecs", &["1", "1000"], &["0", "1001"]),
+    ("properties.io_priority", &["\"x\"", "\"high\""], &["5"]),
+    ("properties.rdma_load_balancing_policy", &["\"x\""], &["5"]),
+    ("properties.rdma_dynamic_routing_order", &["[]"], &["[\"x\"]", "\"SYS_MEM\""]),
+    ("properties.rdma_peer_type", &["\"dmabuf\""], &["\"x\""]),
+    ("properties.rdma_dev_addr_list", &["[\"x\"]", "[\"10.0.0.1\"]"], &[]),
+    ("logging.dir", &[], &["\"\"", "5", "\"/nope\""]),
+    ("logging.level", &["\"info\""], &["5"]),
+    ("profile.cufile_stats", &["0", "3", "4", "true"], &["-1"]),
+    ("miscellaneous.api_check_aggressive", &["false"], &["1"]),
+    ("denylist.mounts", &["[\"/\"]"], &["[\"\"]", "[\"/nope\"]"]),
+    ("denylist.devices", &["[\"/dev/null\"]", "[]"], &["[\"/dev/nope\"]"]),
+    ("denylist.filesystems", &["[\"xfs\"]"], &["\"xfs\"", "[1]"]),
+    ("denylist.fsids", &["[\"x\"]"], &[]),
+];
+
+#[test]
+fn values_are_refused_where_the_library_refuses_them_and_only_there() {
+    let mut wrong = Vec::new();
+    for (key, taken, not_taken) in MEASURED {
+        let (section, name) = key.split_once('.').unwrap();
+        for (values, expected) in [(taken, false), (not_taken, true)] {
+            for value in *values {
+                let text = format!("{{\"{section}\":{{\"{name}\":{value}}}}}");
+                for minor in [14, 20] {
+                    if refused(&text, minor) != expected {
+                        wrong.push(format!("1.{minor}: {text} refused: {}", !expected));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn releases_differ_where_they_were_seen_to_differ() {
+    for (text, old, new) in [
+        (r#"{"execution":{"max_io_threads":128}}"#, true, false),
+        (r#"{"properties":{"per_buffer_cache_size_kb":0}}"#, false, true),
+        (r#"{"properties":{"per_buffer_cache_size_kb":16384}}"#, true, false),
+        (r#"{"logging":{"max_file_size_mb":0}}"#, false, true),
+        (r#"{"logging":{"max_file_size_mb":4097}}"#, false, true),
+        (r#"{"block":{"nvme":{"use_pci_p2pdma":1}}}"#, false, true),
+        (r#"{"miscellaneous":{"rdma_token_reset_timeout_secs":0}}"#, false, true),
+    ] {
+        assert_eq!((refused(text, 14), refused(text, 20)), (old, new), "{text}");
+    }
+}
+
+#[test]
+fn the_dialect_is_that_of_the_library() {
+    for text in [
+        "{ // c\n /* x */ }",
+        "{} // end",
+        "{} x",
+        "{\"a\":1}}",
+        "{\"a\":01}",
+        "{\"a\":\"\n\"}",
+        "{\"a\":\"\\u00e9\"}",
+        "{/**/}",
+        "{\"properties\":null}",
+        "{\"properties\":{\"allow_compat_mode\":1,\"allow_compat_mode\":true}}",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[1024,4],\"posix_pool_slab_count\":[1,1]}}",
+    ] {
+        assert!(!refused(text, 20), "{text}: {:?}", problems(text, None));
+    }
+    for text in [
+        "",
+        " ",
+        "{'a':1}",
+        "{a:1}",
+        "{\"a\":NaN}",
+        "{\"a\":+1}",
+        "{\"a\":.5}",
+        "{\"a\":\"\\x\"}",
+        "\u{feff}{}",
+        "# c\n{}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\":tru}",
+        "{\"a\":1,}",
+        "{\"a\":[1,]}",
+        "{\"a\":[1,2}",
+        "{ /* open",
+        "{\"a\":1;}",
+        "5",
+        "\"x\"",
+        "{\"properties\":[]}",
+        "{\"properties\":\"x\"}",
+        "{\"fs\":{\"lustre\":5}}",
+        "{\"properties\":{\"allow_compat_mode\":false},\"properties\":{\"io_batchsize\":300}}",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[4,1024],\"posix_pool_slab_count\":[1]}}",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[5],\"posix_pool_slab_count\":[1]}}",
+        // Opens, but nothing of it is in effect.
+        "[]",
+        "null",
+    ] {
+        assert!(refused(text, 20), "{text}");
+    }
+}
+
+#[test]
+fn problems_have_their_place_rule_and_remedy() {
+    let find = |text: &str, rule: &str| {
+        let all = problems(text, Some((1, 20)));
+        all.iter().find(|p| p.rule == rule).cloned().unwrap_or_else(|| panic!("{text}: no {rule} in {all:?}"))
+    };
+    let comma = find("{\n  \"properties\": {\n    \"allow_compat_mode\": true,\n  }\n}", "L2");
+    assert_eq!((comma.line, comma.column), (4, 3));
+    assert!(comma.todo.contains("comma"));
+    let quoted = find("{\"properties\":{\"allow_compat_mode\":\"False\"}}", "L3");
+    assert_eq!((quoted.column, quoted.todo.as_str()), (36, "Write false."));
+    assert!(find("{\"properties\":{\"max_direct_io_size_kb\":1000}}", "L4").todo.contains("960 or 1024"));
+    assert!(find("{\"properties\":{\"use_p2pdma\":true}}", "L9").todo.contains("use_pci_p2pdma"));
+    assert!(find("{\"execution\":{\"allow_compat_mode\":true}}", "L9").todo.contains("properties.allow_compat_mode"));
+    assert!(find("{\"propertys\":{}}", "L9").todo.contains("properties"));
+    assert!(find("{\"properties\":{\"use_compat_mode\":true}}", "L10").todo.contains("allow_compat_mode"));
+    assert!(find("{\"blacklist\":{}}", "L10").todo.contains("denylist"));
+    assert!(find("{\"logging\":{\"level\":\"debug\"}}", "L11").todo.contains("DEBUG"));
+    assert!(find("{\"properties\":{\"use_pci_p2pdma\":true}}", "L12").todo.contains("nvme"));
+    assert_eq!(
+        find("{\"properties\":{\"allow_compat_mode\":false,\"force_compat_mode\":true}}", "L14").severity,
+        Severity::Warning
+    );
+    assert!(find("{\"properties\":{\"max_device_cache_size_kb\":1024}}", "L15").what.contains("room for 1 "));
+    assert_eq!(find("{\"logging\":{\"level\":\"TRACE\"}}", "L17").severity, Severity::Warning);
+    assert_eq!(find("{\"a\":1,\n\"a\":2}", "L8").line, 1);
+}
+
+#[test]
+fn before_1_16_the_transports_switch_is_neither_asked_for_nor_known() {
+    let text = "{\"properties\":{\"use_pci_p2pdma\":true}}";
+    assert!(problems(text, Some((1, 14))).is_empty());
+    let text = "{\"block\":{\"nvme\":{\"use_pci_p2pdma\":true}}}";
+    assert_eq!(problems(text, Some((1, 14)))[0].rule, "L9");
+}
+
+#[test]
+fn the_installed_librarys_ranges_come_first() {
+    let ranges = json!({"max_io_threads": [0, 32], "max_device_cache_size_kb": [0, 0]});
+    let around = Surroundings { version: Some((1, 18)), ranges: &ranges, exists: &|_| true };
+    let said = lint("{\"execution\":{\"max_io_threads\":64}}", &around).1;
+    assert!(said[0].what.contains("from 0 to 32 (the installed library says)"), "{said:?}");
+    assert!(lint("{\"properties\":{\"max_device_cache_size_kb\":1048576}}", &around).1.is_empty());
+}
+
+#[test]
+fn values_that_contradict_the_machine_are_said() {
+    let hardware = Hardware {
+        version: Some((1, 20)),
+        bar1_bytes: Some(256 << 20),
+        gpu_memory_bytes: Some(141 << 30),
+        host_memory_bytes: Some(2 << 30),
+        model_bytes: Some(60 << 30),
+        p2pdma_blockers: vec!["gpu-static-bar1".to_owned()],
+        own_addresses: Some(vec!["10.0.0.1".to_owned()]),
+        possible: None,
+    };
+    let text = r#"{"properties":{"use_pci_p2pdma":true,"max_device_pinned_mem_size_kb":33554432,"max_device_cache_size_kb":524288,
+        "posix_pool_slab_size_kb":[16384],"posix_pool_slab_count":[64],"rdma_dev_addr_list":["10.0.0.1","10.0.0.9"]}}"#;
+    let top = syntax::parse(text).unwrap().top;
+    let said: Vec<String> = together::against(text, &top, &hardware).into_iter().map(|p| p.what).collect();
+    let all = said.join("\n");
+    for part in [
+        "gpu-static-bar1",
+        "32.0 GiB, the model has 60.0 GiB",
+        "larger than BAR1",
+        "pinned memory",
+        "10.0.0.9 is no address",
+    ] {
+        assert!(all.contains(part), "{part} is not in:\n{all}");
+    }
+    assert!(!all.contains("10.0.0.1 is no"));
+    assert!(together::against(text, &top, &Hardware::default()).is_empty(), "what is unknown contradicts nothing");
+}
+
+#[test]
+fn damaged_text_is_an_answer_and_never_a_crash() {
+    let whole = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2.5e3], \"c\": {\"d\": null} }";
+    for (end, _) in whole.char_indices() {
+        let _ = problems(&whole[..end], None);
+        let _ = problems(&whole[end..], None);
+    }
+    assert!(refused(&"[".repeat(100_000), 20));
+}
+
+#[test]
+fn a_tuned_file_is_accepted_and_holds_only_what_differs() {
+    let hardware = Hardware {
+        version: Some((1, 14)),
+        model_bytes: Some(60 << 30),
+        possible: Some(crate::domain::Route::P2pdma),
+        ..Hardware::default()
+    };
+    let current = |key: &str| (key == "properties.max_device_pinned_mem_size_kb").then(|| json!(33_554_432));
+    let tuned = tune(&hardware, &current, false);
+    let keys: Vec<&str> = tuned.iter().map(|row| row.key.as_str()).collect();
+    assert!(keys.contains(&"properties.use_pci_p2pdma") && keys.contains(&"execution.parallel_io"));
+    assert!(keys.contains(&"properties.max_device_pinned_mem_size_kb"));
+    assert!(!keys.contains(&"block.nvme.use_pci_p2pdma"), "1.14 does not know it");
+    let values: Vec<String> = tuned.iter().map(|row| row.value.to_string()).collect();
+    let pairs: Vec<(&str, &str)> = keys.iter().copied().zip(values.iter().map(String::as_str)).collect();
+    let text = set_keys("{\n}\n", &pairs).unwrap();
+    assert!(problems(&text, Some((1, 14))).is_empty(), "{text}: {:?}", problems(&text, Some((1, 14))));
+    let set = |key: &str| tuned.iter().find(|row| row.key == key).map(|row| row.value.clone()).or_else(|| current(key));
+    assert!(tune(&hardware, &set, false).is_empty(), "tuning what is tuned changes nothing");
+}

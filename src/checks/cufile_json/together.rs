@@ -1,0 +1,316 @@
+//! Rules about values that do not go together, in one file (L5, L6, L12, L14, L15, L17) and with the machine (L13, L16).
+
+use super::known::{known, minor};
+use super::lint::{FATAL, Linter};
+use super::syntax::{Kind, Node};
+use super::{Hardware, Problem, Severity};
+
+impl Linter<'_> {
+    pub(super) fn together(&mut self, top: &Node) {
+        self.sizes(top);
+        self.slabs(top);
+        let switch = |key: &str| top.at(key).and_then(|node| on(node).map(|on| (on, node.start)));
+        if let Some((true, at)) = switch("properties.use_pci_p2pdma") {
+            let second = known("block.nvme.use_pci_p2pdma").is_some_and(|k| k.is_in(self.around.version));
+            let transports = ["block.nvme", "block.nvmeof", "block.raid", "block.raid1", "block.raid10", "fs.virtiofs"];
+            let any = transports.iter().any(|t| switch(&format!("{t}.use_pci_p2pdma")).is_some_and(|(on, _)| on));
+            if second && !any {
+                self.say(
+                    "L12",
+                    Severity::Warning,
+                    at,
+                    "properties.use_pci_p2pdma",
+                    "use_pci_p2pdma is on for all, but for no transport",
+                    "From 1.16 on the library wants it for the transport too; with one of the two P2PDMA stays off without a word.",
+                    "Add \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } }.",
+                );
+            }
+        }
+        if let (Some((false, _)), Some((true, at))) =
+            (switch("properties.allow_compat_mode"), switch("properties.force_compat_mode"))
+        {
+            self.say(
+                "L14",
+                Severity::Warning,
+                at,
+                "properties.force_compat_mode",
+                "allow_compat_mode is false and force_compat_mode is true",
+                "Forcing wins: every read goes through host memory, and the library then calls compat mode allowed.",
+                "Remove force_compat_mode for direct reads, or allow_compat_mode for the baseline.",
+            );
+        }
+        if let Some(node) = top.at("profile.cufile_stats")
+            && number(node).is_some_and(|level| level >= 3)
+        {
+            self.say(
+                "L17",
+                Severity::Warning,
+                node.start,
+                "profile.cufile_stats",
+                "statistics of level 3 are on for every program",
+                "Each read pays for them. gds-top switches them on in its own children, where it needs them.",
+                "Write 0, or 1 if gds_stats is used.",
+            );
+        }
+    }
+
+    fn sizes(&mut self, top: &Node) {
+        let at = |key: &str| top.at(&format!("properties.{key}"));
+        let value = |key: &str| {
+            let known = known(&format!("properties.{key}"))?;
+            at(key).and_then(number).or_else(|| known.default(self.around.version).as_u64())
+        };
+        let spoken = |keys: [&str; 2]| keys.iter().find_map(|key| at(key).map(|node| node.start));
+        let (per, direct) = (value("per_buffer_cache_size_kb"), value("max_direct_io_size_kb"));
+        if let (Some(per), Some(direct), Some(place)) =
+            (per, direct, spoken(["per_buffer_cache_size_kb", "max_direct_io_size_kb"]))
+            && per > direct
+        {
+            let taken = |key: &str| if at(key).is_some() { "" } else { " (the default)" };
+            self.say(
+                "L5",
+                Severity::Error,
+                place,
+                "properties.per_buffer_cache_size_kb",
+                format!(
+                    "per_buffer_cache_size_kb is {per}{}, more than max_direct_io_size_kb, {direct}{}",
+                    taken("per_buffer_cache_size_kb"),
+                    taken("max_direct_io_size_kb")
+                ),
+                FATAL,
+                format!("Set max_direct_io_size_kb to {per} or more, or per_buffer_cache_size_kb to {direct} or less."),
+            );
+        }
+        let (cache, batch) = (value("max_device_cache_size_kb"), value("io_batchsize"));
+        let set = [at("max_device_cache_size_kb"), at("per_buffer_cache_size_kb"), at("io_batchsize")];
+        if let (Some(cache), Some(per), Some(batch), Some(place)) =
+            (cache, per, batch, set.into_iter().flatten().map(|node| node.start).next())
+            && per > 0
+            && cache > 0
+            && cache / per < batch
+            && top.at("properties.gpu_bounce_buffer_slab_config").is_none()
+        {
+            self.say(
+                "L15",
+                Severity::Warning,
+                place,
+                "properties.max_device_cache_size_kb",
+                format!("the cache has room for {} buffers, a batch has {batch}", cache / per),
+                "Batches of unaligned or unregistered buffers then wait for each other.",
+                format!(
+                    "Set max_device_cache_size_kb to {} or more, or io_batchsize to {}.",
+                    batch * per,
+                    (cache / per).max(1)
+                ),
+            );
+        }
+    }
+
+    fn slabs(&mut self, top: &Node) {
+        let list = |key: &str| match top.at(key).map(|node| (&node.kind, node.start)) {
+            Some((Kind::List(items), start)) => Some((items.len(), start)),
+            _ => None,
+        };
+        let pairs = [
+            ("properties.posix_pool_slab_size_kb", "properties.posix_pool_slab_count", Severity::Error),
+            (
+                "properties.gpu_bounce_buffer_slab_config.slab_size_kb",
+                "properties.gpu_bounce_buffer_slab_config.slab_count",
+                Severity::Warning,
+            ),
+        ];
+        for (sizes, counts, severity) in pairs {
+            let (Some((n, _)), Some((m, at))) = (list(sizes), list(counts)) else { continue };
+            if n != m {
+                let why = if severity == Severity::Error { FATAL } else { "Each size needs its count." };
+                self.say(
+                    "L6",
+                    severity,
+                    at,
+                    counts,
+                    format!("{n} slab sizes, but {m} counts"),
+                    why,
+                    "Give both lists the same length.",
+                );
+            }
+        }
+        let key = "properties.gpu_bounce_buffer_slab_config.slab_size_kb";
+        if let Some(Node { kind: Kind::List(items), start, .. }) = top.at(key)
+            && minor(self.around.version).is_none_or(|minor| minor >= 18)
+        {
+            let sizes: Vec<u64> = items.iter().filter_map(number).collect();
+            let start = *start;
+            if !sizes.is_sorted() {
+                self.say(
+                    "L6",
+                    Severity::Warning,
+                    start,
+                    key,
+                    "slab sizes are not in ascending order",
+                    "The library takes the first that is large enough.",
+                    "Sort them.",
+                );
+            }
+            if !sizes.is_empty() && !sizes.contains(&16384) {
+                self.say(
+                    "L6",
+                    Severity::Warning,
+                    start,
+                    key,
+                    "no slab of 16384 KiB",
+                    "Without it nvidia-fs rejects reads ('16MB configured - nvidia-fs IOs will be rejected').",
+                    "Add 16384 to the sizes, and a count for it.",
+                );
+            }
+        }
+    }
+}
+
+/// What contradicts the machine (L13, L16 and the sizes of GPU and host memory).
+pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Problem> {
+    let nowhere = serde_json::Value::Null;
+    let around = super::lint::Surroundings { version: hardware.version, ranges: &nowhere, exists: &|_| true };
+    let mut linter = Linter { text, around: &around, problems: Vec::new() };
+    let kib = |key: &str| top.at(key).and_then(|node| number(node).map(|n| (n, node.start)));
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    if let Some(node) = top.at("properties.use_pci_p2pdma")
+        && on(node) == Some(true)
+        && !hardware.p2pdma_blockers.is_empty()
+    {
+        linter.say(
+            "L13",
+            Severity::Note,
+            node.start,
+            "properties.use_pci_p2pdma",
+            format!(
+                "P2PDMA is switched on, but this machine is not ready for it: {}",
+                hardware.p2pdma_blockers.join(", ")
+            ),
+            "Reads then go through host memory without a word.",
+            "See gds-top check for each of them.",
+        );
+    }
+    if let (Some((limit, at)), Some(memory)) =
+        (kib("properties.max_device_pinned_mem_size_kb"), hardware.gpu_memory_bytes)
+    {
+        const KEY: &str = "properties.max_device_pinned_mem_size_kb";
+        let limit_bytes = limit.saturating_mul(1024);
+        if let Some(model) = hardware.model_bytes.filter(|model| limit > 0 && limit_bytes < *model) {
+            linter.say(
+                "L16",
+                Severity::Warning,
+                at,
+                KEY,
+                format!("the limit of registered GPU memory is {}, the model has {}", gib(limit_bytes), gib(model)),
+                "Registering a slab for the whole model fails with 5016.",
+                format!(
+                    "Write {} or more, or remove the key: the library has no limit then.",
+                    model.div_ceil(1024).next_multiple_of(4)
+                ),
+            );
+        } else if hardware.model_bytes.is_none() && limit > 0 && limit_bytes < memory {
+            linter.say(
+                "L16",
+                Severity::Note,
+                at,
+                KEY,
+                format!("the limit of registered GPU memory is {}, the GPU has {}", gib(limit_bytes), gib(memory)),
+                "Registering a model that is larger than the limit fails with 5016.",
+                "Remove the key for large models: the library has no limit then.",
+            );
+        }
+    }
+    if let (Some((cache, at)), Some(bar)) = (kib("properties.max_device_cache_size_kb"), hardware.bar1_bytes) {
+        let cache_bytes = cache.saturating_mul(1024);
+        let key = "properties.max_device_cache_size_kb";
+        if cache_bytes > bar {
+            linter.say(
+                "L16",
+                Severity::Error,
+                at,
+                key,
+                format!("the cache of {} is larger than BAR1, {}", gib(cache_bytes), gib(bar)),
+                "All of it must be reachable through BAR1: the library refuses what is larger.",
+                format!("Write {} or less.", bar / 2048),
+            );
+        } else if cache_bytes > bar / 2 {
+            linter.say(
+                "L16",
+                Severity::Warning,
+                at,
+                key,
+                format!("the cache of {} is more than half of BAR1, {}", gib(cache_bytes), gib(bar)),
+                "The library cuts it to half of BAR1.",
+                format!("Write {} or less.", bar / 2048),
+            );
+        }
+    }
+    if let (
+        Some(Node { kind: Kind::List(sizes), start, .. }),
+        Some(Node { kind: Kind::List(counts), .. }),
+        Some(memory),
+    ) = (
+        top.at("properties.posix_pool_slab_size_kb"),
+        top.at("properties.posix_pool_slab_count"),
+        hardware.host_memory_bytes,
+    ) {
+        let pool = sizes
+            .iter()
+            .zip(counts)
+            .filter_map(|(size, count)| number(size)?.checked_mul(number(count)?))
+            .fold(0_u64, u64::saturating_add)
+            .saturating_mul(1024);
+        if pool > memory / 4 {
+            linter.say(
+                "L16",
+                Severity::Warning,
+                *start,
+                "properties.posix_pool_slab_size_kb",
+                format!(
+                    "the slabs of compat mode come to {} of pinned memory, the host has {}",
+                    gib(pool),
+                    gib(memory)
+                ),
+                "They are pinned in each process that reads in compat mode.",
+                "Lower the counts.",
+            );
+        }
+    }
+    if let Some(Node { kind: Kind::List(items), .. }) = top.at("properties.rdma_dev_addr_list") {
+        for item in items {
+            if let Kind::Text(address) = &item.kind
+                && hardware.own_addresses.as_ref().is_some_and(|own| !own.contains(address))
+            {
+                linter.say(
+                    "L16",
+                    Severity::Warning,
+                    item.start,
+                    "properties.rdma_dev_addr_list",
+                    format!("{address} is no address of this machine"),
+                    "No RDMA card is found by it; for local disks the list is not needed.",
+                    "Correct it, or empty the list.",
+                );
+            }
+        }
+    }
+    linter.problems
+}
+
+fn on(node: &Node) -> Option<bool> {
+    match node.kind {
+        Kind::Bool(on) => Some(on),
+        _ => None,
+    }
+}
+
+/// A whole number as the library reads it.
+pub(super) fn number(node: &Node) -> Option<u64> {
+    match &node.kind {
+        Kind::Number(text) => text.parse::<u64>().ok().or_else(|| {
+            let n = text.parse::<f64>().ok()?;
+            (0.0..1.8e19).contains(&n).then_some(n as u64)
+        }),
+        Kind::Bool(on) => Some(u64::from(*on)),
+        _ => None,
+    }
+}

@@ -1,0 +1,109 @@
+//! A cufile.json of one's own for a model: only the keys that matter for it on this machine, each with its reason (reference 2.5).
+
+use super::Hardware;
+use super::known::known;
+use crate::domain::Route;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One key of the file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tuned {
+    /// Dotted name.
+    pub key: String,
+    /// Value.
+    pub value: Value,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// The largest read that a release hands to the kernel at once, in KiB.
+const LARGEST_KIB: u64 = 16384;
+
+/// The keys that should differ from the default of the installed library.
+///
+/// `unregistered` says whether loads go through memory that is not registered, and so through the library's bounce buffers.
+#[must_use]
+pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregistered: bool) -> Vec<Tuned> {
+    let mut out = Vec::new();
+    let mut want = |key: &str, value: Value, reason: String| {
+        let Some(known) = known(key).filter(|known| known.is_in(hardware.version)) else { return };
+        let now = current(key).unwrap_or_else(|| known.default(hardware.version));
+        if now != value {
+            out.push(Tuned { key: key.to_owned(), value, reason });
+        }
+    };
+    let direct = hardware.possible;
+    if direct == Some(Route::P2pdma) || direct == Some(Route::C2c) {
+        let name = if direct == Some(Route::C2c) { "C2C" } else { "P2PDMA" };
+        want(
+            "properties.use_pci_p2pdma",
+            true.into(),
+            format!("{name} is the best route that this machine can take, and it is off by default"),
+        );
+        want(
+            "block.nvme.use_pci_p2pdma",
+            true.into(),
+            "from 1.16 on the transport wants its own switch beside the master's".to_owned(),
+        );
+    }
+    want(
+        "properties.max_direct_io_size_kb",
+        LARGEST_KIB.into(),
+        "weights are read in large pieces; smaller requests only cost more calls".to_owned(),
+    );
+    let pinned_kib = current("properties.max_device_pinned_mem_size_kb").and_then(|value| value.as_u64());
+    if let (Some(model), Some(limit)) = (hardware.model_bytes, pinned_kib)
+        && limit > 0
+        && limit.saturating_mul(1024) < model
+    {
+        // An eighth more than the model, for the library's own buffers.
+        let kib = (model + model / 8).div_ceil(1024).next_multiple_of(64);
+        want(
+            "properties.max_device_pinned_mem_size_kb",
+            kib.into(),
+            format!(
+                "the limit in effect is {limit} KiB, the model has {} KiB: registering it whole fails with 5016",
+                model.div_ceil(1024)
+            ),
+        );
+    }
+    want("execution.parallel_io", true.into(), "one large read is split over the library's threads".to_owned());
+    let threads = if hardware.model_bytes.is_some_and(|bytes| bytes < 1 << 30) { 8_u64 } else { 16 };
+    want(
+        "execution.max_io_threads",
+        threads.into(),
+        "a single file streams fastest over 8 to 16 threads; the pool is off up to 1.15".to_owned(),
+    );
+    want(
+        "execution.max_request_parallelism",
+        8_u64.into(),
+        "parts into which one read is split, the most there are".to_owned(),
+    );
+    if direct == Some(Route::Compat) || direct == Some(Route::None) || direct.is_none() {
+        let slabs = Value::from(vec![128_u64, 256, 64]);
+        want(
+            "properties.posix_pool_slab_count",
+            slabs,
+            "reads go through host memory here; 64 buffers of 1 MiB run out in batches (ai-dynamo/nixl#2070)"
+                .to_owned(),
+        );
+    }
+    if unregistered && let Some(bar) = hardware.bar1_bytes {
+        // 2 GiB as NIXL recommends, and never more than a quarter of BAR1.
+        let kib = (bar / 4 / 1024).min(2 << 20) / 64 * 64;
+        if kib > 131_072 {
+            want(
+                "properties.max_device_cache_size_kb",
+                kib.into(),
+                "reads into unregistered memory go through this cache on the GPU".to_owned(),
+            );
+            want(
+                "properties.per_buffer_cache_size_kb",
+                (kib / 128).clamp(1024, LARGEST_KIB).into(),
+                "larger bounce buffers, with room for a batch of 128".to_owned(),
+            );
+        }
+    }
+    out
+}

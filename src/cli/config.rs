@@ -1,0 +1,272 @@
+//! cufile.json: lint, show, tune, diff.
+
+use super::args::{ConfigSub, OutputArgs};
+use super::check::{examined, open_view};
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
+use super::race::headless_options;
+use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
+use crate::checks::{self};
+use crate::host::Root;
+use crate::weights;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+/// Most bytes of a cufile.json; the one that is shipped has five thousand.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Runs the command.
+pub(super) fn run(action: ConfigSub) -> u8 {
+    let done = match action {
+        ConfigSub::Lint { file, model, root, output } => {
+            lint(file.as_deref(), model.as_deref(), root.as_deref(), &output)
+        }
+        ConfigSub::Show { file, root, output } => show(file.as_deref(), root.as_deref(), &output),
+        ConfigSub::Tune { model, output_file, unregistered, output } => {
+            tune(&model, output_file.as_deref(), unregistered, &output)
+        }
+        ConfigSub::Diff { file, other, output } => diff(file.as_deref(), other.as_deref(), &output),
+    };
+    done.unwrap_or_else(|sentence| fail(BAD_CALL, &sentence))
+}
+
+fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
+    let given = file.map(|path| read(path).map(|text| (path.display().to_string(), text))).transpose()?;
+    let bytes = model.map(model_bytes).transpose()?.map(|(bytes, _)| bytes);
+    let view = open_view(root)?;
+    let hardware = hardware(&view, bytes, &[])?;
+    let linted = match given {
+        Some((path, text)) => vec![cufile_json::lint_text(&view, &path, &text, &hardware)],
+        None => cufile_json::lint_machine(&view, &hardware),
+    };
+    let status = if linted.iter().any(Linted::is_bad) { BAD_ANSWER } else { FINE };
+    let printed = if output.json {
+        print_json(&json!({ "files": linted, "libcufile": view.libcufile().version() }))
+    } else {
+        print(linted_text(&linted, headless_options(output, None).colour).as_bytes())
+    };
+    Ok(printed.max(status))
+}
+
+fn linted_text(linted: &[Linted], colour: bool) -> String {
+    let mut out = String::new();
+    if linted.is_empty() {
+        out.push_str(
+            "No cufile.json: neither /etc/cufile.json nor one by CUFILE_ENV_PATH_JSON; the library's defaults apply.\n",
+        );
+    }
+    for file in linted {
+        for problem in &file.problems {
+            let code = match problem.severity {
+                Severity::Error => "31",
+                Severity::Warning => "33",
+                Severity::Note => "36",
+            };
+            let word = problem.severity.word();
+            let word = if colour { format!("\u{1b}[{code}m{word}\u{1b}[0m") } else { word.to_owned() };
+            let _ = writeln!(
+                out,
+                "{}:{}:{}: {word}: {} [{}]\n    Why  {}\n    Do   {}",
+                file.path, problem.line, problem.column, problem.what, problem.rule, problem.why, problem.todo
+            );
+        }
+        let count = |severity| file.problems.iter().filter(|problem| problem.severity == severity).count();
+        let _ = match (count(Severity::Error), count(Severity::Warning)) {
+            (0, 0) => writeln!(out, "{}: fine", file.path),
+            (errors, warnings) => {
+                let s = |count| if count == 1 { "" } else { "s" };
+                writeln!(out, "{}: {errors} error{}, {warnings} warning{}", file.path, s(errors), s(warnings))
+            }
+        };
+    }
+    out
+}
+
+fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
+    let view = open_view(root)?;
+    let extra = file.map(|path| read(path).map(|text| (path.display().to_string(), text))).transpose()?;
+    if let Some((path, text)) = &extra {
+        warn_if_refused(&view, path, text);
+    }
+    let rows = cufile_json::effective(&view, extra.as_ref().map(|(path, text)| (path.as_str(), text.as_str())));
+    for bad in cufile_json::lint_machine(&view, &Hardware::default()).iter().filter(|linted| linted.is_bad()) {
+        note(&format!("{} is refused or not in effect; 'gds-top config lint' says why", bad.path));
+    }
+    if output.json {
+        return Ok(print_json(&json!({ "libcufile": view.libcufile().version(), "keys": rows })));
+    }
+    Ok(print(table(&rows).as_bytes()))
+}
+
+fn table(rows: &[Effective]) -> String {
+    let key = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for row in rows {
+        let value = if row.value.is_null() { "-".to_owned() } else { row.value.to_string() };
+        let _ = write!(out, "{:<key$}  {value:<24}  {}", row.key, row.origin);
+        if let Some(said) = &row.library_says {
+            let _ = write!(out, "  (the library itself says {said})");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn tune(model: &str, file: Option<&Path>, unregistered: bool, output: &OutputArgs) -> Result<u8, String> {
+    let (bytes, place) = model_bytes(model)?;
+    let view = open_view(None)?;
+    let hardware = hardware(&view, Some(bytes), place.as_slice())?;
+    let rows = cufile_json::effective(&view, None);
+    let current = |key: &str| rows.iter().find(|row| row.key == key).map(|row| row.value.clone());
+    let tuned = cufile_json::tune(&hardware, &current, unregistered);
+    let text = file_text(&tuned)?;
+    if let Some(path) = file {
+        write_new(path, &text)?;
+        note(&format!("written; export CUFILE_ENV_PATH_JSON={} puts it in effect", path.display()));
+    }
+    if output.json {
+        return Ok(print_json(&json!({
+            "model": model, "model_bytes": bytes, "keys": tuned, "written": file,
+            "libcufile": view.libcufile().version(),
+        })));
+    }
+    let mut out = String::new();
+    if tuned.is_empty() {
+        out.push_str("Nothing to set: what is in effect fits this model and machine.\n");
+    }
+    for row in &tuned {
+        let now =
+            current(&row.key).filter(|now| !now.is_null()).map_or_else(|| "unset".to_owned(), |now| now.to_string());
+        let _ = writeln!(out, "{} = {} (now {now})\n    {}", row.key, row.value, row.reason);
+    }
+    if !tuned.is_empty() {
+        let _ = write!(out, "\n{text}");
+        if file.is_none() {
+            out.push_str("\nWrite it with --output FILE, then export CUFILE_ENV_PATH_JSON=FILE. These are starting points; the race tells what they bring.\n");
+        }
+    }
+    Ok(print(out.as_bytes()))
+}
+
+/// The file for the keys, written by the same editor that changes existing ones.
+fn file_text(tuned: &[Tuned]) -> Result<String, String> {
+    let values: Vec<String> = tuned.iter().map(|row| row.value.to_string()).collect();
+    let keys: Vec<(&str, &str)> =
+        tuned.iter().zip(&values).map(|(row, value)| (row.key.as_str(), value.as_str())).collect();
+    let text = cufile_json::set_keys("{\n}\n", &keys).map_err(|error| error.to_string())?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    Ok(serde_json::to_string_pretty(&value).map_err(|error| error.to_string())? + "\n")
+}
+
+/// Writes a file whole or not at all, and never over another one.
+fn write_new(path: &Path, text: &str) -> Result<(), String> {
+    let bad = |error: &dyn std::fmt::Display| {
+        format!("{} could not be written: {error}; name a new file in a folder of yours", path.display())
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|e| bad(&e))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(|e| bad(&e))?;
+    use std::os::unix::fs::PermissionsExt as _;
+    // cuFile fails in every program of a user who may not read it.
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(|e| bad(&e))?;
+    file.persist_noclobber(path).map_err(|e| bad(&e.error))?;
+    Ok(())
+}
+
+fn diff(file: Option<&Path>, other: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
+    let view = open_view(None)?;
+    let rows = |path: &Path| -> Result<Vec<Effective>, String> {
+        let (name, text) = (path.display().to_string(), read(path)?);
+        warn_if_refused(&view, &name, &text);
+        Ok(cufile_json::effective(&view, Some((&name, &text)))
+            .into_iter()
+            .filter(|row| matches!(&row.origin, Origin::File { path, .. } if *path == name))
+            .collect())
+    };
+    let defaults = cufile_json::defaults(&view);
+    let default = |key: &str| defaults.iter().find(|row| row.0 == key).map_or(Value::Null, |row| row.1.clone());
+    let left = match file {
+        Some(path) => rows(path)?,
+        None => cufile_json::effective(&view, None),
+    };
+    let right = other.map(rows).transpose()?;
+    let value = |rows: &[Effective], key: &str| {
+        rows.iter().find(|row| row.key == key).map_or_else(|| default(key), |row| row.value.clone())
+    };
+    let differing: Vec<(String, Value, Value, String)> = defaults
+        .iter()
+        .map(|(key, _)| key)
+        .map(|key| {
+            let from = left.iter().find(|row| row.key == *key).map_or_else(String::new, |row| row.origin.to_string());
+            (
+                key.clone(),
+                value(&left, key),
+                right.as_ref().map_or_else(|| default(key), |right| value(right, key)),
+                from,
+            )
+        })
+        .filter(|(_, a, b, _)| a != b)
+        .collect();
+    let against = other.map_or_else(|| "the library's default".to_owned(), |path| path.display().to_string());
+    if output.json {
+        let list: Vec<Value> = differing
+            .iter()
+            .map(|(key, a, b, from)| json!({"key": key, "value": a, "origin": from, "other": b}))
+            .collect();
+        return Ok(print_json(&json!({ "against": against, "differences": list })));
+    }
+    let mut out = String::new();
+    if differing.is_empty() {
+        let _ = writeln!(out, "No difference to {against}.");
+    }
+    for (key, a, b, from) in &differing {
+        let _ = writeln!(out, "{key}\n  {a}  {from}\n  {b}  {against}");
+    }
+    Ok(print(out.as_bytes()))
+}
+
+fn warn_if_refused(view: &Root, path: &str, text: &str) {
+    if cufile_json::lint_text(view, path, text, &Hardware::default()).is_bad() {
+        note(&format!("{path} is refused by libcufile or not in effect; 'gds-top config lint {path}' says why"));
+    }
+}
+
+fn hardware(view: &Root, model_bytes: Option<u64>, paths: &[std::path::PathBuf]) -> Result<Hardware, String> {
+    let paths = examined(view, paths)?;
+    let report = checks::run(view, &paths, None, &mut |_| {});
+    Ok(Hardware::of(view, &report, model_bytes))
+}
+
+/// Tensor bytes of a model, and where it lies; a shape profile by name lies nowhere.
+fn model_bytes(model: &str) -> Result<(u64, Vec<std::path::PathBuf>), String> {
+    if !Path::new(model).exists() && weights::Profile::names().contains(&model) {
+        let profile = weights::Profile::named(model).map_err(|error| error.to_string())?;
+        return Ok((profile.bytes_total, Vec::new()));
+    }
+    let opened = weights::open(model).map_err(|error| error.to_string())?;
+    let bytes = opened.shards.iter().map(|shard| shard.file_bytes.saturating_sub(shard.data_offset)).sum();
+    Ok((bytes, vec![opened.path]))
+}
+
+/// The text of a file that the user named.
+fn read(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let bad = |what: String| format!("{} cannot be read: {what}; name a cufile.json", path.display());
+    // A FIFO without a writer must not hang.
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .map_err(|e| bad(e.to_string()))?;
+    if !file.metadata().map_err(|e| bad(e.to_string()))?.is_file() {
+        return Err(bad("it is no regular file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| bad(e.to_string()))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(bad(format!("it is longer than {MAX_BYTES} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|e| bad(format!("it is no UTF-8 text (byte {})", e.utf8_error().valid_up_to())))
+}
