@@ -150,7 +150,8 @@ pub(super) enum Sub {
 /// What is raced and how.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RaceArgs {
-    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-slab (default: every one that can run here)
+    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, auto (default: every
+    /// one that can run here)
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(super) engine: Vec<Engine>,
     /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)

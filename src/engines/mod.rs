@@ -11,13 +11,17 @@ pub mod cufile;
 mod direct;
 mod error;
 mod files;
+mod gds_batch;
+mod gds_bounce;
 mod gds_per_tensor;
 mod gds_slab;
+mod gds_stream;
 mod lane;
 mod mmap;
 mod pread;
 pub mod probe;
 pub mod protocol;
+mod slab;
 mod verify;
 
 pub use context::{EngineContext, Loaded};
@@ -27,7 +31,16 @@ pub use lane::run_lane;
 use crate::domain::Engine;
 
 /// Engines of this version, in the order in which they race.
-pub const AVAILABLE: [Engine; 5] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab];
+pub const AVAILABLE: [Engine; 8] = [
+    Engine::Mmap,
+    Engine::Pread,
+    Engine::Direct,
+    Engine::GdsPerTensor,
+    Engine::GdsBounce,
+    Engine::GdsSlab,
+    Engine::GdsBatch,
+    Engine::GdsStream,
+];
 
 /// Runs the engine of the context's order.
 fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -36,7 +49,10 @@ fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Engine::Pread => pread::load(context),
         Engine::Direct => direct::load(context),
         Engine::GdsPerTensor => gds_per_tensor::load(context),
+        Engine::GdsBounce => gds_bounce::load(context),
         Engine::GdsSlab => gds_slab::load(context),
+        Engine::GdsBatch => gds_batch::load(context),
+        Engine::GdsStream => gds_stream::load(context),
         other => Err(LoadError::Unsupported { engine: other.to_string() }),
     }
 }
