@@ -3,6 +3,7 @@
 //! An engine gets a model and a device and returns the memory in which every tensor lies. It writes what it did as spans, one recorder a
 //! thread, and counts landed bytes in one atomic; nothing else happens while bytes move.
 
+mod auto;
 mod blocks;
 mod cache;
 mod clock;
@@ -31,7 +32,7 @@ pub use lane::run_lane;
 use crate::domain::Engine;
 
 /// Engines of this version, in the order in which they race.
-pub const AVAILABLE: [Engine; 8] = [
+pub const AVAILABLE: [Engine; 9] = [
     Engine::Mmap,
     Engine::Pread,
     Engine::Direct,
@@ -40,6 +41,7 @@ pub const AVAILABLE: [Engine; 8] = [
     Engine::GdsSlab,
     Engine::GdsBatch,
     Engine::GdsStream,
+    Engine::Auto,
 ];
 
 /// Runs the engine of the context's order.
@@ -53,6 +55,7 @@ fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Engine::GdsSlab => gds_slab::load(context),
         Engine::GdsBatch => gds_batch::load(context),
         Engine::GdsStream => gds_stream::load(context),
+        Engine::Auto => auto::load(context),
         other => Err(LoadError::Unsupported { engine: other.to_string() }),
     }
 }

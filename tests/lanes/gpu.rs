@@ -3,7 +3,7 @@
 use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, knobs, run, run_within, standin_env};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::domain::{Engine, LaneOrder, ModelInfo, Route, Target};
+use gds_top::domain::{CacheState, Engine, LaneOrder, ModelInfo, Route, Target};
 use std::time::Duration;
 
 const ENGINES: [Engine; 8] = [
@@ -190,6 +190,34 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     let result = outcome.result();
     assert!(result.notes.iter().any(|n| n.contains("5036") && n.contains("unregistered")), "{:?}", result.notes);
     assert_eq!(result.knobs["register"], 0, "the settings are those that were used");
+}
+
+#[test]
+fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let direct_words = "went the direct way (nvfs)";
+    for (set, route, slab) in [
+        (&[("cufile", 1)][..], "nvfs", true),
+        (&[("cufile", 1), ("threads", 2), ("block_bytes", 65_536)][..], "nvfs", true),
+        (&[("cufile", 1)][..], "posix", false),
+        (&[("cufile", 0)][..], "nvfs", false),
+    ] {
+        let order = LaneOrder { cache: CacheState::Cold, ..knobs(gpu_order(Engine::Auto, &model), set) };
+        let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
+        sound::check(&outcome, &model);
+        let result = outcome.result();
+        if result.cache_resident_before_fraction.is_none_or(|share| share >= 0.45) {
+            return standins::skipped("the page cache cannot be emptied here");
+        }
+        assert_eq!(result.notes.iter().any(|n| n.contains(direct_words)), slab, "{set:?} {route}: {:?}", result.notes);
+        assert_eq!(result.route.as_ref().map(|r| (r.route, r.proven)), slab.then_some((Route::Nvfs, true)));
+        assert_eq!(result.setup_parts_ns.contains_key("probing_read"), set[0].1 == 1);
+    }
+    // A library that does not open leaves the others to choose from.
+    let order = LaneOrder { cache: CacheState::Cold, ..knobs(gpu_order(Engine::Auto, &model), &[("cufile", 1)]) };
+    let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
+    sound::check(&outcome, &model);
+    assert!(outcome.result().notes.iter().any(|n| n.contains("chose without cuFile") && n.contains("5001")));
 }
 
 #[test]
