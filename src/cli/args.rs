@@ -214,7 +214,8 @@ pub(super) enum ConfigSub {
 /// What is raced and how.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RaceArgs {
-    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-slab (default: every one that can run here)
+    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, auto (default: every
+    /// one that can run here)
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(super) engine: Vec<Engine>,
     /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)
@@ -233,7 +234,7 @@ pub(super) struct RaceArgs {
     #[arg(long)]
     pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, io_uring, odirect,
-    /// keep_heap
+    /// keep_heap, cufile
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Keep a recording of the session
@@ -286,7 +287,7 @@ pub(super) enum FormatArg {
 
 fn parse_setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER, for example threads=8")?;
-    let known = ["threads", "slots", "depth", "block_bytes", "register", "io_uring", "odirect", "keep_heap"];
+    let known = ["threads", "slots", "depth", "block_bytes", "register", "io_uring", "odirect", "keep_heap", "cufile"];
     let (engine, short) = match name.rsplit_once('.') {
         Some((engine, short)) => (Some(engine), short),
         None => (None, name),

@@ -8,6 +8,7 @@ mod error;
 mod mapping;
 mod memory;
 mod staging;
+mod stream;
 mod uring;
 
 pub use cuda::{CudaDevice, CudaInfo, list_cuda_devices};
@@ -15,6 +16,7 @@ pub use error::DeviceError;
 pub use mapping::{FileMapping, resident_bytes};
 pub use memory::DeviceMemory;
 pub use staging::{CopyQueue, InFlight, Slot, Staging};
+pub use stream::IoQueue;
 pub use uring::{Completed, ReadRing};
 
 use std::sync::Arc;

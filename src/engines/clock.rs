@@ -1,6 +1,7 @@
 //! The run's clock and the recorders that write spans against it.
 
 use crate::domain::{Phase, Span};
+use crate::weights::plan::Block;
 use std::time::Instant;
 
 /// The zero of a run: context up, nothing pinned, no file open.
@@ -50,6 +51,20 @@ impl Recorder {
         let span =
             Span { slot: self.slot, phase, tensor: of.tensor, start_ns, end_ns, bytes: of.bytes, offset: of.offset };
         self.spans.push(span);
+    }
+
+    /// Ends one stretch that began at `start_ns` and was for several blocks: a span for each, in proportion to its bytes. Returns the end.
+    pub(crate) fn share(&mut self, phase: Phase, start_ns: u64, blocks: &[Block]) -> u64 {
+        let end_ns = self.clock.now_ns();
+        let total: u64 = blocks.iter().map(|block| block.bytes).sum();
+        let (mut at, mut before) = (start_ns, 0);
+        for block in blocks {
+            before += block.bytes;
+            let end = start_ns + (u128::from(end_ns - start_ns) * u128::from(before) / u128::from(total.max(1))) as u64;
+            self.put(phase, at, end, What::block(block.image_offset, block.bytes));
+            at = end;
+        }
+        end_ns
     }
 
     pub(crate) fn into_spans(self) -> Vec<Span> {

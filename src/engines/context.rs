@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::error::LoadError;
 use crate::device::{Device, DeviceError, DeviceMemory};
-use crate::domain::{LaneOrder, ModelInfo, RouteCounts, Span};
+use crate::domain::{LaneOrder, ModelInfo, Route, RouteCounts, Span};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -52,6 +52,8 @@ pub struct EngineContext<'a> {
     pub cpus: usize,
     /// Share of the model in the page cache before the clock, 0 to 1, where it could be read.
     pub resident_before: Option<f64>,
+    /// Route of a read that was tried before the clock, for the engine that chooses among the others.
+    pub(super) proven_route: Option<Route>,
 }
 
 /// A model that lies on its target.

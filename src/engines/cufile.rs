@@ -26,6 +26,8 @@ pub struct ReadCounts {
     nvfs: u64,
     p2p: u64,
     posix: u64,
+    /// Entries of batches by route (nvidia-fs, P2PDMA, POSIX), from level 1.
+    batch: [u64; 3],
     /// All reads, from level 1, which host memory has too.
     all: u64,
 }
@@ -72,7 +74,10 @@ impl CuFile {
     pub fn counts(&self) -> ReadCounts {
         let Ok(()) = &self.statistics else { return ReadCounts::default() };
         let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::default() };
-        let mut counts = ReadCounts { all: stats.detailed.totals.basic.read_ops.ok, ..ReadCounts::default() };
+        let basic = &stats.detailed.totals.basic;
+        let batch = [basic.batch_nvfs_submit_ops.ok, basic.batch_p2p_submit_ops.ok, basic.batch_posix_processed_ops.ok];
+        let all = basic.read_ops.ok + batch.iter().sum::<u64>();
+        let mut counts = ReadCounts { all, batch, ..ReadCounts::default() };
         for gpu in &stats.gpus {
             counts.nvfs += gpu.counters.n_nvfs_reads;
             counts.p2p += gpu.counters.n_p2p_reads;
@@ -84,11 +89,18 @@ impl CuFile {
     /// The route of the reads between two readings of the counters.
     #[must_use]
     pub fn route(&self, before: ReadCounts, after: ReadCounts) -> RouteCounts {
-        let (nvfs, p2p, posix) = (
+        let mut told = [
             after.nvfs.saturating_sub(before.nvfs),
             after.p2p.saturating_sub(before.p2p),
             after.posix.saturating_sub(before.posix),
-        );
+        ];
+        let mut source = "cuFile level-3 statistics";
+        if told == [0; 3] {
+            // Whether level 3 counts the entries of batches depends on the library; level 1 has them by route.
+            told = std::array::from_fn(|i| after.batch[i].saturating_sub(before.batch[i]));
+            source = "cuFile level-1 statistics of batches";
+        }
+        let [nvfs, p2p, posix] = told;
         let all = after.all.saturating_sub(before.all);
         if self.host_target {
             return RouteCounts {
@@ -114,7 +126,7 @@ impl CuFile {
                 nvfs_reads: Some(nvfs),
                 p2p_reads: Some(p2p),
                 posix_reads: Some(posix),
-                source: "cuFile level-3 statistics".to_owned(),
+                source: source.to_owned(),
                 proven: true,
             };
         }

@@ -73,17 +73,25 @@ pub(super) fn read_block(
 ) -> Result<(), LoadError> {
     let done = read_fully(file, path, buffer, offset, useful)?;
     if done < useful {
-        return Err(LoadError::Short {
-            path: path.to_owned(),
-            at: offset + done as u64,
-            expected: offset + useful as u64,
-        });
+        return Err(short(path, offset + done as u64, offset + useful as u64));
     }
     Ok(())
 }
 
+/// The error of a read that got nothing at `at`. Where several threads read, the first to notice may be far behind the end, so the file is asked.
+pub(super) fn short(path: &Path, at: u64, expected: u64) -> LoadError {
+    let now = std::fs::metadata(path).map_or(at, |meta| meta.len().min(at));
+    LoadError::Short { path: path.to_owned(), at: now, expected }
+}
+
 /// Reads the headers again, inside the clock, as any loader must, and makes sure that they still say what the session saw.
 pub(super) fn reopen_model(model: &ModelInfo) -> Result<(), LoadError> {
+    check_lengths(model)?;
+    check_headers(model)
+}
+
+/// Makes sure that the files have the lengths that the session saw. A loader that reads whole files needs no more than that to begin.
+pub(super) fn check_lengths(model: &ModelInfo) -> Result<(), LoadError> {
     // It could be opened when the session began, so whatever is wrong now is a change, and a length says most about one.
     for shard in &model.shards {
         let path = shard.path.display();
@@ -94,6 +102,12 @@ pub(super) fn reopen_model(model: &ModelInfo) -> Result<(), LoadError> {
         };
         return Err(LoadError::Changed { what });
     }
+    Ok(())
+}
+
+/// Reads all headers, in parallel, and compares them with what the session saw. May run beside the first reads: where a tensor lies in the image is
+/// needed when the bytes are there, not before.
+pub(super) fn check_headers(model: &ModelInfo) -> Result<(), LoadError> {
     let again = crate::weights::open(&model.path).map_err(|error| LoadError::Changed { what: error.to_string() })?;
     if again.tensors != model.tensors || again.shards != model.shards {
         return Err(LoadError::Changed { what: "its files hold other tensors now".to_owned() });

@@ -61,11 +61,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
                 .read_at(&buffer, done as usize, (tensor.bytes - done) as usize, tensor.file_offset + done)
                 .map_err(|e| explain(&format!("reading tensor {} of {}", tensor.name, path.display()), &e))?;
             if got == 0 {
-                return Err(LoadError::Short {
-                    path: path.clone(),
-                    at: tensor.file_offset + done,
-                    expected: tensor.file_offset + tensor.bytes,
-                });
+                return Err(files::short(path, tensor.file_offset + done, tensor.file_offset + tensor.bytes));
             }
             done += got as u64;
         }

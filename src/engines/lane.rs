@@ -3,15 +3,15 @@
 //! Native libraries print to standard output, so that is pointed at standard error first; the end of standard error is the lane's last
 //! words should it die.
 
-use super::cache;
 use super::clock::Clock;
 use super::context::{Counters, EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
 use super::protocol::{Frame, LaneMessage, monotonic_ns};
 use super::verify;
+use super::{auto, cache};
 use crate::device::{CudaDevice, Device};
-use crate::domain::{LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
+use crate::domain::{Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -132,17 +132,35 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         Target::Host => Device::Host,
     };
     part("context", &mut at);
-    let cufile = if order.engine.uses_cufile() { Some(CuFile::open(order)?) } else { None };
+    let cufile = if order.engine.uses_cufile() {
+        Some(CuFile::open(order)?)
+    } else if auto::wants_cufile(order) {
+        // A choice among engines can do without one of them.
+        let opened = CuFile::open(order);
+        opened.map_err(|error| result.notes.push(format!("auto chose without cuFile: {error}"))).ok()
+    } else {
+        None
+    };
     if let Some(cufile) = &cufile {
         parts.insert("library".to_owned(), cufile.library_ns);
         parts.insert("driver_open".to_owned(), cufile.driver_open_ns);
         at = monotonic_ns();
     }
+    let proven_route = match &cufile {
+        Some(cufile) if order.engine == Engine::Auto => {
+            let route = auto::prove_route(cufile, &device, order);
+            parts.insert("probing_read".to_owned(), monotonic_ns() - at);
+            at = monotonic_ns();
+            route
+        }
+        _ => None,
+    };
     result.setup_ns = at.saturating_sub(order.spawned_monotonic_ns);
 
     let counters = Counters::default();
     let context = |clock, resident_before| EngineContext {
         resident_before,
+        proven_route,
         order,
         device: &device,
         cufile: cufile.as_ref(),

@@ -3,6 +3,7 @@
 //! An engine gets a model and a device and returns the memory in which every tensor lies. It writes what it did as spans, one recorder a
 //! thread, and counts landed bytes in one atomic; nothing else happens while bytes move.
 
+mod auto;
 mod blocks;
 mod cache;
 mod clock;
@@ -11,13 +12,17 @@ pub mod cufile;
 mod direct;
 mod error;
 mod files;
+mod gds_batch;
+mod gds_bounce;
 mod gds_per_tensor;
 mod gds_slab;
+mod gds_stream;
 mod lane;
 mod mmap;
 mod pread;
 pub mod probe;
 pub mod protocol;
+mod slab;
 mod verify;
 
 pub use context::{EngineContext, Loaded};
@@ -27,7 +32,17 @@ pub use lane::run_lane;
 use crate::domain::Engine;
 
 /// Engines of this version, in the order in which they race.
-pub const AVAILABLE: [Engine; 5] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab];
+pub const AVAILABLE: [Engine; 9] = [
+    Engine::Mmap,
+    Engine::Pread,
+    Engine::Direct,
+    Engine::GdsPerTensor,
+    Engine::GdsBounce,
+    Engine::GdsSlab,
+    Engine::GdsBatch,
+    Engine::GdsStream,
+    Engine::Auto,
+];
 
 /// Runs the engine of the context's order.
 fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -36,7 +51,11 @@ fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Engine::Pread => pread::load(context),
         Engine::Direct => direct::load(context),
         Engine::GdsPerTensor => gds_per_tensor::load(context),
+        Engine::GdsBounce => gds_bounce::load(context),
         Engine::GdsSlab => gds_slab::load(context),
+        Engine::GdsBatch => gds_batch::load(context),
+        Engine::GdsStream => gds_stream::load(context),
+        Engine::Auto => auto::load(context),
         other => Err(LoadError::Unsupported { engine: other.to_string() }),
     }
 }

@@ -18,22 +18,32 @@ pub(super) const PAGE: u64 = 4096;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let model = context.model();
-    // Measured on an H200 with 16 cores, first load of a process, hot: 16 threads with 2 slots of 4 MiB give 49.5 GB/s on a 14 GiB model, 8 threads
-    // with 4 slots of 2 MiB give 39 GB/s on a 1.4 GiB one, where pinning more (paid for inside the clock) costs more than it brings.
-    let large = model.file_bytes() > 4 << 30;
-    let threads = context
-        .knob("threads", if large { context.cpus.clamp(1, 16) } else { context.cpus.clamp(1, 8) } as u64)
-        .clamp(1, 256);
+    let (threads, slots, block_bytes) = defaults(model.file_bytes(), context.cpus);
     let settings = Settings {
         direct: false,
-        threads: threads as usize,
-        slots: context.knob("slots", if large { 2 } else { 4 }).clamp(1, 64) as usize,
-        block_bytes: context
-            .knob("block_bytes", if large { 4 * MIB } else { 2 * MIB })
-            .clamp(PAGE, 1 << 30)
-            .next_multiple_of(PAGE),
+        threads: context.knob("threads", threads).clamp(1, 256) as usize,
+        slots: context.knob("slots", slots).clamp(1, 64) as usize,
+        block_bytes: context.knob("block_bytes", block_bytes).clamp(PAGE, 1 << 30).next_multiple_of(PAGE),
     };
     threaded(context, &settings)
+}
+
+/// Threads, slots of each, and bytes of a slot.
+///
+/// Measured on an H200 with 16 cores, first load of a process, hot: 16 threads with 2 slots of 4 MiB give 49.5 GB/s on a 14 GiB model, 8 threads with 4
+/// slots of 2 MiB give 39 GB/s on a 1.4 GiB one, where pinning more (paid for inside the clock, about 10 GB/s) costs more than it brings. Below that
+/// the pinned memory shrinks with the model, to an eighth to a quarter of it, and a thread, with its stream, must have some 8 MiB to read to pay.
+fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
+    let cpus = cpus.max(1) as u64;
+    if model_bytes > 4 << 30 {
+        return (cpus.min(16), 2, 4 * MIB);
+    }
+    if model_bytes > 512 * MIB {
+        return (cpus.min(8), 4, 2 * MIB);
+    }
+    let threads = (model_bytes / (8 * MIB)).clamp(1, cpus.min(8));
+    let block_bytes = (model_bytes / (8 * threads)).next_power_of_two().clamp(MIB / 4, 2 * MIB);
+    (threads, 2, block_bytes)
 }
 
 /// How threads read.
@@ -57,7 +67,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
         if number == 0 {
             // Files and target are made by the first worker while the others pin; all paths must answer, or the others would wait for ever.
             let mut at = rec.now();
-            let files = files::reopen_model(model).and_then(|()| files::open_shards(model, settings.direct));
+            let files = files::check_lengths(model).and_then(|()| files::open_shards(model, settings.direct));
             let mut error = None;
             let _ = opened.set(files.map_err(|e| error = Some(e)).ok());
             at = rec.end(Phase::Open, at, What::SETUP);
@@ -67,6 +77,12 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
             if let Some(error) = error {
                 return Err(error);
             }
+        }
+        if number + 1 == threads {
+            // The last worker checks the headers while the others read; a worker alone does it first.
+            let at = rec.now();
+            files::check_headers(model)?;
+            rec.end(Phase::Open, at, What::SETUP);
         }
         worker(context, settings, &queue, &opened, &target, rec)
     })?;
@@ -189,5 +205,23 @@ impl CopyPipe<'_> {
         self.context.landed(block.bytes);
         *at = rec.end(phase, *at, What::SETUP);
         Ok(Some(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_model_is_outweighed_by_what_is_pinned_for_it() {
+        for model_bytes in [1, 4096, MIB, 9 * MIB, 60 * MIB, 300 * MIB, 513 * MIB, 1434 * MIB, 14 << 30, 400 << 30] {
+            for cpus in [1, 2, 16, 256] {
+                let (threads, slots, block_bytes) = defaults(model_bytes, cpus);
+                let pinned = threads * slots * block_bytes;
+                assert!(threads <= cpus as u64 && block_bytes % PAGE == 0);
+                assert!(pinned <= (model_bytes / 2).max(MIB / 2), "{model_bytes} {cpus}: {pinned} pinned");
+                assert!(pinned <= 128 * MIB);
+            }
+        }
     }
 }

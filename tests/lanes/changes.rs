@@ -27,7 +27,7 @@ fn a_file_that_was_cut_or_has_grown_since_is_a_change() {
 #[test]
 fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of_the_lane() {
     let Some(built) = standins::build() else { return };
-    for engine in [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab] {
+    for engine in Engine::NAMED.into_iter().filter(|engine| !matches!(engine, Engine::Nixl | Engine::Auto)) {
         let folder = folder();
         let model = models::odd(folder.path());
         let machine = folder.path().join("machine");
@@ -54,10 +54,10 @@ fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of
             assert_eq!(outcome.signal(), libc::SIGBUS);
         } else {
             let error = outcome.error();
-            assert!(
-                error.contains("b.safetensors ended at or before byte") && error.contains("changed during the load"),
-                "{engine}: {error}"
-            );
+            // Either a read ends early, or the headers, which some engines check beside the first reads, no longer fit.
+            let early = error.contains("changed during the load") && error.contains("at or before byte");
+            let headers = error.contains("the model changed") && error.contains("truncated");
+            assert!(error.contains("b.safetensors") && (early || headers), "{engine}: {error}");
         }
     }
 }

@@ -3,11 +3,21 @@
 use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, knobs, run, run_within, standin_env};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::domain::{Engine, LaneOrder, ModelInfo, Route, Target};
+use gds_top::domain::{CacheState, Engine, LaneOrder, ModelInfo, Route, Target};
 use std::time::Duration;
 
-const ENGINES: [Engine; 5] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::GdsPerTensor, Engine::GdsSlab];
-const CUFILE: [Engine; 2] = [Engine::GdsPerTensor, Engine::GdsSlab];
+const ENGINES: [Engine; 8] = [
+    Engine::Mmap,
+    Engine::Pread,
+    Engine::Direct,
+    Engine::GdsPerTensor,
+    Engine::GdsBounce,
+    Engine::GdsSlab,
+    Engine::GdsBatch,
+    Engine::GdsStream,
+];
+const CUFILE: [Engine; 5] =
+    [Engine::GdsPerTensor, Engine::GdsBounce, Engine::GdsSlab, Engine::GdsBatch, Engine::GdsStream];
 
 /// Model and stand-ins; None, said, where there is no C compiler.
 fn setting() -> Option<(tempfile::TempDir, ModelInfo, Standins)> {
@@ -46,10 +56,16 @@ fn every_engine_lands_the_model_on_the_gpu() {
 #[test]
 fn settings_change_how_and_not_what() {
     let Some((_folder, model, built)) = setting() else { return };
-    let settings: [(Engine, &[(&str, u64)]); 5] = [
+    let settings: [(Engine, &[(&str, u64)]); 11] = [
         (Engine::GdsSlab, &[("register", 1), ("threads", 5), ("block_bytes", 4096)]),
         (Engine::GdsSlab, &[("register", 0), ("threads", 1), ("block_bytes", 100_000), ("odirect", 0)]),
         (Engine::GdsPerTensor, &[("odirect", 0)]),
+        (Engine::GdsBounce, &[("threads", 3), ("block_bytes", 8192)]),
+        (Engine::GdsBatch, &[("register", 1), ("threads", 3), ("depth", 9), ("block_bytes", 4096)]),
+        (Engine::GdsBatch, &[("register", 0), ("threads", 1), ("depth", 1), ("block_bytes", 1 << 40)]),
+        (Engine::GdsBatch, &[("threads", 200), ("depth", 1000), ("block_bytes", 5000), ("odirect", 0)]),
+        (Engine::GdsStream, &[("register", 1), ("threads", 3), ("depth", 1), ("block_bytes", 4096)]),
+        (Engine::GdsStream, &[("register", 0), ("threads", 2), ("depth", 5), ("block_bytes", 100_000)]),
         (Engine::Direct, &[("depth", 2), ("block_bytes", 8192)]),
         (Engine::Pread, &[("threads", 2), ("slots", 1), ("block_bytes", 8192)]),
     ];
@@ -133,7 +149,7 @@ fn a_failing_cuda_call_is_a_sentence() {
 #[test]
 fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
     let Some((_folder, model, built)) = setting() else { return };
-    let cases: [(Engine, &str, &[&str]); 9] = [
+    let cases: [(Engine, &str, &[&str]); 16] = [
         (Engine::GdsSlab, "cuFileDriverOpen:5011", &["cuFileDriverOpen", "5011", "CUDA"]),
         (Engine::GdsPerTensor, "cuFileDriverOpen:5001", &["5001"]),
         (Engine::GdsSlab, "cuFileHandleRegister:5027:3", &["5027", "udev", "c.safetensors"]),
@@ -141,11 +157,23 @@ fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
         (Engine::GdsPerTensor, "cuFileBufRegister:5036:2", &["5036", "BAR1", "tiny."]),
         (Engine::GdsPerTensor, "cuFileRead:5008:4", &["5008", "compat"]),
         (Engine::GdsSlab, "cuFileRead:5008", &["5008", "reading"]),
-        (Engine::GdsSlab, "cuFileRead:5:2", &["Input/output error"]),
+        (Engine::GdsBounce, "cuFileRead:5", &["Input/output error"]),
+        (Engine::GdsBatch, "cuFileBatchIOSetUp:5039", &["5039", "batch"]),
+        (Engine::GdsBatch, "cuFileBatchIOSubmit:5040", &["5040", "reading"]),
+        (Engine::GdsBatch, "cuFileBatchIOGetStatus:5041", &["5041", "collecting"]),
+        (Engine::GdsBatch, "cuFileBatchIO.entry:5", &["Input/output error"]),
+        (Engine::GdsStream, "cuFileStreamRegister:5038", &["5038", "not available here"]),
+        (Engine::GdsStream, "cuFileReadAsync:5038", &["5038", "reading"]),
+        (Engine::GdsStream, "cuFileReadAsync.later:5044", &["5044"]),
         (Engine::GdsPerTensor, "cuFileRead:5:7", &["Input/output error", "tensor tiny."]),
     ];
     for (engine, fails, parts) in cases {
-        let set: &[_] = if engine == Engine::GdsSlab { &[("block_bytes", 65_536)] } else { &[] };
+        // One block of everything, or many: no read may be left to another route where all of them fail.
+        let set: &[_] = match engine {
+            Engine::GdsPerTensor => &[],
+            Engine::GdsBounce => &[("block_bytes", 1 << 30)],
+            _ => &[("block_bytes", 65_536)],
+        };
         let order = knobs(gpu_order(engine.clone(), &model), set);
         let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
         let error = outcome.error();
@@ -165,6 +193,68 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
 }
 
 #[test]
+fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let direct_words = "went the direct way (nvfs)";
+    for (set, route, slab) in [
+        (&[("cufile", 1)][..], "nvfs", true),
+        (&[("cufile", 1), ("threads", 2), ("block_bytes", 65_536)][..], "nvfs", true),
+        (&[("cufile", 1)][..], "posix", false),
+        (&[("cufile", 0)][..], "nvfs", false),
+    ] {
+        let order = LaneOrder { cache: CacheState::Cold, ..knobs(gpu_order(Engine::Auto, &model), set) };
+        let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
+        sound::check(&outcome, &model);
+        let result = outcome.result();
+        if result.cache_resident_before_fraction.is_none_or(|share| share >= 0.45) {
+            return standins::skipped("the page cache cannot be emptied here");
+        }
+        assert_eq!(result.notes.iter().any(|n| n.contains(direct_words)), slab, "{set:?} {route}: {:?}", result.notes);
+        assert_eq!(result.route.as_ref().map(|r| (r.route, r.proven)), slab.then_some((Route::Nvfs, true)));
+        assert_eq!(result.setup_parts_ns.contains_key("probing_read"), set[0].1 == 1);
+    }
+    // A library that does not open leaves the others to choose from.
+    let order = LaneOrder { cache: CacheState::Cold, ..knobs(gpu_order(Engine::Auto, &model), &[("cufile", 1)]) };
+    let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
+    sound::check(&outcome, &model);
+    assert!(outcome.result().notes.iter().any(|n| n.contains("chose without cuFile") && n.contains("5001")));
+}
+
+#[test]
+fn single_reads_that_fail_are_done_again_another_way_and_said() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for (engine, fails, code) in [
+        (Engine::GdsSlab, "cuFileRead:5:2", "Input/output error"),
+        (Engine::GdsBounce, "cuFileRead:5030:1,cuFileRead:5030:7", "5030"),
+        (Engine::GdsBatch, "cuFileBatchIO.entry:5044:3", "5044"),
+        (Engine::GdsBatch, "cuFileBatchIOSubmit:5040:2", "5040"),
+        (Engine::GdsStream, "cuFileReadAsync:5030:4", "5030"),
+        (Engine::GdsStream, "cuFileReadAsync.later:5:4", "cuFileReadAsync"),
+    ] {
+        let set = [("block_bytes", 65_536), ("threads", 2), ("depth", 4)];
+        let order = knobs(gpu_order(engine.clone(), &model), &set);
+        let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
+        sound::check(&outcome, &model);
+        let notes = &outcome.result().notes;
+        assert!(
+            notes.iter().any(|n| n.contains("reads failed and were done again by pread") && n.contains(code)),
+            "{engine} {fails}: {notes:?}"
+        );
+    }
+}
+
+#[test]
+fn a_batch_never_has_more_in_flight_than_the_pool_bears() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let order = knobs(gpu_order(Engine::GdsBatch, &model), &[("depth", 256), ("block_bytes", 4096), ("threads", 3)]);
+    let outcome = told(&built, &order, &[]);
+    sound::check(&outcome, &model);
+    let result = outcome.result();
+    assert!(result.knobs["depth"] <= 32, "{:?}", result.knobs);
+    assert!(result.notes.iter().any(|n| n.contains("32 entries") && n.contains("pool")), "{:?}", result.notes);
+}
+
+#[test]
 fn wrong_bytes_are_seen_on_every_way_to_the_gpu() {
     let Some((_folder, model, built)) = setting() else { return };
     for (engine, spoiled) in [
@@ -175,6 +265,8 @@ fn wrong_bytes_are_seen_on_every_way_to_the_gpu() {
         (Engine::GdsPerTensor, "STANDIN_CUFILE_LOSE"),
         (Engine::GdsSlab, "STANDIN_CUFILE_CORRUPT"),
         (Engine::GdsSlab, "STANDIN_CUFILE_LOSE"),
+        (Engine::GdsBatch, "STANDIN_CUFILE_LOSE"),
+        (Engine::GdsStream, "STANDIN_CUFILE_CORRUPT"),
     ] {
         let set: &[_] =
             if engine == Engine::Mmap || engine == Engine::GdsPerTensor { &[] } else { &[("block_bytes", 65_536)] };

@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-const ENGINES: [Engine; 3] = [Engine::Mmap, Engine::Pread, Engine::Direct];
+const ENGINES: [Engine; 4] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::Auto];
 
 /// Whether files here take O_DIRECT.
 fn takes_direct(folder: &Path) -> bool {
@@ -114,6 +114,28 @@ fn the_cache_is_brought_into_the_ordered_state_first() {
     if takes_direct(folder.path()) {
         let (cold, notes) = share(CacheState::Cold);
         assert!(cold < 0.05 || !notes.is_empty(), "{cold}: {notes:?}");
+    }
+}
+
+#[test]
+fn auto_takes_what_the_page_cache_makes_fastest_says_so_and_stays_auto() {
+    let folder = folder();
+    let model = models::synthetic(folder.path());
+    let mut states = vec![(CacheState::Hot, "auto took pread")];
+    if takes_direct(folder.path()) {
+        states.push((CacheState::Cold, "auto took direct"));
+    }
+    for (cache, words) in states {
+        let outcome = run(&LaneOrder { cache, ..order(Engine::Auto, &model) }, &[]);
+        sound::check(&outcome, &model);
+        let result = outcome.result();
+        // Where the cache cannot be emptied, the measured share decides, and rightly so.
+        let held = result.cache_resident_before_fraction.unwrap();
+        if (cache == CacheState::Cold) == (held < 0.45) {
+            assert!(result.notes.iter().any(|n| n.starts_with(words) && n.contains('%')), "{held}: {:?}", result.notes);
+        }
+        assert_eq!(result.engine, Engine::Auto);
+        assert!(result.knobs.contains_key("threads") && result.knobs.contains_key("block_bytes"), "{:?}", result.knobs);
     }
 }
 

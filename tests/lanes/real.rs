@@ -40,6 +40,9 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
             (Engine::GdsPerTensor, &[][..]),
             (Engine::GdsSlab, &[][..]),
             (Engine::GdsSlab, &[("register", 1), ("threads", 3), ("block_bytes", 65_536)][..]),
+            (Engine::GdsBounce, &[("threads", 2), ("block_bytes", 131_072)][..]),
+            (Engine::GdsBatch, &[("threads", 3), ("block_bytes", 65_536)][..]),
+            (Engine::GdsBatch, &[("register", 1), ("threads", 1), ("depth", 32), ("block_bytes", 4096)][..]),
         ] {
             let order = LaneOrder { libcufile: Some(library.clone()), ..knobs(order(engine, &model), set) };
             let outcome = run(&order, &env);
@@ -48,6 +51,26 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
             let route = result.route.clone().unwrap();
             assert_eq!((route.route, route.proven), (Route::Compat, true), "1.{minor}: {route:?}");
             assert!(result.setup_parts_ns["driver_open"] > 0 && result.setup_parts_ns["library"] > 0);
+        }
+    }
+}
+
+#[test]
+fn reads_on_streams_land_the_model_in_host_memory_or_are_not_available_there() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let machine = folder.path().join("machine");
+    standins::machine(&machine, folder.path());
+    let env = [("LD_PRELOAD", built.redirect.to_str().unwrap()), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())];
+    for (minor, library) in libraries().into_iter().filter(|(minor, _)| *minor >= 16) {
+        let order = LaneOrder { libcufile: Some(library.clone()), ..order(Engine::GdsStream, &model) };
+        let outcome = run(&order, &env);
+        if outcome.result().error.is_none() {
+            sound::check(&outcome, &model);
+        } else {
+            let error = outcome.error();
+            assert!(error.contains("not available here") && error.contains("host memory"), "1.{minor}: {error}");
         }
     }
 }

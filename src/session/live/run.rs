@@ -331,7 +331,15 @@ impl Session {
             Err(error) => Some(error),
         };
         match reason {
-            None => others.into_iter().chain(cufile).collect(),
+            None => {
+                let (able, unable): (Vec<Engine>, Vec<Engine>) =
+                    cufile.into_iter().partition(|engine| *engine != Engine::GdsStream || *target != Target::Host);
+                for engine in unable {
+                    let why = "cuFile reads on CUDA streams, and the target is host memory".to_owned();
+                    self.bus.emit(EventBody::EngineUnavailable { engine, why });
+                }
+                others.into_iter().chain(able).collect()
+            }
             Some(why) => {
                 for engine in cufile {
                     self.bus.emit(EventBody::EngineUnavailable { engine, why: why.clone() });

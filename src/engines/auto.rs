@@ -1,0 +1,159 @@
+//! `auto`: the fastest of the others for this model, machine and state of the page cache. What it needs to know was learnt before the clock, so that
+//! choosing costs next to nothing; which and why is said in a note.
+
+use super::context::{EngineContext, Loaded};
+use super::cufile::CuFile;
+use super::error::LoadError;
+use super::{direct, files, gds_slab, pread};
+use crate::device::{Device, DeviceMemory};
+use crate::domain::{CacheState, Engine, LaneOrder, Route, Target};
+use cufile_ffi::FileHandle;
+use std::path::Path;
+use std::sync::Arc;
+
+/// From this share of the model in the page cache on, reading through it wins. Where r of the model is resident, buffered reads take (1 - r) / b + r / h
+/// of a second a gigabyte and direct ones 1 / d; on the H200 machines of the recordings b is 1.7 GB/s, d 3.0 and h 49, which meet at r = 0.45.
+const MOSTLY_CACHED: f64 = 0.45;
+
+/// The setting that makes auto open cuFile (1) or not (0), whatever the machine looks like.
+const KNOB_CUFILE: &str = "cufile";
+
+/// What the choice hangs on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Facts {
+    /// Share of the model in the page cache, where it could be read.
+    resident: Option<f64>,
+    cache: CacheState,
+    /// Route of a read that was tried before the clock, and proven.
+    route: Option<Route>,
+    /// Whether the file system takes O_DIRECT.
+    takes_direct: bool,
+}
+
+pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    // One open and close, some ten microseconds.
+    let shard = context.model().shards.first();
+    let takes_direct = shard.is_some_and(|shard| files::open_shard(&shard.path, true).is_ok());
+    let facts = Facts {
+        resident: context.resident_before,
+        cache: context.order.cache,
+        route: context.proven_route,
+        takes_direct,
+    };
+    let (engine, why) = choose(facts);
+    let mut loaded = match engine {
+        Engine::GdsSlab => gds_slab::load(context),
+        Engine::Direct => direct::load(context),
+        _ => pread::load(context),
+    }?;
+    loaded.notes.insert(0, format!("auto took {engine}: {why}"));
+    Ok(loaded)
+}
+
+/// The engine and the reason.
+fn choose(facts: Facts) -> (Engine, String) {
+    let cached = match (facts.resident, facts.cache) {
+        (Some(share), _) => share >= MOSTLY_CACHED,
+        (None, cache) => cache != CacheState::Cold,
+    };
+    let held = match facts.resident {
+        Some(share) => format!("{:.0} % of the model lies in the page cache", share * 100.0),
+        None => "what the page cache holds could not be read".to_owned(),
+    };
+    if cached {
+        return (
+            Engine::Pread,
+            format!("{held}, and reading through it is faster from {:.0} % on", MOSTLY_CACHED * 100.0),
+        );
+    }
+    match facts.route {
+        Some(route) if route.is_direct() => (
+            Engine::GdsSlab,
+            format!(
+                "{held}, and a read that was tried before the clock went the direct way ({route}), by cuFile's statistics"
+            ),
+        ),
+        _ if facts.takes_direct => (Engine::Direct, format!("{held}, and O_DIRECT reads spare the way through it")),
+        _ => (Engine::Pread, format!("{held}, but its file system takes no O_DIRECT reads")),
+    }
+}
+
+/// Whether cuFile is worth opening for auto, which costs a tenth to half a second of set-up: only where a direct route to the GPU may exist.
+pub(super) fn wants_cufile(order: &LaneOrder) -> bool {
+    if order.engine != Engine::Auto || order.target == Target::Host {
+        return false;
+    }
+    match order.knobs.get(KNOB_CUFILE) {
+        Some(told) => *told != 0,
+        None => order.cache != CacheState::Hot && (Path::new("/proc/driver/nvidia-fs/version").exists() || p2pdma()),
+    }
+}
+
+/// Whether the kernel offers the memory of some NVIDIA device to other devices (`pci_p2pdma`, Documentation/ABI/testing/sysfs-bus-pci).
+fn p2pdma() -> bool {
+    std::fs::read_dir("/sys/bus/pci/drivers/nvidia")
+        .is_ok_and(|entries| entries.flatten().any(|entry| entry.path().join("p2pmem").is_dir()))
+}
+
+/// Reads a page of the model with cuFile and asks the statistics which way it went; `None` where nothing proves anything. For before the clock.
+pub(super) fn prove_route(cufile: &CuFile, device: &Device, order: &LaneOrder) -> Option<Route> {
+    let shard = order.model.shards.first()?;
+    let file = files::open_shard(&shard.path, true).ok()?;
+    let handle = FileHandle::register(&cufile.driver, file).ok()?;
+    let memory = Arc::new(DeviceMemory::allocate(device, 64 << 10).ok()?);
+    let before = cufile.counts();
+    handle.read_at(&memory, 0, super::pread::PAGE.min(shard.file_bytes) as usize, 0).ok()?;
+    let counts = cufile.route(before, cufile.counts());
+    counts.proven.then_some(counts.route)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(resident: Option<f64>, cache: CacheState) -> Facts {
+        Facts { resident, cache, route: None, takes_direct: true }
+    }
+
+    #[test]
+    fn what_is_cached_is_read_through_the_cache_and_what_is_not_is_not() {
+        for (resident, cache, engine) in [
+            (Some(1.0), CacheState::Hot, Engine::Pread),
+            (Some(0.0), CacheState::Cold, Engine::Direct),
+            // Measured beats ordered: a cache that could not be emptied is still a cache.
+            (Some(0.9), CacheState::Cold, Engine::Pread),
+            (Some(0.2), CacheState::Hot, Engine::Direct),
+            (Some(0.44), CacheState::AsIs, Engine::Direct),
+            (Some(0.46), CacheState::AsIs, Engine::Pread),
+            (None, CacheState::Cold, Engine::Direct),
+            (None, CacheState::Hot, Engine::Pread),
+        ] {
+            let (chosen, why) = choose(facts(resident, cache));
+            assert_eq!(chosen, engine, "{resident:?} {cache}");
+            assert!(why.contains("page cache"), "{why}");
+        }
+    }
+
+    #[test]
+    fn cufile_is_taken_only_on_a_direct_route_that_was_proven() {
+        for (route, engine) in [
+            (Some(Route::Nvfs), Engine::GdsSlab),
+            (Some(Route::P2pdma), Engine::GdsSlab),
+            (Some(Route::Compat), Engine::Direct),
+            (Some(Route::None), Engine::Direct),
+            (None, Engine::Direct),
+        ] {
+            let cold = Facts { route, ..facts(Some(0.0), CacheState::Cold) };
+            assert_eq!(choose(cold).0, engine, "{route:?}");
+            let hot = Facts { route, ..facts(Some(1.0), CacheState::Hot) };
+            assert_eq!(choose(hot).0, Engine::Pread);
+        }
+    }
+
+    #[test]
+    fn without_direct_reads_the_page_cache_is_what_is_left() {
+        let (engine, why) = choose(Facts { takes_direct: false, ..facts(Some(0.0), CacheState::Cold) });
+        assert_eq!(engine, Engine::Pread);
+        assert!(why.contains("O_DIRECT"), "{why}");
+    }
+}

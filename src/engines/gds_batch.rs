@@ -1,0 +1,117 @@
+//! `gds-batch`: blocks are read by `cuFileBatchIOSubmit`, as NIXL's GDS plugin reads. Each thread has a batch of its own, submits entries, collects
+//! all of them in one call, and submits again.
+
+use super::blocks::BlockQueue;
+use super::clock::{Recorder, What};
+use super::context::{EngineContext, Loaded};
+use super::cufile::explain;
+use super::error::LoadError;
+use super::gds_slab::direct_possible;
+use super::pread::PAGE;
+use super::slab::{self, Opening, Slab};
+use crate::domain::{Phase, units::MIB};
+use crate::weights::plan::{self, Block};
+use cufile_ffi::{Batch, BatchEntry, Direction, Route};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Largest entry: the largest class of the library's buffer pool, and of what nvidia-fs maps at once.
+const LARGEST_ENTRY: u64 = 16 * MIB;
+/// A batch that is not done after this long never will be: the slowest disk in use reads 512 MiB in a few seconds.
+const COLLECT_LIMIT: Duration = Duration::from_secs(60);
+
+pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
+    let direct = direct_possible(context);
+    let register = context.knob("register", u64::from(direct)) != 0;
+    let block_bytes = context
+        .knob("block_bytes", if direct { LARGEST_ENTRY } else { 4 * MIB })
+        .clamp(PAGE, LARGEST_ENTRY)
+        .next_multiple_of(PAGE);
+    let queue = BlockQueue::new(plan::coalesced(context.model(), block_bytes, PAGE));
+    // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
+    let threads = context.knob("threads", context.cpus.clamp(1, if direct { 4 } else { 8 }) as u64);
+    let wanted = context.knob("depth", 32).clamp(1, 256) as usize;
+    let spans = 4 * queue.len() + 64;
+    let mut first = Recorder::new(context.clock, 0, spans);
+    let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let slab = Slab::open(context, &mut first, opening)?;
+    // The buffers of compat mode are one pool for all batches of the process, and no route is proven before the first read.
+    let at = first.now();
+    let new_batch = |capacity: usize| {
+        Batch::new(&cufile.driver, capacity, Route::MaybeCompat).map_err(|e| explain("setting a cuFile batch up", &e))
+    };
+    let depth = new_batch(wanted)?.limit();
+    first.end(Phase::Submit, at, What::SETUP);
+    let threads = (threads.clamp(1, 256) as usize).min(depth).min(queue.len().max(1));
+    let entries = (depth / threads).max(1);
+    let (first, others) = slab::run_threads(context, threads, first, spans / threads, |_, rec| {
+        let mut batch = new_batch(entries)?;
+        loop {
+            let blocks: Vec<Block> = std::iter::from_fn(|| queue.take()).take(entries).collect();
+            if blocks.is_empty() {
+                return Ok(());
+            }
+            if context.stopped() {
+                return Err(LoadError::Stopped);
+            }
+            round(context, &slab, &mut batch, &blocks, rec)?;
+        }
+    })?;
+    let knobs = BTreeMap::from([
+        ("threads".to_owned(), threads as u64),
+        ("block_bytes".to_owned(), block_bytes),
+        ("depth".to_owned(), (entries * threads) as u64),
+    ]);
+    let mut loaded = slab.close(first, others.into_iter(), threads, knobs)?;
+    if wanted > depth {
+        loaded.notes.push(format!(
+            "{depth} entries were in flight and not {wanted}: in compat mode each takes a buffer of the library's pool, and a batch that finds none \
+             waits for ever"
+        ));
+    }
+    Ok(loaded)
+}
+
+/// Submits blocks and collects them.
+fn round(
+    context: &EngineContext<'_>,
+    slab: &Slab<'_>,
+    batch: &mut Batch,
+    blocks: &[Block],
+    rec: &mut Recorder,
+) -> Result<(), LoadError> {
+    let entries = blocks
+        .iter()
+        .map(|block| BatchEntry {
+            direction: Direction::Read,
+            handle: slab.handle(block).clone(),
+            memory: slab.memory(),
+            memory_offset: block.image_offset as usize,
+            len: block.bytes as usize,
+            file_offset: block.file_offset,
+        })
+        .collect();
+    let mut at = rec.now();
+    let submitted = batch.submit(entries);
+    // The submit is charged to the tensors that it was for: in compat mode it is where their bytes move.
+    at = rec.share(Phase::Submit, at, blocks);
+    match submitted {
+        Ok(()) => {
+            let results = batch.collect(COLLECT_LIMIT).map_err(|e| explain("collecting a cuFile batch", &e))?;
+            for result in results {
+                if let Some(block) = blocks.get(result.index) {
+                    slab.finish(block, result.bytes)?;
+                }
+            }
+        }
+        Err(error) => {
+            for block in blocks {
+                slab.retry(block, 0, &error)?;
+            }
+        }
+    }
+    rec.share(Phase::Transfer, at, blocks);
+    context.landed(blocks.iter().map(|block| block.bytes).sum());
+    Ok(())
+}

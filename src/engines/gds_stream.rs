@@ -1,0 +1,130 @@
+//! `gds-stream`: blocks are read by `cuFileReadAsync` on CUDA streams. Each thread has two streams and fills one while it waits for the other.
+
+use super::blocks::BlockQueue;
+use super::clock::Recorder;
+use super::context::{EngineContext, Loaded};
+use super::error::LoadError;
+use super::gds_slab::direct_possible;
+use super::pread::PAGE;
+use super::slab::{self, Opening, Slab};
+use crate::device::IoQueue;
+use crate::domain::{Phase, units::MIB};
+use crate::weights::plan::{self, Block};
+use cufile_ffi::{AsyncIo, Direction, Error, StreamIo, values};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Streams of a thread: one is filled while the other works.
+const STREAMS: usize = 2;
+
+pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
+    let direct = direct_possible(context);
+    let register = context.knob("register", u64::from(direct)) != 0;
+    let block_bytes = context
+        .knob("block_bytes", if direct { 16 * MIB } else { 4 * MIB })
+        .clamp(PAGE, 1 << 30)
+        .next_multiple_of(PAGE);
+    let queue = BlockQueue::new(plan::coalesced(context.model(), block_bytes, PAGE));
+    let threads =
+        (context.knob("threads", context.cpus.clamp(1, 8) as u64).clamp(1, 256) as usize).min(queue.len().max(1));
+    let depth = context.knob("depth", 2).clamp(1, 64) as usize;
+    let spans = 4 * queue.len() / threads + 64;
+    let mut first = Recorder::new(context.clock, 0, spans);
+    let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let slab = Slab::open(context, &mut first, opening)?;
+    let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
+        let at = rec.now();
+        let mut streams = VecDeque::with_capacity(STREAMS);
+        for _ in 0..STREAMS {
+            let stream = Arc::new(IoQueue::new(context.device)?);
+            // All sizes and offsets are known at the submit and multiples of the page, save the last length of a file.
+            let flags =
+                values::STREAM_FIXED_BUF_OFFSET | values::STREAM_FIXED_FILE_OFFSET | values::STREAM_FIXED_FILE_SIZE;
+            let stream = StreamIo::register(&cufile.driver, &stream, flags)
+                .map_err(|e| unavailable(context, "registering a CUDA stream with cuFile", &e))?;
+            streams.push_back((stream, Vec::new()));
+        }
+        rec.end(Phase::RegisterBuffer, at, super::clock::What::SETUP);
+        let mut worker = Worker { context, slab: &slab, streams };
+        while let Some(block) = queue.take() {
+            if context.stopped() {
+                return Err(LoadError::Stopped);
+            }
+            if worker.submit(block, rec)? == depth {
+                worker.streams.rotate_left(1);
+                worker.collect(rec)?;
+            }
+        }
+        for _ in 0..STREAMS {
+            worker.streams.rotate_left(1);
+            worker.collect(rec)?;
+        }
+        Ok(())
+    })?;
+    let knobs = BTreeMap::from([
+        ("threads".to_owned(), threads as u64),
+        ("block_bytes".to_owned(), block_bytes),
+        ("depth".to_owned(), depth as u64),
+    ]);
+    slab.close(first, others.into_iter(), threads, knobs)
+}
+
+/// A block on its way, or why it never set out.
+type Pending = (Block, Result<AsyncIo<IoQueue>, Error>);
+
+struct Worker<'a> {
+    context: &'a EngineContext<'a>,
+    slab: &'a Slab<'a>,
+    /// The one in front is being filled.
+    streams: VecDeque<(Arc<StreamIo<IoQueue>>, Vec<Pending>)>,
+}
+
+impl Worker<'_> {
+    /// Puts a read on the stream in front; returns how many are on it.
+    fn submit(&mut self, block: Block, rec: &mut Recorder) -> Result<usize, LoadError> {
+        let Some((stream, pending)) = self.streams.front_mut() else { return Err(LoadError::Stopped) };
+        let at = rec.now();
+        let io = stream.transfer(
+            Direction::Read,
+            self.slab.handle(&block),
+            self.slab.memory(),
+            block.image_offset as usize,
+            block.bytes as usize,
+            block.file_offset,
+        );
+        if let Err(error @ Error::MissingSymbol { .. }) = &io {
+            return Err(unavailable(self.context, "reading on a stream", error));
+        }
+        pending.push((block, io));
+        // Charged to the tensors that it was for: in compat mode the call is where their bytes move.
+        rec.share(Phase::Submit, at, &[block]);
+        Ok(pending.len())
+    }
+
+    /// Waits for the stream in front and takes what it read.
+    fn collect(&mut self, rec: &mut Recorder) -> Result<(), LoadError> {
+        let Some((_, pending)) = self.streams.front_mut() else { return Ok(()) };
+        let pending = std::mem::take(pending);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let at = rec.now();
+        let blocks: Vec<Block> = pending.iter().map(|(block, _)| *block).collect();
+        for (block, io) in pending {
+            self.slab.finish(&block, io.and_then(AsyncIo::wait))?;
+        }
+        rec.share(Phase::Transfer, at, &blocks);
+        self.context.landed(blocks.iter().map(|block| block.bytes).sum());
+        Ok(())
+    }
+}
+
+fn unavailable(context: &EngineContext<'_>, doing: &str, error: &Error) -> LoadError {
+    let hint = if context.device.is_gpu() {
+        ""
+    } else {
+        "; reads on streams are made for a GPU, and the target is host memory"
+    };
+    LoadError::CuFile(format!("gds-stream is not available here: {doing} failed: {error}{hint}"))
+}

@@ -1,0 +1,239 @@
+//! What the cuFile engines share that read whole files into one slab: opening, registering, one read with its second try, and closing.
+
+use super::clock::{Recorder, What};
+use super::context::{EngineContext, Loaded, image_offsets};
+use super::cufile::{CuFile, ReadCounts, explain};
+use super::error::LoadError;
+use super::files;
+use super::gds_per_tensor::open_for_cufile;
+use crate::device::DeviceMemory;
+use crate::domain::{Phase, Span};
+use crate::weights::plan::Block;
+use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a slab is opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
+    /// Register it with cuFile.
+    pub(super) register: bool,
+    /// Open the files with O_DIRECT.
+    pub(super) odirect: bool,
+    /// How many reads there will be: so many of them may fail that the load is still cuFile's.
+    pub(super) reads: usize,
+}
+
+/// Files, their handles, and the memory for the model's image.
+pub(super) struct Slab<'a> {
+    context: &'a EngineContext<'a>,
+    cufile: &'a CuFile,
+    memory: Arc<DeviceMemory>,
+    registration: Option<Arc<BufferRegistration<DeviceMemory>>>,
+    handles: Vec<Arc<FileHandle<'static>>>,
+    counts: ReadCounts,
+    notes: Vec<String>,
+    reads: usize,
+    failed: AtomicUsize,
+    first_failure: Mutex<Option<String>>,
+    odirect: bool,
+}
+
+impl<'a> Slab<'a> {
+    /// Opens and registers the files, allocates the image and registers it where that is wanted. The headers are checked beside the first reads.
+    pub(super) fn open(
+        context: &'a EngineContext<'a>,
+        rec: &mut Recorder,
+        opening: Opening,
+    ) -> Result<Self, LoadError> {
+        let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
+        let model = context.model();
+        let mut notes = Vec::new();
+        let mut at = rec.now();
+        files::check_lengths(model)?;
+        let opened = open_for_cufile(context, opening.odirect, &mut notes)?;
+        at = rec.end(Phase::Open, at, What::SETUP);
+        let handles = opened
+            .into_iter()
+            .zip(&model.shards)
+            .map(|(file, shard)| {
+                FileHandle::register(&cufile.driver, file)
+                    .map(Arc::new)
+                    .map_err(|e| explain(&format!("registering {} with cuFile", shard.path.display()), &e))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        at = rec.end(Phase::RegisterHandle, at, What::SETUP);
+        let memory = context.allocate(model.image_bytes())?;
+        at = rec.end(Phase::Allocate, at, What::SETUP);
+        let mut registration = None;
+        if opening.register {
+            match cufile.driver.register(&memory, 0, memory.len(), 0) {
+                Ok(done) => registration = Some(Arc::new(done)),
+                Err(error) => {
+                    notes.push(format!("read into unregistered memory: registering the slab failed: {error}"));
+                }
+            }
+            rec.end(Phase::RegisterBuffer, at, What::SETUP);
+        }
+        Ok(Self {
+            context,
+            cufile,
+            memory,
+            registration,
+            handles,
+            counts: cufile.counts(),
+            notes,
+            reads: opening.reads,
+            failed: AtomicUsize::new(0),
+            first_failure: Mutex::new(None),
+            odirect: opening.odirect,
+        })
+    }
+
+    /// Whether the slab is registered.
+    pub(super) fn is_registered(&self) -> bool {
+        self.registration.is_some()
+    }
+
+    /// The handle of a block's file.
+    pub(super) fn handle(&self, block: &Block) -> &Arc<FileHandle<'static>> {
+        &self.handles[block.shard as usize]
+    }
+
+    /// The memory as transfers want it: the registration where there is one, for only its base counts as registered.
+    pub(super) fn memory(&self) -> Arc<dyn IoMemory> {
+        match &self.registration {
+            Some(registration) => registration.clone(),
+            None => self.memory.clone(),
+        }
+    }
+
+    /// Reads a block with `cuFileRead`, from `done` bytes on; a failing read is tried again another way.
+    pub(super) fn read(&self, block: &Block, mut done: u64) -> Result<(), LoadError> {
+        let memory: &dyn IoMemory = match &self.registration {
+            Some(registration) => &**registration,
+            None => &*self.memory,
+        };
+        while done < block.bytes {
+            let read = self.handle(block).read_at(
+                memory,
+                (block.image_offset + done) as usize,
+                (block.bytes - done) as usize,
+                block.file_offset + done,
+            );
+            match read {
+                Ok(0) => return Err(self.short(block, done)),
+                Ok(got) => done += got as u64,
+                Err(error) => return self.retry(block, done, &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the result of a read that was submitted: finishes a short one, and tries a failed one again another way.
+    pub(super) fn finish(&self, block: &Block, result: Result<usize, Error>) -> Result<(), LoadError> {
+        match result {
+            Ok(0) => Err(self.short(block, 0)),
+            Ok(got) => self.read(block, got as u64),
+            Err(error) => self.retry(block, 0, &error),
+        }
+    }
+
+    fn short(&self, block: &Block, done: u64) -> LoadError {
+        let path = &self.context.model().shards[block.shard as usize].path;
+        files::short(path, block.file_offset + done, block.file_offset + block.bytes)
+    }
+
+    /// Reads the rest of a block by `pread` and copies it to the target. An eighth of all reads at most: with more, the load would no longer be
+    /// cuFile's, and the error is the answer.
+    pub(super) fn retry(&self, block: &Block, done: u64, error: &Error) -> Result<(), LoadError> {
+        let path = &self.context.model().shards[block.shard as usize].path;
+        let explained = explain(&format!("reading {}", path.display()), error);
+        let most = if self.reads > 1 { (self.reads / 8).max(1) } else { 0 };
+        if self.failed.fetch_add(1, Ordering::Relaxed) >= most {
+            return Err(explained);
+        }
+        self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| explained.to_string());
+        let length = (block.bytes - done) as usize;
+        let mut bytes = vec![0; length];
+        let again = files::open_shard(path, false)
+            .and_then(|file| files::read_block(&file, path, &mut bytes, block.file_offset + done, length));
+        match again {
+            Ok(()) => Ok(self.memory.write_pageable(block.image_offset + done, &bytes)?),
+            Err(short @ LoadError::Short { .. }) => Err(short),
+            Err(second) => Err(LoadError::CuFile(format!("{explained}; the second try failed too: {second}"))),
+        }
+    }
+
+    /// Waits for the device, deregisters and closes; what it takes is the end of slot 0.
+    pub(super) fn close(
+        self,
+        mut first: Recorder,
+        others: impl Iterator<Item = Recorder>,
+        slots: usize,
+        mut knobs: BTreeMap<String, u64>,
+    ) -> Result<Loaded, LoadError> {
+        let mut at = first.now();
+        self.context.device.synchronize()?;
+        at = first.end(Phase::Sync, at, What::SETUP);
+        knobs.insert("register".to_owned(), u64::from(self.is_registered()));
+        knobs.insert("odirect".to_owned(), u64::from(self.odirect));
+        drop(self.registration);
+        drop(self.handles);
+        first.end(Phase::Deregister, at, What::SETUP);
+        let mut spans: Vec<Span> = first.into_spans();
+        spans.extend(others.flat_map(Recorder::into_spans));
+        let mut notes = self.notes;
+        if let Some(why) = self.first_failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            notes.push(format!(
+                "{} of {} cuFile reads failed and were done again by pread and a copy; the first: {why}",
+                self.failed.into_inner(),
+                self.reads
+            ));
+        }
+        Ok(Loaded {
+            memory: self.memory,
+            tensor_offsets: image_offsets(self.context.model()),
+            spans,
+            slots: slots as u32,
+            knobs,
+            notes,
+            route: Some(self.cufile.route(self.counts, self.cufile.counts())),
+        })
+    }
+}
+
+/// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for what the page cache does not hold.
+pub(super) fn wants_odirect(context: &EngineContext<'_>) -> bool {
+    let direct = context.cufile.is_some_and(|cufile| cufile.direct_possible);
+    let cached = context.resident_before.is_some_and(|share| share > 0.5);
+    context.knob("odirect", u64::from(direct || !cached)) != 0
+}
+
+/// Threads that each bring a recorder home: the caller's thread goes on with the recorder of the set-up, so that slot 0 is one timeline, and the
+/// last thread checks the headers before it reads.
+pub(super) fn run_threads(
+    context: &EngineContext<'_>,
+    threads: usize,
+    first: Recorder,
+    spans: usize,
+    work: impl Fn(usize, &mut Recorder) -> Result<(), LoadError> + Sync,
+) -> Result<(Recorder, Vec<Recorder>), LoadError> {
+    let first = Mutex::new(Some(first));
+    let results = super::context::run_workers(context, threads, |number| {
+        let own = if number == 0 { first.lock().unwrap_or_else(PoisonError::into_inner).take() } else { None };
+        let mut rec = own.unwrap_or_else(|| Recorder::new(context.clock, number, spans));
+        if number + 1 == threads {
+            let at = rec.now();
+            files::check_headers(context.model())?;
+            rec.end(Phase::Open, at, What::SETUP);
+        }
+        context.device.bind()?;
+        work(number, &mut rec)?;
+        Ok(rec)
+    })?;
+    let mut recorders = results.into_iter();
+    let first = recorders.next().ok_or(LoadError::Stopped)?;
+    Ok((first, recorders.collect()))
+}
