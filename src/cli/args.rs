@@ -159,6 +159,14 @@ pub(super) enum Sub {
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,
+    #[command(name = "__pictures", hide = true)]
+    Pictures {
+        /// Folder to write them to
+        dir: PathBuf,
+        /// The captured machine whose environment is shown
+        #[arg(long, value_name = "DIR")]
+        machine: PathBuf,
+    },
 }
 
 /// What to do with cufile.json.

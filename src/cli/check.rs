@@ -74,7 +74,7 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
 }
 
 /// The findings as a state, so that the same report can be written from them.
-fn as_state(view: &Root, found: &checks::Report) -> State {
+pub(super) fn as_state(view: &Root, found: &checks::Report) -> State {
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
     let unix_ms =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);

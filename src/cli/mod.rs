@@ -7,6 +7,7 @@ mod config;
 mod fix;
 mod models;
 mod outcome;
+mod pictures;
 mod race;
 mod recordings;
 mod selftest;
@@ -26,6 +27,7 @@ pub fn main() -> ExitCode {
         Some(Sub::Lane) => engines::run_lane(),
         Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
+        Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
         Some(Sub::Load { models, race, output }) => race::load(&models, &race, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)

@@ -7,7 +7,7 @@ use crate::domain::CacheState;
 use crate::headless;
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
-use crate::session::{Command, Feed};
+use crate::session::{Command, Feed, REAL_TIME};
 use crate::tui;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
         Ok(feed) => feed,
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
-    screens(feed, taste, 1, output)
+    screens(feed, taste, tui::Screen::Environment, REAL_TIME, output)
 }
 
-/// Shows a feed on screens; exports at the end where asked.
-pub(super) fn screens(feed: Feed, taste: Taste, speed: u32, output: &OutputArgs) -> u8 {
-    let options = tui::Options { taste, first_screen: tui::Screen::default(), speed };
+/// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
+pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
+    let options = tui::Options { taste, first_screen: first, speed };
     let replay = feed.replay;
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,

@@ -3,12 +3,16 @@
 use super::args::OutputArgs;
 use super::outcome::{BAD_CALL, FINE, fail};
 use super::race::{export_plan, follow_feed, screens, taste};
-use crate::session::replay;
+use crate::session::{REAL_TIME, replay};
+use crate::tui::Screen;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// A pause in which nothing happens is cut to this, so that a replay of a session that waited is no waiting.
 const LONGEST_GAP_NS: u64 = 3_000_000_000;
+
+/// A shorter load would be over before it was seen; on screens it is stretched to this.
+const SHORTEST_LOAD_NS: u64 = 2_000_000_000;
 
 /// Plays a recording, on screens or headless.
 pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &OutputArgs) -> u8 {
@@ -22,7 +26,11 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &Outp
             "screens need a terminal; 'gds-top replay --headless' or 'gds-top report' print the report without one",
         );
     }
-    let options = replay::Options { paused: false, longest_gap_ns: Some(LONGEST_GAP_NS) };
+    let options = replay::Options {
+        longest_gap_ns: Some(LONGEST_GAP_NS),
+        shortest_load_ns: on_screen.then_some(SHORTEST_LOAD_NS),
+        ..replay::Options::default()
+    };
     let speed = if on_screen { speed } else { 0.0 };
     let feed = match replay::start(recording, speed, options) {
         Ok(feed) => feed,
@@ -32,7 +40,12 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &Outp
         return follow_feed(&feed, output, export_plan(output)).exit;
     }
     match taste(output) {
-        Ok(taste) => screens(feed, taste, speed.round().clamp(0.0, 1e6) as u32, output),
+        Ok(taste) => {
+            let sixteenths = (speed * f64::from(REAL_TIME)).clamp(0.0, 1e6);
+            // Slower than the least step is still a speed; 0 would be as fast as possible.
+            let sixteenths = if speed > 0.0 { sixteenths.round().max(1.0) } else { 0.0 };
+            screens(feed, taste, Screen::Race, sixteenths as u32, output)
+        }
         Err(sentence) => fail(BAD_CALL, &sentence),
     }
 }
@@ -48,7 +61,7 @@ pub(super) fn report(recordings: &[PathBuf], output: &OutputArgs) -> u8 {
     }
     let mut worst = FINE;
     for recording in recordings {
-        let options = replay::Options { paused: false, longest_gap_ns: Some(0) };
+        let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
         let feed = match replay::start(recording, 0.0, options) {
             Ok(feed) => feed,
             Err(error) => return fail(BAD_CALL, &error.to_string()),

@@ -2,6 +2,9 @@
 
 use crate::domain::Engine;
 
+/// The [`Command::Speed`] at which a replay takes as long as the session did.
+pub const REAL_TIME: u32 = 16;
+
 /// A request to the session. Answers come back as events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -19,8 +22,10 @@ pub enum Command {
     CancelRace,
     /// Replay only: pause or go on.
     Pause(bool),
-    /// Replay only: times real time, above 0.
+    /// Replay only: speed in sixteenths of real time, see [`REAL_TIME`]; 0 is as fast as possible.
     Speed(u32),
+    /// Look (or stop looking) at who uses GPUs and storage: costs something, so only while somebody watches.
+    WatchSystem(bool),
     /// End the session.
     Quit,
 }

@@ -5,8 +5,10 @@ mod feed;
 pub mod live;
 pub mod recording;
 pub mod replay;
+mod scenes;
+pub mod shipped;
 mod state;
 
-pub use command::Command;
+pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
 pub use state::{Lane, LaneStatus, State, TimedSample};

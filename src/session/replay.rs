@@ -1,8 +1,9 @@
 //! Replaying a recording: its events come through a [`Feed`] at the pace at which they happened, or faster.
 
-use super::command::Command;
+use super::command::{Command, REAL_TIME};
 use super::feed::Feed;
 use super::recording::{Reader, RecordingError, read};
+use super::scenes::Scenes;
 use crate::domain::{Event, EventBody, LogLevel};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use std::path::Path;
@@ -15,6 +16,9 @@ pub struct Options {
     pub paused: bool,
     /// Stretches in which nothing happens are shortened to this many nanoseconds of recorded time; `None` plays them in full.
     pub longest_gap_ns: Option<u64>,
+    /// Loads shorter than this are stretched to it, and how far they came is told in steps taken from their spans: a load of 40 ms would
+    /// otherwise be over before it was seen. `None` plays the events as they are.
+    pub shortest_load_ns: Option<u64>,
 }
 
 /// Events that wait for a slow front; memory stays bounded however fast the recording is read.
@@ -34,8 +38,15 @@ pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, Recordin
     let player = Player {
         events: event_sender,
         commands: command_receiver,
-        clock: PlayClock { speed: positive(speed), paused: options.paused, anchor: Instant::now(), anchor_ns: 0 },
+        clock: PlayClock {
+            speed: positive(speed),
+            paused: options.paused,
+            stretch: 1.0,
+            anchor: Instant::now(),
+            anchor_ns: 0,
+        },
         longest_gap_ns: options.longest_gap_ns,
+        shortest_load_ns: options.shortest_load_ns,
     };
     std::thread::Builder::new().name("replay".to_owned()).spawn(move || player.play(reader)).map_err(|source| {
         RecordingError::Io { path: path.to_owned(), doing: "starting a thread to play it", source }
@@ -52,6 +63,8 @@ struct PlayClock {
     /// Times real time; `None` is as fast as possible.
     speed: Option<f64>,
     paused: bool,
+    /// Slows a short load down: 1 is not at all.
+    stretch: f64,
     /// At this instant the recorded time was `anchor_ns`.
     anchor: Instant,
     anchor_ns: u64,
@@ -61,7 +74,7 @@ impl PlayClock {
     fn now_ns(&self, now: Instant) -> u64 {
         match self.speed {
             Some(speed) if !self.paused => {
-                let passed = now.saturating_duration_since(self.anchor).as_nanos() as f64 * speed;
+                let passed = now.saturating_duration_since(self.anchor).as_nanos() as f64 * speed / self.stretch;
                 self.anchor_ns.saturating_add(passed as u64)
             }
             _ => self.anchor_ns,
@@ -83,7 +96,7 @@ impl PlayClock {
         let Some(speed) = self.speed else { return Some(Duration::ZERO) };
         let ahead = at_ns.saturating_sub(self.now_ns(Instant::now()));
         // Far enough to be for ever, and small enough for every clock.
-        Some(Duration::from_nanos((ahead as f64 / speed).min(3e18) as u64))
+        Some(Duration::from_nanos((ahead as f64 * self.stretch / speed).min(3e18) as u64))
     }
 }
 
@@ -92,33 +105,44 @@ struct Player {
     commands: Receiver<Command>,
     clock: PlayClock,
     longest_gap_ns: Option<u64>,
+    shortest_load_ns: Option<u64>,
 }
 
 /// The front is gone or asked to end.
 struct Over;
 
 impl Player {
-    fn play(mut self, mut reader: Reader) {
+    fn play(mut self, reader: Reader) {
         let mut last_ns = 0;
         let mut trouble = Vec::new();
-        for event in reader.by_ref() {
-            match event {
-                Ok(event) => {
-                    if let Some(most) = self.longest_gap_ns {
-                        // Jump over the part of a gap that is too long.
-                        let from = self.clock.now_ns(Instant::now()).max(last_ns);
-                        let excess = event.at_ns.saturating_sub(from).saturating_sub(most);
-                        self.clock.change(|clock| clock.anchor_ns = clock.anchor_ns.saturating_add(excess));
-                    }
-                    last_ns = last_ns.max(event.at_ns);
-                    if self.deliver(event).is_err() {
-                        return;
-                    }
+        let mut scenes = Scenes::new(reader, self.shortest_load_ns);
+        while let Some(scene) = scenes.next() {
+            let (event, stretch) = match scene {
+                Ok(scene) => scene,
+                Err(e) => {
+                    trouble.push((LogLevel::Error, e.to_string()));
+                    continue;
                 }
-                Err(e) => trouble.push((LogLevel::Error, e.to_string())),
+            };
+            if let Some(most) = self.longest_gap_ns {
+                // Jump over the part of a gap that is too long.
+                let from = self.clock.now_ns(Instant::now()).max(last_ns);
+                let excess = event.at_ns.saturating_sub(from).saturating_sub(most);
+                self.clock.change(|clock| clock.anchor_ns = clock.anchor_ns.saturating_add(excess));
+            }
+            last_ns = last_ns.max(event.at_ns);
+            if (stretch - self.clock.stretch).abs() > f64::EPSILON {
+                // The clock may have run ahead at the other pace while nothing happened.
+                self.clock.change(|clock| {
+                    clock.anchor_ns = clock.anchor_ns.min(event.at_ns);
+                    clock.stretch = stretch;
+                });
+            }
+            if self.deliver(event).is_err() {
+                return;
             }
         }
-        trouble.extend(reader.summary().sentence().map(|text| (LogLevel::Warn, text)));
+        trouble.extend(scenes.reader.summary().sentence().map(|text| (LogLevel::Warn, text)));
         for (level, text) in trouble {
             if self.deliver(Event { at_ns: last_ns, body: EventBody::Said { level, text } }).is_err() {
                 return;
@@ -177,7 +201,9 @@ impl Player {
         match command {
             Command::Quit => return Err(Over),
             Command::Pause(paused) => self.clock.change(|clock| clock.paused = *paused),
-            Command::Speed(speed) => self.clock.change(|clock| clock.speed = positive(f64::from(*speed))),
+            Command::Speed(speed) => {
+                self.clock.change(|clock| clock.speed = positive(f64::from(*speed) / f64::from(REAL_TIME)))
+            }
             _ => {}
         }
         Ok(())
@@ -236,7 +262,7 @@ mod tests {
         assert!(feed.events.recv_timeout(Duration::from_millis(60)).is_err());
         feed.commands.send(Command::Pause(false)).unwrap();
         assert_eq!(feed.events.recv().unwrap().at_ns, MS);
-        feed.commands.send(Command::Speed(1_000_000_000)).unwrap();
+        feed.commands.send(Command::Speed(u32::MAX)).unwrap();
         assert_eq!(times(&feed), [3_600_000]);
     }
 

@@ -5,7 +5,7 @@ use super::keymap::{self, Action};
 use super::screens::{Limits, environment, race};
 use super::tensor_view::{self, TensorsUi};
 use crate::domain::{FixPlan, Group};
-use crate::session::{Command, State};
+use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::collections::BTreeSet;
 
@@ -115,6 +115,7 @@ pub(crate) struct UiState {
     /// A replay, not a live session.
     pub(crate) replay: bool,
     pub(crate) paused: bool,
+    /// Speed of a replay in sixteenths of real time; 0 is as fast as possible.
     pub(crate) speed: u32,
     /// The feed closed: the session is over, the screens stay.
     pub(crate) over: bool,
@@ -335,8 +336,9 @@ impl UiState {
     }
 
     fn change_speed(&mut self, faster: bool) -> Command {
-        let speed = self.speed.max(1);
-        self.speed = if faster { speed.saturating_mul(2).min(64) } else { (speed / 2).max(1) };
+        // From a sixteenth of real time to sixteen times.
+        let speed = if self.speed == 0 { REAL_TIME } else { self.speed };
+        self.speed = if faster { speed.saturating_mul(2).min(REAL_TIME * 16) } else { (speed / 2).max(1) };
         Command::Speed(self.speed)
     }
 

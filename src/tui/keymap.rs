@@ -230,8 +230,15 @@ pub(crate) const TABLE: &[Binding] = &[
     ),
     bind!(Action::NextChart, [letter('n')], "n", "chart", "the next chart, where there is room for one only", on_race),
     bind!(Action::Pause, [letter(' ')], "space", "pause", "in a replay: pause or go on", replaying),
-    bind!(Action::Faster, [letter('+'), letter('=')], "+ -", "speed", "in a replay: faster", replaying),
-    bind!(Action::Slower, [letter('-')], "-", "", "in a replay: slower", replaying),
+    bind!(
+        Action::Slower,
+        [letter('[')],
+        "[ ]",
+        "speed",
+        "in a replay: slower, down to a sixteenth of real time",
+        replaying
+    ),
+    bind!(Action::Faster, [letter(']')], "]", "", "in a replay: faster, up to sixteen times", replaying),
     bind!(Action::Screen(Screen::Environment), [letter('1')], "1", "", "will reads go straight to the GPU?", always),
     bind!(
         Action::Screen(Screen::Race),

@@ -12,6 +12,7 @@ mod keymap;
 mod painter;
 mod pen;
 mod screens;
+mod svg;
 mod tensor_view;
 mod terminal;
 mod theme;
@@ -25,7 +26,8 @@ mod tests;
 
 pub use app::Screen;
 
-use crate::config::Taste;
+use crate::config::{ColourDepth, Taste, ThemeName};
+use crate::domain::{CacheState, Engine};
 use crate::session::{Feed, State};
 use app::UiState;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -33,6 +35,8 @@ use crossterm::event::Event as Input;
 use event_loop::{Signal, Wires};
 use painter::Painter;
 use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use std::io;
@@ -46,7 +50,7 @@ pub struct Options {
     pub taste: Taste,
     /// The screen that is shown first.
     pub first_screen: Screen,
-    /// Replay only: the speed at which the session was started, times real time; 0 means 1.
+    /// Replay only: the speed at which the session was started, in sixteenths of real time; 0 is as fast as possible.
     pub speed: u32,
 }
 
@@ -72,12 +76,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let signals = listen_to_signals()?;
     let input = listen_to_keys()?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
-    let ui = UiState {
-        screen: options.first_screen,
-        replay: feed.replay,
-        speed: options.speed.max(1),
-        ..UiState::default()
-    };
+    let ui = UiState { screen: options.first_screen, replay: feed.replay, speed: options.speed, ..UiState::default() };
     let mut trouble = None;
     let mut stop = |signal: Signal| {
         if signal == Signal::Stop {
@@ -95,6 +94,37 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         return Err(error);
     }
     Ok(Outcome { state: ending.state, quit: ending.quit, signal: ending.signal })
+}
+
+/// What a picture shows.
+#[derive(Clone, Debug)]
+pub struct Shot<'a> {
+    /// The screen.
+    pub screen: Screen,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    /// The engine in a cache state that is selected; `None` leaves the choice to the screen.
+    pub select: Option<(&'a Engine, CacheState)>,
+    /// For those who cannot see the picture.
+    pub title: &'a str,
+}
+
+/// A screen as SVG, as it stands at the end of a recorded session.
+#[must_use]
+pub fn picture(state: &State, shot: &Shot<'_>) -> String {
+    let heats = entries::heats(state);
+    let selected = shot.select.and_then(|(engine, cache)| {
+        heats.iter().flat_map(|h| &h.entries).position(|e| e.engine == engine && e.cache == cache)
+    });
+    let mut ui = UiState { screen: shot.screen, over: true, clock_ns: state.now_ns, ..UiState::default() };
+    ui.race.selected = selected;
+    ui.small = shot.size.0 < screens::WIDE || shot.size.1 < screens::TALL;
+    ui.narrow = shot.size.0 < screens::SIDE_BY_SIDE;
+    ui.prepare(state);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, shot.size.0, shot.size.1));
+    let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });
+    screens::draw(state, &ui, &theme, &mut buffer);
+    svg::picture(&buffer, shot.title)
 }
 
 /// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back.

@@ -100,10 +100,16 @@ pub(crate) fn entries_with_spans(state: &State) -> Vec<usize> {
     entries.filter(|(_, e)| with_spans(e).is_some()).map(|(i, _)| i).collect()
 }
 
-/// The entry whose tensors are shown: the selected one, else the first that has any.
+/// The entry whose tensors are shown: the user's, else the one that pays for each tensor (that cost is what the screen is about), else the
+/// first that has a timeline.
 pub(crate) fn entry_index(state: &State, ui: &UiState) -> Option<usize> {
     let known = entries_with_spans(state);
-    let selected = selected_entry(state, ui)?;
+    let heats = heats(state);
+    let pays = || heats.iter().flat_map(|h| &h.entries).position(|e| *e.engine == Engine::GdsPerTensor);
+    let selected = match ui.race.selected {
+        None => pays().filter(|at| known.contains(at)).or_else(|| selected_entry(state, ui))?,
+        Some(_) => selected_entry(state, ui)?,
+    };
     known.contains(&selected).then_some(selected).or_else(|| known.first().copied())
 }
 

@@ -178,7 +178,7 @@ impl Session {
                     }
                 }
                 Command::Quit => return After::GoOn,
-                Command::CancelRace | Command::Pause(_) | Command::Speed(_) => {}
+                Command::CancelRace | Command::Pause(_) | Command::Speed(_) | Command::WatchSystem(_) => {}
             }
         }
         After::GoOn

@@ -84,7 +84,7 @@ pub fn read_with(path: &Path, limits: Limits) -> Result<Reader, RecordingError> 
 pub struct Reader {
     path: PathBuf,
     header: Header,
-    input: BufReader<Decoder<'static, BufReader<File>>>,
+    input: Box<dyn BufRead + Send>,
     limits: Limits,
     line: Vec<u8>,
     line_number: u64,
@@ -130,11 +130,28 @@ impl Reader {
             return Err(strange("it does not begin with the mark of zstd"));
         }
         io::Seek::rewind(&mut file).map_err(io_error("reading it"))?;
-        let decoder = Decoder::new(file).map_err(io_error("starting the decompressor"))?;
+        Self::from_source(path, file, limits)
+    }
+
+    /// Reads a recording that is part of the program.
+    ///
+    /// # Errors
+    /// As [`read`], as far as it is about the content; `name` stands for the path there.
+    pub fn from_bytes(name: &Path, bytes: &'static [u8]) -> Result<Self, RecordingError> {
+        Self::from_source(name, bytes, Limits::NONE)
+    }
+
+    fn from_source(path: &Path, source: impl Read + Send + 'static, limits: Limits) -> Result<Self, RecordingError> {
+        let strange = |found: &str| RecordingError::NotARecording { path: path.to_owned(), found: found.to_owned() };
+        let decoder = Decoder::new(source).map_err(|source| RecordingError::Io {
+            path: path.to_owned(),
+            doing: "starting the decompressor",
+            source,
+        })?;
         let mut reader = Self {
             path: path.to_owned(),
             header: Header { gds_top_recording: 0, tool: String::new(), span_resolution_ns: 1 },
-            input: BufReader::with_capacity(1 << 16, decoder),
+            input: Box::new(BufReader::with_capacity(1 << 16, decoder)),
             limits: Limits { line_bytes: HEADER_LIMIT_BYTES, ..limits },
             line: Vec::new(),
             line_number: 0,

@@ -111,7 +111,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 24;
     let mut y = u16::from(airy);
     let verdict = verdict(state, ui);
-    y += headline(&mut pen.part(0, y, w, 3), &words::environment(state, verdict), theme);
+    y += headline(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui.over), theme);
     if let Some(verdict) = verdict {
         if h >= 14 {
             y += u16::from(airy);
@@ -233,7 +233,9 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let rows = rows(state, ui);
     let (w, h) = (inside.width(), usize::from(inside.height()));
     if rows.is_empty() {
-        let text = if state.checks.is_empty() {
+        let text = if state.checks.is_empty() && words::unchecked(state, ui.over) {
+            "Nothing was checked in this session."
+        } else if state.checks.is_empty() {
             "The first answers are on their way."
         } else {
             "No check contains this text."

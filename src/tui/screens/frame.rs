@@ -1,12 +1,12 @@
 //! The frame: what machine this is, the verdict, the tabs, the keys that work now and what the program itself costs.
 
 use crate::domain::{LogLevel, Metric, Route, Status};
-use crate::session::State;
+use crate::session::{REAL_TIME, State};
 use crate::tui::app::{Screen, UiState};
 use crate::tui::keymap;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
-use crate::tui::words::route_word;
+use crate::tui::words::{route_word, unchecked};
 
 const SPINNER: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
@@ -24,7 +24,7 @@ pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
     }
     let mut top = pen.part(0, 0, w, 3);
     top.frame(&[], theme.faint);
-    let badge = badge(state, theme);
+    let badge = badge(state, ui.over, theme);
     let badge_width = runs_width(&badge) as u16 + 2;
     if badge_width + 16 < w {
         let start = w - badge_width - 2;
@@ -69,8 +69,11 @@ fn machine_parts(state: &State) -> Vec<String> {
 }
 
 /// The verdict in two words.
-fn badge(state: &State, theme: &Theme) -> Vec<Run> {
+fn badge(state: &State, over: bool, theme: &Theme) -> Vec<Run> {
     let Some(verdict) = state.verdicts.first() else {
+        if unchecked(state, over) {
+            return vec![("– not checked".to_owned(), theme.dim)];
+        }
         let words = if state.checks_took_ns.is_some() { "– no verdict" } else { "● checking" };
         return vec![(words.to_owned(), theme.dim)];
     };
@@ -102,7 +105,7 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badg
             x = pen.text(end, 0, screen.title(), theme.dim) + 3;
         }
     }
-    let right = if with_badge { badge(state, theme) } else { clock(state, ui, theme) };
+    let right = if with_badge { badge(state, ui.over, theme) } else { clock(state, ui, theme) };
     let start = pen.width().saturating_sub(runs_width(&right) as u16 + 1);
     if start > x {
         pen.runs(start, 0, &right);
@@ -117,7 +120,7 @@ fn clock(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
         let (mark, word) = match (ui.over, ui.paused) {
             (true, _) => ("■", "replay, at its end".to_owned()),
             (false, true) => ("‖", "replay, paused".to_owned()),
-            (false, false) => ("▶", format!("replay {}×", ui.speed.max(1))),
+            (false, false) => ("▶", format!("replay {}", speed_word(ui.speed))),
         };
         runs.push((format!("{mark} {word}   "), theme.accent));
     } else if let Some(interrupted) = state.ended {
@@ -127,6 +130,15 @@ fn clock(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
     }
     runs.push((format!("{:02}:{:02}", seconds / 60, seconds % 60), theme.dim));
     runs
+}
+
+/// `2×`, `1/4×`.
+fn speed_word(sixteenths: u32) -> String {
+    match sixteenths {
+        0 => "at full speed".to_owned(),
+        n if n >= REAL_TIME => format!("{}×", n / REAL_TIME),
+        n => format!("1/{}×", REAL_TIME / n.max(1)),
+    }
 }
 
 /// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place.

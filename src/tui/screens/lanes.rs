@@ -68,11 +68,22 @@ pub(crate) fn rows(state: &State, ui: &UiState, w: u16) -> u16 {
 }
 
 /// Rows that the phases take: a heading, the bars, a legend; 0 while there is nothing to show.
-pub(crate) fn phase_rows(state: &State) -> u16 {
-    match timed(&heats(state)).len() {
+pub(crate) fn phase_rows(state: &State, ui: &UiState) -> u16 {
+    match timed(&focus(heats(state), state, ui)).len() {
         0 => 0,
         n => n as u16 + 3,
     }
+}
+
+/// The heat of the selected entry alone: times of a cold and a hot cache do not belong on one scale.
+fn focus<'s>(mut heats: Vec<Heat<'s>>, state: &State, ui: &UiState) -> Vec<Heat<'s>> {
+    let at = selected_entry(state, ui).unwrap_or(0);
+    let mut before = 0;
+    let index = heats.iter().position(|heat| {
+        before += heat.entries.len();
+        at < before
+    });
+    index.map(|index| vec![heats.swap_remove(index)]).unwrap_or_default()
 }
 
 /// Entries whose phases are known, with the run that stands for them.
@@ -174,7 +185,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         }
     }
     if phase_rows > 0 {
-        phases(&mut inside.part(0, lanes_height, w, phase_rows), &heats, columns.name, true, theme);
+        let focused = focus(heats.clone(), state, ui);
+        let name = (heats.len() > 1).then(|| focused.first().map(|heat| heat.cache)).flatten();
+        let heading = name.map_or_else(String::new, |cache| format!(", {} cache", cache_word(cache)));
+        let heading = format!("where the time went{heading}");
+        phases(&mut inside.part(0, lanes_height, w, phase_rows), &focused, columns.name, Some(&heading), theme);
     }
 }
 
@@ -381,8 +396,14 @@ fn verified(entry: &Entry<'_>, theme: &Theme) -> (char, &'static str, ratatui::s
 
 /// The phases in a pane of their own (small screens).
 pub(crate) fn draw_phases(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
-    let heats = heats(state);
-    let mut inside = pen.frame(&[("Where the time went".to_owned(), theme.strong)], theme.faint);
+    let all = heats(state);
+    let mut title = vec![("Where the time went".to_owned(), theme.strong)];
+    let several = all.len() > 1;
+    let heats = focus(all, state, ui);
+    if let (true, Some(heat)) = (several, heats.first()) {
+        title.push((format!(" ─ {}", cache_word(heat.cache)), theme.dim));
+    }
+    let mut inside = pen.frame(&title, theme.faint);
     if timed(&heats).is_empty() {
         let words = format!("{} No load has finished yet.", if ui.over { '–' } else { spinner(ui) });
         inside.text(2, 1, &words, theme.dim);
@@ -390,18 +411,19 @@ pub(crate) fn draw_phases(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme:
     }
     let name = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
     let (w, h) = (inside.width(), inside.height());
-    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 5, false, theme);
+    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 5, None, theme);
 }
 
 /// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why.
-fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: bool, theme: &Theme) {
+fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: Option<&str>, theme: &Theme) {
     let timed = timed(heats);
     let (w, h) = (pen.width(), pen.height());
     let Some(scale) = timed.iter().map(|(_, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
-    if heading {
-        pen.text(name, 1, "where the time went", theme.faint_text());
+    if let Some(words) = heading {
+        pen.text(name, 1, words, theme.faint_text());
     }
-    let first = if heading { 2 } else { 1 };
+    let tight = usize::from(h) < timed.len() + 3;
+    let first = if heading.is_some() { 2 } else { u16::from(!tight) };
     let columns = w.saturating_sub(name + 2);
     for (i, (entry, result)) in timed.iter().enumerate() {
         let y = i as u16 + first;
@@ -409,12 +431,7 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: bool, theme
             break;
         }
         pen.cell(2, y, marker(entry.engine), theme.lane(entry.engine));
-        let label = if heats.len() > 1 {
-            format!("{} {}", entry.engine, cache_word(entry.cache))
-        } else {
-            entry.engine.to_string()
-        };
-        pen.text(4, y, &cut(&label, name.saturating_sub(5)), theme.text);
+        pen.text(4, y, &cut(&entry.engine.to_string(), name.saturating_sub(5)), theme.text);
         if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
             continue;
         }
@@ -426,8 +443,14 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: bool, theme
     }
     let times: Vec<PhaseTimes> = timed.iter().map(|(_, r)| r.phases).collect();
     // In a pane of its own the legend wraps below the bars; beside the lanes it has one line.
-    let mut at =
-        (4, if heading { h.saturating_sub(1) } else { (timed.len() as u16 + first + 1).min(h.saturating_sub(1)) });
+    let mut at = (
+        4,
+        if heading.is_some() {
+            h.saturating_sub(1)
+        } else {
+            (timed.len() as u16 + first + u16::from(!tight)).min(h.saturating_sub(1))
+        },
+    );
     for item in bars::phase_legend(&times, theme).chunks(2) {
         let columns = runs_width(item) as u16;
         if at.0 + columns > w && at.1 + 1 < h {

@@ -72,20 +72,19 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         return;
     }
     let bare = lanes::rows(state, ui, w);
-    let phases = lanes::phase_rows(state);
+    let phases = lanes::phase_rows(state, ui);
     let with_phases = bare.saturating_add(phases);
-    // The lanes answer the question; charts come next, the phases with them where both fit.
-    let (top, shown) = if with_phases + CHART_ROWS <= rest {
-        (with_phases, phases)
+    // The lanes answer the question; where the time went says why, in their pane or, where that is full, in one of its own beside a chart.
+    let (top, shown, beside) = if with_phases + CHART_ROWS <= rest {
+        (with_phases, phases, false)
     } else if bare + CHART_ROWS <= rest {
-        let room = rest - CHART_ROWS - bare;
-        if room >= 4 { (bare + room, room) } else { (bare, 0) }
+        (bare, 0, phases > 0)
     } else {
-        (rest, 0)
+        (rest, 0, false)
     };
     lanes::draw(&mut pen.part(0, y, w, top), state, ui, theme, shown);
     let left = rest.saturating_sub(top);
     if left >= CHART_ROWS {
-        race_charts::row(&mut pen.part(0, y + top, w, left), state, ui, theme);
+        race_charts::row(&mut pen.part(0, y + top, w, left), state, ui, beside, theme);
     }
 }

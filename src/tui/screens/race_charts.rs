@@ -1,5 +1,6 @@
 //! The charts of the race: bandwidth of all lanes on one clock; memory and GPU of the selected one.
 
+use super::lanes;
 use super::race::selected_entry;
 use crate::domain::{Metric, Target};
 use crate::session::{Lane, State};
@@ -16,8 +17,19 @@ const METER_GAP_S: f64 = 0.45;
 const PROGRESS_GAP_S: f64 = 0.6;
 
 /// As many charts as there is room for.
-pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+/// `phases` asks for where the time went in a pane between them.
+pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
+    if phases {
+        let first = if w < 110 { w / 2 } else { w * 3 / 8 };
+        let second = if w < 110 { w - first } else { w * 3 / 8 };
+        one(&mut pen.part(0, 0, first, h), state, ui, theme, 0);
+        lanes::draw_phases(&mut pen.part(first, 0, second, h), state, ui, theme);
+        if first + second < w {
+            one(&mut pen.part(first + second, 0, w - first - second, h), state, ui, theme, 1 + ui.race.chart % 2);
+        }
+        return;
+    }
     // Without a GPU its chart would only say so, and the lanes' title says it already.
     let host = chosen(state, ui).is_some_and(|lane| lane.target == Target::Host);
     let useful: u16 = if host { 2 } else { 3 };

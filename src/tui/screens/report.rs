@@ -106,7 +106,7 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     }
     section(lines, "Route", theme);
     for verdict in &state.verdicts {
-        let answer = words::environment(state, Some(verdict));
+        let answer = words::environment(state, Some(verdict), false);
         for (i, line) in wrap(&answer.text, room.saturating_sub(2)).into_iter().enumerate() {
             let mark = if i == 0 { answer.status.mark() } else { ' ' };
             lines.push(vec![(format!("{mark} "), theme.status(answer.status)), (line, theme.text)]);

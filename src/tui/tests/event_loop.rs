@@ -69,7 +69,7 @@ impl Stage {
 }
 
 fn ui(screen: Screen, replay: bool) -> UiState {
-    UiState { screen, replay, speed: 1, ..UiState::default() }
+    UiState { screen, replay, speed: crate::session::REAL_TIME, ..UiState::default() }
 }
 
 #[test]
@@ -109,10 +109,10 @@ fn a_fix_is_applied_only_from_its_sheet() {
 #[test]
 fn a_replay_is_paused_and_sped_up_but_changes_nothing() {
     let mut stage = Stage::new(events(Scene::Failed), true);
-    stage.keys("r +f a\u{1b}q");
+    stage.keys("r ]f a\u{1b}q");
     stage.run(ui(Screen::Environment, true));
     use Command::{Pause, Quit, Speed};
-    assert_eq!(stage.sent(), [Pause(true), Speed(2), Pause(false), Quit]);
+    assert_eq!(stage.sent(), [Pause(true), Speed(32), Pause(false), Quit]);
 }
 
 #[test]

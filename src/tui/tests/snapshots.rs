@@ -124,7 +124,7 @@ fn the_fix_sheet_before_during_and_after() {
 #[test]
 fn the_help_in_a_replay() {
     let mut ui =
-        UiState { sheet: Some(Sheet::Help), replay: true, speed: 2, screen: Screen::Race, ..UiState::default() };
+        UiState { sheet: Some(Sheet::Help), replay: true, speed: 32, screen: Screen::Race, ..UiState::default() };
     check("help", &testdata::state(Scene::Live), &mut ui, ThemeName::Dark, (120, 36));
 }
 

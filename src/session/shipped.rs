@@ -1,0 +1,67 @@
+//! The recordings that come with the program: two models loaded on an H200, for the lesson, the pictures and a first look without a GPU.
+
+use super::recording::{Reader, RecordingError};
+use super::state::State;
+use std::path::Path;
+
+/// A recording inside the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shipped {
+    /// File name under `assets/recordings`.
+    pub name: &'static str,
+    /// The model that was loaded, as people call it.
+    pub model: &'static str,
+    bytes: &'static [u8],
+}
+
+/// Qwen3-0.6B: 311 small tensors.
+pub const SMALL: Shipped = Shipped {
+    name: "h200-qwen3-0.6b.gdsrec",
+    model: "Qwen3-0.6B",
+    bytes: include_bytes!("../../assets/recordings/h200-qwen3-0.6b.gdsrec"),
+};
+
+/// Qwen2.5-7B: 339 tensors, the mean one ten times as large.
+pub const LARGE: Shipped = Shipped {
+    name: "h200-qwen2.5-7b.gdsrec",
+    model: "Qwen2.5-7B",
+    bytes: include_bytes!("../../assets/recordings/h200-qwen2.5-7b.gdsrec"),
+};
+
+impl Shipped {
+    /// The recording as it is on disk.
+    #[must_use]
+    pub const fn bytes(&self) -> &'static [u8] {
+        self.bytes
+    }
+
+    /// Everything that the recording holds, as a state at its end.
+    ///
+    /// # Errors
+    /// When the recording inside the program cannot be read by it, which a test rules out.
+    pub fn state(&self) -> Result<State, RecordingError> {
+        let mut state = State::default();
+        for event in Reader::from_bytes(Path::new(self.name), self.bytes)? {
+            state.reduce(&event?);
+        }
+        Ok(state)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::session::LaneStatus;
+
+    #[test]
+    fn the_recordings_are_whole_and_hold_every_run_with_its_timeline() {
+        for shipped in [SMALL, LARGE] {
+            let state = shipped.state().unwrap();
+            assert_eq!(state.ended, Some(false), "{}", shipped.name);
+            assert_eq!(state.lanes.len(), 30, "five engines, cold and hot, three times");
+            assert!(state.lanes.iter().all(|l| l.status == LaneStatus::Done && !l.spans.is_empty()));
+            assert!(state.lanes.iter().all(|l| l.result.as_ref().is_some_and(|r| r.verified == Some(true))));
+        }
+    }
+}
