@@ -17,6 +17,7 @@ mod lane;
 mod mmap;
 mod pread;
 pub mod probe;
+pub mod probe_read;
 pub mod protocol;
 mod verify;
 
