@@ -15,17 +15,19 @@ mod kernel_log;
 mod limits;
 mod nvfs_module;
 mod nvidia_fs;
+mod proof;
 mod storage;
 mod surroundings;
 pub mod text;
 mod topology;
 mod verdict;
 
-use crate::domain::{Finding, Route, RouteCounts, Status, Verdict};
+use crate::domain::{Finding, Route, Status, Verdict};
 use crate::host::Root;
 use context::Context;
 pub(crate) use files::udev_record_path;
 use judged::Judged;
+pub use proof::{Trial, with_counts, with_trial};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -56,6 +58,14 @@ impl Report {
         self.findings.iter().find(|finding| finding.id == id)
     }
 
+    /// Puts a verdict in the place of the one for the same path and GPU.
+    pub fn take_proven(&mut self, verdict: Verdict) {
+        let same = |old: &&mut Verdict| old.path == verdict.path && old.gpu == verdict.gpu;
+        if let Some(old) = self.verdicts.iter_mut().find(same) {
+            *old = verdict;
+        }
+    }
+
     /// How many findings have a status.
     #[must_use]
     pub fn count(&self, status: Status) -> usize {
@@ -66,36 +76,6 @@ impl Report {
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "checks": self.findings, "verdicts": self.verdicts, "took_ns": self.took_ns })
-    }
-}
-
-/// What a verdict becomes when reads were counted: counters prove the route, whatever the checks derived. Counts that prove nothing leave it
-/// as it is.
-#[must_use]
-pub fn with_counts(verdict: &Verdict, counts: &RouteCounts) -> Verdict {
-    if !counts.proven {
-        return verdict.clone();
-    }
-    let said = |count: Option<u64>, name: &str| count.map(|n| format!("{n} {name}"));
-    let parts: Vec<String> = [
-        said(counts.nvfs_reads, "nvidia-fs reads"),
-        said(counts.p2p_reads, "P2PDMA reads"),
-        said(counts.posix_reads, "POSIX reads"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let proof =
-        if parts.is_empty() { counts.source.clone() } else { format!("{}: {}", counts.source, parts.join(", ")) };
-    let direct = counts.route.is_direct();
-    Verdict {
-        route: counts.route,
-        proven: true,
-        proof,
-        possible: if direct { counts.route } else { verdict.possible },
-        blockers: if direct { Vec::new() } else { verdict.blockers.clone() },
-        advice: if direct { "Nothing is in the way.".to_owned() } else { verdict.advice.clone() },
-        ..verdict.clone()
     }
 }
 

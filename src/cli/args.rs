@@ -39,6 +39,9 @@ pub(super) enum Sub {
         /// Examine a captured machine: a folder or archive written by 'capture'
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
+        /// Do not prove the route with a read into GPU memory; CUDA is then not opened
+        #[arg(long)]
+        no_probe: bool,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -155,6 +158,19 @@ pub(super) enum Sub {
     #[command(name = "__probe-cufile", hide = true)]
     ProbeCufile {
         /// Folder for the library's log
+        scratch: Option<PathBuf>,
+    },
+    #[command(name = "__probe-read", hide = true)]
+    ProbeRead {
+        /// A file, or a folder with one
+        path: PathBuf,
+        /// UUID of the GPU
+        gpu: String,
+        /// Allow compat mode
+        #[arg(long)]
+        allow_compat: bool,
+        /// Folder for the library's log
+        #[arg(long)]
         scratch: Option<PathBuf>,
     },
     #[command(name = "__probe-cuda", hide = true)]

@@ -7,11 +7,13 @@ use crate::checks;
 use crate::domain::{Event, EventBody};
 use crate::host::{self, Root};
 use crate::report;
-use crate::session::State;
+use crate::session::{self, State};
 use std::path::{Path, PathBuf};
 
 /// Runs the checks and prints what they found. Exit status 1 when no cuFile read can work for some path and GPU.
-pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, output: &OutputArgs) -> u8 {
+///
+/// With `probe`, on the live machine, the verdicts are proven by real reads.
+pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &OutputArgs) -> u8 {
     let view = match open_view(root) {
         Ok(view) => view,
         Err(sentence) => return fail(BAD_CALL, &sentence),
@@ -20,7 +22,16 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, output: &OutputArgs) -
         Ok(paths) => paths,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    let found = checks::run(&view, &paths, None, &mut |_| {});
+    let mut found = checks::run(&view, &paths, None, &mut |_| {});
+    if probe
+        && view.is_live()
+        && found.has_gpu
+        && let Ok(exe) = std::env::current_exe()
+    {
+        for verdict in session::live::prove(&exe, &found) {
+            found.take_proven(verdict);
+        }
+    }
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
     let state = as_state(&view, &found);
     if let Some((folder, formats)) = export_plan(output)

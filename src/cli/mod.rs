@@ -26,6 +26,10 @@ pub fn main() -> ExitCode {
     let status = match cli.command {
         Some(Sub::Lane) => engines::run_lane(),
         Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
+        Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
+            let scratch = scratch.unwrap_or_else(std::env::temp_dir);
+            engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)
+        }
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
         Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
         Some(Sub::Load { models, race, output }) => race::load(&models, &race, &output),
@@ -50,9 +54,9 @@ pub fn main() -> ExitCode {
                 Err(error) => fail(BAD_CALL, &format!("the manual page could not be made: {error}")),
             }
         }
-        Some(Sub::Check { paths, root, output }) => check::run(&paths, root.as_deref(), &output),
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
+        Some(Sub::Check { paths, root, no_probe, output }) => check::run(&paths, root.as_deref(), !no_probe, &output),
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, output }) => {
             let mode = match (dry_run, yes, undo, list) {
                 (true, ..) => fix::Mode::DryRun,

@@ -21,6 +21,7 @@ mod lane;
 mod mmap;
 mod pread;
 pub mod probe;
+pub mod probe_read;
 pub mod protocol;
 mod slab;
 mod verify;

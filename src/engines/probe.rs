@@ -1,5 +1,5 @@
 //! Probes that run in a child process of their own, because what they touch may hang, crash or print: libcufile and CUDA.
-//! The answer is one JSON object on standard output, in the form of `libcufile.json` of a captured machine.
+//! The answer is the last line on standard output, one JSON object, in the form of `libcufile.json` of a captured machine.
 
 use crate::device::list_cuda_devices;
 use cufile_ffi::{Driver, ENV_LOGFILE, Error, Library, OpenOptions};
@@ -59,46 +59,59 @@ const TRANSPORTS: [(&str, u32); 12] = [
 /// Finds libcufile, opens its driver, reads its properties, and prints what happened. `scratch` takes its log.
 #[must_use]
 pub fn probe_cufile(scratch: &Path) -> u8 {
-    if std::env::var_os(ENV_LOGFILE).is_none() {
-        // The environment cannot be changed safely from inside, so the process starts itself again with it.
-        let Ok(exe) = std::env::current_exe() else { return 2 };
-        let log = scratch.join("cufile.log");
-        let failed = std::process::Command::new(exe).args(std::env::args_os().skip(1)).env(ENV_LOGFILE, log).exec();
-        eprintln!("gds-top: the probe could not start itself again: {failed}");
-        return 2;
+    if let Some(status) = with_own_log(scratch) {
+        return status;
     }
-    answer(|| match Library::find() {
+    answer(|early| match Library::find() {
         Err(Error::NotFound { tried }) => {
             json!({"tried": tried_json(&tried), "found": [], "chosen": null, "error": "no libcufile was found"})
         }
         Err(error) => json!({"tried": [], "found": [], "chosen": null, "error": error.to_string()}),
-        Ok(library) => describe(&library),
+        Ok(library) => describe(&library, early),
     })
 }
 
 /// Lists the CUDA devices and prints them: `{"devices": […]}` or `{"error": "…"}`.
 #[must_use]
 pub fn probe_cuda() -> u8 {
-    answer(|| match list_cuda_devices() {
+    answer(|_| match list_cuda_devices() {
         Ok(devices) => json!({ "devices": devices }),
         Err(error) => json!({"error": error.to_string()}),
     })
 }
 
-/// Keeps standard output for the answer alone: libraries print there.
-fn answer(ask: impl FnOnce() -> Value) -> u8 {
+/// Has the library's log go into `scratch`, where nobody said another place: the environment cannot be changed safely from inside, so the
+/// process starts itself again with it, and comes back only when that failed.
+pub(super) fn with_own_log(scratch: &Path) -> Option<u8> {
+    if std::env::var_os(ENV_LOGFILE).is_some() {
+        return None;
+    }
+    let Ok(exe) = std::env::current_exe() else { return Some(2) };
+    let log = scratch.join("cufile.log");
+    let failed = std::process::Command::new(exe).args(std::env::args_os().skip(1)).env(ENV_LOGFILE, log).exec();
+    eprintln!("gds-top: the probe could not start itself again: {failed}");
+    Some(2)
+}
+
+/// Keeps standard output for the answer alone: libraries print there. `ask` is given a way to say something early, in a line of its own; the
+/// last line is the answer.
+pub(super) fn answer(ask: impl FnOnce(&mut dyn FnMut(&Value)) -> Value) -> u8 {
     let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3);
     let moved = rustix::stdio::dup2_stdout(std::io::stderr().as_fd());
     let Ok(own) = own.and_then(|own| moved.map(|()| own)) else { return 2 };
-    let text = ask().to_string();
-    u8::from(std::fs::File::from(own).write_all(text.as_bytes()).is_err())
+    let mut own = std::fs::File::from(own);
+    let mut failed = false;
+    let mut say = |value: &Value| failed |= writeln!(own, "{value}").is_err();
+    let last = ask(&mut say);
+    say(&last);
+    u8::from(failed)
 }
 
 fn tried_json(tried: &[cufile_ffi::Tried]) -> Value {
     tried.iter().map(|t| json!({"name": t.name, "error": t.error})).collect()
 }
 
-fn describe(library: &Library) -> Value {
+fn describe(library: &Library, early: &mut dyn FnMut(&Value)) -> Value {
     let path = library.path().map_or_else(|| library.name().to_owned(), |p| p.display().to_string());
     let mut out = Map::new();
     out.insert("tried".to_owned(), tried_json(library.tried()));
@@ -113,6 +126,8 @@ fn describe(library: &Library) -> Value {
         })
         .collect();
     out.insert("ranges".to_owned(), Value::Object(ranges));
+    // Said before the open, so that one that hangs or dies still tells which library it was.
+    early(&Value::Object(out.clone()));
     match Driver::open(library, &OpenOptions::default()) {
         Err(error) => {
             let code = error.code();

@@ -12,6 +12,7 @@ mod harness;
 mod host;
 mod models;
 mod probes;
+mod proof;
 mod race;
 mod real;
 mod sound;

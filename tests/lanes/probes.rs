@@ -25,7 +25,8 @@ fn probe(arguments: &[&str], env: &[(&str, &str)]) -> (std::process::ExitStatus,
 fn answer(arguments: &[&str], env: &[(&str, &str)]) -> Value {
     let (status, out, err) = probe(arguments, env);
     assert!(status.success() && !err.contains("panicked"), "{status}: {err}");
-    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out:?}"))
+    // The last line; what stands before it was said early, in case the rest never comes.
+    serde_json::from_str(out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {out:?}"))
 }
 
 /// Asks the cuFile probe on the stand-in, with a machine that has /proc/modules.

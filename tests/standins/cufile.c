@@ -382,6 +382,8 @@ static ssize_t transfer(const char *call, int direction, CUfileHandle_t fh, void
         n = -5001;
     if (!n && !known(fh))
         n = -5027;
+    if (!n && !bools[1] && !strcmp(standin_text("STANDIN_CUFILE_ROUTE", "posix"), "posix"))
+        n = -5008; /* compat mode is forbidden and there is nothing else */
     if (!n && (file_offset < 0 || base_offset < 0 || !base))
         n = -5022;
     if (!n)

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs this program's own hidden subcommand and parses the JSON object that it prints. The child is killed at the limit.
+/// Runs this program's own hidden subcommand and parses the last line that it prints, a JSON object. The child is killed at the limit.
 ///
 /// # Errors
 /// A sentence: it could not be started, took too long, died, or printed something else.
@@ -50,7 +50,10 @@ pub fn probe_child(exe: &Path, arguments: &[&str], limit: Duration) -> Result<Va
     };
     let text = stdout.join().unwrap_or_default();
     let said = stderr.join().unwrap_or_default();
-    serde_json::from_str(&text).map_err(|_| {
+    // Lines before the last are what was known before something that may hang; a child that died after one gave no answer.
+    let last = text.lines().rev().map(str::trim).find(|line| line.starts_with('{'));
+    let answer = last.filter(|_| status.success()).and_then(|line| serde_json::from_str(line).ok());
+    answer.ok_or_else(|| {
         let said = said.trim();
         let words = if said.is_empty() { String::new() } else { format!("; its last words: {said}") };
         format!("{name} ended with {status} and no answer{words}")

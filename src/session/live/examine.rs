@@ -1,6 +1,7 @@
 //! Checks and fixes on behalf of the session.
 
 use super::bus::Bus;
+use super::prove::prove;
 use crate::checks::{self, Report};
 use crate::domain::{EventBody, FixPlan, FixProgress, FixStage, LogLevel, Route, RouteCounts, Target, Verdict};
 use crate::fixes::{self, Place};
@@ -12,13 +13,15 @@ pub(super) struct Examiner {
     bus: Bus,
     path: PathBuf,
     gpu: Option<String>,
+    /// This program, for children; `None` proves nothing with reads.
+    exe: Option<PathBuf>,
     report: Option<Report>,
 }
 
 impl Examiner {
     /// `gpu` is an index or UUID, `None` for every GPU.
-    pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>) -> Self {
-        Self { bus, path, gpu, report: None }
+    pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>, exe: Option<PathBuf>) -> Self {
+        Self { bus, path, gpu, exe, report: None }
     }
 
     /// Says what machine this is.
@@ -35,7 +38,7 @@ impl Examiner {
 
     pub(super) fn check_with(&mut self, root: &Root) {
         let bus = self.bus.clone();
-        let report = checks::run(root, std::slice::from_ref(&self.path), self.gpu.as_deref(), &mut |finding| {
+        let mut report = checks::run(root, std::slice::from_ref(&self.path), self.gpu.as_deref(), &mut |finding| {
             bus.emit(EventBody::CheckDone { finding });
         });
         for verdict in &report.verdicts {
@@ -45,6 +48,12 @@ impl Examiner {
             self.bus.emit(EventBody::FixPlanned { plan });
         }
         self.bus.emit(EventBody::ChecksDone { took_ns: report.took_ns });
+        // All findings are out by now: real reads take their time.
+        let exe = self.exe.as_deref().filter(|_| root.is_live() && report.has_gpu);
+        for verdict in exe.map(|exe| prove(exe, &report)).unwrap_or_default() {
+            self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
+            report.take_proven(verdict);
+        }
         self.report = Some(report);
     }
 

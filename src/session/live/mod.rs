@@ -6,8 +6,10 @@ mod child;
 mod examine;
 mod lanes;
 mod plan;
+mod prove;
 mod run;
 
 pub use child::probe_child;
 pub use plan::{GpuChoice, SessionConfig};
+pub use prove::prove;
 pub use run::{SessionError, start};

@@ -115,7 +115,9 @@ impl Session {
             GpuChoice::Uuid(uuid) => Some(uuid.clone()),
             GpuChoice::Auto | GpuChoice::Host => None,
         };
-        let mut examiner = Examiner::new(self.bus.clone(), path, gpu);
+        // Whoever loads into host memory wants no CUDA opened.
+        let exe = (self.config.gpu != GpuChoice::Host).then(|| self.config.exe.clone());
+        let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe);
         let root = Root::live();
         if self.config.checks {
             examiner.recover();

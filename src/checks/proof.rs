@@ -1,0 +1,123 @@
+//! What counted reads, and reads that were tried for the purpose, make of a verdict.
+
+use crate::domain::{Route, RouteCounts, Verdict, units};
+
+/// How a read that was tried to prove a route came out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trial {
+    /// It worked.
+    Worked {
+        /// The file that was read.
+        file: String,
+        /// How much was read, in bytes.
+        bytes: u64,
+        /// What libcufile counted, where it counts (level-3 statistics, from 1.16 to 1.20 on).
+        counts: Option<RouteCounts>,
+    },
+    /// libcufile refused it.
+    Refused {
+        /// Its words, with the code.
+        error: String,
+    },
+    /// It did not come so far that it says something of the route: no file, no memory, no CUDA, no answer.
+    Untried {
+        /// Why.
+        error: String,
+    },
+}
+
+/// What a verdict becomes when reads were counted: counters prove the route, whatever the checks derived. Counts that prove nothing leave it
+/// as it is.
+#[must_use]
+pub fn with_counts(verdict: &Verdict, counts: &RouteCounts) -> Verdict {
+    if !counts.proven {
+        return verdict.clone();
+    }
+    let said = |count: Option<u64>, name: &str| count.map(|n| format!("{n} {name}"));
+    let parts: Vec<String> = [
+        said(counts.nvfs_reads, "nvidia-fs reads"),
+        said(counts.p2p_reads, "P2PDMA reads"),
+        said(counts.posix_reads, "POSIX reads"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let proof =
+        if parts.is_empty() { counts.source.clone() } else { format!("{}: {}", counts.source, parts.join(", ")) };
+    proven(verdict, counts.route, proof)
+}
+
+fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
+    let direct = route.is_direct();
+    Verdict {
+        route,
+        proven: true,
+        proof,
+        possible: if direct { route } else { verdict.possible },
+        blockers: if direct { Vec::new() } else { verdict.blockers.clone() },
+        advice: if direct { "Nothing is in the way.".to_owned() } else { verdict.advice.clone() },
+        ..verdict.clone()
+    }
+}
+
+/// What a verdict becomes by a read with compat mode forbidden, and, where that did not work, one with it allowed.
+///
+/// Where the library counts, the counters speak. Where it does not (before 1.20), a read that works with compat mode forbidden is direct, and
+/// one that works only with it allowed is not.
+#[must_use]
+pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) -> Verdict {
+    match (strict, allowed) {
+        (Trial::Worked { counts: Some(counts), .. }, _) => with_counts(verdict, counts),
+        (Trial::Worked { file, bytes, counts: None }, _) => {
+            let direct = [verdict.route, verdict.possible].into_iter().find(|route| route.is_direct());
+            let proof = format!("a read of {} from {file} worked with compat mode forbidden", units::bytes(*bytes));
+            match direct {
+                Some(route) => proven(verdict, route, proof),
+                // Direct it was, but over which route neither the library nor the checks can tell.
+                None => Verdict { proof: format!("{proof}, over a route that is not counted"), ..verdict.clone() },
+            }
+        }
+        (Trial::Refused { error }, Some(Trial::Worked { file, bytes, counts })) => {
+            let found = match counts {
+                Some(counts) => with_counts(verdict, counts),
+                None => proven(
+                    verdict,
+                    Route::Compat,
+                    format!("a read of {} from {file} worked with compat mode allowed", units::bytes(*bytes)),
+                ),
+            };
+            let found = if verdict.route.is_direct() && !found.route.is_direct() {
+                Verdict {
+                    possible: verdict.route,
+                    advice: format!(
+                        "The checks see nothing in the way of {}; libcufile's words on the refused read tell more.",
+                        verdict.route
+                    ),
+                    ..found
+                }
+            } else {
+                found
+            };
+            Verdict { proof: format!("{}; with compat mode forbidden it is refused: {error}", found.proof), ..found }
+        }
+        (Trial::Refused { .. }, Some(Trial::Refused { error })) => {
+            let advice = if verdict.blockers.is_empty() || verdict.route != Route::None {
+                format!("libcufile says: {error}. {}", verdict.advice)
+            } else {
+                verdict.advice.clone()
+            };
+            Verdict {
+                advice,
+                ..proven(verdict, Route::None, format!("a read was tried, and refused with compat mode too: {error}"))
+            }
+        }
+        (Trial::Untried { error }, _) | (_, Some(Trial::Untried { error })) => Verdict {
+            proof: format!("{}; the read to prove it was not possible: {error}", verdict.proof),
+            ..verdict.clone()
+        },
+        (Trial::Refused { error }, None) => Verdict {
+            proof: format!("{}; with compat mode forbidden a read is refused: {error}", verdict.proof),
+            ..verdict.clone()
+        },
+    }
+}

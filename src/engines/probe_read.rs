@@ -1,0 +1,188 @@
+//! A probe that proves a route: one real read of a file into GPU memory, with compat mode forbidden or allowed. Runs in a child process, because
+//! it opens CUDA and libcufile. Reads only.
+
+use super::probe::{answer, with_own_log};
+use crate::device::{CudaDevice, Device, DeviceMemory};
+use crate::domain::{Route, RouteCounts, units::MIB};
+use cufile_ffi::values::{PARAM_ALLOW_COMPAT_MODE, PARAM_FORCE_COMPAT_MODE};
+use cufile_ffi::{Driver, Error, FileHandle, Library, OpenOptions};
+use serde_json::{Value, json};
+use std::fs::{File, OpenOptions as FileOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file of less than this is not tried: the library may read it in another way.
+const LEAST_BYTES: u64 = 64 << 10;
+/// How much is read at most. Enough for several requests of the library's largest size, little enough to take milliseconds.
+const MOST_BYTES: u64 = 32 * MIB;
+/// Bytes of one cuFileRead.
+const CHUNK_BYTES: u64 = 8 * MIB;
+/// Files of a folder that are looked at.
+const MAX_CANDIDATES: usize = 512;
+
+/// Reads a file under `path` into the memory of the GPU `uuid` and prints what happened: `{"ok": true, "file": …, "bytes": …, "route": {…}}`
+/// or `{"ok": false, "stage": "cuda|file|library|config|open|register|read", "code": …, "error": "…"}`. `scratch` takes the library's log.
+#[must_use]
+pub fn probe_read(path: &Path, uuid: &str, allow_compat: bool, scratch: &Path) -> u8 {
+    if let Some(status) = with_own_log(scratch) {
+        return status;
+    }
+    answer(|_| match read(path, uuid, allow_compat) {
+        Ok(said) => said,
+        Err(refusal) => {
+            json!({"ok": false, "stage": refusal.stage, "code": refusal.code, "error": refusal.error})
+        }
+    })
+}
+
+/// Where it ended.
+struct Refusal {
+    stage: &'static str,
+    code: Option<i32>,
+    error: String,
+}
+
+fn refused(stage: &'static str) -> impl Fn(Error) -> Refusal {
+    move |error| Refusal { stage, code: error.code(), error: error.to_string() }
+}
+
+fn plain<E: std::fmt::Display>(stage: &'static str) -> impl Fn(E) -> Refusal {
+    move |error| Refusal { stage, code: None, error: error.to_string() }
+}
+
+fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
+    let chosen = file_under(path).ok_or_else(|| Refusal {
+        stage: "file",
+        code: None,
+        error: format!("there is no readable file of at least {LEAST_BYTES} bytes under {}", path.display()),
+    })?;
+    let (file, size) = open(&chosen).map_err(plain("file"))?;
+    // Whole pages: a tail that is not aligned goes another way and would blur the counts.
+    let bytes = size.min(MOST_BYTES) & !4095;
+    let cuda = CudaDevice::open(0, Some(uuid)).map_err(plain("cuda"))?;
+    let device = Device::Cuda(Arc::new(cuda));
+    let memory = Arc::new(DeviceMemory::allocate(&device, bytes).map_err(plain("cuda"))?);
+    let library = Library::find().map_err(plain("library"))?;
+    if !allow_compat {
+        library.set_flag(PARAM_ALLOW_COMPAT_MODE, false).map_err(plain("library"))?;
+    }
+    let driver = Driver::open(&library, &OpenOptions::default()).map_err(refused("open"))?;
+    if !allow_compat {
+        // force_compat_mode wins over the prohibition, and then a read that works shows nothing.
+        let forced = library.flag(PARAM_FORCE_COMPAT_MODE).unwrap_or(false);
+        if forced || library.flag(PARAM_ALLOW_COMPAT_MODE).unwrap_or(false) {
+            return Err(Refusal {
+                stage: "config",
+                code: None,
+                error: "compat mode is forced by the configuration".to_owned(),
+            });
+        }
+    }
+    let statistics = library.set_stats_level(3).and_then(|()| driver.stats_start()).is_ok();
+    let handle = FileHandle::register_borrowed(&driver, file.as_fd()).map_err(refused("register"))?;
+    // In compat mode registering only costs; on a direct route it is what loaders do.
+    let registered = if allow_compat {
+        None
+    } else {
+        Some(driver.register(&memory, 0, memory.len(), 0).map_err(refused("register"))?)
+    };
+    let before = counts(&driver, statistics);
+    let mut done = 0;
+    while done < bytes {
+        let length = CHUNK_BYTES.min(bytes - done) as usize;
+        let got = match &registered {
+            Some(target) => handle.read_at(target, done as usize, length, done),
+            None => handle.read_at(&*memory, done as usize, length, done),
+        }
+        .map_err(refused("read"))?;
+        if got == 0 {
+            return Err(Refusal { stage: "file", code: None, error: format!("{} became shorter", chosen.display()) });
+        }
+        done += got as u64;
+    }
+    let route = route(before, counts(&driver, statistics));
+    drop(registered);
+    drop(handle);
+    Ok(json!({"ok": true, "file": chosen, "bytes": done, "compat_allowed": allow_compat, "route": route}))
+}
+
+/// Reads by nvidia-fs, by P2PDMA and by POSIX, of all GPUs of this process.
+type Counts = Option<[u64; 3]>;
+
+fn counts(driver: &Driver, on: bool) -> Counts {
+    let stats = driver.stats_l3().ok().filter(|_| on)?;
+    Some(stats.gpus.iter().fold([0; 3], |sum, gpu| {
+        let c = &gpu.counters;
+        [sum[0] + c.n_nvfs_reads, sum[1] + c.n_p2p_reads, sum[2] + c.n_posix_reads]
+    }))
+}
+
+/// What the counters say of the reads between; nothing where the library keeps none.
+fn route(before: Counts, after: Counts) -> Option<RouteCounts> {
+    let (before, after) = (before?, after?);
+    let [nvfs, p2p, posix] = [0, 1, 2].map(|n| after[n].saturating_sub(before[n]));
+    let route = match (nvfs, p2p, posix) {
+        (0, 0, 0) => return None,
+        (n, p, c) if n >= p && n >= c => Route::Nvfs,
+        (_, p, c) if p >= c => Route::P2pdma,
+        _ => Route::Compat,
+    };
+    Some(RouteCounts {
+        route,
+        nvfs_reads: Some(nvfs),
+        p2p_reads: Some(p2p),
+        posix_reads: Some(posix),
+        source: "cuFile level-3 statistics of a read that was made to prove it".to_owned(),
+        proven: true,
+    })
+}
+
+/// The path itself; of a folder its first model shard, else its first file that is large enough.
+fn file_under(path: &Path) -> Option<PathBuf> {
+    let enough = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() >= LEAST_BYTES);
+    if !path.is_dir() {
+        return enough(path).then(|| path.to_owned());
+    }
+    let entries = std::fs::read_dir(path).ok()?;
+    let mut files: Vec<PathBuf> =
+        entries.filter_map(Result::ok).take(MAX_CANDIDATES).map(|e| e.path()).filter(|p| enough(p)).collect();
+    files.sort();
+    let shard = files.iter().find(|file| file.extension().is_some_and(|ending| ending == "safetensors"));
+    shard.or_else(|| files.first()).cloned()
+}
+
+/// With O_DIRECT, as loaders open; without it where the file system has none.
+fn open(path: &Path) -> std::io::Result<(File, u64)> {
+    let with = |flags: i32| FileOptions::new().read(true).custom_flags(flags | libc::O_NONBLOCK).open(path);
+    let file = with(libc::O_DIRECT).or_else(|_| with(0))?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_is_preferred_and_small_files_are_not_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(file_under(folder.path()), None);
+        std::fs::write(folder.path().join("a.safetensors"), [0; 100]).unwrap();
+        std::fs::write(folder.path().join("a.bin"), vec![0; 70_000]).unwrap();
+        assert!(file_under(folder.path()).unwrap().ends_with("a.bin"));
+        std::fs::write(folder.path().join("b.safetensors"), vec![0; 70_000]).unwrap();
+        assert!(file_under(folder.path()).unwrap().ends_with("b.safetensors"));
+        assert_eq!(file_under(Path::new("/dev/null")), None);
+    }
+
+    #[test]
+    fn the_route_is_that_of_most_reads_and_no_reads_are_no_proof() {
+        assert_eq!(route(Some([0; 3]), Some([0; 3])), None);
+        assert_eq!(route(None, Some([1; 3])), None);
+        assert_eq!(route(Some([1, 0, 0]), Some([1, 4, 1])).unwrap().route, Route::P2pdma);
+        assert_eq!(route(Some([0; 3]), Some([0, 0, 4])).unwrap().route, Route::Compat);
+    }
+}

@@ -1,0 +1,73 @@
+//! Proving a verdict with real reads: in a child with compat mode forbidden, and where that fails in a second one with it allowed.
+
+use super::child::probe_child;
+use crate::checks::{Report, Trial, with_trial};
+use crate::domain::{RouteCounts, Status, Verdict};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// A read of 32 MiB, CUDA and libcufile opened before it; a machine that needs longer has a fault worth telling.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Proves what can be proven of a report, each GPU in a child of its own at the same time, and gives the verdicts that changed. Nothing is tried
+/// where libcufile does not open, or where there is no GPU that CUDA could open.
+#[must_use]
+pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
+    if report.finding("lib-open-probe").is_none_or(|finding| finding.status != Status::Pass) {
+        return Vec::new();
+    }
+    let Ok(scratch) = tempfile::Builder::new().prefix("gds-top-proof").tempdir() else { return Vec::new() };
+    let mut out = Vec::new();
+    let able: Vec<&Verdict> =
+        report.verdicts.iter().filter(|v| v.gpu.as_deref().is_some_and(|gpu| gpu.starts_with("GPU-"))).collect();
+    let mut rest = able.as_slice();
+    while let Some(first) = rest.first() {
+        // The GPUs of one path together; one path after another, because they may share a disk.
+        let (group, others) = rest.split_at(rest.iter().take_while(|v| v.path == first.path).count());
+        rest = others;
+        let proven: Vec<Verdict> = std::thread::scope(|scope| {
+            let tasks: Vec<_> = group.iter().map(|verdict| scope.spawn(|| one(exe, verdict, scratch.path()))).collect();
+            tasks.into_iter().filter_map(|task| task.join().ok()).collect()
+        });
+        out.extend(proven.into_iter().zip(group).filter(|(new, old)| new != **old).map(|(new, _)| new));
+    }
+    out
+}
+
+fn one(exe: &Path, verdict: &Verdict, scratch: &Path) -> Verdict {
+    let strict = read(exe, verdict, scratch, false);
+    let allowed = if matches!(strict, Trial::Worked { .. }) { None } else { Some(read(exe, verdict, scratch, true)) };
+    with_trial(verdict, &strict, allowed.as_ref())
+}
+
+fn read(exe: &Path, verdict: &Verdict, scratch: &Path, allow: bool) -> Trial {
+    let (path, scratch) = (verdict.path.to_string_lossy(), scratch.to_string_lossy());
+    let gpu = verdict.gpu.as_deref().unwrap_or_default();
+    let mut arguments = vec!["__probe-read", "--scratch", scratch.as_ref()];
+    if allow {
+        arguments.push("--allow-compat");
+    }
+    arguments.extend(["--", path.as_ref(), gpu]);
+    match probe_child(exe, &arguments, LIMIT) {
+        Ok(said) => understood(&said),
+        // That it hung or died says something of the machine, but not of the route.
+        Err(error) => Trial::Untried { error },
+    }
+}
+
+fn understood(said: &Value) -> Trial {
+    let text = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if said.get("ok") == Some(&Value::Bool(true)) {
+        let counts = said.get("route").and_then(|route| serde_json::from_value::<RouteCounts>(route.clone()).ok());
+        return Trial::Worked {
+            file: text("file"),
+            bytes: said.get("bytes").and_then(Value::as_u64).unwrap_or(0),
+            counts,
+        };
+    }
+    match said.get("stage").and_then(Value::as_str) {
+        Some("open" | "register" | "read" | "config") => Trial::Refused { error: text("error") },
+        _ => Trial::Untried { error: text("error") },
+    }
+}
