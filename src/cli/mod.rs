@@ -8,6 +8,7 @@ mod outcome;
 mod race;
 mod recordings;
 mod selftest;
+mod sweep;
 
 use crate::engines;
 use args::{Cli, Sub};
@@ -24,7 +25,10 @@ pub fn main() -> ExitCode {
         Some(Sub::Lane) => engines::run_lane(),
         Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
-        Some(Sub::Load { models, race, output }) => race::load(&models, &race, &output),
+        Some(Sub::Load { models, sweep: true, race, output }) => {
+            models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)
+        }
+        Some(Sub::Load { models, sweep: false, race, output }) => race::load(&models, &race, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
         }
