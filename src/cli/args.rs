@@ -86,6 +86,10 @@ pub(super) enum Sub {
         /// Models, raced one after another
         #[arg(required = true)]
         models: Vec<String>,
+        /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
+        /// the reason and the command that uses them
+        #[arg(long, conflicts_with_all = ["record", "export", "no_verify"])]
+        sweep: bool,
         #[command(flatten)]
         race: RaceArgs,
         #[command(flatten)]
@@ -236,7 +240,7 @@ pub(super) enum ConfigSub {
 }
 
 /// What is raced and how.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(super) struct RaceArgs {
     /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, auto (default: every
     /// one that can run here)
@@ -309,7 +313,7 @@ pub(super) enum FormatArg {
     Prom,
 }
 
-fn parse_setting(text: &str) -> Result<(String, u64), String> {
+pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER, for example threads=8")?;
     let known = ["threads", "slots", "depth", "block_bytes", "register", "io_uring", "odirect", "keep_heap", "cufile"];
     let (engine, short) = match name.rsplit_once('.') {

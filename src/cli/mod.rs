@@ -11,6 +11,7 @@ mod pictures;
 mod race;
 mod recordings;
 mod selftest;
+mod sweep;
 
 use crate::engines;
 use args::{Cli, Sub};
@@ -32,7 +33,10 @@ pub fn main() -> ExitCode {
         }
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
         Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
-        Some(Sub::Load { models, race, output }) => race::load(&models, &race, &output),
+        Some(Sub::Load { models, sweep: true, race, output }) => {
+            models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)
+        }
+        Some(Sub::Load { models, sweep: false, race, output }) => race::load(&models, &race, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
         }

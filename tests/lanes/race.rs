@@ -63,3 +63,35 @@ fn wrong_bytes_make_the_exit_status_1_and_a_race_without_a_result_makes_it_3() {
         assert!(verified.contains(&(status, runs[0]["verified"].clone())), "{told:?}: {}", runs[0]);
     }
 }
+
+#[test]
+fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() {
+    let folder = folder();
+    models::odd(folder.path());
+    let temporary = crate::harness::folder();
+    let sweep = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_gds-top"))
+            .args(["load", "--sweep", "--gpu", "host", "--cache", "as-is"])
+            .args(arguments)
+            .arg(folder.path())
+            .env("TMPDIR", temporary.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    let out = sweep(&["--engine", "pread", "--json"]);
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let told: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let told = &told[0];
+    assert!(told["tried"].as_array().unwrap().len() > 5 && told["verified"] == true, "{told}");
+    assert!(told["best_wall_ns"].as_u64().unwrap() > 0 && told["default_wall_ns"].as_u64().unwrap() > 0);
+    let command = told["command"].as_str().unwrap();
+    assert!(command.starts_with("gds-top load ") && command.contains("--engine pread --cache as-is --gpu host"));
+    let reasons = told["reasons"].as_array().unwrap();
+    assert!(reasons.iter().any(|r| r.as_str().unwrap().contains("block_bytes")), "{reasons:?}");
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "temporary files are left");
+    // An engine without settings is a wrong call.
+    let out = sweep(&["--engine", "mmap"]);
+    assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("no settings to sweep"));
+}

@@ -47,6 +47,8 @@ pub struct SessionConfig {
     pub telemetry: bool,
     /// Engine settings: by `ENGINE.NAME`, or by `NAME` for all.
     pub knobs: BTreeMap<String, u64>,
+    /// Each engine runs once with each of these settings on top of `knobs`; once without any where there are none.
+    pub variants: Vec<BTreeMap<String, u64>>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
 }
@@ -69,6 +71,7 @@ impl SessionConfig {
             poison: false,
             telemetry: true,
             knobs: BTreeMap::new(),
+            variants: Vec::new(),
             record: None,
         }
     }

@@ -193,20 +193,28 @@ impl Session {
             Some(named) => named,
             None => self.able_engines(&target),
         };
+        let mut variants = self.config.variants.clone();
+        if variants.is_empty() {
+            variants.push(Default::default());
+        }
         let mut planned = Vec::new();
         for cache in &self.config.caches.clone() {
             for repeat in 0..self.config.repeat.max(1) {
                 for engine in &engines {
-                    let lane = LaneId(self.next_lane);
-                    self.next_lane += 1;
-                    planned.push((lane, self.order(model, engine, *cache, repeat, &target)));
-                    self.bus.emit(EventBody::LanePlanned {
-                        lane,
-                        engine: engine.clone(),
-                        cache: *cache,
-                        target: target.clone(),
-                        repeat,
-                    });
+                    for variant in &variants {
+                        let lane = LaneId(self.next_lane);
+                        self.next_lane += 1;
+                        let mut order = self.order(model, engine, *cache, repeat, &target);
+                        order.knobs.extend(variant.iter().map(|(name, value)| (name.clone(), *value)));
+                        planned.push((lane, order));
+                        self.bus.emit(EventBody::LanePlanned {
+                            lane,
+                            engine: engine.clone(),
+                            cache: *cache,
+                            target: target.clone(),
+                            repeat,
+                        });
+                    }
                 }
             }
         }

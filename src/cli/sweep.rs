@@ -1,0 +1,492 @@
+//! `load --sweep`: finds the best settings of the engines that have some, by changing one setting at a time, and says why they are the best.
+
+use super::args::{OutputArgs, RaceArgs};
+use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, fail, note, print, print_json};
+use super::race::config;
+use crate::analysis;
+use crate::domain::{CacheState, Engine, EventBody, LaneId, RunResult, units};
+use crate::session::Command;
+use crate::session::live::{self, SessionConfig};
+use crossbeam_channel::Sender;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Settings = BTreeMap<String, u64>;
+
+const MIB: u64 = units::MIB;
+
+/// Engines that are swept where none was named.
+const USUAL: [Engine; 3] = [Engine::Pread, Engine::Direct, Engine::GdsSlab];
+/// Runs of the default and of the best, in turn, from which the gain is told.
+const PROOF_RUNS: u32 = 3;
+/// Gains below this share are no reason to set anything: a disk varies by more from minute to minute.
+const WORTH: f64 = 0.03;
+/// No settings are tried that pin or hold more than this.
+const MOST_STAGING: u64 = 512 * MIB;
+
+/// Settings of an engine and the values to try, those that matter most first.
+fn knobs(engine: &Engine, cpus: u64) -> Vec<(&'static str, Vec<u64>)> {
+    let threads: Vec<u64> = [1, 2, 4, 8, 12, 16, 24, 32].into_iter().filter(|n| *n <= cpus.max(1)).collect();
+    let blocks = |from: u64, to: u64| {
+        (0..).map(move |power| from << power).take_while(move |bytes| *bytes <= to).collect::<Vec<u64>>()
+    };
+    match engine {
+        Engine::Pread => {
+            vec![("threads", threads), ("block_bytes", blocks(MIB / 2, 16 * MIB)), ("slots", vec![1, 2, 3, 4, 8])]
+        }
+        Engine::Direct => vec![
+            ("block_bytes", blocks(MIB / 4, 8 * MIB)),
+            ("depth", vec![2, 4, 8, 16, 32, 64, 128]),
+            ("threads", [1, 2, 4, 8, 16].into_iter().filter(|n| *n <= cpus.max(1)).collect()),
+        ],
+        Engine::GdsSlab | Engine::GdsBounce => {
+            let mut all = vec![("threads", threads), ("block_bytes", blocks(MIB, 32 * MIB)), ("odirect", vec![0, 1])];
+            if *engine == Engine::GdsSlab {
+                all.push(("register", vec![0, 1]));
+            }
+            all
+        }
+        Engine::GdsBatch => {
+            vec![("threads", threads), ("depth", vec![4, 8, 16, 32]), ("block_bytes", blocks(MIB, 16 * MIB))]
+        }
+        Engine::GdsStream => {
+            vec![("threads", threads), ("depth", vec![1, 2, 4, 8]), ("block_bytes", blocks(MIB, 16 * MIB))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Host memory that settings would hold, as far as they tell.
+fn staging_bytes(engine: &Engine, settings: &Settings) -> u64 {
+    let get = |name: &str| settings.get(name).copied().unwrap_or(1);
+    match engine {
+        Engine::Pread => get("threads").saturating_mul(get("slots")).saturating_mul(get("block_bytes")),
+        Engine::Direct => get("depth").saturating_mul(2).saturating_mul(get("block_bytes")),
+        _ => 0,
+    }
+}
+
+/// One setting that was tried: what it was, and the median of its runs or why there is none.
+#[derive(Clone, Debug)]
+struct Tried {
+    settings: Settings,
+    changed: Option<(&'static str, u64)>,
+    wall_ns: Result<u64, String>,
+    bytes: u64,
+}
+
+/// What came of one engine in one state of the page cache.
+struct Swept {
+    engine: Engine,
+    cache: CacheState,
+    tried: Vec<Tried>,
+    /// Settings of the engine's own choice, as its first run told them.
+    default: Settings,
+    best: Settings,
+    reasons: Vec<String>,
+    /// Medians of default and best, verified, and the spread of both together; none where the default is the best.
+    proof: Option<Proof>,
+    failed_proof: Option<String>,
+}
+
+/// The best beside the default.
+#[derive(Clone, Copy)]
+struct Proof {
+    default_ns: u64,
+    best_ns: u64,
+    bytes: u64,
+}
+
+/// Sweeps one model and prints what was found.
+pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
+    let engines = if race.engine.is_empty() { USUAL.to_vec() } else { race.engine.clone() };
+    if let Some(engine) = engines.iter().find(|engine| knobs(engine, 1).is_empty()) {
+        return fail(
+            super::outcome::BAD_CALL,
+            &format!(
+                "'{engine}' has no settings to sweep; pread, direct and the gds engines other than gds-per-tensor have"
+            ),
+        );
+    }
+    let runner = match Runner::new(model, race, output) {
+        Ok(runner) => runner,
+        Err(sentence) => return fail(super::outcome::BAD_CALL, &sentence),
+    };
+    let mut all = Vec::new();
+    for cache in runner.base.caches.clone() {
+        for engine in &engines {
+            match runner.sweep(engine, cache) {
+                Ok(swept) => {
+                    if !output.json {
+                        print(swept.to_text(model, race).as_bytes());
+                    }
+                    all.push(swept);
+                }
+                Err(End::Interrupted) => return 130,
+                Err(End::Failed(why)) => note(&format!("{engine} {cache} was not swept: {why}")),
+            }
+        }
+    }
+    if output.json {
+        print_json(&json!(all.iter().map(|swept| swept.to_json(model, race)).collect::<Vec<_>>()));
+    }
+    match (all.is_empty(), all.iter().any(|swept| swept.failed_proof.is_some())) {
+        (true, _) => NOTHING_RAN,
+        (_, true) => BAD_ANSWER,
+        _ => FINE,
+    }
+}
+
+/// Why a sweep ended early.
+enum End {
+    Interrupted,
+    Failed(String),
+}
+
+struct Runner<'a> {
+    base: SessionConfig,
+    race: &'a RaceArgs,
+    quiet: bool,
+    cpus: u64,
+    /// The session that runs, for signals to end.
+    current: Current,
+}
+
+type Current = Arc<Mutex<Option<Sender<Command>>>>;
+
+/// INT, TERM and HUP end the session that runs, in order; a second one ends the process.
+fn end_on_signals() -> Current {
+    let current = Current::default();
+    let shared = current.clone();
+    let signals = signal_hook::consts::TERM_SIGNALS;
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new(signals.iter().chain([&signal_hook::consts::SIGHUP])) {
+        // The thread ends with the process.
+        std::thread::spawn(move || {
+            for (count, _) in signals.forever().enumerate() {
+                let session = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if count > 0 || session.is_none_or(|commands| commands.send(Command::Quit).is_err()) {
+                    std::process::exit(130);
+                }
+            }
+        });
+    }
+    current
+}
+
+impl<'a> Runner<'a> {
+    fn new(model: &str, race: &'a RaceArgs, output: &OutputArgs) -> Result<Self, String> {
+        let mut base = config(race)?;
+        base.model = Some(model.to_owned());
+        base.checks = false;
+        base.telemetry = false;
+        base.record = None;
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+        Ok(Self { base, race, quiet: output.quiet || output.json, cpus, current: end_on_signals() })
+    }
+
+    /// Runs the variants of one engine, `repeat` times in turn, and gives the results of each. Turns, so that a disk that slows down slows all.
+    fn runs(
+        &self,
+        engine: &Engine,
+        cache: CacheState,
+        variants: &[Settings],
+        repeat: u32,
+        verify: bool,
+    ) -> Result<Vec<Vec<Result<RunResult, String>>>, End> {
+        let mut config = self.base.clone();
+        config.engines = Some(vec![engine.clone()]);
+        config.caches = vec![cache];
+        config.variants = variants.to_vec();
+        config.repeat = repeat;
+        config.verify = verify;
+        let feed = live::start(config).map_err(|error| End::Failed(error.to_string()))?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
+        let mut results: Vec<Vec<Result<RunResult, String>>> = vec![Vec::new(); variants.len()];
+        let place = |lane: LaneId| lane.0 as usize % variants.len().max(1);
+        for event in &feed.events {
+            match event.body {
+                EventBody::LaneFinished { lane, result } => {
+                    let result = match (&result.error, result.verified) {
+                        (Some(error), _) => Err(error.clone()),
+                        (None, Some(false)) => Err("the bytes on the target differ from the file".to_owned()),
+                        (None, _) => Ok(result),
+                    };
+                    results[place(lane)].push(result);
+                }
+                EventBody::LaneDied { lane, how, .. } => results[place(lane)].push(Err(how)),
+                EventBody::SessionEnded { interrupted: true } => return Err(End::Interrupted),
+                _ => {}
+            }
+        }
+        Ok(results)
+    }
+
+    /// Runs variants once or as often as asked, and adds them to the table.
+    fn try_all(
+        &self,
+        engine: &Engine,
+        cache: CacheState,
+        variants: &[(Option<(&'static str, u64)>, Settings)],
+    ) -> Result<Vec<Tried>, End> {
+        let settings: Vec<Settings> = variants.iter().map(|(_, settings)| settings.clone()).collect();
+        let results = self.runs(engine, cache, &settings, self.race.repeat.max(1), false)?;
+        Ok(variants.iter().zip(results).map(|((changed, settings), runs)| tried(*changed, settings, &runs)).collect())
+    }
+
+    fn sweep(&self, engine: &Engine, cache: CacheState) -> Result<Swept, End> {
+        if !self.quiet {
+            note(&format!("sweeping {engine}, {cache}"));
+        }
+        // The first run tells the engine's own choice, which the others are changed from.
+        let first = self.runs(engine, cache, &[Settings::new()], self.race.repeat.max(1), false)?;
+        let runs = first.into_iter().next().unwrap_or_default();
+        let knobs = knobs(engine, self.cpus);
+        let default: Settings = match runs.iter().find_map(|run| run.as_ref().ok()) {
+            Some(run) => {
+                let ours = |name: &String| knobs.iter().any(|(known, _)| known == name);
+                run.knobs.iter().filter(|(name, _)| ours(name)).map(|(n, v)| (n.clone(), *v)).collect()
+            }
+            None => {
+                let why = runs.into_iter().find_map(Result::err);
+                return Err(End::Failed(why.unwrap_or_else(|| "it gave no result".to_owned())));
+            }
+        };
+        let mut swept = Swept {
+            engine: engine.clone(),
+            cache,
+            tried: vec![tried(None, &default, &runs)],
+            best: default.clone(),
+            default,
+            reasons: Vec::new(),
+            proof: None,
+            failed_proof: None,
+        };
+        for (name, values) in knobs {
+            let Some(now) = swept.best.get(name).copied() else { continue };
+            let variants: Vec<_> = values
+                .into_iter()
+                .filter(|value| *value != now)
+                .map(|value| {
+                    let mut settings = swept.best.clone();
+                    settings.insert(name.to_owned(), value);
+                    (Some((name, value)), settings)
+                })
+                .filter(|(_, settings)| staging_bytes(engine, settings) <= MOST_STAGING)
+                .collect();
+            if variants.is_empty() {
+                continue;
+            }
+            // What is the best so far runs again with each round, so that values are compared within minutes and not across the whole sweep.
+            let again = std::iter::once((None, swept.best.clone()));
+            let variants: Vec<_> = again.chain(variants).collect();
+            let round = self.try_all(engine, cache, &variants)?;
+            let Some(best_ns) = round.first().and_then(|t| t.wall_ns.clone().ok()) else {
+                swept.reasons.push(format!("{name} was not swept: a run with the settings found so far failed"));
+                swept.tried.extend(round);
+                continue;
+            };
+            let fastest =
+                round.iter().skip(1).filter_map(|t| Some((t.wall_ns.clone().ok()?, t))).min_by_key(|(ns, _)| *ns);
+            match fastest {
+                Some((ns, best)) if (ns as f64) < best_ns as f64 * (1.0 - WORTH) => {
+                    let gain = (best_ns as f64 / ns as f64 - 1.0) * 100.0;
+                    let value = best.settings.get(name).copied().unwrap_or(0);
+                    swept.reasons.push(format!(
+                        "{name} {} instead of {}: {gain:.0} % faster",
+                        value_text(name, value),
+                        value_text(name, now)
+                    ));
+                    swept.best.clone_from(&best.settings);
+                }
+                Some((ns, best)) => {
+                    let value = best.settings.get(name).copied().unwrap_or(0);
+                    let off = (ns as f64 / best_ns as f64 - 1.0) * 100.0;
+                    swept.reasons.push(format!(
+                        "{name} stays {}: the next best, {}, is {} than it",
+                        value_text(name, now),
+                        value_text(name, value),
+                        if off >= 0.0 {
+                            format!("{off:.0} % slower")
+                        } else {
+                            format!("no more than {:.0} % faster", -off)
+                        }
+                    ));
+                }
+                None => {
+                    swept.reasons.push(format!("{name} stays {}: no other value gave a result", value_text(name, now)))
+                }
+            }
+            swept.tried.extend(round);
+        }
+        self.prove(&mut swept)?;
+        Ok(swept)
+    }
+
+    /// Runs the default and the best in turn, verified: the fastest of many single runs is always partly luck.
+    fn prove(&self, swept: &mut Swept) -> Result<(), End> {
+        let variants =
+            if swept.best == swept.default { vec![Settings::new()] } else { vec![Settings::new(), swept.best.clone()] };
+        let results = self.runs(&swept.engine, swept.cache, &variants, PROOF_RUNS, true)?;
+        if let Some(why) = results.iter().flatten().find_map(|run| run.as_ref().err()) {
+            swept.failed_proof = Some(why.clone());
+            return Ok(());
+        }
+        let median = |runs: Option<&Vec<Result<RunResult, String>>>| {
+            let times: Vec<u64> = runs.into_iter().flatten().flatten().map(|run| run.wall_ns).collect();
+            analysis::median_u64(&times)
+        };
+        let bytes = results.iter().flatten().flatten().next().map_or(0, |run| run.bytes);
+        let (Some(default_ns), best_ns) = (median(results.first()), median(results.last())) else {
+            swept.failed_proof = Some("no run gave a time".to_owned());
+            return Ok(());
+        };
+        let best_ns = best_ns.unwrap_or(default_ns);
+        swept.proof = Some(Proof { default_ns, best_ns, bytes });
+        if best_ns as f64 > default_ns as f64 * (1.0 - WORTH) && swept.best != swept.default {
+            swept.reasons.push(format!(
+                "side by side the changed settings took {} and the default {}: not worth a change",
+                units::duration(best_ns),
+                units::duration(default_ns)
+            ));
+            swept.best.clone_from(&swept.default);
+        }
+        Ok(())
+    }
+}
+
+fn tried(changed: Option<(&'static str, u64)>, settings: &Settings, runs: &[Result<RunResult, String>]) -> Tried {
+    let times: Vec<u64> = runs.iter().flatten().map(|run| run.wall_ns).collect();
+    let error = runs.iter().find_map(|run| run.as_ref().err().cloned());
+    Tried {
+        settings: settings.clone(),
+        changed,
+        wall_ns: analysis::median_u64(&times)
+            .filter(|_| error.is_none())
+            .ok_or_else(|| error.unwrap_or_else(|| "it gave no result".to_owned())),
+        bytes: runs.iter().flatten().next().map_or(0, |run| run.bytes),
+    }
+}
+
+fn value_text(name: &str, value: u64) -> String {
+    if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
+}
+
+impl Swept {
+    /// What differs from the engine's own choice, as arguments.
+    fn arguments(&self) -> String {
+        let differs = self.best.iter().filter(|(name, value)| self.default.get(*name) != Some(*value));
+        differs.map(|(name, value)| format!(" --set {}.{name}={value}", self.engine)).collect()
+    }
+
+    fn command(&self, model: &str, race: &RaceArgs) -> String {
+        let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
+        let quoted = if model.chars().all(|c| c.is_ascii_alphanumeric() || "/._-@".contains(c)) {
+            model.to_owned()
+        } else {
+            format!("'{}'", model.replace('\'', "'\\''"))
+        };
+        format!("gds-top load {quoted} --engine {} --cache {}{gpu}{}", self.engine, self.cache, self.arguments())
+    }
+
+    fn to_text(&self, model: &str, race: &RaceArgs) -> String {
+        let mut out = format!("{}, {}\n", self.engine, self.cache);
+        let fastest = self.tried.iter().filter_map(|t| t.wall_ns.as_ref().ok()).min().copied().unwrap_or(0);
+        for (number, tried) in self.tried.iter().enumerate() {
+            let what = match tried.changed {
+                None if number == 0 => "default".to_owned(),
+                None => "best so far, again".to_owned(),
+                Some((name, value)) => format!("{name}={}", value_text(name, value)),
+            };
+            let all: Vec<String> =
+                tried.settings.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
+            let line = match &tried.wall_ns {
+                Ok(ns) => {
+                    let rate = units::bytes_per_s(tried.bytes, *ns).map_or_else(String::new, units::rate);
+                    let mark = if *ns == fastest { " ◀" } else { "" };
+                    format!("{:>9} {rate:>10}  {}{mark}", units::duration(*ns), all.join(", "))
+                }
+                Err(why) => format!("failed: {why}"),
+            };
+            let _ = writeln!(out, "  {what:<22} {line}");
+        }
+        for reason in &self.reasons {
+            let _ = writeln!(out, "  {reason}");
+        }
+        if let Some(why) = &self.failed_proof {
+            let _ = writeln!(out, "  the settings were not proven: {why}");
+            return out;
+        }
+        if let Some(proof) = self.proof {
+            let rate = |ns| units::bytes_per_s(proof.bytes, ns).map_or_else(String::new, units::rate);
+            let verdict = if self.best == self.default {
+                format!("keep the default: {} ({})", units::duration(proof.default_ns), rate(proof.default_ns))
+            } else {
+                format!(
+                    "best: {} ({}), the default took {} ({})",
+                    units::duration(proof.best_ns),
+                    rate(proof.best_ns),
+                    units::duration(proof.default_ns),
+                    rate(proof.default_ns)
+                )
+            };
+            let _ = writeln!(out, "  {verdict}; medians of {PROOF_RUNS} verified runs, in turn");
+        }
+        let _ = writeln!(out, "  {}\n", self.command(model, race));
+        out
+    }
+
+    fn to_json(&self, model: &str, race: &RaceArgs) -> serde_json::Value {
+        let tried: Vec<_> = self
+            .tried
+            .iter()
+            .map(|t| json!({"settings": t.settings, "wall_ns": t.wall_ns.as_ref().ok(), "error": t.wall_ns.as_ref().err()}))
+            .collect();
+        json!({
+            "engine": self.engine, "cache": self.cache, "tried": tried, "default": self.default, "best": self.best,
+            "reasons": self.reasons, "best_wall_ns": self.proof.map(|p| p.best_ns), "default_wall_ns": self.proof.map(|p| p.default_ns),
+            "verified": self.failed_proof.is_none(), "error": self.failed_proof, "command": self.command(model, race),
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_swept_setting_can_be_set_and_no_trial_holds_half_a_gigabyte() {
+        for engine in Engine::NAMED {
+            for (name, values) in knobs(&engine, 16) {
+                assert!(!values.is_empty(), "{engine} {name}");
+                for value in values {
+                    let text = format!("{engine}.{name}={value}");
+                    super::super::args::parse_setting(&text).unwrap();
+                }
+            }
+        }
+        let large = Settings::from([("threads".into(), 32), ("slots".into(), 8), ("block_bytes".into(), 16 * MIB)]);
+        assert!(staging_bytes(&Engine::Pread, &large) > MOST_STAGING);
+    }
+
+    #[test]
+    fn the_command_names_only_what_differs_and_quotes_what_must_be() {
+        let swept = Swept {
+            engine: Engine::Pread,
+            cache: CacheState::Hot,
+            tried: Vec::new(),
+            default: Settings::from([("threads".into(), 8), ("slots".into(), 2)]),
+            best: Settings::from([("threads".into(), 16), ("slots".into(), 2)]),
+            reasons: Vec::new(),
+            proof: None,
+            failed_proof: None,
+        };
+        let race = RaceArgs::default();
+        assert_eq!(
+            swept.command("/m/it's", &race),
+            "gds-top load '/m/it'\\''s' --engine pread --cache hot --set pread.threads=16"
+        );
+    }
+}
