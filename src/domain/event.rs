@@ -8,6 +8,7 @@ use super::model::ModelInfo;
 use super::run::RunResult;
 use super::sample::Sample;
 use super::span::SpanBatch;
+use super::system::SystemSample;
 use serde::{Deserialize, Serialize};
 
 /// Number of a lane within a session.
@@ -173,6 +174,11 @@ pub enum EventBody {
     Sampled {
         /// The readings.
         sample: Sample,
+    },
+    /// Who uses GPUs and storage now. Sent only while somebody watches, and never recorded: it names other people's processes.
+    SystemSeen {
+        /// The machine now.
+        system: SystemSample,
     },
     /// A message for the user.
     Said {

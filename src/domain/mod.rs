@@ -10,6 +10,7 @@ pub mod phase;
 pub mod run;
 pub mod sample;
 pub mod span;
+pub mod system;
 pub mod units;
 
 pub use engine::{CacheState, Engine, Target};
@@ -22,3 +23,4 @@ pub use phase::{PHASES, Phase, PhaseTimes};
 pub use run::{LaneOrder, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use span::{Span, SpanBatch};
+pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};

@@ -11,4 +11,4 @@ mod state;
 
 pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
-pub use state::{Lane, LaneStatus, State, TimedSample};
+pub use state::{Lane, LaneStatus, SYSTEM_HISTORY, State, TimedSample};

@@ -2,9 +2,13 @@
 
 use crate::domain::{
     CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneStage, LogLevel, Machine, Metric,
-    ModelInfo, RunResult, Sample, Span, Target, Verdict,
+    ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Pictures of the machine that are kept: ten minutes at one in two seconds.
+pub const SYSTEM_HISTORY: usize = 300;
 
 /// Everything a session has learned so far.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +41,8 @@ pub struct State {
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
     pub samples: Vec<TimedSample>,
+    /// Who uses GPUs and storage, the newest last; the last [`SYSTEM_HISTORY`] pictures.
+    pub system: VecDeque<(u64, SystemSample)>,
     /// Messages with their times.
     pub messages: Vec<(u64, LogLevel, String)>,
 }
@@ -171,6 +177,12 @@ impl State {
                 }
             }
             EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
+            EventBody::SystemSeen { system } => {
+                if self.system.len() >= SYSTEM_HISTORY {
+                    self.system.pop_front();
+                }
+                self.system.push_back((at_ns, system.clone()));
+            }
             EventBody::Said { level, text } => self.messages.push((at_ns, *level, text.clone())),
             EventBody::SessionEnded { interrupted } => self.ended = Some(*interrupted),
             EventBody::LaneStarted { lane, .. }

@@ -5,8 +5,11 @@
 
 mod meters;
 mod nvml;
+mod processes;
 mod sampler;
+mod system;
 
 pub use meters::device_of;
 pub use nvml::GpuRef;
 pub use sampler::{Cost, Sampler, SamplerConfig};
+pub use system::SystemWatch;

@@ -186,6 +186,14 @@ impl UiState {
         self.notice = None;
         self.messages_seen = state.messages.len();
         let asked = std::mem::take(&mut self.quit_asked);
+        #[cfg(debug_assertions)]
+        if key.code == KeyCode::Char('P') && std::env::var_os("GDS_TOP_TEST_PANIC").is_some() {
+            // For the test that a panic leaves the terminal whole; not in a release.
+            #[allow(clippy::panic, reason = "the panic is what is tested")]
+            {
+                panic!("asked for by a test");
+            }
+        }
         if self.filtering && self.filter_key(key) {
             return Effect::default();
         }

@@ -1,6 +1,6 @@
 //! The terminal as a loan: taken over on entry, given back whole on every way out (quit, error, panic, signal, suspension).
 
-use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste};
 use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute};
 use std::io::{self, IsTerminal, Write};
@@ -64,14 +64,30 @@ impl Drop for Loan {
 fn enter() -> io::Result<()> {
     terminal::enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
-    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableMouse, cursor::Hide)
 }
 
 /// Never fails: the terminal may be gone (HUP), and each step is tried although an earlier one failed.
 fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        let _ = execute!(io::stdout(), EndUpdate, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show);
+        let _ = execute!(
+            io::stdout(),
+            EndUpdate,
+            DisableMouseCapture,
+            DisableBracketedPaste,
+            LeaveAlternateScreen,
+            cursor::Show
+        );
         let _ = terminal::disable_raw_mode();
+    }
+}
+
+/// Clicks and the wheel (DEC private modes 1000 and 1006): movements are not asked for, so a mouse at rest over the window wakes nobody.
+struct EnableMouse;
+
+impl crossterm::Command for EnableMouse {
+    fn write_ansi(&self, f: &mut impl std::fmt::Write) -> std::fmt::Result {
+        f.write_str("\x1b[?1000h\x1b[?1006h")
     }
 }
 

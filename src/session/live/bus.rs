@@ -51,6 +51,12 @@ impl Bus {
         }
     }
 
+    /// Sends an event of now that is not kept in the recording.
+    pub(super) fn show(&self, body: EventBody) {
+        let at_ns = monotonic_ns().saturating_sub(self.0.origin_monotonic_ns);
+        let _ = self.0.events.send(Event { at_ns, body });
+    }
+
     /// Sends a message for the user.
     pub(super) fn say(&self, level: LogLevel, text: impl Into<String>) {
         self.emit(EventBody::Said { level, text: text.into() });

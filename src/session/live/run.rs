@@ -11,10 +11,11 @@ use crate::engines;
 use crate::host::Root;
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
-use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
+use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig, SystemWatch};
 use crate::weights::{self, Profile, WeightsError};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Limit of a probe of CUDA or libcufile: opening either takes under two seconds where it works.
@@ -59,7 +60,8 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .prefix("gds-top-")
         .tempdir()
         .map_err(|source| SessionError::System { doing: "making a temporary folder", source })?;
-    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0 };
+    let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
+    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0, watcher };
     std::thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || session.run(source))
@@ -73,6 +75,29 @@ struct Session {
     commands: Receiver<Command>,
     scratch: tempfile::TempDir,
     next_lane: u32,
+    watcher: Watcher,
+}
+
+/// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
+#[derive(Clone)]
+struct Watcher {
+    bus: Bus,
+    running: Arc<Mutex<Option<SystemWatch>>>,
+}
+
+impl Watcher {
+    fn set(&self, on: bool) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if on && running.is_none() {
+            let bus = self.bus.clone();
+            match SystemWatch::start(move |system| bus.show(EventBody::SystemSeen { system })) {
+                Ok(watch) => *running = Some(watch),
+                Err(error) => self.bus.say(LogLevel::Warn, format!("the machine cannot be watched: {error}")),
+            }
+        } else if !on {
+            *running = None;
+        }
+    }
 }
 
 /// Where the model comes from.
@@ -96,6 +121,7 @@ impl Session {
         let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
         self.bus.emit(EventBody::SessionStarted { tool, unix_ms });
         let interrupted = self.work(source) == After::Quit;
+        self.watcher.set(false);
         // Before the end is told, for a front may end the process then, and nothing would remove the folder.
         if let Err(error) = self.scratch.close() {
             self.bus.say(LogLevel::Warn, format!("the session's temporary folder is left behind: {error}"));
@@ -180,7 +206,8 @@ impl Session {
                     }
                 }
                 Command::Quit => return After::GoOn,
-                Command::CancelRace | Command::Pause(_) | Command::Speed(_) | Command::WatchSystem(_) => {}
+                Command::WatchSystem(on) => self.watcher.set(on),
+                Command::CancelRace | Command::Pause(_) | Command::Speed(_) => {}
             }
         }
         After::GoOn
@@ -232,7 +259,8 @@ impl Session {
             // Commands are looked at while the lane runs, on this thread's behalf.
             let (done, is_done) = bounded::<()>(1);
             let commands = self.commands.clone();
-            let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done));
+            let watcher = self.watcher.clone();
+            let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done, &watcher));
             let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
             if let Some(sampler) = &sampler {
                 sampler.watch(None);
@@ -388,7 +416,7 @@ struct Heard {
 }
 
 /// Listens to commands until the lane is done.
-fn listen(commands: &Receiver<Command>, cancel: &Sender<()>, done: &Receiver<()>) -> Heard {
+fn listen(commands: &Receiver<Command>, cancel: &Sender<()>, done: &Receiver<()>, watcher: &Watcher) -> Heard {
     let mut heard = Heard::default();
     loop {
         crossbeam_channel::select! {
@@ -397,6 +425,10 @@ fn listen(commands: &Receiver<Command>, cancel: &Sender<()>, done: &Receiver<()>
                 Ok(Command::CancelRace) => heard.cancel = true,
                 // A front that is gone ends the session.
                 Ok(Command::Quit) | Err(_) => heard.quit = true,
+                Ok(Command::WatchSystem(on)) => {
+                    watcher.set(on);
+                    continue;
+                }
                 Ok(_) => continue,
             },
         }

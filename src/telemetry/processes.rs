@@ -1,0 +1,351 @@
+//! Processes that have a CUDA context or cuFile in them, read from procfs: their use of memory, storage and CPU, and how they seem to read models.
+
+use crate::domain::{OpenFile, ProcessUse, SeenRoute};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Files that models are kept in.
+const MODEL_ENDINGS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth", ".tensors"];
+/// `O_DIRECT` in the octal flags of fdinfo, on x86-64 and on arm64 (include/uapi/asm-generic/fcntl.h, arch/arm64).
+const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
+/// Characters kept of a command line.
+const COMMAND: usize = 400;
+/// A process without the libraries is looked at again after so many rounds: it may load them later.
+const AGAIN: u64 = 3;
+
+/// What was counted for a process at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    cpu_ticks: u64,
+    storage: Option<u64>,
+    calls: Option<u64>,
+}
+
+/// What is remembered of a process between two looks.
+#[derive(Clone, Debug)]
+struct Known {
+    started: u64,
+    looked_at: u64,
+    libraries: Libraries,
+    counts: Option<Counts>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Libraries {
+    cuda: bool,
+    cufile: Option<String>,
+    mapped: Vec<String>,
+    readable: bool,
+}
+
+/// Looks at all processes again and again, and remembers what rates need.
+pub(super) struct Processes {
+    proc: PathBuf,
+    own: u32,
+    known: BTreeMap<u32, Known>,
+    round: u64,
+    before: Option<Instant>,
+}
+
+impl Processes {
+    /// `proc` is where procfs is mounted.
+    pub(super) fn new(proc: PathBuf) -> Self {
+        Self { proc, own: std::process::id(), known: BTreeMap::new(), round: 0, before: None }
+    }
+
+    /// The processes with CUDA or cuFile, and how many could not be looked into.
+    pub(super) fn look(&mut self, now: Instant) -> (Vec<ProcessUse>, u32) {
+        self.round += 1;
+        let seconds = self.before.map(|before| now.duration_since(before).as_secs_f64()).filter(|s| *s > 0.0);
+        self.before = Some(now);
+        let pids: BTreeSet<u32> = fs::read_dir(&self.proc)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        self.known.retain(|pid, _| pids.contains(pid));
+        let mut found = Vec::new();
+        let mut hidden = 0;
+        for pid in pids {
+            // Our own process has NVML at most.
+            if pid == self.own {
+                continue;
+            }
+            match self.one(pid, seconds) {
+                Look::Uses(process) => found.push(*process),
+                Look::Hidden => hidden += 1,
+                Look::Nothing => {}
+            }
+        }
+        (found, hidden)
+    }
+
+    fn one(&mut self, pid: u32, seconds: Option<f64>) -> Look {
+        let folder = self.proc.join(pid.to_string());
+        let Some(stat) = fs::read_to_string(folder.join("stat")).ok().and_then(|text| Stat::parse(&text)) else {
+            return Look::Nothing;
+        };
+        // Kernel threads have no memory of their own.
+        if stat.kernel || stat.zombie {
+            return Look::Nothing;
+        }
+        let round = self.round;
+        let known = self.known.get(&pid).filter(|known| known.started == stat.started).cloned();
+        let stale = |known: &Known| {
+            let uses = known.libraries.cuda || known.libraries.cufile.is_some();
+            uses || round >= known.looked_at + AGAIN
+        };
+        let mut known = match known {
+            Some(known) if !stale(&known) => known,
+            earlier => Known {
+                started: stat.started,
+                looked_at: round,
+                libraries: libraries(&folder),
+                counts: earlier.and_then(|known| known.counts),
+            },
+        };
+        let libraries = known.libraries.clone();
+        if !libraries.cuda && libraries.cufile.is_none() {
+            self.known.insert(pid, known);
+            return if libraries.readable { Look::Nothing } else { Look::Hidden };
+        }
+        let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
+        let counts =
+            Counts { cpu_ticks: stat.cpu_ticks, storage: field(&io, "read_bytes:"), calls: field(&io, "rchar:") };
+        let before = known.counts.replace(counts);
+        self.known.insert(pid, known);
+        let rate = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?) as f64 / seconds?);
+        let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+        let open = open_files(&folder);
+        let (route, evidence) = seen_route(&libraries, open.as_ref());
+        let command = fs::read(folder.join("cmdline")).unwrap_or_default();
+        let command: String =
+            String::from_utf8_lossy(&command).replace('\0', " ").trim().chars().take(COMMAND).collect();
+        Look::Uses(Box::new(ProcessUse {
+            pid,
+            name: stat.name,
+            command,
+            uid: fs::metadata(&folder).ok().map(|m| m.uid()),
+            cuda: libraries.cuda,
+            cufile: libraries.cufile,
+            cpu_percent: before.and_then(|before| {
+                let ticks = counts.cpu_ticks.saturating_sub(before.cpu_ticks) as f64;
+                Some(ticks * 100.0 / procfs::ticks_per_second() as f64 / seconds?)
+            }),
+            rss_bytes: field(&status, "VmRSS:").map(|kib| kib.saturating_mul(1024)),
+            threads: field(&status, "Threads:").and_then(|n| u32::try_from(n).ok()),
+            gpu_memory_bytes: None,
+            storage_bytes_per_s: rate(counts.storage, before.and_then(|b| b.storage)),
+            call_bytes_per_s: rate(counts.calls, before.and_then(|b| b.calls)),
+            route,
+            evidence,
+            mapped: libraries.mapped,
+            files_readable: open.is_some(),
+            files: open.map(|open| open.models).unwrap_or_default(),
+        }))
+    }
+}
+
+enum Look {
+    Uses(Box<ProcessUse>),
+    Hidden,
+    Nothing,
+}
+
+/// What is needed of `/proc/PID/stat` (proc(5)).
+struct Stat {
+    name: String,
+    zombie: bool,
+    kernel: bool,
+    cpu_ticks: u64,
+    started: u64,
+}
+
+impl Stat {
+    fn parse(text: &str) -> Option<Self> {
+        // The name may hold brackets and spaces, so the last bracket ends it.
+        let (open, close) = (text.find('(')?, text.rfind(')')?);
+        let rest: Vec<&str> = text.get(close + 1..)?.split_whitespace().collect();
+        let number = |at: usize| rest.get(at).and_then(|f| f.parse::<u64>().ok());
+        const KERNEL_THREAD: u64 = 0x0020_0000; // PF_KTHREAD, include/linux/sched.h
+        Some(Self {
+            name: text.get(open + 1..close)?.to_owned(),
+            zombie: matches!(rest.first(), Some(&("Z" | "X"))),
+            kernel: number(6)? & KERNEL_THREAD != 0,
+            cpu_ticks: number(11)?.saturating_add(number(12)?),
+            started: number(19)?,
+        })
+    }
+}
+
+/// The number behind a label at the start of a line.
+fn field(text: &str, label: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(label))?.split_whitespace().next()?.parse().ok()
+}
+
+fn is_model(path: &str) -> bool {
+    MODEL_ENDINGS.iter().any(|ending| path.ends_with(ending))
+}
+
+fn libraries(folder: &Path) -> Libraries {
+    let Ok(maps) = fs::read_to_string(folder.join("maps")) else { return Libraries::default() };
+    let mut found = Libraries { readable: true, ..Libraries::default() };
+    let mut last = "";
+    for line in maps.lines() {
+        // The path is the sixth field and may hold spaces; a file's mappings stand together.
+        let Some(path) = line.find('/').and_then(|at| line.get(at..)) else { continue };
+        if path == last {
+            continue;
+        }
+        last = path;
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if name.starts_with("libcuda.so") {
+            found.cuda = true;
+        } else if name.starts_with("libcufile.so") {
+            found.cufile = Some(name.to_owned());
+        } else if is_model(path) && !found.mapped.iter().any(|known| known == path) {
+            found.mapped.push(path.to_owned());
+        }
+    }
+    found
+}
+
+struct Open {
+    models: Vec<OpenFile>,
+    nvidia_fs: bool,
+}
+
+/// Open files that matter; `None` without permission.
+fn open_files(folder: &Path) -> Option<Open> {
+    let mut open = Open { models: Vec::new(), nvidia_fs: false };
+    for entry in fs::read_dir(folder.join("fd")).ok()?.flatten() {
+        let Ok(target) = fs::read_link(entry.path()) else { continue };
+        let path = target.to_string_lossy().into_owned();
+        open.nvidia_fs |= path.starts_with("/dev/nvidia-fs");
+        if !is_model(&path) {
+            continue;
+        }
+        let info = fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|text| u64::from_str_radix(text.trim(), 8).ok()).unwrap_or(0);
+        open.models.push(OpenFile {
+            offset: field(&info, "pos:").unwrap_or(0),
+            bytes: fs::metadata(&target).ok().map(|m| m.len()),
+            direct: flags & O_DIRECT != 0,
+            path,
+        });
+    }
+    open.models.sort_by(|a, b| a.path.cmp(&b.path).then(b.direct.cmp(&a.direct)));
+    open.models.dedup_by(|a, b| a.path == b.path && a.direct == b.direct && a.offset == b.offset);
+    Some(open)
+}
+
+/// How reads seem to go, and why that is thought. Seen from outside, so it never says 'direct to the GPU'.
+fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String) {
+    let direct = open.map_or(0, |o| o.models.iter().filter(|f| f.direct).count());
+    let cached = open.map_or(0, |o| o.models.iter().filter(|f| !f.direct).count());
+    let files = |n: usize| if n == 1 { "one model file".to_owned() } else { format!("{n} model files") };
+    match (&libraries.cufile, open) {
+        (Some(library), Some(o)) if o.nvidia_fs => {
+            (SeenRoute::NvidiaFs, format!("{library} is mapped and /dev/nvidia-fs is open"))
+        }
+        (Some(library), Some(_)) if direct > 0 => (
+            SeenRoute::Cufile,
+            format!(
+                "{library} is mapped, {} open with O_DIRECT, /dev/nvidia-fs is not open: P2PDMA or compat",
+                files(direct)
+            ),
+        ),
+        (Some(library), None) => {
+            (SeenRoute::Unknown, format!("{library} is mapped; its open files need the rights of its owner or of root"))
+        }
+        (None, _) if direct > 0 => (SeenRoute::Direct, format!("{} open with O_DIRECT, no cuFile", files(direct))),
+        _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
+        _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
+        (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
+        _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn put(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A process as procfs shows it, with as much CPU and bytes.
+    fn process(proc: &Path, pid: u32, maps: &str, ticks: u64, read: u64) {
+        let folder = proc.join(pid.to_string());
+        put(
+            &folder.join("stat"),
+            &format!("{pid} (py (x) thon) S 1 1 1 0 -1 4194304 0 0 0 0 {ticks} 0 0 0 20 0 9 0 777 0 0"),
+        );
+        put(&folder.join("maps"), maps);
+        put(&folder.join("io"), &format!("rchar: {}\nwchar: 0\nread_bytes: {read}\n", read * 2));
+        put(&folder.join("status"), "Name:\tpython\nVmRSS:\t    2048 kB\nThreads:\t9\n");
+        put(&folder.join("cmdline"), "python\0-m\0vllm");
+        fs::create_dir_all(folder.join("fd")).unwrap();
+    }
+
+    #[test]
+    fn a_process_with_cufile_is_found_with_rates_and_evidence_and_others_are_not() {
+        let proc = tempfile::tempdir().unwrap();
+        let model = proc.path().join("model-1.safetensors");
+        fs::write(&model, [0; 100]).unwrap();
+        let maps = "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.580.1\n7f1 r-xp 0 08:01 6 /opt/a b/libcufile.so.1.15.1\n7f2 rw-p 0 00:00 0\n";
+        process(proc.path(), 4_000_001, maps, 100, 1_000);
+        process(proc.path(), 4_000_002, "7f0 r-xp 0 08:01 5 /usr/lib/libc.so.6\n", 5, 5);
+        let fd = proc.path().join("4000001/fd");
+        std::os::unix::fs::symlink(&model, fd.join("5")).unwrap();
+        put(&proc.path().join("4000001/fdinfo/5"), &format!("pos:\t64\nflags:\t0{O_DIRECT:o}\n"));
+        let mut processes = Processes::new(proc.path().to_owned());
+        let start = Instant::now();
+        let (first, hidden) = processes.look(start);
+        assert_eq!((first.len(), hidden), (1, 0));
+        assert_eq!(first[0].storage_bytes_per_s, None, "one look gives no rate");
+        process(proc.path(), 4_000_001, maps, 300, 5_000);
+        let (second, _) = processes.look(start + Duration::from_secs(2));
+        let seen = &second[0];
+        assert_eq!((seen.name.as_str(), seen.command.as_str()), ("py (x) thon", "python -m vllm"));
+        assert_eq!((seen.storage_bytes_per_s, seen.call_bytes_per_s), (Some(2_000.0), Some(4_000.0)));
+        assert_eq!((seen.rss_bytes, seen.threads), (Some(2 << 20), Some(9)));
+        assert_eq!(seen.cufile.as_deref(), Some("libcufile.so.1.15.1"));
+        assert!(seen.cuda && seen.files[0].direct && seen.files[0].offset == 64 && seen.files[0].bytes == Some(100));
+        assert_eq!(seen.route, SeenRoute::Cufile);
+        assert!(seen.evidence.contains("P2PDMA or compat"), "{}", seen.evidence);
+    }
+
+    #[test]
+    fn a_mapped_model_and_a_process_that_cannot_be_looked_into_are_told_apart() {
+        let proc = tempfile::tempdir().unwrap();
+        let maps = "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n7f1 r--s 0 08:01 6 /m/a.safetensors\n";
+        process(proc.path(), 4_000_001, maps, 1, 1);
+        process(proc.path(), 4_000_002, "", 1, 1);
+        fs::remove_file(proc.path().join("4000002/maps")).unwrap();
+        let (seen, hidden) = Processes::new(proc.path().to_owned()).look(Instant::now());
+        assert_eq!((seen.len(), hidden), (1, 1));
+        assert_eq!(
+            (seen[0].route, seen[0].mapped.as_slice()),
+            (SeenRoute::Mapped, &["/m/a.safetensors".to_owned()][..])
+        );
+    }
+
+    #[test]
+    fn libraries_loaded_later_are_noticed() {
+        let proc = tempfile::tempdir().unwrap();
+        process(proc.path(), 4_000_001, "7f0 r-xp 0 08:01 5 /usr/lib/libc.so.6\n", 1, 1);
+        let mut processes = Processes::new(proc.path().to_owned());
+        assert!(processes.look(Instant::now()).0.is_empty());
+        process(proc.path(), 4_000_001, "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n", 1, 1);
+        let rounds = (0..AGAIN).filter(|_| processes.look(Instant::now()).0.is_empty()).count() as u64;
+        assert!(rounds < AGAIN, "noticed within {AGAIN} rounds");
+    }
+}

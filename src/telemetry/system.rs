@@ -1,0 +1,224 @@
+//! A picture of the machine every two seconds, while somebody looks: GPUs by NVML, disks and processes by procfs.
+
+use super::processes::Processes;
+use crate::domain::{DiskUse, GpuUse, SystemSample};
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Time between two pictures.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// The first picture has no rates, so the second follows soon.
+const SECOND: Duration = Duration::from_millis(500);
+
+/// A thread that looks at the machine. It ends when this is dropped; a driver call that hangs is left behind.
+#[derive(Debug)]
+pub struct SystemWatch {
+    _stop: Sender<()>,
+}
+
+impl SystemWatch {
+    /// Starts looking; `emit` is called on the watch's own thread, the first time at once.
+    ///
+    /// # Errors
+    /// When no thread could be started.
+    pub fn start(mut emit: impl FnMut(SystemSample) + Send + 'static) -> std::io::Result<Self> {
+        let (stop, stopped) = bounded::<()>(0);
+        std::thread::Builder::new().name("gds-top-system".to_owned()).spawn(move || {
+            let library = std::env::var_os("GDS_TOP_NVML").filter(|path| !path.is_empty()).map(PathBuf::from);
+            let nvml = match &library {
+                Some(path) => Nvml::builder().lib_path(path.as_os_str()).init(),
+                None => Nvml::init(),
+            };
+            let mut machine = Machine::new(Path::new("/proc"), Path::new("/sys"));
+            let mut wait = SECOND;
+            loop {
+                let mut sample = machine.look(Instant::now());
+                match &nvml {
+                    Ok(nvml) => gpus(nvml, &mut sample),
+                    Err(error) => sample.gpu_problem = Some(format!("NVML could not be started: {error}")),
+                }
+                // Stopped while a slow driver was asked: nobody looks any more.
+                if stopped.try_recv() == Err(crossbeam_channel::TryRecvError::Disconnected) {
+                    return;
+                }
+                emit(sample);
+                match stopped.recv_timeout(wait) {
+                    Err(RecvTimeoutError::Timeout) => wait = INTERVAL,
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        })?;
+        Ok(Self { _stop: stop })
+    }
+}
+
+/// What procfs tells, and what its rates are counted from.
+struct Machine {
+    diskstats: PathBuf,
+    blocks: PathBuf,
+    processes: Processes,
+    disks: BTreeMap<String, (Instant, Disk)>,
+}
+
+/// Counters of a disk (Documentation/admin-guide/iostats.rst).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Disk {
+    reads: u64,
+    read_sectors: u64,
+    read_ms: u64,
+    written_sectors: u64,
+    busy_ms: u64,
+    queued_ms: u64,
+}
+
+impl Disk {
+    fn parse(line: &str) -> Option<(String, Self)> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| fields.get(at).and_then(|f| f.parse::<u64>().ok());
+        Some((
+            (*fields.get(2)?).to_owned(),
+            Self {
+                reads: number(3)?,
+                read_sectors: number(5)?,
+                read_ms: number(6)?,
+                written_sectors: number(9)?,
+                busy_ms: number(12)?,
+                queued_ms: number(13)?,
+            },
+        ))
+    }
+
+    fn since(self, before: Self, seconds: f64, name: String) -> DiskUse {
+        let grown = |new: u64, old: u64| new.saturating_sub(old) as f64;
+        let reads = grown(self.reads, before.reads);
+        DiskUse {
+            name,
+            read_bytes_per_s: Some(grown(self.read_sectors, before.read_sectors) * 512.0 / seconds),
+            written_bytes_per_s: Some(grown(self.written_sectors, before.written_sectors) * 512.0 / seconds),
+            reads_per_s: Some(reads / seconds),
+            read_latency_ns: (reads > 0.0).then(|| grown(self.read_ms, before.read_ms) * 1e6 / reads),
+            queue: Some(grown(self.queued_ms, before.queued_ms) / 1e3 / seconds),
+            busy_percent: Some((grown(self.busy_ms, before.busy_ms) / 10.0 / seconds).min(100.0)),
+        }
+    }
+}
+
+impl Machine {
+    fn new(proc: &Path, sys: &Path) -> Self {
+        Self {
+            diskstats: proc.join("diskstats"),
+            blocks: sys.join("block"),
+            processes: Processes::new(proc.to_owned()),
+            disks: BTreeMap::new(),
+        }
+    }
+
+    fn look(&mut self, now: Instant) -> SystemSample {
+        let (processes, hidden_processes) = self.processes.look(now);
+        SystemSample { disks: self.look_at_disks(now), processes, hidden_processes, ..SystemSample::default() }
+    }
+
+    fn look_at_disks(&mut self, now: Instant) -> Vec<DiskUse> {
+        let text = std::fs::read_to_string(&self.diskstats).unwrap_or_default();
+        let mut disks = Vec::new();
+        for (name, counts) in text.lines().filter_map(Disk::parse) {
+            // Partitions are parts of disks, and loop and RAM devices hold no models worth watching.
+            let whole = self.blocks.join(&name).exists();
+            if !whole || counts.reads == 0 || ["loop", "ram", "zram", "sr"].iter().any(|p| name.starts_with(p)) {
+                continue;
+            }
+            let before = self.disks.insert(name.clone(), (now, counts));
+            let seconds = before.map(|(at, _)| now.duration_since(at).as_secs_f64()).filter(|s| *s > 0.0);
+            disks.push(match (before, seconds) {
+                (Some((_, before)), Some(seconds)) => counts.since(before, seconds, name),
+                _ => DiskUse { name, ..DiskUse::default() },
+            });
+        }
+        disks
+    }
+}
+
+/// Adds the GPUs, and to each process the GPU memory that NVML counts for it.
+fn gpus(nvml: &Nvml, sample: &mut SystemSample) {
+    let count = match nvml.device_count() {
+        Ok(count) => count,
+        Err(error) => {
+            sample.gpu_problem = Some(format!("NVML does not count the GPUs: {error}"));
+            return;
+        }
+    };
+    for index in 0..count {
+        let Ok(device) = nvml.device_by_index(index) else { continue };
+        let memory = device.memory_info().ok();
+        let bar1 = device.bar1_memory_info().ok();
+        // In KB/s over 20 ms each (NVML reference, nvmlDeviceGetPcieThroughput).
+        let pcie = |counter| device.pcie_throughput(counter).ok().map(|kb| f64::from(kb) * 1e3);
+        sample.gpus.push(GpuUse {
+            index,
+            name: device.name().unwrap_or_default(),
+            memory_used_bytes: memory.as_ref().map(|m| m.used),
+            memory_total_bytes: memory.as_ref().map(|m| m.total),
+            utilization_percent: device.utilization_rates().ok().map(|rates| f64::from(rates.gpu)),
+            rx_bytes_per_s: pcie(PcieUtilCounter::Receive),
+            tx_bytes_per_s: pcie(PcieUtilCounter::Send),
+            bar1_used_bytes: bar1.as_ref().map(|b| b.used),
+            bar1_total_bytes: bar1.as_ref().map(|b| b.total),
+            power_watts: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
+        });
+        for process in device.running_compute_processes().unwrap_or_default() {
+            if let UsedGpuMemory::Used(bytes) = process.used_gpu_memory
+                && let Some(seen) = sample.processes.iter_mut().find(|p| p.pid == process.pid)
+            {
+                seen.gpu_memory_bytes = Some(seen.gpu_memory_bytes.unwrap_or(0).saturating_add(bytes));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_latency_of_a_disk_are_those_between_two_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let (proc, sys) = (folder.path().join("proc"), folder.path().join("sys"));
+        std::fs::create_dir_all(sys.join("block/nvme0n1")).unwrap();
+        std::fs::create_dir_all(&proc).unwrap();
+        let stats = |reads: u64, sectors: u64, ms: u64| {
+            let text = format!(
+                " 259 0 nvme0n1 {reads} 0 {sectors} {ms} 5 0 8 0 0 {ms} {ms}\n 259 1 nvme0n1p1 9 0 9 9 0 0 0 0 0 9 9\n 7 0 loop0 1 0 1 1 0 0 0 0 0 1 1\n"
+            );
+            std::fs::write(proc.join("diskstats"), text).unwrap();
+        };
+        let mut machine = Machine::new(&proc, &sys);
+        let start = Instant::now();
+        stats(10, 100, 50);
+        let first = machine.look(start);
+        assert_eq!(first.disks, [DiskUse { name: "nvme0n1".into(), ..DiskUse::default() }]);
+        stats(30, 4_100, 1_050);
+        let second = machine.look(start + Duration::from_secs(2));
+        let disk = &second.disks[0];
+        assert_eq!(disk.read_bytes_per_s, Some(1_024_000.0));
+        assert_eq!((disk.reads_per_s, disk.read_latency_ns), (Some(10.0), Some(50e6)));
+        assert_eq!((disk.queue, disk.busy_percent), (Some(0.5), Some(50.0)));
+        assert_eq!(machine.look(start + Duration::from_secs(4)).disks[0].read_latency_ns, None, "no read, no latency");
+    }
+
+    #[test]
+    fn the_watch_looks_at_once_and_ends_when_dropped() {
+        let (send, samples) = crossbeam_channel::unbounded();
+        let watch = SystemWatch::start(move |sample| drop(send.send(sample))).unwrap();
+        samples.recv_timeout(Duration::from_secs(20)).unwrap();
+        drop(watch);
+        let start = Instant::now();
+        while samples.recv_timeout(Duration::from_secs(20)).is_ok() {}
+        assert!(start.elapsed() < Duration::from_secs(20), "the sender is gone");
+    }
+}

@@ -1,0 +1,281 @@
+//! The real program in a real pseudo-terminal: whatever ends it, the terminal is whole again.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
+/// Far more than anything here takes; a busy machine may be slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Terminal {
+    parser: Arc<Mutex<vt100::Parser>>,
+    raw: Arc<Mutex<Vec<u8>>>,
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    modes_before: String,
+    began: Instant,
+}
+
+fn size(columns: u16, rows: u16) -> PtySize {
+    PtySize { cols: columns, rows, pixel_width: 0, pixel_height: 0 }
+}
+
+fn cells(n: u16) -> NonZeroU16 {
+    NonZeroU16::new(n).unwrap()
+}
+
+impl Terminal {
+    fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let pair = native_pty_system().openpty(size(120, 36)).unwrap();
+        let modes_before = format!("{:?}", pair.master.get_termios().unwrap());
+        let mut command = CommandBuilder::new(PROGRAM);
+        command.args(arguments);
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        command.env_remove("NO_COLOR");
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let began = Instant::now();
+        let child = pair.slave.spawn_command(command).unwrap();
+        // The slave side is kept by the master's reader until the child is gone.
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(cells(36), cells(120), 0)));
+        let raw = Arc::new(Mutex::new(Vec::new()));
+        let (theirs, bytes) = (Arc::clone(&parser), Arc::clone(&raw));
+        std::thread::spawn(move || {
+            // Held open, so that what the program left behind can be read after its end.
+            let _slave = pair.slave;
+            let mut buffer = [0; 8192];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                theirs.lock().unwrap().process(&buffer[..count]);
+                bytes.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+        });
+        let writer = pair.master.take_writer().unwrap();
+        Self { parser, raw, master: pair.master, writer, child, modes_before, began }
+    }
+
+    fn replay() -> Self {
+        Self::start(&["replay", &recording(), "--speed", "0"], &[])
+    }
+
+    fn shown(&self) -> String {
+        self.parser.lock().unwrap().screen().contents()
+    }
+
+    fn until(&self, text: &str) {
+        let start = Instant::now();
+        while !self.shown().contains(text) {
+            assert!(start.elapsed() < PATIENCE, "'{text}' never came:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.process_id().unwrap()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end; the exit status and how long it took.
+    fn end(&mut self) -> (u32, Duration) {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status.exit_code(), start.elapsed());
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Nothing of ours is left on the terminal.
+    fn is_whole(&self, after: &str) {
+        let start = Instant::now();
+        // The last bytes may still be on their way to the parser.
+        loop {
+            let (alternate, hidden, mouse, paste) = {
+                let parser = self.parser.lock().unwrap();
+                let screen = parser.screen();
+                let mouse = screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None;
+                (screen.alternate_screen(), screen.hide_cursor(), mouse, screen.bracketed_paste())
+            };
+            let modes = format!("{:?}", self.master.get_termios().unwrap());
+            if !alternate && !hidden && !mouse && !paste && modes == self.modes_before {
+                return;
+            }
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "after {after}: alternate screen {alternate}, cursor hidden {hidden}, mouse {mouse}, paste {paste}, modes {modes}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn recording() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings/h200-qwen3-0.6b.gdsrec").display().to_string()
+}
+
+#[test]
+fn the_first_frame_comes_soon_and_no_question_is_put_to_the_terminal() {
+    let mut terminal = Terminal::start(&["replay", &recording()], &[]);
+    terminal.until("2 Race");
+    println!("first frame after {:?}", terminal.began.elapsed());
+    {
+        let parser = terminal.parser.lock().unwrap();
+        assert!(parser.screen().alternate_screen() && parser.screen().hide_cursor());
+    }
+    let raw = String::from_utf8_lossy(&terminal.raw.lock().unwrap()).into_owned();
+    for question in ["\u{1b}[6n", "\u{1b}[c", "\u{1b}[>c", "\u{1b}[?2026$p", "\u{1b}]11;?"] {
+        assert!(!raw.contains(question), "{question:?}");
+    }
+    assert!(raw.contains("\u{1b}[?2026h") && raw.contains("\u{1b}[?2026l"), "frames are synchronized");
+    terminal.keys("q");
+    terminal.end();
+}
+
+#[test]
+fn q_and_ctrl_c_leave_the_terminal_whole() {
+    for (key, status) in [("q", 0), ("\u{3}", 130)] {
+        let mut terminal = Terminal::replay();
+        terminal.until("replay, at its end");
+        terminal.keys(key);
+        let (code, took) = terminal.end();
+        println!("{key:?} ended it within {took:?}");
+        assert_eq!(code, status, "{key:?}");
+        terminal.is_whole(&format!("{key:?}"));
+    }
+}
+
+#[test]
+fn term_and_hup_leave_the_terminal_whole_and_say_so_in_the_status() {
+    for (signal, status) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
+        let mut terminal = Terminal::replay();
+        terminal.until("replay, at its end");
+        terminal.signal(signal);
+        let (code, took) = terminal.end();
+        println!("{signal:?} ended it within {took:?}");
+        assert_eq!(code, status, "{signal:?}");
+        terminal.is_whole(&format!("{signal:?}"));
+    }
+}
+
+/// A small model on a real file system.
+fn model(folder: &Path) -> PathBuf {
+    let path = folder.join("model");
+    let status = std::process::Command::new(PROGRAM)
+        .args(["synth", "qwen3-0.6b"])
+        .arg(&path)
+        .args(["--scale", "0.02", "--quiet"])
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    path
+}
+
+/// Processes that have a text in their command line.
+fn processes_with(text: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|entry| {
+        std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
+    })
+    .count()
+}
+
+#[test]
+fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let model = model(folder.path());
+    let recording = folder.path().join("race.gdsrec");
+    let arguments = [
+        model.to_str().unwrap(),
+        "--gpu",
+        "host",
+        "--engine",
+        "mmap,pread",
+        "--repeat",
+        "1000",
+        "--record",
+        recording.to_str().unwrap(),
+    ];
+    let home = folder.path().display().to_string();
+    let mut terminal = Terminal::start(&arguments, &[("HOME", &home), ("XDG_CACHE_HOME", &home)]);
+    terminal.until("1 Environment");
+    terminal.keys("2");
+    // A load has finished and another is under way.
+    terminal.until("/1000");
+    terminal.signal(Signal::HUP);
+    let (code, took) = terminal.end();
+    println!("a hangup ended the race within {took:?}");
+    assert_eq!(code, 129);
+    terminal.is_whole("HUP in a race");
+    let start = Instant::now();
+    while processes_with(&home) > 0 {
+        assert!(start.elapsed() < PATIENCE, "a lane lives on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_panic_restores_the_terminal_and_is_told_below() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let mut terminal = Terminal::start(&["replay", &recording(), "--speed", "0"], &[("GDS_TOP_TEST_PANIC", "1")]);
+    terminal.until("replay, at its end");
+    terminal.keys("P");
+    let (code, _) = terminal.end();
+    assert_eq!(code, 101);
+    terminal.is_whole("a panic");
+    terminal.until("asked for by a test");
+}
+
+#[test]
+fn a_storm_of_resizes_ends_in_a_screen_of_the_last_size() {
+    let mut terminal = Terminal::replay();
+    terminal.until("replay, at its end");
+    let mut seed = 12_345_u32;
+    for _ in 0..60 {
+        seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        let (columns, rows) = ((seed >> 16) as u16 % 200 + 1, (seed >> 8) as u16 % 60 + 1);
+        terminal.master.resize(size(columns, rows)).unwrap();
+    }
+    terminal.parser.lock().unwrap().screen_mut().set_size(cells(24), cells(80));
+    terminal.master.resize(size(80, 24)).unwrap();
+    let start = Instant::now();
+    let fits = |shown: &str| shown.contains("2 Race") && shown.lines().last().is_some_and(|l| l.contains("q quit"));
+    while !fits(&terminal.shown()) {
+        assert!(start.elapsed() < PATIENCE, "{}", terminal.shown());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    terminal.keys("q");
+    assert_eq!(terminal.end().0, 0);
+    terminal.is_whole("resizes");
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_use_instead() {
+    for arguments in [vec![], vec!["replay".to_owned(), recording()]] {
+        let output =
+            std::process::Command::new(PROGRAM).args(&arguments).stdin(std::process::Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("terminal") && said.contains("--headless"), "{said}");
+        assert!(output.stdout.is_empty());
+    }
+}
