@@ -41,7 +41,7 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, output: &OutputArgs) -
 pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
     match root {
         None => Ok(Root::live()),
-        Some(folder) => Root::folder(folder),
+        Some(captured) => Root::open(captured),
     }
 }
 
