@@ -5,8 +5,20 @@ use gds_top::checks;
 use gds_top::domain::Finding;
 use gds_top::host::{LiveOptions, Root};
 
+/// Findings as text, with the host's name as the capture writes it.
+fn clean(findings: &[Finding]) -> Vec<String> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    findings
+        .iter()
+        .map(|finding| {
+            let text = serde_json::to_string(finding).unwrap();
+            if host.len() > 3 && host != "localhost" { text.replace(&host, "host1") } else { text }
+        })
+        .collect()
+}
+
 #[test]
-fn the_capture_answers_as_the_machine_did() {
+fn folder_and_archive_answer_as_the_machine_did() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("model.safetensors"), vec![1_u8; 8192]).unwrap();
     let probe = r#"echo '{"found":[{"path":"/l/libcufile.so.0","version":"1.15"}],"chosen":"/l/libcufile.so.0","open":{"code":5033}}'"#;
@@ -17,26 +29,60 @@ fn the_capture_answers_as_the_machine_did() {
     });
     let paths = [folder.path().to_owned()];
     let there = checks::run(&live, &paths, None, &mut |_| {});
-    let taken = folder.path().join("capture");
-    live.write_capture(&taken, "gds-top test", 1_700_000_000).unwrap();
-    let captured = Root::folder(&taken).unwrap();
-    assert_eq!(captured.captured_paths(), paths);
-    let here = checks::run(&captured, &captured.captured_paths(), None, &mut |_| {});
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    let clean = |findings: &[Finding]| {
-        let text = serde_json::to_string(findings).unwrap();
-        if host.len() > 3 { text.replace(&host, "host") } else { text }
-    };
-    for (a, b) in there.findings.iter().zip(&here.findings) {
-        assert_eq!(clean(std::slice::from_ref(a)), clean(std::slice::from_ref(b)));
+    for name in ["capture", "capture.tar.zst"] {
+        let taken = folder.path().join(name);
+        let written = live.write_capture(&taken, "gds-top test", 1_700_000_000).unwrap();
+        assert!(written.files.iter().any(|(path, bytes)| path.ends_with("capture.json") && *bytes > 0));
+        assert!(live.write_capture(&taken, "gds-top test", 0).is_err(), "it was written over");
+        let captured = Root::open(&taken).unwrap();
+        assert_eq!(captured.captured_paths(), paths);
+        let here = checks::run(&captured, &captured.captured_paths(), None, &mut |_| {});
+        assert_eq!(clean(&there.findings), clean(&here.findings), "{name}");
+        assert_eq!(there.verdicts, here.verdicts, "{name}");
     }
-    assert_eq!(there.findings.len(), here.findings.len());
-    assert_eq!(there.verdicts, here.verdicts);
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "something was left behind: {left:?}");
+}
+
+#[test]
+fn a_capture_keeps_no_serial_number_address_or_user_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let udev = folder.path().join("b259:0");
+    std::fs::write(
+        &udev,
+        "E:ID_SERIAL=Disk_S64DNX0\nE:ID_FS_UUID=0a1b2c3d-1111-2222-3333-0a1b2c3d4e5f\nE:ID_FS_USAGE=filesystem\n",
+    )
+    .unwrap();
+    let notes = folder.path().join("notes");
+    std::fs::write(
+        &notes,
+        "10.20.30.40:/export /home/alice/models aa:bb:cc:dd:ee:01 nvme-Disk_S64DNX0 GDS Version: 1.17.1.22\n",
+    )
+    .unwrap();
+    let live = Root::live_with(LiveOptions { cufile_probe: None, record: true, ..LiveOptions::default() });
+    live.read_text(&udev).unwrap();
+    live.read_text(&notes).unwrap();
+    let taken = folder.path().join("capture");
+    let captured = live.write_capture(&taken, "gds-top test", 0).unwrap();
+    let below = |path: &std::path::Path| taken.join("files").join(path.strip_prefix("/").unwrap());
+    let record = std::fs::read_to_string(below(&udev)).unwrap();
+    assert!(record.contains("E:ID_FS_USAGE=filesystem") && record.contains("E:ID_SERIAL=serial"), "{record}");
+    let text = std::fs::read_to_string(below(&notes)).unwrap();
+    assert!(text.contains("192.0.2.1:/export /home/user1/models 02:00:00:00:00:01 nvme-serial"), "{text}");
+    assert!(text.contains("Version: 1.17.1.22"), "{text}");
+    let said = captured.redacted.join(", ");
+    for kind in ["serial numbers", "IP addresses (1)", "user names in paths (1)", "hardware addresses (1)"] {
+        assert!(said.contains(kind), "{said}");
+    }
+    let capture: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(taken.join("capture.json")).unwrap()).unwrap();
+    assert_eq!(capture["redacted"].as_array().unwrap().len(), captured.redacted.len());
 }
 
 #[test]
 fn a_view_that_does_not_record_cannot_be_captured() {
     let folder = tempfile::tempdir().unwrap();
     let live = Root::live_with(LiveOptions { cufile_probe: None, ..LiveOptions::default() });
-    assert!(live.write_capture(folder.path(), "gds-top test", 0).is_err());
+    assert!(live.write_capture(&folder.path().join("x"), "gds-top test", 0).is_err());
+    assert!(!folder.path().join("x").exists());
 }

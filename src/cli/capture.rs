@@ -1,10 +1,52 @@
 //! What the checks read on this machine, as one redacted archive or folder.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_CALL, fail};
+use super::check::examined;
+use super::outcome::{BAD_CALL, fail, note, print, print_json};
+use crate::checks::{self, cufile_json};
+use crate::host::{LiveOptions, Root};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Runs the command.
-pub(super) fn run(_file: &Path, _paths: &[PathBuf], _output: &OutputArgs) -> u8 {
-    fail(BAD_CALL, "not yet")
+/// Runs all checks while recording what they read, writes the capture, and says what it holds.
+pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> u8 {
+    let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
+    let paths = match examined(&view, paths) {
+        Ok(paths) => paths,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    let report = checks::run(&view, &paths, None, &mut |_| {});
+    // So that 'config lint --root' and 'config show --root' have what they read, too.
+    let _ = cufile_json::lint_machine(&view, &cufile_json::Hardware::of(&view, &report, None));
+    let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION"));
+    let unix_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let captured = match view.write_capture(file, tool, unix_s) {
+        Ok(captured) => captured,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    let total: u64 = captured.files.iter().map(|(_, bytes)| bytes).sum();
+    if output.json {
+        let files: Vec<_> =
+            captured.files.iter().map(|(path, bytes)| serde_json::json!({"path": path, "bytes": bytes})).collect();
+        return print_json(&serde_json::json!({
+            "capture": file, "files": files, "bytes": total, "redacted": captured.redacted,
+        }));
+    }
+    let mut text = String::new();
+    for (path, bytes) in &captured.files {
+        let _ = writeln!(text, "{bytes:>9}  {}", path.display());
+    }
+    let redacted = if captured.redacted.is_empty() {
+        "nothing was found to replace".to_owned()
+    } else {
+        captured.redacted.join(", ")
+    };
+    let _ = writeln!(text, "\n{} files, {total} bytes. Replaced: {redacted}.", captured.files.len());
+    let status = print(text.as_bytes());
+    note(&format!(
+        "{} is written; look into it before you send it, then examine it anywhere with 'gds-top check --root {}'",
+        file.display(),
+        file.display()
+    ));
+    status
 }

@@ -52,7 +52,7 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &
 pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
     match root {
         None => Ok(Root::live()),
-        Some(folder) => Root::folder(folder),
+        Some(captured) => Root::open(captured),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::command::CommandOutput;
 use super::path_facts::PathFacts;
+use super::redact::Redactor;
 use super::root::{Root, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -169,78 +170,179 @@ fn reason(why: &Unread) -> String {
 }
 
 impl Root {
-    /// Writes all that was read through this view into `dest` (made if missing) as a captured machine. `tool` names the program, `unix_s` is
-    /// the time in seconds since 1970. The host's name is replaced.
+    /// Writes all that was read through this view to `dest` as a captured machine, whole or not at all: an archive where the name ends in
+    /// `.tar.zst`, else a folder. `tool` names the program, `unix_s` is the time in seconds since 1970. Host and user names, addresses, serial
+    /// numbers and UUIDs of disks are replaced, the same one by the same one everywhere; UUIDs of GPUs stay, verdicts name them.
     ///
     /// # Errors
-    /// When the view does not record, or a file cannot be written.
-    pub fn write_capture(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<(), CaptureError> {
+    /// When the view does not record, `dest` exists already, or a file cannot be written.
+    pub fn write_capture(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Captured, CaptureError> {
+        let failed = |error: std::io::Error| CaptureError::Write { path: dest.to_owned(), error };
+        if fs::symlink_metadata(dest).is_ok() {
+            return Err(failed(std::io::Error::other("it exists already")));
+        }
+        let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let scratch = tempfile::Builder::new().prefix(".gds-top-capture-").tempdir_in(parent).map_err(failed)?;
+        let inside = scratch.path().join("machine");
+        let redacted = self.write_folder(&inside, tool, unix_s)?;
+        let files = listing(&inside).map_err(failed)?;
+        if dest.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".tar.zst")) {
+            let file = tempfile::NamedTempFile::new_in(parent).map_err(failed)?;
+            super::archive::pack(&inside, file.as_file()).map_err(failed)?;
+            file.as_file().sync_all().map_err(failed)?;
+            file.persist_noclobber(dest).map_err(|error| failed(error.error))?;
+        } else {
+            fs::rename(&inside, dest).map_err(failed)?;
+        }
+        Ok(Captured { files, redacted })
+    }
+
+    fn write_folder(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Vec<String>, CaptureError> {
+        // Before the lock: both may read through this view.
+        let (nvml, libcufile) = (self.nvml(), self.libcufile());
         let recording = self.recording.as_ref().ok_or(CaptureError::NotRecording)?;
         let recording = recording.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-        let clean = |text: String| if host.len() > 3 { text.replace(&host, "host") } else { text };
+        let mut redactor = recording.redactor();
         let files = dest.join("files");
-        let put = |path: PathBuf, bytes: &[u8]| write_file(&path, bytes);
-        fs::create_dir_all(&files).map_err(|error| CaptureError::Write { path: files.clone(), error })?;
-        // Links last: a file whose folder is a link in the capture would be written through it.
+        let failed = |path: &Path, error| CaptureError::Write { path: path.to_owned(), error };
+        fs::create_dir_all(&files).map_err(|error| failed(&files, error))?;
+        let mut links = Vec::new();
         for (path, seen) in &recording.files {
-            let at = files.join(path.strip_prefix("/").unwrap_or(path));
+            let clean = redactor.path(path);
+            let at = files.join(clean.strip_prefix("/").unwrap_or(&clean));
             match seen {
                 Seen::Bytes(bytes) => match std::str::from_utf8(bytes) {
-                    Ok(text) => put(at, clean(text.to_owned()).as_bytes())?,
-                    Err(_) => put(at, bytes)?,
+                    Ok(text) => write_file(&at, redactor.text(text).as_bytes())?,
+                    Err(_) => write_file(&at, bytes)?,
                 },
                 Seen::Denied(why) => {
                     let mut denied = at.into_os_string();
                     denied.push(".denied");
-                    put(denied.into(), why.as_bytes())?;
+                    write_file(Path::new(&denied), why.as_bytes())?;
                 }
-                Seen::Folder => fs::create_dir_all(&at).map_err(|error| CaptureError::Write { path: at, error })?,
+                Seen::Folder => fs::create_dir_all(&at).map_err(|error| failed(&at, error))?,
                 Seen::Present => {
                     if !at.exists() {
-                        put(at, b"")?;
+                        write_file(&at, b"")?;
                     }
                 }
-                Seen::Link(_) => {}
+                Seen::Link(target) => links.push((at, within(&clean, redactor.path(target)))),
             }
         }
-        for (path, seen) in &recording.files {
-            if let Seen::Link(target) = seen {
-                let at = files.join(path.strip_prefix("/").unwrap_or(path));
-                if let Some(parent) = at.parent() {
-                    fs::create_dir_all(parent)
-                        .map_err(|error| CaptureError::Write { path: parent.to_owned(), error })?;
-                }
-                if fs::symlink_metadata(&at).is_err() {
-                    std::os::unix::fs::symlink(target, &at).map_err(|error| CaptureError::Write { path: at, error })?;
-                }
+        // Links last: a file whose folder is a link in the capture would be written through it.
+        for (at, target) in links {
+            if let Some(parent) = at.parent() {
+                fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+            }
+            if fs::symlink_metadata(&at).is_err() {
+                std::os::unix::fs::symlink(target, &at).map_err(|error| failed(&at, error))?;
             }
         }
         let commands: Vec<&CommandOutput> = recording.commands.values().collect();
         let paths: Vec<&PathFacts> = recording.paths.values().collect();
+        let parts = [
+            ("commands.json", serde_json::to_string_pretty(&commands)),
+            ("environment.json", serde_json::to_string_pretty(&self.environment())),
+            ("nvml.json", serde_json::to_string_pretty(nvml)),
+            ("paths.json", serde_json::to_string_pretty(&paths)),
+            ("libcufile.json", serde_json::to_string_pretty(libcufile)),
+        ];
+        let put = |name: &str, text: Result<String, serde_json::Error>, redactor: &mut Redactor| {
+            let path = dest.join(name);
+            let text = text.map_err(|e| failed(&path, e.into()))?;
+            write_file(&path, redactor.text(&text).as_bytes())
+        };
+        for (name, text) in parts {
+            put(name, text, &mut redactor)?;
+        }
+        let redacted = redactor.said();
         let capture = serde_json::json!({
             "schema_version": CAPTURE_SCHEMA_VERSION,
             "tool": tool,
             "taken_at": unix_s,
             "euid": self.euid(),
             "paths": recording.paths.keys().collect::<Vec<_>>(),
-            "redacted": ["host name"],
+            "redacted": redacted,
         });
-        let parts = [
-            ("capture.json", serde_json::to_string_pretty(&capture)),
-            ("commands.json", serde_json::to_string_pretty(&commands)),
-            ("environment.json", serde_json::to_string_pretty(&self.environment())),
-            ("nvml.json", serde_json::to_string_pretty(self.nvml())),
-            ("paths.json", serde_json::to_string_pretty(&paths)),
-            ("libcufile.json", serde_json::to_string_pretty(self.libcufile())),
-        ];
-        for (name, text) in parts {
-            let path = dest.join(name);
-            let text = text.map_err(|e| CaptureError::Write { path: path.clone(), error: e.into() })?;
-            put(path, clean(text).as_bytes())?;
-        }
-        Ok(())
+        put("capture.json", serde_json::to_string_pretty(&capture), &mut redactor)?;
+        Ok(redacted)
     }
+}
+
+/// What a capture holds, for reading before it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Captured {
+    /// Files with their size in bytes, by path within the capture; links and folders are not counted.
+    pub files: Vec<(PathBuf, u64)>,
+    /// What was replaced, by kind and number.
+    pub redacted: Vec<String>,
+}
+
+impl Recording {
+    /// A redactor that knows this machine's names and all serial numbers in what was read.
+    fn redactor(&self) -> Redactor {
+        let mut redactor = Redactor::default();
+        redactor.host(&fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default());
+        for line in fs::read_to_string("/etc/passwd").unwrap_or_default().lines() {
+            let fields: Vec<&str> = line.split(':').collect();
+            let is_person =
+                fields.get(2).and_then(|id| id.parse::<u32>().ok()).is_some_and(|id| (1000..65000).contains(&id));
+            if let Some(home) = fields.get(5).filter(|_| is_person) {
+                redactor.home(home);
+            }
+        }
+        for (path, seen) in &self.files {
+            if let Seen::Bytes(bytes) = seen
+                && let Ok(text) = std::str::from_utf8(bytes)
+            {
+                redactor.learn(path, text);
+            }
+        }
+        for output in self.commands.values() {
+            redactor.learn(Path::new(""), &output.stdout);
+        }
+        redactor
+    }
+}
+
+/// A link that climbs above the root means the root, as in the kernel; written so that nobody takes it for a way out.
+fn within(link: &Path, target: PathBuf) -> PathBuf {
+    if target.is_absolute() {
+        return target;
+    }
+    let mut at: Vec<_> = link.parent().into_iter().flat_map(Path::components).skip(1).collect();
+    for part in target.components() {
+        match part {
+            std::path::Component::ParentDir if at.pop().is_none() => {
+                let rest: PathBuf =
+                    target.components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
+                return Path::new("/").join(rest);
+            }
+            std::path::Component::Normal(_) => at.push(part),
+            _ => {}
+        }
+    }
+    target
+}
+
+/// All regular files below a folder.
+fn listing(top: &Path) -> std::io::Result<Vec<(PathBuf, u64)>> {
+    let mut out = Vec::new();
+    let mut folders = vec![top.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                let path = entry.path();
+                out.push((path.strip_prefix(top).unwrap_or(&path).to_owned(), entry.metadata()?.len()));
+            }
+        }
+    }
+    out.sort();
+    Ok(out)
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CaptureError> {

@@ -27,6 +27,8 @@ pub(super) struct Folder {
     paths: Vec<PathFacts>,
     nvml: NvmlFacts,
     libcufile: LibcufileFacts,
+    /// The temporary folder of an unpacked archive, removed with the view.
+    unpacked: Option<tempfile::TempDir>,
 }
 
 /// Where a captured path leads.
@@ -76,7 +78,13 @@ impl Folder {
             paths: json(top, "paths.json")?.unwrap_or_default(),
             nvml,
             libcufile,
+            unpacked: None,
         })
+    }
+
+    pub(super) fn with_unpacked(mut self, folder: tempfile::TempDir) -> Self {
+        self.unpacked = Some(folder);
+        self
     }
 
     pub(super) fn path(&self) -> &Path {

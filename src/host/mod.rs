@@ -1,5 +1,6 @@
 //! Eyes: a read-only view of a machine, live or captured in a folder. Reads, never judges.
 
+mod archive;
 mod block;
 mod capture;
 mod command;
@@ -13,10 +14,11 @@ mod mounts;
 mod nvml;
 mod path_facts;
 mod pci;
+mod redact;
 mod root;
 
 pub use block::{BlockDevice, BlockKind};
-pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError};
+pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
 pub use command::{CommandOutput, Ran, allowed_commands, run_limited};
 pub use kconfig::{KernelConfig, kernel_config};
 pub use libcufile::{FoundLibrary, LibcufileFacts, OpenFacts};

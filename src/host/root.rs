@@ -147,6 +147,22 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
     }
 
+    /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into a temporary folder that
+    /// goes with the view; see interface.md for what is refused.
+    ///
+    /// # Errors
+    /// A sentence, when it cannot be read, is hostile, or holds no capture.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        if path.is_dir() {
+            return Self::folder(path);
+        }
+        let (unpacked, top) = super::archive::unpack(path)?;
+        let folder = Folder::open(&top)
+            .map_err(|why| why.replace(&top.display().to_string(), &path.display().to_string()))?
+            .with_unpacked(unpacked);
+        Ok(Self::new(View::Folder(Box::new(folder)), None))
+    }
+
     fn new(view: View, recording: Option<Mutex<Recording>>) -> Self {
         Self {
             view,

@@ -1,0 +1,311 @@
+//! Taking names out of a capture: the same thing gets the same replacement everywhere, so that what belongs together still does.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+/// Shorter ones would be found inside ordinary words.
+const MIN_WORD: usize = 4;
+
+/// Replaces what names a machine, its owner or its parts.
+#[derive(Debug, Default)]
+pub(super) struct Redactor {
+    /// Words to replace wherever they stand by themselves, with their replacement.
+    words: Vec<(String, String)>,
+    /// Beginnings of paths, with their replacement.
+    homes: Vec<(String, String)>,
+    /// What was replaced, by kind.
+    seen: BTreeMap<&'static str, BTreeMap<String, String>>,
+}
+
+const HOST: &str = "host names";
+const USER: &str = "user names in paths";
+const SERIAL: &str = "serial numbers";
+const UUID: &str = "UUIDs of disks";
+const ADDRESS: &str = "IP addresses";
+const MAC: &str = "hardware addresses";
+
+impl Redactor {
+    pub(super) fn host(&mut self, name: &str) {
+        let name = name.trim();
+        if name == "localhost" {
+            return;
+        }
+        for part in [name, name.split('.').next().unwrap_or("")] {
+            self.word(HOST, part, "host");
+        }
+    }
+
+    pub(super) fn serial(&mut self, text: &str) {
+        self.word(SERIAL, text.trim(), "serial");
+    }
+
+    /// A home folder that does not lie where they usually do.
+    pub(super) fn home(&mut self, home: &str) {
+        let ordinary = home.starts_with("/home/") || home == "/root" || home.len() < 3;
+        if !ordinary && !self.homes.iter().any(|(known, _)| known == home) {
+            let with = format!("/home/{}", self.replacement(USER, home, "user"));
+            self.homes.push((home.to_owned(), with));
+        }
+    }
+
+    fn word(&mut self, kind: &'static str, word: &str, base: &str) {
+        if word.len() < MIN_WORD || self.words.iter().any(|(known, _)| known == word) {
+            return;
+        }
+        let with = self.replacement(kind, word, base);
+        self.words.push((word.to_owned(), with));
+        self.words.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
+    }
+
+    fn replacement(&mut self, kind: &'static str, what: &str, base: &str) -> String {
+        let known = self.seen.entry(kind).or_default();
+        let next = known.len() + 1;
+        known.entry(what.to_owned()).or_insert_with(|| format!("{base}{next}")).clone()
+    }
+
+    /// Learns serial numbers and servers from a file that was read.
+    pub(super) fn learn(&mut self, path: &Path, text: &str) {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if matches!(name.as_str(), "serial" | "wwid" | "product_serial" | "board_serial" | "chassis_serial") {
+            self.serial(text);
+        }
+        for line in text.lines() {
+            let line = line.trim();
+            if let Some((key, value)) = line.strip_prefix("E:").and_then(|line| line.split_once('=')) {
+                let names_a_disk = [
+                    "ID_SERIAL",
+                    "ID_WWN",
+                    "ID_SCSI_SERIAL",
+                    "DM_UUID",
+                    "MD_UUID",
+                    "ID_FS_UUID",
+                    "ID_PART_ENTRY_UUID",
+                    "ID_PART_TABLE_UUID",
+                ];
+                if names_a_disk.iter().any(|known| key.starts_with(known)) {
+                    self.serial(value);
+                }
+            }
+            if let Some((_, serial)) = line.split_once("SerialNumber: ") {
+                self.serial(serial);
+            }
+            // `… - nfs4 server:/export rw`, and `server:/export /mnt nfs4 …`.
+            if line.contains(" nfs") {
+                for server in line.split_whitespace().filter_map(|word| word.split_once(":/")).map(|(server, _)| server)
+                {
+                    if server.parse::<Ipv4Addr>().is_err() && !server.contains('[') && !server.is_empty() {
+                        self.host(server);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The text without names.
+    pub(super) fn text(&mut self, text: &str) -> String {
+        let mut out = text.to_owned();
+        for (home, with) in self.homes.clone() {
+            out = replace_words(&out, &home, &with);
+        }
+        out = self.home_folders(&out);
+        for (word, with) in self.words.clone() {
+            if out.contains(&word) {
+                out = replace_words(&out, &word, &with);
+            }
+        }
+        self.numbers(&out)
+    }
+
+    pub(super) fn path(&mut self, path: &Path) -> PathBuf {
+        path.to_str().map_or_else(|| path.to_owned(), |text| PathBuf::from(self.text(text)))
+    }
+
+    /// What was replaced, one line for each kind.
+    pub(super) fn said(&self) -> Vec<String> {
+        self.seen.iter().map(|(kind, known)| format!("{kind} ({})", known.len())).collect()
+    }
+
+    /// `/home/alice/…` becomes `/home/user1/…`.
+    fn home_folders(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("/home/") {
+            let (before, from) = rest.split_at(at + "/home/".len());
+            out.push_str(before);
+            let end = from.find(|c: char| !(c.is_alphanumeric() || "._-@+".contains(c))).unwrap_or(from.len());
+            let name = &from[..end];
+            let is_ours =
+                name.strip_prefix("user").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+            if name.is_empty() || is_ours {
+                out.push_str(name);
+            } else {
+                let with = self.replacement(USER, name, "user");
+                out.push_str(&with);
+            }
+            rest = &from[end..];
+        }
+        out + rest
+    }
+
+    /// Addresses and UUIDs.
+    fn numbers(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '-');
+        let mut rest = text;
+        while let Some(start) = rest.find(part) {
+            out.push_str(&rest[..start]);
+            let from = &rest[start..];
+            let end = from.find(|c: char| !part(c)).unwrap_or(from.len());
+            // What is glued to other letters is no number of this kind: `GPU-…`, `libcufile.so.1.2.3.4`.
+            let glued = out.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
+                || from[end..].chars().next().is_some_and(|c| c.is_alphanumeric() || c == '_');
+            let token = &from[..end];
+            match self.number(token, &out, glued) {
+                Some(with) => out.push_str(&with),
+                None => out.push_str(token),
+            }
+            rest = &from[end..];
+        }
+        out + rest
+    }
+
+    fn number(&mut self, token: &str, before: &str, glued: bool) -> Option<String> {
+        if token.len() < 6 || glued {
+            return None;
+        }
+        // Signs of the sentence around it: `10.0.0.1:`, `10.0.0.1.`, `10.0.0.1:/export`.
+        let core = if token.starts_with("::") { token } else { token.trim_start_matches(['-', '.', ':']) };
+        let head = token.len() - core.len();
+        let core = if core.ends_with("::") { core } else { core.trim_end_matches(['-', '.', ':']) };
+        let tail = &token[head + core.len()..];
+        let with = if is_uuid(core) {
+            let next = self.replacement(UUID, core, "");
+            format!("00000000-0000-4000-8000-{next:0>12}")
+        } else if is_hex_groups(core, 6, 2) {
+            let next: u32 = self.replacement(MAC, core, "").parse().unwrap_or(0);
+            format!("02:00:00:00:{:02x}:{:02x}", (next >> 8) & 255, next & 255)
+        } else if is_hex_groups(core, 4, 4) {
+            let next: u32 = self.replacement(MAC, core, "").parse().unwrap_or(0);
+            format!("0200:0000:0000:{next:04x}")
+        } else if let Some((address, port)) = ipv4(core) {
+            if address.is_loopback() || address.is_unspecified() || address.octets()[0] == 255 || is_version(before) {
+                return None;
+            }
+            let next: u32 = self.replacement(ADDRESS, &address.to_string(), "").parse().unwrap_or(0);
+            // Documentation addresses (RFC 5737), then a private range.
+            let octets = if next < 255 {
+                format!("192.0.2.{next}")
+            } else {
+                format!("10.255.{}.{}", (next >> 8) & 255, next & 255)
+            };
+            format!("{octets}{port}")
+        } else if core.matches(':').count() >= 2
+            && core.parse::<Ipv6Addr>().is_ok_and(|a| !a.is_loopback() && !a.is_unspecified())
+        {
+            let next: u32 = self.replacement(ADDRESS, core, "").parse().unwrap_or(0);
+            format!("2001:db8::{next:x}")
+        } else {
+            return None;
+        };
+        Some(format!("{}{with}{tail}", &token[..head]))
+    }
+}
+
+fn ipv4(core: &str) -> Option<(Ipv4Addr, &str)> {
+    let (address, port) = core.split_at(core.find(':').unwrap_or(core.len()));
+    Some((address.parse().ok()?, port))
+}
+
+/// Versions of cuFile have four parts too: those behind a word for it, and folders of a path, stay.
+fn is_version(before: &str) -> bool {
+    let tail: String = before.chars().rev().take(24).collect::<Vec<_>>().into_iter().rev().collect();
+    let line = tail.rsplit('\n').next().unwrap_or("").to_ascii_lowercase();
+    (line.ends_with('/') && !line.ends_with("//"))
+        || ["version", "release", "libcufile", "cufile", "gds ", "driver"].iter().any(|word| line.contains(word))
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.len() == 5
+        && groups
+            .iter()
+            .zip([8, 4, 4, 4, 12])
+            .all(|(group, n)| group.len() == n && group.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+fn is_hex_groups(text: &str, count: usize, width: usize) -> bool {
+    let groups: Vec<&str> = text.split(':').collect();
+    groups.len() == count && groups.iter().all(|g| g.len() == width && g.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Replaces a word where no letter or digit stands beside it.
+fn replace_words(text: &str, word: &str, with: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let before = rest[..at].chars().next_back().or_else(|| out.chars().next_back());
+        let after = rest[at + word.len()..].chars().next();
+        let alone = !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric);
+        out.push_str(&rest[..at]);
+        out.push_str(if alone { with } else { word });
+        rest = &rest[at + word.len()..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean(text: &str) -> String {
+        let mut redactor = Redactor::default();
+        redactor.host("node17.example.org");
+        redactor.learn(
+            Path::new("/run/udev/data/b259:0"),
+            "E:ID_SERIAL=Disk_980_S64DNX0\nE:ID_SERIAL_SHORT=S64DNX0\nE:ID_FS_TYPE=ext4",
+        );
+        redactor.home("/u/alice");
+        redactor.text(text)
+    }
+
+    #[test]
+    fn names_addresses_and_serials_go_and_the_same_ones_go_the_same_way() {
+        for (before, after) in [
+            ("node17 and node17.example.org", "host2 and host1"),
+            ("/home/alice/m /home/bob/x /home/alice", "/home/user2/m /home/user3/x /home/user2"),
+            ("/u/alice/models", "/home/user1/models"),
+            ("E:ID_SERIAL=Disk_980_S64DNX0 disk/by-id/nvme-S64DNX0", "E:ID_SERIAL=serial1 disk/by-id/nvme-serial2"),
+            (
+                "addr=10.1.2.3,clientaddr=10.1.2.4 10.1.2.3:/export",
+                "addr=192.0.2.1,clientaddr=192.0.2.2 192.0.2.1:/export",
+            ),
+            ("eth0 aa:bb:cc:dd:ee:ff up", "eth0 02:00:00:00:00:01 up"),
+            ("fe80::1ff:fe23:4567:890a", "2001:db8::1"),
+            ("UUID=12345678-1234-1234-1234-123456789abc", "UUID=00000000-0000-4000-8000-000000000001"),
+        ] {
+            assert_eq!(clean(before), after);
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_name_stays() {
+        for text in [
+            "GDS Version: 1.17.1.22",
+            "libcufile 1.20.0.107 at /opt/cuda/1.20.0.107/lib/libcufile.so.1.14.1.1",
+            "0000:be:00.0 pci 254:0 12:30:45 127.0.0.1 0.0.0.0 ::1 ::",
+            "GPU-12345678-1234-1234-1234-123456789abc",
+            "580.95.05 6.8.0-60-generic /dev/nvme0n1p1 /home/ std::fs",
+            "deadbeef node170 anode17",
+        ] {
+            assert_eq!(clean(text), text);
+        }
+    }
+
+    #[test]
+    fn it_says_what_it_took_out() {
+        let mut redactor = Redactor::default();
+        let _ = redactor.text("10.0.0.1 10.0.0.2 /home/eve/");
+        assert_eq!(redactor.said(), ["IP addresses (2)", "user names in paths (1)"]);
+    }
+}
