@@ -81,6 +81,74 @@ const TABLE: &[Row] = &[
     ),
     ("grace", Route::C2c, Route::C2c, &[], &[]),
     ("iommu-on", Route::Compat, Route::Nvfs, &["iommu-state"], &["iommu-state"]),
+    ("dkms-other-kernel", Route::Compat, Route::Nvfs, &["nvfs-dkms"], &["nvfs-dkms", "nvfs-loaded"]),
+    (
+        "headers-missing",
+        Route::Compat,
+        Route::Nvfs,
+        &["nvfs-build-inputs"],
+        &["nvfs-build-inputs", "nvfs-dkms", "nvfs-loaded"],
+    ),
+    ("unknown-symbol", Route::Compat, Route::Nvfs, &["nvfs-load-errors"], &["nvfs-load-errors", "nvfs-loaded"]),
+    (
+        "zst-symvers",
+        Route::Compat,
+        Route::Nvfs,
+        &["nvfs-build-inputs"],
+        &["nvfs-build-inputs", "nvfs-load-errors", "nvfs-loaded"],
+    ),
+    ("other-driver-build", Route::Compat, Route::Nvfs, &["nvfs-load-errors"], &["nvfs-load-errors", "nvfs-loaded"]),
+    ("secure-boot-unsigned", Route::Compat, Route::Nvfs, &["nvfs-secureboot"], &["nvfs-secureboot", "nvfs-loaded"]),
+    ("secure-boot-signed", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("vgpu", Route::Compat, Route::Compat, &["gpu-mig-vgpu"], &[]),
+    ("md-raid0", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("md-raid0-no-level", Route::Compat, Route::Nvfs, &["md-raid"], &["md-raid"]),
+    ("nfs-rdma", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("nfs-rdma-stock", Route::Compat, Route::Nvfs, &["nvfs-registered"], &["nvfs-registered"]),
+    ("lustre", Route::Nvfs, Route::Nvfs, &[], &[]),
+    (
+        "lustre-old",
+        Route::Compat,
+        Route::Nvfs,
+        &["dfs-client-version", "nvfs-registered"],
+        &["dfs-client-version", "nvfs-registered"],
+    ),
+    ("weka", Route::Compat, Route::Rdma, &["nvfs-peermem", "rdma-ips"], &["rdma-ips"]),
+    ("acs", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("switch-healthy", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("two-libcufile", Route::Nvfs, Route::Nvfs, &[], &[]),
+    (
+        "nvme-hook-generation",
+        Route::Compat,
+        Route::Nvfs,
+        &["nvfs-nvme-symbol"],
+        &["nvfs-nvme-symbol", "nvfs-registered"],
+    ),
+    (
+        "nvme-stock",
+        Route::Compat,
+        Route::P2pdma,
+        &["gpu-static-bar1", "cfg-p2p-both"],
+        &["gpu-static-bar1", "cfg-p2p-both"],
+    ),
+    ("nvfs-2-25-6", Route::Compat, Route::Nvfs, &["nvfs-version"], &["nvfs-version"]),
+    ("bar1-exhausted", Route::Compat, Route::Nvfs, &["gpu-bar1-free"], &["gpu-bar1-free"]),
+    ("cuda12-driver", Route::None, Route::Nvfs, &["cuda-driver-runtime"], &["cuda-driver-runtime", "lib-open-probe"]),
+    ("log-folder-missing", Route::None, Route::Nvfs, &["log-location"], &["log-location", "lib-open-probe"]),
+    ("multipath-on", Route::Compat, Route::P2pdma, &["nvme-multipath"], &["nvme-multipath"]),
+    ("rhel-9-5", Route::Compat, Route::P2pdma, &["distro-blocklist"], &["distro-blocklist"]),
+    (
+        "new-kernel-no-driver",
+        Route::None,
+        Route::P2pdma,
+        &["gpu-present"],
+        &["gpu-present", "lib-open-probe", "cfg-p2p-both"],
+    ),
+    ("slim-image", Route::None, Route::Nvfs, &["lib-deps"], &["lib-deps", "lib-open-probe"]),
+    ("container-no-devices", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),
+    ("dgx-spark", Route::Compat, Route::Compat, &["gpu-gdr-attr"], &[]),
+    ("ignored-settings", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("sick-gpu", Route::Nvfs, Route::Nvfs, &[], &[]),
 ];
 
 #[test]
@@ -115,7 +183,18 @@ fn every_machine_gets_its_cause_and_its_verdict() {
 
 #[test]
 fn healthy_machines_give_no_warning_at_all() {
-    for name in ["nvfs-healthy", "p2pdma-healthy", "p2pdma-listed", "grace"] {
+    for name in [
+        "nvfs-healthy",
+        "p2pdma-healthy",
+        "p2pdma-listed",
+        "grace",
+        "secure-boot-signed",
+        "md-raid0",
+        "nfs-rdma",
+        "lustre",
+        "switch-healthy",
+        "two-libcufile",
+    ] {
         let report = check(name);
         let loud: Vec<String> = report
             .findings
@@ -137,10 +216,60 @@ fn consequences_point_to_their_cause() {
         ("proprietary-nvfs", "nvfs-load-errors", "driver-flavour"),
         ("sandbox-no-modules", "lib-open-probe", "ctr-proc-sys"),
         ("driver-mismatch", "lib-open-probe", "driver-mismatch"),
+        ("secure-boot", "nvfs-load-errors", "nvfs-secureboot"),
+        ("secure-boot-unsigned", "nvfs-loaded", "nvfs-secureboot"),
+        ("dkms-other-kernel", "nvfs-loaded", "nvfs-dkms"),
+        ("headers-missing", "nvfs-dkms", "nvfs-build-inputs"),
+        ("zst-symvers", "nvfs-load-errors", "nvfs-build-inputs"),
+        ("unknown-symbol", "nvfs-loaded", "nvfs-load-errors"),
+        ("nvme-hook-generation", "nvfs-registered", "nvfs-nvme-symbol"),
+        ("cuda12-driver", "lib-open-probe", "cuda-driver-runtime"),
+        ("log-folder-missing", "lib-open-probe", "log-location"),
+        ("slim-image", "lib-open-probe", "lib-deps"),
+        ("container-no-devices", "lib-open-probe", "ctr-devices"),
     ] {
         let report = check(name);
         assert_eq!(report.finding(id).unwrap().cause.as_deref(), Some(cause), "{name} {id}");
     }
+}
+
+#[test]
+fn what_costs_speed_or_does_nothing_is_a_warning_and_blocks_nothing() {
+    for (name, id, part) in [
+        ("acs", "pcie-acs", "2 bridges"),
+        ("acs", "nvfs-bridges-acs", "2 PCIe bridges"),
+        ("sick-gpu", "gpu-ecc", "Xid"),
+        ("ignored-settings", "cfg-compat", "only the word true counts"),
+        ("ignored-settings", "cfg-env-path", "does not exist"),
+        ("nvme-stock", "nvfs-nvme-symbol", "not built for GDS"),
+        ("weka", "nvfs-peermem", "nvidia_peermem"),
+    ] {
+        let report = check(name);
+        let finding = report.finding(id).unwrap_or_else(|| panic!("{name}: no {id}"));
+        assert_eq!((finding.status, finding.blocks.len()), (Status::Warn, 0), "{name} {id}: {}", finding.summary);
+        assert!(finding.summary.contains(part), "{name} {id}: {}", finding.summary);
+    }
+}
+
+#[test]
+fn facts_of_the_bus_are_read_where_they_are_shown() {
+    let report = check("switch-healthy");
+    for (id, part) in [
+        ("pcie-topology", "below one switch"),
+        ("pcie-acs", "no bridge"),
+        ("nvme-link", "4 lanes at 32.0 GT/s"),
+        ("numa-affinity", "NUMA node 1"),
+        ("kernel-p2p-rootports", "share a root port"),
+        ("nvfs-errors", "no errors"),
+        ("nvfs-stats-on", "counts reads"),
+        ("nvfs-autoload", "at boot"),
+        ("nvfs-registered", "nvme is registered"),
+    ] {
+        let finding = report.finding(id).unwrap_or_else(|| panic!("no {id}"));
+        assert_eq!(finding.status, Status::Pass, "{id}: {}", finding.summary);
+        assert!(finding.summary.contains(part), "{id}: {}", finding.summary);
+    }
+    assert!(report.finding("nvfs-peer-distance").unwrap().summary.contains("every pair"));
 }
 
 #[test]

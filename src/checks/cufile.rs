@@ -288,6 +288,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause("cuda-driver-runtime")
             } else if matches!(code, 5011 | 5033) && super::gpu::is_mismatched(ctx) {
                 judged.cause("driver-mismatch")
+            } else if code == 5033 && super::surroundings::lacks_devices(ctx) {
+                judged.cause("ctr-devices")
+            } else if super::cufile_details::lacks_libraries(ctx) {
+                judged.cause("lib-deps")
             } else if code == 5033 || (code == 5011 && !ctx.has_gpu()) {
                 judged.cause("gpu-present")
             } else if code == 5001 && !ctx.config().switch("properties.allow_compat_mode", true).0 {

@@ -177,6 +177,11 @@ fn shared_statistics(ctx: &Context<'_>) -> Option<Judged> {
     )
 }
 
+/// Whether libcufile does not open because a library is absent that it loads.
+pub(super) fn lacks_libraries(ctx: &Context<'_>) -> bool {
+    dependencies(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
+}
+
 /// Libraries that libcufile loads when it opens; asked about only where it does not open.
 fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "lib-deps";

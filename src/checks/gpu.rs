@@ -97,10 +97,7 @@ fn present(ctx: &Context<'_>) -> Judged {
                 .unknown(EVERY)
                 .advice("Run nvidia-smi; on NVSwitch machines start nvidia-fabricmanager.")
         } else {
-            Judged::lack(ID, Gpu, "there is a GPU, but no NVIDIA driver is loaded")
-                .missing(Cost::Install, EVERY)
-                .fix("nvidia-driver-open")
-                .advice("Install the NVIDIA driver with the open kernel modules.")
+            not_loaded(ctx)
         }
     } else if ctx.pci().is_none() && !ctx.root.exists("/sys") {
         Judged::na(ID, Gpu, "neither NVML nor the PCI bus can be looked at").unknown(EVERY)
@@ -121,6 +118,27 @@ fn present(ctx: &Context<'_>) -> Judged {
         judged = judged.found("NVML", error.clone());
     }
     judged.why(WHY)
+}
+
+/// A GPU without a driver: not installed, or not built for the kernel that runs.
+fn not_loaded(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "gpu-present";
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let rows = super::nvfs_module::dkms_rows(ctx);
+    let built: Vec<&str> =
+        rows.iter().filter(|row| row.name == "nvidia").filter_map(|row| row.kernel.as_deref()).collect();
+    if built.is_empty() || built.contains(&release.as_str()) {
+        return Judged::lack(ID, Gpu, "there is a GPU, but no NVIDIA driver is loaded")
+            .missing(Cost::Install, EVERY)
+            .fix("nvidia-driver-open")
+            .advice("Install the NVIDIA driver with the open kernel modules.");
+    }
+    Judged::lack(ID, Gpu, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")))
+        .found("dkms status", format!("nvidia for {}", built.join(", ")))
+        .missing(Cost::Install, EVERY)
+        .advice(format!(
+            "Install the headers of {release} and run sudo dkms autoinstall, or boot the other kernel; an update had brought this one."
+        ))
 }
 
 fn version(driver: &Driver) -> Judged {

@@ -48,6 +48,8 @@ pub(super) struct Judged {
     pub(super) scope: Scope,
     /// Status to show when something is in the way of a route that matters; fail unless the check is not that sure.
     pub(super) severity: Status,
+    /// Whether it tells why a route that somebody set up is not taken: worth a warning even where another route is nearer.
+    pub(super) explains: bool,
 }
 
 impl Judged {
@@ -68,6 +70,7 @@ impl Judged {
             bears: Vec::new(),
             scope: Scope::Machine,
             severity: Status::Fail,
+            explains: false,
         }
     }
 
@@ -141,6 +144,12 @@ impl Judged {
     /// At most a warning, even where a route that matters is in question.
     pub(super) fn only_warn(mut self) -> Self {
         self.severity = Status::Warn;
+        self
+    }
+
+    /// Warns wherever no direct route is taken: it tells why the one that was set up is not.
+    pub(super) fn explaining(mut self) -> Self {
+        self.explains = true;
         self
     }
 

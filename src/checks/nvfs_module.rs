@@ -336,7 +336,7 @@ fn distances(ctx: &Context<'_>) -> Option<Judged> {
     let nearest = rows.iter().min_by_key(|(.., distance)| *distance)?;
     let near = rows.iter().filter(|(.., distance)| *distance < 0x7f).count();
     let summary = if near == rows.len() {
-        format!("all {} pairs of GPU and peer are below one root port", rows.len())
+        "every pair of GPU and peer is below one root port".to_owned()
     } else {
         format!("{near} of {} pairs of GPU and peer are below one root port", rows.len())
     };

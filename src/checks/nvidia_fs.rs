@@ -99,11 +99,13 @@ fn version(ctx: &Context<'_>) -> Judged {
     let numbers = version_numbers(&version);
     let judged = if numbers < vec![2, 12] {
         Judged::lack(ID, NvidiaFs, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile takes"))
-            .missing(Cost::Install, NVFS)
+            .missing(Cost::Root, NVFS)
+            .explaining()
             .fix("nvfs-install")
     } else if numbers == [2, 25, 6] {
         Judged::lack(ID, NvidiaFs, "nvidia-fs 2.25.6 is broken: reads fail with 'rw_verify_area failed with -14'")
-            .missing(Cost::Install, NVFS)
+            .missing(Cost::Root, NVFS)
+            .explaining()
             .fix("nvfs-install")
             .advice("Update to 2.25.7 or later, or go back to 2.24.3.")
     } else if numbers < vec![2, 17] {
@@ -203,7 +205,8 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
                 Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {
                     Judged::lack(ID, NvidiaFs, format!("the NVMe driver has the second generation of the hook, nvidia-fs {} the first", old.unwrap_or_default()))
                         .found("/proc/kallsyms", (*name).clone())
-                        .missing(Cost::Install, NVFS)
+                        .missing(Cost::Root, NVFS)
+                        .explaining()
                         .fix("nvfs-install")
                         .advice("Install nvidia-fs 2.28 or later, built for this NVMe driver.")
                 }
@@ -215,5 +218,7 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
             }
         }
     };
+    // Somebody who loaded nvidia-fs wants to know why it is not used.
+    let judged = if is_loaded(ctx) == Some(true) && judged.stops(Route::Nvfs) { judged.explaining() } else { judged };
     judged.why(WHY)
 }

@@ -27,6 +27,11 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// Whether CUDA cannot work because the container has no device nodes.
+pub(super) fn lacks_devices(ctx: &Context<'_>) -> bool {
+    slow(ctx).iter().any(|judged| judged.in_the_way().next().is_some())
+}
+
 /// Device nodes; asked after NVML, because where NVML answers they are there.
 pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: &str = "ctr-devices";

@@ -82,7 +82,11 @@ pub(super) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| rank(*status));
         // With no path to judge there is no pair; what stops everything still does.
         let status = worst.unwrap_or_else(|| if judged.stops(Route::Compat) { judged.severity } else { Status::Info });
-        let provisional = judged.finding.status;
+        let unused = judged.explains
+            && any_gpu
+            && judged.finding.cause.is_none()
+            && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct());
+        let provisional = if unused { Status::Warn } else { judged.finding.status };
         judged.finding.status = if rank(status) >= rank(provisional) { status } else { provisional };
         if judged.finding.status == Status::Fail {
             let relevant = |route: &Route| {
