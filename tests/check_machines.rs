@@ -148,6 +148,7 @@ const TABLE: &[Row] = &[
     ("container-no-devices", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),
     ("dgx-spark", Route::Compat, Route::Compat, &["gpu-gdr-attr"], &[]),
     ("ignored-settings", Route::Nvfs, Route::Nvfs, &[], &[]),
+    ("log-tells", Route::Nvfs, Route::Nvfs, &[], &[]),
     ("sick-gpu", Route::Nvfs, Route::Nvfs, &[], &[]),
 ];
 
@@ -269,6 +270,9 @@ fn facts_of_the_bus_are_read_where_they_are_shown() {
         assert_eq!(finding.status, Status::Pass, "{id}: {}", finding.summary);
         assert!(finding.summary.contains(part), "{id}: {}", finding.summary);
     }
+    let told = check("log-tells");
+    let log = told.finding("log-scan").unwrap();
+    assert!(log.summary.contains("see udev-database") && log.evidence[0].text.contains("nvme1n1p1"), "{}", log.summary);
     assert!(report.finding("nvfs-peer-distance").unwrap().summary.contains("every pair"));
 }
 

@@ -3,7 +3,7 @@
 use super::config_file::FileState;
 use super::context::Context;
 use super::judged::{Cost, EVERY, Judged};
-use crate::domain::{Group::Cufile, units};
+use crate::domain::{Group::Cufile, Route, units};
 use serde_json::Value;
 
 /// The value of a key over the files, the later file counting, with its origin.
@@ -19,6 +19,7 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(log_location(ctx));
     out.extend(log_level(ctx));
+    out.extend(super::cufile_log::scan(ctx));
     out.extend(static_files(ctx));
     out.extend(tools(ctx));
     out.extend(shared_statistics(ctx));
@@ -30,12 +31,48 @@ pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(dependencies(ctx));
     out.extend(sizes(ctx));
+    out.extend(rdma_helper(ctx));
     out
+}
+
+/// The helper library for file systems over user-space RDMA; for local disks it does not matter that it is absent.
+fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: &str = "lib-rdma";
+    const NEEDED: &[&str] = &["libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1"];
+    let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
+    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "wekafs"))?;
+    let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty());
+    let judged = match output {
+        None => Judged::na(ID, Cufile, "which libraries are installed could not be listed")
+            .found("ldconfig -p", "no answer")
+            .unknown(&[Route::Rdma]),
+        Some(output) => {
+            let lacking: Vec<&str> = NEEDED
+                .iter()
+                .copied()
+                .filter(|name| !output.stdout.lines().any(|line| line.trim().starts_with(&format!("{name} "))))
+                .collect();
+            if lacking.is_empty() {
+                Judged::pass(ID, Cufile, "the libraries of RDMA are installed").found("ldconfig -p", NEEDED.join(" "))
+            } else {
+                Judged::lack(ID, Cufile, format!("{kind} goes over RDMA, and {} is not installed", lacking.join(", ")))
+                    .found("ldconfig -p", format!("no {}", lacking.join(", no ")))
+                    .missing(Cost::Install, &[Route::Rdma])
+                    .advice("apt-get install rdma-core ibverbs-providers, or dnf install rdma-core libibverbs.")
+            }
+        }
+    };
+    Some(judged.why("libcufile_rdma.so registers GPU memory with the network card through these."))
 }
 
 /// Whether the folder of the log makes every open fail; then that is the cause of a failing open.
 pub(super) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
     log_location(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
+}
+
+/// The folder of the log that the configuration names.
+pub(super) fn log_folder(ctx: &Context<'_>) -> Option<String> {
+    value(ctx, "logging.dir")?.0.as_str().map(str::to_owned)
 }
 
 fn log_location(ctx: &Context<'_>) -> Option<Judged> {

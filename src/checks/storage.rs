@@ -45,18 +45,33 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         ];
     }
     if let Some(name) = names.iter().find(|name| !name.starts_with("nvme")) {
-        return vec![
+        let mut out = vec![
             Judged::lack("nvme-transport", Storage, format!("{name} is no NVMe disk"))
                 .found(source, names.join(" "))
                 .never(DIRECT)
                 .why("The direct routes of local disks are those of NVMe; SATA and SAS disks have none.")
                 .advice("Keep the model on a local NVMe disk."),
         ];
+        out.extend(scsi_queues(ctx, name));
+        return out;
     }
     let mut out = vec![transport(ctx, &names), multipath(ctx)];
     out.extend(names.iter().find_map(|name| integrity(ctx, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
+}
+
+/// Whether SCSI disks have multi-queue, which old kernels could switch off and cuFile asks for in compat mode too.
+fn scsi_queues(ctx: &Context<'_>, name: &str) -> Option<Judged> {
+    const FILE: &str = "/sys/module/scsi_mod/parameters/use_blk_mq";
+    let text = ctx.root.read_text(FILE).ok().filter(|_| name.starts_with("sd"))?;
+    let judged = if text.trim() == "Y" {
+        Judged::pass("scsi-blkmq", Storage, "SCSI disks have multi-queue")
+    } else {
+        Judged::info("scsi-blkmq", Storage, "SCSI disks have no multi-queue: libcufile cannot support them")
+            .advice("Boot with scsi_mod.use_blk_mq=1.")
+    };
+    Some(judged.found(FILE, text.trim()).why("libcufile says 'use_mq not detected in scsi configuration' without it."))
 }
 
 /// Block size and queue of a disk.
