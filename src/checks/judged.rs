@@ -18,6 +18,19 @@ pub(super) enum Cost {
     System = 16,
 }
 
+impl Cost {
+    /// What it takes, in words.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Setting => "no root needed",
+            Self::Root => "as root",
+            Self::Reboot => "as root, with a reboot",
+            Self::Install => "as root, a package",
+            Self::System => "another kernel, driver or file system",
+        }
+    }
+}
+
 /// What a check means for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
@@ -161,6 +174,15 @@ impl Judged {
     /// The routes that it is in the way of.
     pub(super) fn in_the_way(&self) -> impl Iterator<Item = Route> + '_ {
         self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
+    }
+
+    /// The highest price among the routes that it is in the way of and that can be mended.
+    pub(super) fn price(&self) -> Option<Cost> {
+        let prices = self.bears.iter().filter_map(|(_, weight)| match weight {
+            Weight::Missing(cost) => Some(*cost),
+            _ => None,
+        });
+        prices.max()
     }
 
     pub(super) fn stops(&self, route: Route) -> bool {

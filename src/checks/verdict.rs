@@ -328,8 +328,13 @@ fn advice(pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
     }
     let steps: Vec<String> = blockers
         .iter()
-        .map(|j| j.finding.advice.clone().unwrap_or_else(|| j.finding.summary.clone()))
-        .map(|text| text.trim_end_matches('.').to_owned())
+        .map(|j| {
+            let step = j.finding.advice.as_deref().unwrap_or(&j.finding.summary).trim_end_matches('.');
+            match j.price() {
+                Some(cost) => format!("{step} ({})", cost.words()),
+                None => step.to_owned(),
+            }
+        })
         .collect();
     match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) => {
