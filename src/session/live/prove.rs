@@ -37,7 +37,8 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
 
 fn one(exe: &Path, verdict: &Verdict, scratch: &Path) -> Verdict {
     let strict = read(exe, verdict, scratch, false);
-    let allowed = if matches!(strict, Trial::Worked { .. }) { None } else { Some(read(exe, verdict, scratch, true)) };
+    // Where the first try came to nothing (no file, no CUDA, no answer), a second one would only cost the same time again.
+    let allowed = matches!(strict, Trial::Refused { .. }).then(|| read(exe, verdict, scratch, true));
     with_trial(verdict, &strict, allowed.as_ref())
 }
 
