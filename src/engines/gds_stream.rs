@@ -14,6 +14,9 @@ use cufile_ffi::{AsyncIo, Direction, Error, StreamIo, values};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// The setting `stream_flags` that leaves streams unregistered; other values are the flags of `cuFileStreamRegister`.
+const UNREGISTERED: u64 = 16;
+
 /// Streams of a thread: one is filled while the other works.
 const STREAMS: usize = 2;
 
@@ -39,10 +42,15 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         for _ in 0..STREAMS {
             let stream = Arc::new(IoQueue::new(context.device)?);
             // All sizes and offsets are known at the submit and multiples of the page, save the last length of a file.
-            let flags =
+            let fixed =
                 values::STREAM_FIXED_BUF_OFFSET | values::STREAM_FIXED_FILE_OFFSET | values::STREAM_FIXED_FILE_SIZE;
-            let stream = StreamIo::register(&cufile.driver, &stream, flags)
-                .map_err(|e| unavailable(context, "registering a CUDA stream with cuFile", &e))?;
+            let flags = context.knob("stream_flags", u64::from(fixed));
+            let stream = if flags == UNREGISTERED {
+                StreamIo::unregistered(&cufile.driver, &stream)
+            } else {
+                StreamIo::register(&cufile.driver, &stream, flags as u32)
+                    .map_err(|e| unavailable(context, "registering a CUDA stream with cuFile", &e))?
+            };
             streams.push_back((stream, Vec::new()));
         }
         rec.end(Phase::RegisterBuffer, at, super::clock::What::SETUP);

@@ -155,7 +155,8 @@ fn file_under(path: &Path) -> Option<PathBuf> {
 
 /// With O_DIRECT, as loaders open; without it where the file system has none.
 fn open(path: &Path) -> std::io::Result<(File, u64)> {
-    let with = |flags: i32| FileOptions::new().read(true).custom_flags(flags | libc::O_NONBLOCK).open(path);
+    // No other flag than O_DIRECT: cuFileHandleRegister answers O_NONBLOCK with 5019. (That it is a regular file was seen before.)
+    let with = |flags: i32| FileOptions::new().read(true).custom_flags(flags).open(path);
     let file = with(libc::O_DIRECT).or_else(|_| with(0))?;
     let size = file.metadata()?.len();
     Ok((file, size))
