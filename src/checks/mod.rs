@@ -9,6 +9,8 @@ mod gpu;
 mod judged;
 mod kernel;
 mod limits;
+mod log_scan;
+pub mod log_signatures;
 mod nvidia_fs;
 mod storage;
 pub mod text;
@@ -149,6 +151,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     take(nvidia_fs::run(&ctx), &mut all, true);
     take(cufile::slow(&ctx), &mut all, true);
     take(limits::slow(&ctx), &mut all, true);
+    let explained = log_scan::run(&ctx, &all);
+    take(explained, &mut all, true);
     let is_overlay =
         |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
     if ctx.subjects.iter().any(is_overlay) {
