@@ -3,6 +3,7 @@
 use super::fit::{Fit, fit};
 use super::median;
 use super::rows::TensorRow;
+use std::collections::BTreeMap;
 
 /// What an engine costs here.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,11 @@ pub struct CostModel {
     pub measured_bytes: u64,
     /// Half the distance between the fastest and the slowest repeat over their median; `None` with fewer than two repeats.
     pub repeat_spread: Option<f64>,
+    /// Where tensors are loaded one after another: median size and time of a tensor on its slot by size class (powers of two), growing in both.
+    /// Small and large tensors may differ in more than their bytes (cuFile registers them in different ways), which no line tells.
+    classes: Vec<(f64, f64)>,
+    /// What the measured load took beyond this model of it, in nanoseconds: a first read that waits, a buffer that is made once.
+    unexplained_ns: f64,
 }
 
 impl CostModel {
@@ -24,6 +30,15 @@ impl CostModel {
     #[must_use]
     pub fn per_tensor_ns(&self) -> f64 {
         self.fit.overhead_ns / self.parallelism
+    }
+
+    /// Time on slots for tensors of these sizes, one after the other, in nanoseconds.
+    fn work_ns(&self, sizes_bytes: &[u64]) -> f64 {
+        let bytes = sizes_bytes.iter().fold(0, |sum: u64, b| sum.saturating_add(*b));
+        if self.classes.len() < 2 {
+            return self.fit.model_ns(sizes_bytes.len() as u64, bytes);
+        }
+        sizes_bytes.iter().map(|bytes| along(&self.classes, *bytes as f64)).sum()
     }
 
     /// Bytes a second on the clock, all slots together, overhead left out.
@@ -48,13 +63,54 @@ pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Optio
         (Some(low), Some(high), Some(middle)) if times.len() > 1 && middle > 0.0 => Some((high - low) / 2.0 / middle),
         _ => None,
     };
-    (parallelism > 1e-6).then(|| CostModel {
+    let mut model = (parallelism > 1e-6).then(|| CostModel {
         fit,
         parallelism,
         fixed_ns: wall_ns.saturating_sub(working),
         measured_bytes: rows.iter().map(|r| r.bytes).fold(0, u64::saturating_add),
         repeat_spread: spread,
-    })
+        classes: if parallelism < MOST_SERIAL { classes(rows) } else { Vec::new() },
+        unexplained_ns: 0.0,
+    })?;
+    let sizes: Vec<u64> = rows.iter().map(|r| r.bytes).collect();
+    model.unexplained_ns = (working as f64 - model.work_ns(&sizes) / parallelism).max(0.0);
+    Some(model)
+}
+
+/// Up to this many slots at once, tensors count as loaded one after another.
+const MOST_SERIAL: f64 = 1.2;
+/// A class of fewer tensors tells nothing, save the largest: a model has few tensors of its vocabulary's size, and they weigh most.
+const LEAST_OF_A_CLASS: usize = 4;
+
+fn classes(rows: &[TensorRow]) -> Vec<(f64, f64)> {
+    let mut by_class: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    for row in rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0) {
+        by_class.entry(row.bytes.ilog2()).or_default().push((row.bytes as f64, row.busy_ns() as f64));
+    }
+    let largest = by_class.keys().next_back().copied();
+    let mut knots: Vec<(f64, f64)> = Vec::new();
+    for (class, points) in by_class {
+        if points.len() < LEAST_OF_A_CLASS && Some(class) != largest {
+            continue;
+        }
+        let (sizes, times): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
+        if let (Some(size), Some(time)) = (median(&sizes), median(&times)) {
+            // Noise must not make a larger tensor cheaper.
+            let before = knots.last().map_or(0.0, |(_, ns)| *ns);
+            knots.push((size, time.max(before)));
+        }
+    }
+    knots
+}
+
+/// The height of a broken line; level before its first knot, and on behind its last as its last piece goes.
+fn along(knots: &[(f64, f64)], x: f64) -> f64 {
+    let next = knots.partition_point(|(at, _)| *at <= x).clamp(1, knots.len().saturating_sub(1).max(1));
+    match (knots.get(next - 1), knots.get(next)) {
+        (Some((x0, y0)), Some((x1, y1))) => (y0 + (x.max(knots[0].0) - x0) * (y1 - y0) / (x1 - x0)).max(0.0),
+        (Some((_, y0)), None) => *y0,
+        _ => 0.0,
+    }
 }
 
 /// What a load is expected to take.
@@ -77,21 +133,26 @@ const LEAST_DOUBT: f64 = 0.05;
 /// Doubt with a single run, of whose repeats nothing is known.
 const SINGLE_RUN_DOUBT: f64 = 0.15;
 
-/// Predicts the load of a model with tensors of these sizes: `fixed + (overhead * N + bytes / bandwidth) / parallelism`.
+/// Predicts the load of a model with tensors of these sizes: `fixed + (overhead * N + bytes / bandwidth) / parallelism`, with the broken line through
+/// the size classes in place of the straight one where tensors are loaded one after another.
 ///
-/// The interval is two standard errors of the line plus the spread of the repeats (15 % where there was one run, never under 5 %); its upper end also
+/// The interval is two standard errors of the line plus what the line left unexplained (half of it where it is counted) plus the spread of the repeats (15 % where there was one run, never under 5 %); its upper end also
 /// lets the fixed part grow with the model, since allocations and registrations may. Sizes twice outside those measured double it.
 #[must_use]
 pub fn predict(model: &CostModel, sizes_bytes: &[u64]) -> Prediction {
     let count = sizes_bytes.len() as u64;
     let bytes = sizes_bytes.iter().fold(0, |sum: u64, b| sum.saturating_add(*b));
-    let work = model.fit.model_ns(count, bytes) / model.parallelism;
-    let wall = work + model.fixed_ns as f64;
+    let work = model.work_ns(sizes_bytes) / model.parallelism;
+    // Of a smaller model as much of it as there are bytes, of a larger one no more than there was.
+    let counted = model.unexplained_ns * (bytes as f64 / model.measured_bytes.max(1) as f64).min(1.0);
+    let wall = work + model.fixed_ns as f64 + counted;
     let (low, high) = model.fit.sizes_bytes;
     // Below the smallest measured tensor the overhead still tells; far above the largest the bandwidth might change.
     let extrapolated = sizes_bytes.iter().any(|b| *b > high.saturating_mul(2) || b.saturating_mul(2) < low);
     let doubt = model.repeat_spread.unwrap_or(SINGLE_RUN_DOUBT).max(LEAST_DOUBT);
-    let mut half = 2.0 * model.fit.model_error_ns(count, bytes) / model.parallelism + doubt * wall;
+    let mut half =
+        2.0 * model.fit.model_error_ns(count, bytes) / model.parallelism + doubt * wall + model.unexplained_ns
+            - counted / 2.0;
     if extrapolated {
         half *= 2.0;
     }

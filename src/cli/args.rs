@@ -115,10 +115,16 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Tensors, shards, size histogram, alignment, read plan
+    /// Tensors, shards, size histogram, alignment, read plan, predicted load times
     Inspect {
         /// The model
         model: String,
+        /// Predict what each engine takes to load it, from recorded loads; MODEL may be a shape profile by name, without files
+        #[arg(long)]
+        predict: bool,
+        /// Predict from these recordings or report.json files (default: the shipped recordings of an H200)
+        #[arg(long, value_name = "FILE", requires = "predict")]
+        from: Vec<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },

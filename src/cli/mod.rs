@@ -8,6 +8,7 @@ mod fix;
 mod models;
 mod outcome;
 mod pictures;
+mod predict;
 mod race;
 mod recordings;
 mod selftest;
@@ -40,7 +41,8 @@ pub fn main() -> ExitCode {
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
         }
-        Some(Sub::Inspect { model, output }) => models::inspect(&model, &output),
+        Some(Sub::Inspect { model, predict: true, from, output }) => predict::run(&model, &from, &output),
+        Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output),
         Some(Sub::Replay { recording, speed, headless, output }) => {
             recordings::replay(&recording, speed, headless, &output)
         }

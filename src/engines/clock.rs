@@ -72,6 +72,18 @@ impl Recorder {
     }
 }
 
+/// Records spans of blocks one after another, as an engine's worker does, and returns how many; for the benchmark of what that costs.
+#[doc(hidden)]
+#[must_use]
+pub fn record_spans(count: usize) -> usize {
+    let mut rec = Recorder::new(Clock::start(), 0, count);
+    let mut at = rec.now();
+    for block in 0..count as u64 {
+        at = rec.end(Phase::Transfer, at, What::block(block << 20, 1 << 20));
+    }
+    rec.into_spans().len()
+}
+
 /// What a span was about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct What {

@@ -26,6 +26,8 @@ pub mod protocol;
 mod slab;
 mod verify;
 
+#[doc(hidden)]
+pub use clock::record_spans;
 pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;

@@ -1,0 +1,108 @@
+//! What the program itself costs: headers, read plans, spans, events. `cargo bench`, or `cargo bench -- NAME` for some of them; prints medians.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+use gds_top::domain::{CacheState, Engine, Event, EventBody, LaneId, Target};
+use gds_top::engines::record_spans;
+use gds_top::session::State;
+use gds_top::weights::{self, plan};
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+/// Runs of each, of which the median is told.
+const RUNS: usize = 11;
+
+/// Runs `work` and prints the median and the fastest run, and the median by item.
+fn bench(wanted: &[String], name: &str, items: u64, mut work: impl FnMut()) {
+    if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
+        return;
+    }
+    work();
+    let mut times: Vec<u64> = (0..RUNS)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_nanos() as u64
+        })
+        .collect();
+    times.sort_unstable();
+    let median = times[RUNS / 2];
+    let each = median as f64 / items as f64;
+    println!(
+        "{name:<44} median {:>9.3} ms, fastest {:>9.3} ms, {each:>8.1} ns of {items} each",
+        median as f64 / 1e6,
+        times[0] as f64 / 1e6
+    );
+}
+
+/// A model of `shards` files of `tensors` tensors of a byte each.
+fn write_model(folder: &Path, shards: usize, tensors: usize) {
+    for shard in 0..shards {
+        let mut header = String::from("{");
+        for tensor in 0..tensors {
+            let comma = if tensor == 0 { "" } else { "," };
+            let _ = write!(
+                header,
+                "{comma}\"model.layers.{shard}.mlp.experts.{tensor}.weight\":{{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[{tensor},{}]}}",
+                tensor + 1
+            );
+        }
+        header.push('}');
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.resize(bytes.len() + tensors, 7);
+        let name = format!("model-{:05}-of-{shards:05}.safetensors", shard + 1);
+        std::fs::write(folder.join(name), bytes).expect("a file of the model");
+    }
+}
+
+/// What a session with a lane says, mostly progress.
+fn events(count: u64) -> Vec<Event> {
+    let lane = LaneId(0);
+    let planned =
+        EventBody::LanePlanned { lane, engine: Engine::Pread, cache: CacheState::Hot, target: Target::Host, repeat: 0 };
+    let progress =
+        |landed_bytes| EventBody::LaneProgress { lane, landed_bytes, pinned_bytes: 64 << 20, verified_bytes: 0 };
+    let bodies = std::iter::once(planned).chain((1..count).map(progress));
+    bodies.zip(0..).map(|(body, at_ns)| Event { at_ns, body }).collect()
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [one, many] = ["one", "many"].map(|name| folder.path().join(name));
+    for (path, shards, tensors) in [(&one, 1, 100_000), (&many, 400, 250)] {
+        std::fs::create_dir(path).expect("a folder");
+        write_model(path, shards, tensors);
+    }
+    bench(&wanted, "headers of 100 000 tensors in one file", 100_000, || {
+        black_box(weights::open(&one).expect("a model"));
+    });
+    bench(&wanted, "headers of 100 000 tensors in 400 files", 100_000, || {
+        black_box(weights::open(&many).expect("a model"));
+    });
+    let model = weights::open(&many).expect("a model");
+    bench(&wanted, "plan of one read a tensor, 100 000", 100_000, || {
+        black_box(plan::per_tensor(&model));
+    });
+    let mut large = model.clone();
+    for (shard, base) in large.shards.iter_mut().zip(0_u64..) {
+        shard.file_bytes = (1 << 30) + base;
+    }
+    let blocks = plan::coalesced(&large, 1 << 20, 4096).len() as u64;
+    bench(&wanted, "plan of 1 MiB blocks over 400 GiB", blocks, || {
+        black_box(plan::coalesced(&large, 1 << 20, 4096));
+    });
+    bench(&wanted, "recording of a million spans", 1_000_000, || {
+        black_box(record_spans(1_000_000));
+    });
+    let events = events(1_000_000);
+    bench(&wanted, "reduce of a million events", 1_000_000, || {
+        let mut state = State::default();
+        for event in &events {
+            state.reduce(event);
+        }
+        black_box(&state);
+    });
+}
