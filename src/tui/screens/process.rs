@@ -53,11 +53,9 @@ fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     };
     let owner = process.uid.map_or_else(String::new, |uid| format!(", user {uid}"));
     lines.push(vec![(format!("{libraries}{owner}"), theme.dim)]);
-    lines.push(vec![
-        ("seems to read by ".to_owned(), theme.dim),
-        (route_word(process.route).to_owned(), theme.strong),
-        (format!(": {} (seen from outside, no proof)", process.evidence), theme.dim),
-    ]);
+    let seen =
+        format!("seems to read by {}: {} (seen from outside, no proof)", route_word(process.route), process.evidence);
+    lines.extend(wrap(&seen, room).into_iter().map(|line| vec![(line, theme.text)]));
     lines
 }
 

@@ -235,7 +235,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiSta
     }
     let wide = w >= 96;
     let columns = |texts: [String; 7]| -> Vec<(u16, String)> {
-        let rooms = [11, 11, 10, 10, 7, if wide { 8 } else { 0 }, 0];
+        let rooms = if w < 70 { [11, 0, 0, 10, 0, 0, 0] } else { [11, 11, 10, 10, 7, if wide { 8 } else { 0 }, 0] };
         rooms.into_iter().zip(texts).collect()
     };
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();

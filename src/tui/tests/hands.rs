@@ -112,7 +112,7 @@ fn a_table_of_a_hundred_thousand_tensors_is_quick() {
     let timed = |ui: &mut UiState, what: &str| {
         let start = std::time::Instant::now();
         let buffer = frame(&state, ui, &theme, 120, 36);
-        println!("{what}: {:?}", start.elapsed());
+        eprintln!("{what}: {:?}", start.elapsed());
         assert!(text(&buffer).contains("Size and time"), "{}", text(&buffer));
     };
     timed(&mut ui, "first frame, fit and order");
