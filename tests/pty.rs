@@ -134,7 +134,7 @@ fn recording() -> String {
 fn the_first_frame_comes_soon_and_no_question_is_put_to_the_terminal() {
     let mut terminal = Terminal::start(&["replay", &recording()], &[]);
     terminal.until("2 Race");
-    println!("first frame after {:?}", terminal.began.elapsed());
+    eprintln!("first frame after {:?}", terminal.began.elapsed());
     {
         let parser = terminal.parser.lock().unwrap();
         assert!(parser.screen().alternate_screen() && parser.screen().hide_cursor());
@@ -155,7 +155,7 @@ fn q_and_ctrl_c_leave_the_terminal_whole() {
         terminal.until("replay, at its end");
         terminal.keys(key);
         let (code, took) = terminal.end();
-        println!("{key:?} ended it within {took:?}");
+        eprintln!("{key:?} ended it within {took:?}");
         assert_eq!(code, status, "{key:?}");
         terminal.is_whole(&format!("{key:?}"));
     }
@@ -168,7 +168,7 @@ fn term_and_hup_leave_the_terminal_whole_and_say_so_in_the_status() {
         terminal.until("replay, at its end");
         terminal.signal(signal);
         let (code, took) = terminal.end();
-        println!("{signal:?} ended it within {took:?}");
+        eprintln!("{signal:?} ended it within {took:?}");
         assert_eq!(code, status, "{signal:?}");
         terminal.is_whole(&format!("{signal:?}"));
     }
@@ -221,7 +221,7 @@ fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
     terminal.until("/1000");
     terminal.signal(Signal::HUP);
     let (code, took) = terminal.end();
-    println!("a hangup ended the race within {took:?}");
+    eprintln!("a hangup ended the race within {took:?}");
     assert_eq!(code, 129);
     terminal.is_whole("HUP in a race");
     let start = Instant::now();

@@ -141,6 +141,19 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Why GDS can be slower on a small model: a lesson on recorded loads
+    Learn {
+        /// A model to measure beside the lesson
+        model: Option<String>,
+        /// Write the lesson as one HTML file
+        #[arg(long, value_name = "FILE")]
+        export: Option<PathBuf>,
+        /// Theme: dark, light, high-contrast, colour-blind, mono
+        #[arg(long, value_name = "NAME")]
+        theme: Option<String>,
+        #[command(flatten)]
+        race: RaceArgs,
+    },
     /// Render reports again from recordings
     Report {
         /// The recordings

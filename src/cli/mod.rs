@@ -5,6 +5,7 @@ mod capture;
 mod check;
 mod config;
 mod fix;
+mod learn;
 mod models;
 mod outcome;
 mod pictures;
@@ -45,6 +46,10 @@ pub fn main() -> ExitCode {
         Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output),
         Some(Sub::Replay { recording, speed, headless, output }) => {
             recordings::replay(&recording, speed, headless, &output)
+        }
+        Some(Sub::Learn { model, export, theme, race }) => {
+            let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
+            learn::run(model, export.as_deref(), &race, &output)
         }
         Some(Sub::Report { recordings, output }) => recordings::report(&recordings, &output),
         Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),

@@ -44,12 +44,19 @@ fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String> {
             per_tensor,
             "The Tensors screen: what each tensor of Qwen3-0.6B costs with a read and a registration for each",
         ),
+        (
+            "learn",
+            &small,
+            Screen::Learn,
+            None,
+            "The Learn screen: the timeline of a load in which each tensor registers its own memory",
+        ),
         ("report", &large, Screen::Report, None, "The Report screen: what was found and measured, on one page"),
     ];
     Ok(shots
         .into_iter()
         .map(|(name, state, screen, select, title)| {
-            (name, tui::picture(state, &Shot { screen, size: (120, 36), select, title }))
+            (name, tui::picture(state, &Shot { screen, size: (120, 36), select, step: 5, title }))
         })
         .collect())
 }

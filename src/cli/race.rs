@@ -7,7 +7,7 @@ use crate::domain::CacheState;
 use crate::headless;
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
-use crate::session::{Command, Feed, REAL_TIME};
+use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
-    let options = tui::Options { taste, first_screen: first, speed };
+    let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here) };
     let replay = feed.replay;
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,
@@ -51,6 +51,15 @@ pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, 
         // The user looked and left: what was seen is not the exit status's business.
         None if replay => FINE,
         None => FINE,
+    }
+}
+
+/// Writes the report of a session under way into a new folder below the working directory.
+fn export_here(state: &State) -> String {
+    let folder = PathBuf::from(format!("gds-top-report-{}", state.started_unix_ms / 1000));
+    match report::export(state, &folder, &Format::ALL) {
+        Ok(files) => format!("wrote {} files to {}", files.len(), folder.display()),
+        Err(error) => error.to_string(),
     }
 }
 

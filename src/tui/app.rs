@@ -1,13 +1,18 @@
 //! What the person at the keyboard has chosen: screen, selection, folds, filter, sheet. Everything else is `State`.
 
+use super::choices::{EnvironmentUi, LearnUi, PLAY, RaceUi, SystemUi};
+pub(crate) use super::choices::{Pane, RowKey};
 use super::derived::Derived;
 use super::keymap::{self, Action};
+use super::lesson::Told;
+use super::mouse::{self, Hit};
 use super::screens::{Limits, environment, race};
 use super::tensor_view::{self, TensorsUi};
-use crate::domain::{FixPlan, Group};
+use crate::domain::FixPlan;
 use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::time::Duration;
 
 /// A screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,13 +24,17 @@ pub enum Screen {
     Race,
     /// What does each tensor cost?
     Tensors,
+    /// Who is using GPUs and storage right now?
+    System,
+    /// Why can GDS be slower on a small model?
+    Learn,
     /// What was found and measured, as it is exported.
     Report,
 }
 
 impl Screen {
     /// The screens of this version, in the order of their keys.
-    pub const ALL: [Self; 4] = [Self::Environment, Self::Race, Self::Tensors, Self::Report];
+    pub const ALL: [Self; 6] = [Self::Environment, Self::Race, Self::Tensors, Self::System, Self::Learn, Self::Report];
 
     /// The title on the tab.
     #[must_use]
@@ -34,7 +43,18 @@ impl Screen {
             Self::Environment => "Environment",
             Self::Race => "Race",
             Self::Tensors => "Tensors",
+            Self::System => "System",
+            Self::Learn => "Learn",
             Self::Report => "Report",
+        }
+    }
+
+    /// The title where there is little room.
+    #[must_use]
+    pub const fn short_title(self) -> &'static str {
+        match self {
+            Self::Environment => "Env",
+            other => other.title(),
         }
     }
 
@@ -45,6 +65,8 @@ impl Screen {
             Self::Environment => 1,
             Self::Race => 2,
             Self::Tensors => 3,
+            Self::System => 4,
+            Self::Learn => 5,
             Self::Report => 6,
         }
     }
@@ -59,47 +81,6 @@ pub(crate) enum Sheet {
     Fix(String),
 }
 
-/// A part of a screen that takes the arrows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Pane {
-    #[default]
-    List,
-    Detail,
-}
-
-/// A line of the check list, by what it shows and not by its number, so that the list may grow under the selection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RowKey {
-    Group(Group),
-    Check(String),
-}
-
-/// Choices on the Environment screen.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct EnvironmentUi {
-    /// `None`: the line that deserves it most.
-    pub(crate) selected: Option<RowKey>,
-    /// Groups that are not as they would be by themselves.
-    pub(crate) toggled: BTreeSet<Group>,
-    pub(crate) filter: String,
-    pub(crate) pane: Pane,
-    pub(crate) detail_scroll: usize,
-    pub(crate) verdict: usize,
-}
-
-/// Choices on the Race screen.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RaceUi {
-    /// Which entry; `None`: the running one, else the fastest.
-    pub(crate) selected: Option<usize>,
-    /// Which chart, where there is room for one.
-    pub(crate) chart: usize,
-    /// Cursor in the charts, as a share of their width in thousandths.
-    pub(crate) cursor: Option<u16>,
-    /// Pane shown on small screens.
-    pub(crate) pane: usize,
-}
-
 /// All choices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UiState {
@@ -107,6 +88,12 @@ pub(crate) struct UiState {
     pub(crate) environment: EnvironmentUi,
     pub(crate) race: RaceUi,
     pub(crate) tensors: TensorsUi,
+    pub(crate) system: SystemUi,
+    pub(crate) learn: LearnUi,
+    /// Where the last frame can be clicked.
+    pub(crate) hits: RefCell<Vec<Hit>>,
+    /// The report can be written from here.
+    pub(crate) can_export: bool,
     /// The filter of the screen is being typed.
     pub(crate) filtering: bool,
     pub(crate) sheet: Option<Sheet>,
@@ -145,6 +132,9 @@ pub(crate) struct Effect {
     pub(crate) interrupt: bool,
     pub(crate) suspend: bool,
     pub(crate) repaint: bool,
+    /// For the clipboard of the terminal.
+    pub(crate) copy: Option<String>,
+    pub(crate) export: bool,
 }
 
 impl UiState {
@@ -174,6 +164,7 @@ impl UiState {
     pub(crate) fn input(&mut self, input: &Input, state: &State) -> Effect {
         match input {
             Input::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, state),
+            Input::Mouse(event) => mouse::input(self, *event, state),
             Input::Paste(text) if self.filtering => {
                 self.filter_mut().extend(text.chars().filter(|c| !c.is_control()));
                 Effect::default()
@@ -233,6 +224,10 @@ impl UiState {
     fn escape(&mut self) {
         if self.sheet.take().is_some() {
             self.sheet_scroll = 0;
+        } else if self.race.expanded && self.screen == Screen::Race {
+            self.race.expanded = false;
+        } else if self.screen == Screen::System {
+            self.system.open = false;
         } else if self.race.cursor.is_some() && self.screen == Screen::Race {
             self.race.cursor = None;
         } else if self.screen == Screen::Tensors {
@@ -258,11 +253,15 @@ impl UiState {
         Effect { commands: vec![Command::Quit], quit: true, ..Effect::default() }
     }
 
-    fn act(&mut self, action: Action, state: &State) -> Effect {
+    /// Does what a key or a click stands for.
+    pub(crate) fn act(&mut self, action: Action, state: &State) -> Effect {
         let mut effect = Effect::default();
         let plan = self.sheet_plan(state).map(|plan| plan.id.clone());
         match action {
             Action::Screen(screen) => {
+                if !self.replay && !self.over && (screen == Screen::System) != (self.screen == Screen::System) {
+                    effect.commands.push(Command::WatchSystem(screen == Screen::System));
+                }
                 self.screen = screen;
                 self.sheet = None;
                 self.filtering = false;
@@ -302,8 +301,30 @@ impl UiState {
             Action::PreviousEngine => self.change_engine(state, false),
             Action::Sort => self.tensors.sort = self.tensors.sort.next(),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
-            Action::Left => self.move_cursor(-20),
-            Action::Right => self.move_cursor(20),
+            Action::Left => self.move_cursor(false),
+            Action::Right => self.move_cursor(true),
+            Action::ZoomIn => self.race.zoom = (self.race.zoom + 1).min(6),
+            Action::ZoomOut => self.race.zoom = self.race.zoom.saturating_sub(1),
+            Action::ZoomAll => self.race.zoom = 0,
+            Action::Expand => self.race.expanded = !self.race.expanded,
+            Action::NextStep => self.learn.go(self.learn.step + 1),
+            Action::PreviousStep => self.learn.go(self.learn.step.saturating_sub(1)),
+            Action::Play => {
+                if self.learn.at >= 1.0 {
+                    self.learn.go(self.learn.step);
+                } else {
+                    self.learn.paused = !self.learn.paused;
+                }
+            }
+            Action::SliderUp => self.move_slider(true),
+            Action::SliderDown => self.move_slider(false),
+            Action::Measure => effect.commands.push(Command::Race(None)),
+            Action::Copy => {
+                let text = super::copy::text(state, self);
+                self.notice = Some(format!("copied: {}", super::pen::cut(text.lines().next().unwrap_or_default(), 60)));
+                effect.copy = Some(text);
+            }
+            Action::Export => effect.export = true,
             Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
                 self.step(action, state);
             }
@@ -329,6 +350,26 @@ impl UiState {
         if self.screen == Screen::Tensors {
             tensor_view::prepare(self, state);
         }
+        if self.screen == Screen::Learn && !self.replay {
+            let finished = state.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count();
+            if finished != self.learn.here_of && state.running_lane().is_none() {
+                self.learn.here_of = finished;
+                let name = state.model.as_ref().map(|model| model.name.clone()).unwrap_or_default();
+                self.learn.here = Told::of(&name, state);
+            }
+        }
+    }
+
+    /// Lets time pass on what plays by itself.
+    pub(crate) fn tick(&mut self, passed: Duration) {
+        if self.screen == Screen::Learn && self.learn.plays() {
+            self.learn.at = (self.learn.at + passed.as_secs_f64() / PLAY.as_secs_f64()).min(1.0);
+        }
+    }
+
+    /// Whether the lesson's recordings are wanted and not there yet.
+    pub(crate) fn wants_lesson(&self) -> bool {
+        self.screen == Screen::Learn && self.learn.lesson.is_none()
     }
 
     fn change_engine(&mut self, state: &State, forward: bool) {
@@ -348,72 +389,5 @@ impl UiState {
         let speed = if self.speed == 0 { REAL_TIME } else { self.speed };
         self.speed = if faster { speed.saturating_mul(2).min(REAL_TIME * 16) } else { (speed / 2).max(1) };
         Command::Speed(self.speed)
-    }
-
-    fn next_pane(&mut self) {
-        match self.screen {
-            Screen::Environment => {
-                self.environment.pane = if self.environment.pane == Pane::List { Pane::Detail } else { Pane::List };
-            }
-            Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
-            Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
-            Screen::Report => {}
-        }
-    }
-
-    fn move_cursor(&mut self, by: i32) {
-        if self.screen == Screen::Race && self.sheet.is_none() {
-            let at = self.race.cursor.map_or(if by > 0 { 0 } else { 1000 }, i32::from);
-            self.race.cursor = Some((at + by).clamp(0, 1000) as u16);
-        }
-    }
-
-    fn open(&mut self, state: &State) {
-        match environment::selected_row(state, self) {
-            Some(RowKey::Group(group)) => {
-                if !self.environment.toggled.remove(&group) {
-                    self.environment.toggled.insert(group);
-                }
-                self.environment.selected = Some(RowKey::Group(group));
-            }
-            Some(RowKey::Check(_)) => self.environment.pane = Pane::Detail,
-            None => {}
-        }
-    }
-
-    fn step(&mut self, action: Action, state: &State) {
-        let moved = |at: usize, last: usize| match action {
-            Action::Up => at.saturating_sub(1),
-            Action::Down => at.saturating_add(1).min(last),
-            Action::PageUp => at.saturating_sub(10),
-            Action::PageDown => at.saturating_add(10).min(last),
-            Action::First => 0,
-            _ => last,
-        };
-        // The end of a text is known where it is drawn; see `hold_to`.
-        const TEXT_END: usize = usize::MAX;
-        if self.sheet.is_some() {
-            self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
-        } else if self.screen == Screen::Report {
-            self.report_scroll = moved(self.report_scroll, TEXT_END);
-        } else if self.screen == Screen::Tensors {
-            self.tensors.at = moved(self.tensors.at, self.tensors.order.len().saturating_sub(1));
-        } else if self.screen == Screen::Race {
-            let count = race::entry_count(state);
-            if count > 0 {
-                let at = race::selected_entry(state, self).unwrap_or(0);
-                self.race.selected = Some(moved(at, count - 1));
-            }
-        } else if self.environment.pane == Pane::Detail {
-            self.environment.detail_scroll = moved(self.environment.detail_scroll, TEXT_END);
-        } else {
-            let rows = environment::rows(state, self);
-            if let Some(last) = rows.len().checked_sub(1) {
-                let now = environment::selected_row(state, self);
-                let at = rows.iter().position(|row| Some(row) == now.as_ref()).unwrap_or(0);
-                self.environment.selected = rows.get(moved(at, last)).cloned();
-                self.environment.detail_scroll = 0;
-            }
-        }
     }
 }

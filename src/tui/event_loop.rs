@@ -1,13 +1,15 @@
 //! The one loop: events of the session, keys, signals and, only while something moves, a clock for frames. It blocks in one place.
 
-use super::app::{Effect, UiState};
+use super::app::{Effect, Screen, UiState};
+use super::lesson::Lesson;
 use super::painter::Painter;
 use super::screens;
 use super::theme::Theme;
 use crate::session::{Command, Feed, State};
-use crossbeam_channel::{Receiver, after, never, select};
+use crossbeam_channel::{Receiver, after, bounded, never, select};
 use crossterm::event::Event as Input;
 use ratatui::backend::Backend;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Least time between two frames that follow events of the session.
@@ -46,17 +48,28 @@ pub(crate) struct Ending {
     pub(crate) signal: Option<i32>,
 }
 
-/// Runs until the user quits, a signal ends it or the keyboard is gone. `stop` gives the terminal back, stops the process and takes the terminal
-/// again.
+/// What the loop asks of the world outside; the answer is a line for the user.
+pub(crate) enum Outside<'a> {
+    /// Give the terminal back, stop the process where the signal says so, and take the terminal again.
+    Signal(Signal),
+    /// Put a text on the terminal's clipboard.
+    Copy(&'a str),
+    /// Write the report as files.
+    Export(&'a State),
+}
+
+/// Runs until the user quits, a signal ends it or the keyboard is gone.
 pub(crate) fn run<B: Backend>(
     painter: &mut Painter<B>,
     mut wires: Wires,
     mut ui: UiState,
     theme: &Theme,
-    stop: &mut dyn FnMut(Signal),
+    outside: &mut dyn FnMut(Outside<'_>) -> Option<String>,
 ) -> Result<Ending, B::Error> {
     let mut state = State::default();
     let mut loop_state = Pace::new();
+    let mut lesson: Receiver<Result<Lesson, String>> = never();
+    let mut lesson_asked = false;
     loop {
         if take_events(&mut wires, &mut state, &mut ui) {
             loop_state.news();
@@ -64,6 +77,11 @@ pub(crate) fn run<B: Backend>(
         loop_state.time_messages(&state, &mut ui);
         if loop_state.due() {
             ui.clock_ns = loop_state.clock_ns(&state, &ui);
+            ui.tick(loop_state.since_frame());
+            if ui.wants_lesson() && !lesson_asked {
+                lesson_asked = true;
+                lesson = read_lesson();
+            }
             ui.prepare(&state);
             ui.beat = ui.beat.wrapping_add(1);
             ui.small = painter.width() < super::screens::WIDE || painter.height() < super::screens::TALL;
@@ -97,7 +115,7 @@ pub(crate) fn run<B: Backend>(
                 }
                 let effect = ui.input(&input, &state);
                 loop_state.key();
-                if let Some(ending) = carry_out(effect, &wires, painter, stop)? {
+                if let Some(ending) = carry_out(effect, &wires, painter, &mut Inside { ui: &mut ui, state: &state }, outside)? {
                     return Ok(Ending { state, quit: true, signal: ending });
                 }
             },
@@ -107,15 +125,38 @@ pub(crate) fn run<B: Backend>(
                     return Ok(Ending { state, quit: false, signal: Some(number) });
                 }
                 Ok(signal) => {
-                    stop(signal);
+                    outside(Outside::Signal(signal));
                     painter.measure()?;
                     loop_state.key();
                 }
                 Err(_) => wires.signals = never(),
             },
+            recv(lesson) -> read => {
+                let read = read.unwrap_or_else(|_| Err("the thread that read them is gone".to_owned()));
+                ui.learn.lesson = Some(read.map(Arc::new));
+                lesson = never();
+                loop_state.key();
+            },
             recv(timer) -> _ => {}
         }
     }
+}
+
+/// What the loop knows and shows.
+struct Inside<'a> {
+    ui: &'a mut UiState,
+    state: &'a State,
+}
+
+/// Reads the lesson's recordings on a thread of its own: it takes a good part of a second.
+fn read_lesson() -> Receiver<Result<Lesson, String>> {
+    let (sender, receiver) = bounded(1);
+    let spawned = std::thread::Builder::new().name("lesson".to_owned()).spawn(move || {
+        let _ = sender.send(Lesson::load());
+    });
+    // Without a thread the sender is gone, and the receiver says so.
+    drop(spawned);
+    receiver
 }
 
 /// Does what a key asked for. `Some` ends the loop, with the signal that the key stands for.
@@ -124,13 +165,20 @@ fn carry_out<B: Backend>(
     effect: Effect,
     wires: &Wires,
     painter: &mut Painter<B>,
-    stop: &mut dyn FnMut(Signal),
+    inside: &mut Inside<'_>,
+    outside: &mut dyn FnMut(Outside<'_>) -> Option<String>,
 ) -> Result<Option<Option<i32>>, B::Error> {
     for command in effect.commands {
         send(wires, command);
     }
     if effect.suspend {
-        stop(Signal::Stop);
+        outside(Outside::Signal(Signal::Stop));
+    }
+    if let Some(text) = &effect.copy {
+        outside(Outside::Copy(text));
+    }
+    if effect.export {
+        inside.ui.notice = outside(Outside::Export(inside.state));
     }
     if effect.suspend || effect.repaint {
         painter.measure()?;
@@ -170,7 +218,7 @@ fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> bool {
 
 /// Whether the picture changes without events: the seconds of a lane that runs live.
 fn moves(state: &State, ui: &UiState) -> bool {
-    !ui.over && !ui.replay && state.running_lane().is_some()
+    (!ui.over && !ui.replay && state.running_lane().is_some()) || (ui.screen == Screen::Learn && ui.learn.plays())
 }
 
 /// When to draw.
@@ -221,6 +269,11 @@ impl Pace {
         self.wanted_at.is_some_and(|at| at <= Instant::now())
     }
 
+    /// Time since the last frame; frames that follow one another while nothing moves pass none.
+    fn since_frame(&self) -> Duration {
+        self.last_frame.map_or(Duration::ZERO, |last| last.elapsed().min(FRAME * 2))
+    }
+
     fn painted(&mut self, moves: bool) {
         let now = Instant::now();
         self.last_frame = Some(now);
@@ -234,7 +287,11 @@ impl Pace {
 
     /// Session time now: that of the newest event and, while a live lane runs, what has passed since.
     fn clock_ns(&self, state: &State, ui: &UiState) -> u64 {
-        let since = if moves(state, ui) { self.last_event.elapsed().as_nanos() as u64 } else { 0 };
+        let since = if !ui.over && !ui.replay && state.running_lane().is_some() {
+            self.last_event.elapsed().as_nanos() as u64
+        } else {
+            0
+        };
         state.now_ns.saturating_add(since)
     }
 }

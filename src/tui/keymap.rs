@@ -37,6 +37,18 @@ pub(crate) enum Action {
     PreviousEngine,
     Sort,
     Reverse,
+    ZoomIn,
+    ZoomOut,
+    ZoomAll,
+    Expand,
+    NextStep,
+    PreviousStep,
+    Play,
+    SliderUp,
+    SliderDown,
+    Measure,
+    Copy,
+    Export,
     Help,
     Redraw,
     Suspend,
@@ -153,7 +165,8 @@ fn can_race(state: &State, ui: &UiState) -> bool {
 fn has_panes(state: &State, ui: &UiState) -> bool {
     bare(state, ui)
         && (ui.screen == Screen::Environment
-            || (ui.screen == Screen::Race && ui.small)
+            || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
+            || ui.screen == Screen::Learn
             || (ui.screen == Screen::Tensors && ui.narrow))
 }
 
@@ -161,8 +174,27 @@ fn has_cursor(state: &State, ui: &UiState) -> bool {
     on_race(state, ui) && !state.lanes.is_empty()
 }
 
+fn on_learn(state: &State, ui: &UiState) -> bool {
+    bare(state, ui) && ui.screen == Screen::Learn
+}
+
+fn can_measure(state: &State, ui: &UiState) -> bool {
+    on_learn(state, ui) && !ui.replay && !ui.over && state.model.is_some() && state.running_lane().is_none()
+}
+
+fn can_export(_: &State, ui: &UiState) -> bool {
+    ui.can_export && ui.sheet.is_none()
+}
+
+fn export_first(state: &State, ui: &UiState) -> bool {
+    can_export(state, ui) && ui.screen == Screen::Report
+}
+
 fn opens(state: &State, ui: &UiState) -> bool {
-    on_environment(state, ui) && ui.environment.pane == Pane::List && !state.checks.is_empty()
+    (bare(state, ui)
+        && ui.screen == Screen::System
+        && state.system.back().is_some_and(|(_, s)| !s.processes.is_empty()))
+        || on_environment(state, ui) && ui.environment.pane == Pane::List && !state.checks.is_empty()
 }
 
 macro_rules! bind {
@@ -181,7 +213,7 @@ pub(crate) const TABLE: &[Binding] = &[
         [plain(KeyCode::Enter)],
         "⏎",
         "open",
-        "open or fold a group; on a check, go to its details",
+        "open or fold a group; on a check, go to its details; on a process, look at it alone",
         opens
     ),
     bind!(Action::Fix, [letter('f')], "f", "fix", "show what would mend the selected check, and apply it", has_fix),
@@ -228,8 +260,63 @@ pub(crate) const TABLE: &[Binding] = &[
         "move the cursor in the charts (also l)",
         has_cursor
     ),
+    bind!(
+        Action::ZoomIn,
+        [letter('+'), letter('=')],
+        "+ - 0",
+        "zoom",
+        "a shorter time in the charts, around the cursor",
+        has_cursor
+    ),
+    bind!(Action::ZoomOut, [letter('-')], "-", "", "a longer time in the charts", has_cursor),
+    bind!(Action::ZoomAll, [letter('0')], "0", "", "the whole time in the charts", has_cursor),
+    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_cursor),
+    bind!(
+        Action::PreviousStep,
+        [plain(KeyCode::Left), letter('h')],
+        "←→",
+        "step",
+        "the step before (also h)",
+        on_learn
+    ),
+    bind!(Action::NextStep, [plain(KeyCode::Right), letter('l')], "→", "", "the next step (also l)", on_learn),
+    bind!(Action::Play, [letter(' ')], "space", "play", "play, pause or play again", on_learn),
+    bind!(
+        Action::SliderUp,
+        [letter('+'), letter('=')],
+        "+ -",
+        "slider",
+        "move the slider of the simulation up; ↑↓ choose it",
+        on_learn
+    ),
+    bind!(Action::SliderDown, [letter('-')], "-", "", "move the slider down", on_learn),
+    bind!(
+        Action::Measure,
+        [letter('m')],
+        "m",
+        "measure",
+        "measure it on this machine, with this session's model",
+        can_measure
+    ),
+    bind!(Action::Export, [letter('x')], "x", "export", "write the report as files", export_first),
+    bind!(Action::Export, [letter('x')], "x", "", "write the report as files", can_export),
+    bind!(
+        Action::Copy,
+        [letter('y')],
+        "y",
+        "",
+        "copy the answer and the selected line to the clipboard, over SSH too",
+        bare
+    ),
     bind!(Action::NextChart, [letter('n')], "n", "chart", "the next chart, where there is room for one only", on_race),
-    bind!(Action::Pause, [letter(' ')], "space", "pause", "in a replay: pause or go on", replaying),
+    bind!(
+        Action::Pause,
+        [letter(' '), letter('p')],
+        "space",
+        "pause",
+        "in a replay: pause or go on (on Learn: p)",
+        replaying
+    ),
     bind!(
         Action::Slower,
         [letter('[')],
@@ -249,6 +336,8 @@ pub(crate) const TABLE: &[Binding] = &[
         always
     ),
     bind!(Action::Screen(Screen::Tensors), [letter('3')], "3", "", "what does each tensor cost?", always),
+    bind!(Action::Screen(Screen::System), [letter('4')], "4", "", "who is using GPUs and storage right now?", always),
+    bind!(Action::Screen(Screen::Learn), [letter('5')], "5", "", "why can GDS be slower on a small model?", always),
     bind!(
         Action::Screen(Screen::Report),
         [letter('6')],

@@ -5,10 +5,17 @@
 
 mod app;
 mod ascii;
+mod choices;
+mod copy;
 mod derived;
 mod entries;
 mod event_loop;
 mod keymap;
+mod lesson;
+mod lesson_page;
+mod lesson_steps;
+mod mouse;
+mod moves;
 mod painter;
 mod pen;
 mod screens;
@@ -25,6 +32,7 @@ mod testdata;
 mod tests;
 
 pub use app::Screen;
+pub use lesson_page::lesson_page;
 
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::{CacheState, Engine};
@@ -32,7 +40,7 @@ use crate::session::{Feed, State};
 use app::UiState;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use crossterm::event::Event as Input;
-use event_loop::{Signal, Wires};
+use event_loop::{Outside, Signal, Wires};
 use painter::Painter;
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
@@ -52,6 +60,8 @@ pub struct Options {
     pub first_screen: Screen,
     /// Replay only: the speed at which the session was started, in sixteenths of real time; 0 is as fast as possible.
     pub speed: u32,
+    /// Writes the report as files and says where, in a line; without it nothing can be exported from the screens.
+    pub export: Option<fn(&State) -> String>,
 }
 
 /// How the screens ended.
@@ -76,19 +86,32 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let signals = listen_to_signals()?;
     let input = listen_to_keys()?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
-    let ui = UiState { screen: options.first_screen, replay: feed.replay, speed: options.speed, ..UiState::default() };
-    let mut trouble = None;
-    let mut stop = |signal: Signal| {
-        if signal == Signal::Stop {
-            loan.pause();
-            // SIGSTOP cannot be caught, so the process rests inside this call until SIGCONT.
-            let _ = signal_hook::low_level::raise(SIGSTOP);
-        }
-        if let Err(error) = loan.resume() {
-            trouble = Some(error);
-        }
+    let ui = UiState {
+        screen: options.first_screen,
+        replay: feed.replay,
+        speed: options.speed,
+        can_export: options.export.is_some(),
+        ..UiState::default()
     };
-    let ending = event_loop::run(&mut painter, Wires { feed, input, signals }, ui, &theme, &mut stop)?;
+    let mut trouble = None;
+    let mut outside = |wish: Outside<'_>| {
+        match wish {
+            Outside::Signal(signal) => {
+                if signal == Signal::Stop {
+                    loan.pause();
+                    // SIGSTOP cannot be caught, so the process rests inside this call until SIGCONT.
+                    let _ = signal_hook::low_level::raise(SIGSTOP);
+                }
+                if let Err(error) = loan.resume() {
+                    trouble = Some(error);
+                }
+            }
+            Outside::Copy(text) => copy::to_clipboard(text),
+            Outside::Export(state) => return options.export.map(|export| export(state)),
+        }
+        None
+    };
+    let ending = event_loop::run(&mut painter, Wires { feed, input, signals }, ui, &theme, &mut outside)?;
     drop(loan);
     if let Some(error) = trouble {
         return Err(error);
@@ -105,6 +128,8 @@ pub struct Shot<'a> {
     pub size: (u16, u16),
     /// The engine in a cache state that is selected; `None` leaves the choice to the screen.
     pub select: Option<(&'a Engine, CacheState)>,
+    /// The step of the lesson, from 0.
+    pub step: usize,
     /// For those who cannot see the picture.
     pub title: &'a str,
 }
@@ -118,6 +143,10 @@ pub fn picture(state: &State, shot: &Shot<'_>) -> String {
     });
     let mut ui = UiState { screen: shot.screen, over: true, clock_ns: state.now_ns, ..UiState::default() };
     ui.race.selected = selected;
+    if shot.screen == Screen::Learn {
+        ui.learn.lesson = Some(lesson::Lesson::load().map(std::sync::Arc::new));
+        (ui.learn.step, ui.learn.at) = (shot.step, 1.0);
+    }
     ui.small = shot.size.0 < screens::WIDE || shot.size.1 < screens::TALL;
     ui.narrow = shot.size.0 < screens::SIDE_BY_SIDE;
     ui.prepare(state);

@@ -1,5 +1,7 @@
 //! A pen that cannot draw outside its paper: every drawing goes through it, so no size of terminal and no string from a machine can panic.
 
+use super::app::UiState;
+use super::mouse::{Hit, Spot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -33,6 +35,14 @@ impl<'b> Pen<'b> {
         let part = Rect { x: self.area.x.saturating_add(x), y: self.area.y.saturating_add(y), width, height };
         let area = part.intersection(self.area);
         Pen { buffer: self.buffer, area }
+    }
+
+    /// Remembers that a stretch of a row stands for something when it is clicked.
+    pub(crate) fn hit(&self, ui: &UiState, y: u16, x: u16, width: u16, target: Spot) {
+        if y < self.area.height {
+            let row = Rect { x: self.area.x.saturating_add(x), y: self.area.y.saturating_add(y), width, height: 1 };
+            ui.hits.borrow_mut().push(Hit { area: row.intersection(self.area), target });
+        }
     }
 
     pub(crate) fn cell(&mut self, x: u16, y: u16, glyph: char, style: Style) {

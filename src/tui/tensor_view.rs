@@ -51,6 +51,12 @@ impl Sort {
 pub(crate) struct Tensors {
     spans: usize,
     pub(crate) rows: Vec<TensorRow>,
+    /// (bytes, time on slots) of each row; a frame must not add up a hundred thousand of them.
+    pub(crate) points: Vec<(u64, u64)>,
+    /// Time of each row that moved no bytes.
+    pub(crate) overheads: Vec<u64>,
+    /// The row with the longest time.
+    pub(crate) slowest: Option<usize>,
     pub(crate) cost: Option<CostModel>,
 }
 
@@ -148,7 +154,10 @@ fn load(tensors: &mut TensorsUi, model: &ModelInfo, lane: &Lane, entry: &Entry<'
     let wall = lane.result.as_ref().map_or(0, |r| r.wall_ns);
     let repeats: Vec<u64> = entry.results().map(|r| r.wall_ns).collect();
     let cost = cost_model(&rows, wall, &repeats);
-    tensors.runs.insert(lane.id, Tensors { spans: lane.spans.len(), rows, cost });
+    let points: Vec<(u64, u64)> = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
+    let overheads = rows.iter().map(|row| row.phases.overhead_ns()).collect();
+    let slowest = (0..points.len()).max_by_key(|at| points[*at].1).filter(|at| points[*at].1 > 0);
+    tensors.runs.insert(lane.id, Tensors { spans: lane.spans.len(), rows, points, overheads, slowest, cost });
 }
 
 fn put_in_order(ui: &mut TensorsUi, model: &ModelInfo, lane: &Lane) {

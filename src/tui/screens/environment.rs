@@ -11,6 +11,7 @@ use crate::domain::units::rate;
 use crate::domain::{Finding, Group, Route, Status, Verdict};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::{Pane, RowKey, UiState};
+use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::path_drawing::{self, Way};
@@ -249,6 +250,7 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let first = at.saturating_sub(h.saturating_sub(3)).min(rows.len().saturating_sub(h));
     for (y, row) in rows.iter().skip(first).take(h).enumerate() {
         let y = y as u16;
+        inside.hit(ui, y, 0, w, Spot::Check(row.clone()));
         match row {
             RowKey::Group(group) => group_row(&mut inside, y, state, ui, *group, theme),
             RowKey::Check(id) => {

@@ -4,6 +4,7 @@ use crate::domain::{LogLevel, Metric, Route, Status};
 use crate::session::{REAL_TIME, State};
 use crate::tui::app::{Screen, UiState};
 use crate::tui::keymap;
+use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
 use crate::tui::words::{route_word, unchecked};
@@ -93,17 +94,29 @@ fn badge(state: &State, over: bool, theme: &Theme) -> Vec<Run> {
 }
 
 fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badge: bool) {
+    let room = usize::from(pen.width());
+    // As much of the titles as fits: all of them, shortened, or that of the current screen alone.
+    let needs = |gap: usize, title: fn(Screen) -> &'static str| {
+        Screen::ALL.iter().map(|screen| width(title(*screen)) + 2 + gap).sum::<usize>() + 1
+    };
+    let (gap, title): (u16, fn(Screen) -> &'static str) = match room {
+        room if needs(4, Screen::title) <= room => (3, Screen::title),
+        room if needs(2, Screen::title) <= room => (1, Screen::title),
+        _ => (1, Screen::short_title),
+    };
+    let bare = needs(2, title) > room;
     let mut x = 1;
     for screen in Screen::ALL {
-        let number = format!("{} ", screen.number());
+        let start = x;
         if screen == ui.screen {
-            let end = pen.text(x + 1, 0, &format!("{number}{}", screen.title()), theme.accent);
-            pen.restyle(x, 0, end + 1 - x, 1, theme.selected);
-            x = end + 3;
+            let end = pen.text(x + 1, 0, &format!("{} {}", screen.number(), title(screen)), theme.accent);
+            pen.restyle(x, 0, (end + 1).saturating_sub(x), 1, theme.selected);
+            x = end + gap;
         } else {
-            let end = pen.text(x + 1, 0, &number, theme.accent);
-            x = pen.text(end, 0, screen.title(), theme.dim) + 3;
+            let end = pen.text(x + 1, 0, &screen.number().to_string(), theme.accent);
+            x = if bare { end } else { pen.text(end + 1, 0, title(screen), theme.dim) } + gap;
         }
+        pen.hit(ui, 0, start, x.saturating_sub(start), Spot::Screen(screen));
     }
     let right = if with_badge { badge(state, ui.over, theme) } else { clock(state, ui, theme) };
     let start = pen.width().saturating_sub(runs_width(&right) as u16 + 1);

@@ -17,6 +17,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             "↑↓" => "↑",
             "←→" => "←",
             "[ ]" => "[",
+            "+ - 0" | "+ -" => "+",
             label => label,
         };
         lines.push(vec![(format!("{label:<7}"), theme.accent), (binding.help.to_owned(), theme.text)]);

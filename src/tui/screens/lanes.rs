@@ -7,6 +7,7 @@ use crate::domain::{PhaseTimes, Route, RunResult, Status, Target};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
+use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::{Theme, marker};
 use crate::tui::widgets::bars;
@@ -159,6 +160,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         match row {
             Row::Heat(heat) => heat_row(&mut line, heat, theme),
             Row::Entry(heat, entry, i) => {
+                line.hit(ui, 0, 0, w, Spot::Entry(*i));
                 entry_row(&mut line, &columns, heat, entry, state, ui, theme);
                 if Some(*i) == selected {
                     if ui.race.selected.is_some() && !theme.mono {

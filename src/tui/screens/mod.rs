@@ -5,13 +5,17 @@ pub(crate) mod fix;
 pub(crate) mod frame;
 pub(crate) mod help;
 pub(crate) mod lanes;
+pub(crate) mod learn;
+pub(crate) mod process;
 pub(crate) mod race;
 pub(crate) mod race_charts;
 pub(crate) mod report;
+pub(crate) mod system;
 pub(crate) mod tensors;
 
 use super::app::{Screen, Sheet, UiState};
 use super::ascii;
+use super::mouse::Spot;
 use super::pen::Pen;
 use super::theme::Theme;
 use crate::session::State;
@@ -37,6 +41,7 @@ pub(crate) struct Limits {
 pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buffer) -> Limits {
     let area = buffer.area;
     let mut limits = Limits::default();
+    ui.hits.borrow_mut().clear();
     buffer.set_style(area, theme.ground);
     let mut pen = Pen::new(buffer, area);
     let (w, h) = (pen.width(), pen.height());
@@ -53,7 +58,13 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
             Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
             Screen::Race => race::draw(&mut body, state, ui, theme),
             Screen::Tensors => tensors::draw(&mut body, state, ui, theme),
+            Screen::System => system::draw(&mut body, state, ui, theme),
+            Screen::Learn => learn::draw(&mut body, state, ui, theme),
             Screen::Report => limits.report_scroll = report::draw(&mut body, state, ui, theme),
+        }
+        if ui.sheet.is_some() {
+            // What lies under the sheet is not there for the mouse.
+            ui.hits.borrow_mut().retain(|hit| matches!(hit.target, Spot::Screen(_)));
         }
         match &ui.sheet {
             Some(Sheet::Help) => limits.sheet_scroll = help::draw(&mut body, state, ui, theme),

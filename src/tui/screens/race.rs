@@ -60,6 +60,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
+    if ui.race.expanded {
+        race_charts::one(&mut pen.part(0, y, w, rest), state, ui, theme, ui.race.chart);
+        return;
+    }
     if ui.small || w < super::WIDE {
         let mut pane = pen.part(0, y, w, rest);
         match ui.race.pane % PANES {

@@ -65,6 +65,17 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, 
     }
 }
 
+/// The part of a stretch of time that the zoom shows, and where in it the cursor is, in thousandths.
+fn zoomed((from, to): (f64, f64), ui: &UiState) -> ((f64, f64), Option<u16>) {
+    let all = to - from;
+    let part = all / f64::from(1_u32 << ui.race.zoom.min(10));
+    let at = ui.race.cursor.map(|at| from + all * f64::from(at.min(1000)) / 1000.0);
+    // The window moves with the cursor: that is how one scrolls back. Without one it ends now.
+    let start = (at.map_or(to, |at| at + part / 2.0) - part).clamp(from, (to - part).max(from));
+    let inside = at.filter(|_| part > 0.0).map(|at| ((at - start) / part * 1000.0).round().clamp(0.0, 1000.0) as u16);
+    ((start, start + part), inside)
+}
+
 /// One chart: 0 bandwidth, 1 host memory, 2 GPU.
 pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, which: usize) {
     match which % 3 {
@@ -126,11 +137,12 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     }
     let title = title("Bandwidth", "GB/s", None, theme);
     let mut inside = pen.frame(&title, theme.faint);
+    let (x, cursor) = zoomed((0.0, if end > 0.0 { end } else { 1.0 }), ui);
     let chart = Chart {
         series: &series,
-        x: (0.0, if end > 0.0 { end } else { 1.0 }),
+        x,
         ceiling: heat.and_then(|h| pcie_ceiling(state, h.target)),
-        cursor: ui.race.cursor,
+        cursor,
         empty: "Bytes have not begun to move.",
     };
     chart.draw(&mut inside, theme);
@@ -231,8 +243,9 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     ];
     let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
     let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
+    let (x, cursor) = zoomed(x, ui);
     let mut inside = pen.frame(&title("Host memory", "GiB", lane, theme), theme.faint);
-    Chart { series: &series, x, ceiling: None, cursor: ui.race.cursor, empty: "No reading of this lane's memory yet." }
+    Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of this lane's memory yet." }
         .draw(&mut inside, theme);
 }
 
@@ -266,7 +279,7 @@ fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     ];
     let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
     let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
+    let (x, cursor) = zoomed(x, ui);
     let mut inside = pen.frame(&title("GPU", "GiB · GB/s", lane, theme), theme.faint);
-    Chart { series: &series, x, ceiling: None, cursor: ui.race.cursor, empty: "No reading of the GPU yet." }
-        .draw(&mut inside, theme);
+    Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of the GPU yet." }.draw(&mut inside, theme);
 }

@@ -11,6 +11,7 @@ use crate::domain::units::{bytes, duration, rate, three_digits};
 use crate::domain::{ModelInfo, Phase, Status};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
+use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, width};
 use crate::tui::tensor_view::{Tensors, rate_of};
 use crate::tui::theme::{Theme, marker};
@@ -68,7 +69,7 @@ fn headline(state: &State, lane: Option<&Lane>, run: Option<&Tensors>) -> Headli
     };
     let name =
         |row: &TensorRow| state.model.as_ref().and_then(|m| m.tensors.get(row.tensor as usize)).map(|t| t.name.clone());
-    let slowest = run.rows.iter().max_by_key(|row| row.busy_ns()).filter(|row| row.busy_ns() > 0);
+    let slowest = run.slowest.and_then(|at| run.rows.get(at));
     let slowest = slowest.map_or_else(String::new, |row| {
         let name = name(row).unwrap_or_default();
         format!(" The slowest is {name}: {} for {}.", duration(row.busy_ns()), bytes(row.bytes))
@@ -123,9 +124,9 @@ fn map(pen: &mut Pen<'_>, run: &Tensors, ui: &UiState, theme: &Theme) {
     for column in 0..columns {
         let first = column * count / columns;
         let last = ((column + 1) * count / columns).max(first + 1).min(count);
-        let here = run.rows.get(first..last).unwrap_or_default();
-        let (overhead, busy) =
-            here.iter().fold((0.0, 0.0), |(o, b), row| (o + row.phases.overhead_ns() as f64, b + row.busy_ns() as f64));
+        let overhead: u64 = run.overheads.get(first..last).unwrap_or_default().iter().sum();
+        let busy: u64 = run.points.get(first..last).unwrap_or_default().iter().map(|(_, ns)| ns).sum();
+        let (overhead, busy) = (overhead as f64, busy as f64);
         let x = column as u16 + 1;
         if busy > 0.0 {
             let share = overhead / busy;
@@ -162,12 +163,13 @@ fn table(pen: &mut Pen<'_>, title: &[Run], model: &ModelInfo, run: &Tensors, ui:
     let visible = h.saturating_sub(1);
     let at = ui.tensors.at.min(ui.tensors.order.len() - 1);
     let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.tensors.order.len().saturating_sub(visible));
-    let longest = run.rows.iter().map(TensorRow::busy_ns).max().unwrap_or(1);
+    let longest = run.slowest.and_then(|at| run.points.get(at)).map_or(1, |(_, ns)| *ns);
     for (i, tensor) in ui.tensors.order.iter().skip(first).take(visible).enumerate() {
         let (Some(row), Some(info)) = (run.rows.get(*tensor as usize), model.tensors.get(*tensor as usize)) else {
             continue;
         };
         let y = i as u16 + 1;
+        inside.hit(ui, y, 0, w, Spot::Tensor(first + i));
         inside.text(1, y, &shorten(&info.name, name_room.saturating_sub(1)), theme.text);
         let timed = row.busy_ns() > 0;
         let or_gap = |text: String| if timed { text } else { "–".to_owned() };
@@ -239,16 +241,15 @@ fn cost(pen: &mut Pen<'_>, state: &State, lane: &Lane, run: &Tensors, ui: &UiSta
         title.push((other.engine.to_string(), theme.text));
     }
     let mut inside = pen.frame(&title, theme.faint);
-    let points = |run: &Tensors| run.rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
     let own_line = run.cost.as_ref().map(|cost| |size: u64| cost.fit.tensor_ns(size));
     let other_line = other.and_then(|(_, run)| run.cost.as_ref()).map(|cost| |size: u64| cost.fit.tensor_ns(size));
     let mut clouds = Vec::new();
     if let Some((other, run)) = other {
         let line = other_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-        clouds.push(Cloud { points: points(run), line, style: theme.lane(&other.engine) });
+        clouds.push(Cloud { points: &run.points, line, style: theme.lane(&other.engine) });
     }
     let line = own_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-    clouds.push(Cloud { points: points(run), line, style: theme.lane(&lane.engine) });
+    clouds.push(Cloud { points: &run.points, line, style: theme.lane(&lane.engine) });
     let mark = rival.and_then(|(_, crossing)| *crossing).zip(other).map(|(crossing, (other, _))| {
         let guess = if crossing.extrapolated { ", outside what was measured" } else { "" };
         (crossing.bytes, format!("even with {} at {}{guess}", other.engine, bytes(crossing.bytes)))

@@ -60,7 +60,7 @@ impl Stage {
             signals: signal_sender,
         };
         let wires = std::mem::replace(&mut self.wires, idle);
-        run(&mut self.painter, wires, ui, &Theme::new(Taste::default()), &mut |_| {}).unwrap()
+        run(&mut self.painter, wires, ui, &Theme::new(Taste::default()), &mut |_| None).unwrap()
     }
 
     fn sent(&self) -> Vec<Command> {

@@ -4,6 +4,7 @@
 
 mod chaos;
 mod event_loop;
+mod hands;
 mod snapshots;
 
 use super::app::UiState;

@@ -109,6 +109,43 @@ fn the_report_screen_in_every_situation() {
 }
 
 #[test]
+fn the_system_screen_in_every_situation() {
+    for (name, gpu, open) in [("live", true, false), ("no-gpu", false, false), ("process", true, true)] {
+        let state = testdata::in_use(testdata::state(Scene::Live), gpu);
+        let mut ui = UiState { screen: Screen::System, ..UiState::default() };
+        ui.system.open = open;
+        for size in [(60, 20), (80, 24), (120, 36), (200, 60)] {
+            check(&format!("system-{name}"), &state, &mut ui, ThemeName::Dark, size);
+        }
+        check(&format!("system-{name}"), &state, &mut ui, ThemeName::Mono, (120, 36));
+    }
+    let mut ui = UiState { screen: Screen::System, replay: true, ..UiState::default() };
+    check("system-replay", &testdata::state(Scene::Done), &mut ui, ThemeName::Dark, (80, 24));
+    ui.replay = false;
+    check("system-loading", &testdata::state(Scene::Loading), &mut ui, ThemeName::Dark, (80, 24));
+}
+
+#[test]
+fn the_steps_of_the_lesson() {
+    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
+    let state = State::default();
+    check("learn-loading", &state, &mut ui, ThemeName::Dark, (80, 24));
+    ui.learn.lesson = Some(Err("the file is damaged".into()));
+    check("learn-failed", &state, &mut ui, ThemeName::Dark, (80, 24));
+    ui.learn.lesson = Some(crate::tui::lesson::Lesson::load().map(std::sync::Arc::new));
+    for step in 0..crate::tui::lesson_steps::STEPS {
+        (ui.learn.step, ui.learn.at) = (step, if step == 1 { 0.5 } else { 1.0 });
+        check(&format!("learn-{}", step + 1), &state, &mut ui, ThemeName::Dark, (120, 36));
+        if step == 5 {
+            check("learn-6", &state, &mut ui, ThemeName::Mono, (120, 36));
+            for size in [(60, 20), (80, 24), (200, 60)] {
+                check("learn-6", &state, &mut ui, ThemeName::Dark, size);
+            }
+        }
+    }
+}
+
+#[test]
 fn the_fix_sheet_before_during_and_after() {
     for (name, state) in [
         ("offered", testdata::state(Scene::Failed)),

@@ -5,3 +5,4 @@ pub(crate) mod chart;
 pub(crate) mod path_drawing;
 pub(crate) mod scatter;
 pub(crate) mod sheet;
+pub(crate) mod timeline;

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 /// Points of one run and the line through them.
 pub(crate) struct Cloud<'a> {
     /// (bytes, nanoseconds).
-    pub(crate) points: Vec<(u64, u64)>,
+    pub(crate) points: &'a [(u64, u64)],
     /// Nanoseconds for a size, where a line could be fitted.
     pub(crate) line: Option<&'a dyn Fn(u64) -> f64>,
     pub(crate) style: Style,
@@ -21,7 +21,7 @@ const MOST: usize = 20_000;
 /// Draws the clouds, the last on top; `mark` is a size to point out, with words.
 pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, String)>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    let points = || clouds.iter().flat_map(|c| &c.points).filter(|(b, ns)| *b > 0 && *ns > 0);
+    let points = || clouds.iter().flat_map(|c| c.points).filter(|(b, ns)| *b > 0 && *ns > 0);
     let x = range(points().map(|p| p.0), 2.0);
     let y = range(points().map(|p| p.1), 10.0);
     let (Some(x), Some(y)) = (x, y) else {

@@ -1,0 +1,101 @@
+//! What the user has chosen on each screen.
+
+use super::lesson::{Lesson, Simulation, Told};
+use super::lesson_steps;
+use crate::domain::Group;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A part of a screen that takes the arrows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pane {
+    #[default]
+    List,
+    Detail,
+}
+
+/// A line of the check list, by what it shows and not by its number, so that the list may grow under the selection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RowKey {
+    Group(Group),
+    Check(String),
+}
+
+/// Choices on the Environment screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EnvironmentUi {
+    /// `None`: the line that deserves it most.
+    pub(crate) selected: Option<RowKey>,
+    /// Groups that are not as they would be by themselves.
+    pub(crate) toggled: BTreeSet<Group>,
+    pub(crate) filter: String,
+    pub(crate) pane: Pane,
+    pub(crate) detail_scroll: usize,
+    pub(crate) verdict: usize,
+}
+
+/// Choices on the Race screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RaceUi {
+    /// Which entry; `None`: the running one, else the fastest.
+    pub(crate) selected: Option<usize>,
+    /// Which chart, where there is room for one.
+    pub(crate) chart: usize,
+    /// Cursor in the charts, as a share of their width in thousandths.
+    pub(crate) cursor: Option<u16>,
+    /// Pane shown on small screens.
+    pub(crate) pane: usize,
+    /// The charts show a part of the time, `1 / 2^zoom` of it around the cursor.
+    pub(crate) zoom: u32,
+    /// One chart has the whole screen.
+    pub(crate) expanded: bool,
+}
+
+/// Choices on the System screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SystemUi {
+    /// `None`: the busiest.
+    pub(crate) pid: Option<u32>,
+    /// The process alone is shown.
+    pub(crate) open: bool,
+    /// Pane shown on small screens.
+    pub(crate) pane: usize,
+}
+
+/// Choices on the Learn screen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LearnUi {
+    pub(crate) step: usize,
+    /// Share of the timeline that was played.
+    pub(crate) at: f64,
+    pub(crate) paused: bool,
+    /// Which slider the keys move.
+    pub(crate) slider: usize,
+    pub(crate) simulation: Simulation,
+    /// Pane shown on small screens.
+    pub(crate) pane: usize,
+    /// The recordings, once they are read.
+    pub(crate) lesson: Option<Result<Arc<Lesson>, String>>,
+    /// What was measured in this session.
+    pub(crate) here: Option<Told>,
+    /// Loads that `here` was made from.
+    pub(crate) here_of: usize,
+}
+
+/// How long a step of the lesson plays.
+pub(crate) const PLAY: Duration = Duration::from_secs(6);
+
+impl LearnUi {
+    /// Whether the timeline moves.
+    pub(crate) fn plays(&self) -> bool {
+        !self.paused && self.at < 1.0 && matches!(self.lesson, Some(Ok(_)))
+    }
+
+    /// Begins a step.
+    pub(crate) fn go(&mut self, step: usize) {
+        self.step = step.min(lesson_steps::STEPS - 1);
+        self.at = 0.0;
+        self.paused = false;
+    }
+}

@@ -1,0 +1,60 @@
+//! The lesson as one HTML file for a lecture: the words of each step and the picture of its screen, nothing from outside.
+
+use super::app::Screen;
+use super::lesson::Lesson;
+use super::lesson_steps::{STEPS, step};
+use super::{Shot, picture};
+use crate::session::shipped;
+use std::fmt::Write;
+
+const STYLE: &str = "body{margin:0;background:#fbfaf7;color:#1b1f27;font:18px/1.6 system-ui,sans-serif}\
+main{max-width:64rem;margin:0 auto;padding:2rem 1.2rem}section{margin:0 0 4rem}h1{font-size:2rem}h2{font-size:1.5rem}\
+svg{width:100%;height:auto;border-radius:10px}p{max-width:44rem}footer{color:#667}\
+@media(prefers-color-scheme:dark){body{background:#0b0d12;color:#e4e6eb}footer{color:#99a}}\
+@media print{section{break-after:page}}";
+
+/// The page.
+///
+/// # Errors
+/// When the recordings inside the program cannot be read, in a sentence.
+pub fn lesson_page() -> Result<String, String> {
+    let lesson = Lesson::load()?;
+    let state = shipped::SMALL.state().map_err(|error| error.to_string())?;
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Why GPUDirect Storage can be slower on a small model</title><style>{STYLE}</style></head><body><main>\n\
+         <h1>Why GPUDirect Storage can be slower on a small model</h1>\n\
+         <p>Eight steps, told with recorded loads of {} and {} on an NVIDIA H200. What is marked as a simulation is arithmetic; everything else was \
+         measured.</p>\n",
+        lesson.small.model, lesson.large.model
+    );
+    for number in 0..STEPS {
+        let step = step(&lesson, number);
+        let _ = writeln!(page, "<section><h2>{}. {}</h2>", number + 1, step.title);
+        for paragraph in &step.text {
+            let text = paragraph.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let _ = writeln!(page, "<p>{text}</p>");
+        }
+        let title = format!("Step {}: {}", number + 1, step.title);
+        let shot = Shot { screen: Screen::Learn, size: (120, 36), select: None, step: number, title: &title };
+        page.push_str(&picture(&state, &shot));
+        page.push_str("</section>\n");
+    }
+    page.push_str("<footer>Made by gds-top learn --export. Sizes in binary units, rates in decimal units.</footer></main></body></html>\n");
+    Ok(page)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_step_with_its_picture_and_needs_nothing_else() {
+        let page = lesson_page().unwrap();
+        assert_eq!(page.matches("<section>").count(), STEPS);
+        assert_eq!(page.matches("<svg ").count(), STEPS);
+        let outside = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!outside.contains("http") && !outside.contains("<script") && !outside.contains(" src="));
+    }
+}

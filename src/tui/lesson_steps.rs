@@ -1,0 +1,232 @@
+//! The eight steps of the lesson in words, every figure in them taken from the recordings.
+
+use super::lesson::{Lesson, Load, Told};
+use super::words::same_unit;
+use crate::domain::units::{bytes, count, duration, rate, three_digits};
+use crate::domain::{CacheState, Engine, Phase};
+
+/// Number of steps.
+pub(crate) const STEPS: usize = 8;
+
+/// What is drawn beside a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Figure {
+    /// The ways of a byte.
+    Paths,
+    /// A few tensors of the small model, each read by itself.
+    FewTensors,
+    /// The whole load of the small model, tensor by tensor, with its phases.
+    SmallWhole,
+    /// The same for the large model.
+    LargeWhole,
+    /// Size against time with the crossover.
+    Crossover,
+    /// Tensor by tensor above, one registration below.
+    Slab,
+    /// Reads and their sizes.
+    Reads,
+    /// All loads of both models.
+    Table,
+}
+
+/// A step.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) title: &'static str,
+    pub(crate) text: Vec<String>,
+    pub(crate) figure: Figure,
+}
+
+/// The step with this number, from 0.
+pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
+    let (small, large) = (&lesson.small, &lesson.large);
+    let (title, figure, text) = match number {
+        0 => ("The path of a byte", Figure::Paths, path(small)),
+        1 => ("What a tensor costs before its first byte", Figure::FewTensors, before_first(small)),
+        2 => ("The cost times the number of tensors", Figure::SmallWhole, times_number(small)),
+        3 => ("The same cost under large tensors", Figure::LargeWhole, large_tensors(small, large)),
+        4 => ("The crossover", Figure::Crossover, crossing(small, large)),
+        5 => ("Registering once", Figure::Slab, once(small)),
+        6 => ("Coalescing", Figure::Reads, coalescing(small)),
+        _ => ("When to use what", Figure::Table, when(small, large)),
+    };
+    Step { title, figure, text }
+}
+
+fn time(load: &Load) -> String {
+    same_unit(load.wall_ns, load.wall_ns)
+}
+
+/// Time of a load that moved no bytes, as a share.
+fn share(load: &Load) -> f64 {
+    load.overhead_ns() as f64 * 100.0 / load.phases.total_ns().max(1) as f64
+}
+
+fn per_tensor(told: &Told) -> Option<&Load> {
+    told.load(&Engine::GdsPerTensor)
+}
+
+fn path(small: &Told) -> Vec<String> {
+    let mut text = vec![
+        "A weight lies on a disk and is wanted in GPU memory. mmap and pread bring it into the page cache of the host first, and from there it is \
+         copied to the GPU. Direct I/O leaves the page cache out. GPUDirect Storage leaves host memory out altogether, where hardware, kernel \
+         and file system allow it."
+            .to_owned(),
+    ];
+    if per_tensor(small).is_some_and(|load| load.compat) {
+        text.push(
+            "On the machine of these recordings they did not: cuFile's own counters showed POSIX reads, its compatibility mode, so its bytes went \
+             through host memory too. The lesson is about what cuFile costs besides the bytes, and that is the same on every route."
+                .to_owned(),
+        );
+    }
+    text.push("Environment (1) says which way is taken on this machine.".to_owned());
+    text
+}
+
+fn before_first(small: &Told) -> Vec<String> {
+    let Some(load) = per_tensor(small) else { return missing() };
+    let n = small.tensors.max(1);
+    let of = |phase: Phase| duration(load.phases.get(phase) / n);
+    let mut text = vec![format!(
+        "Before cuFile can read into GPU memory, the memory must be registered: pinned and mapped for the device. A simple loader does that for \
+         every tensor, and undoes it after the read. In this load of {} a tensor spent {} on registering and {} on deregistering, and {} on its \
+         bytes, on average.",
+        small.model,
+        of(Phase::RegisterBuffer),
+        of(Phase::Deregister),
+        of(Phase::Transfer)
+    )];
+    if let Some(cost) = &load.cost {
+        text.push(format!(
+            "A line through all {} tensors says the same: {} a tensor, and then {} (R² {:.2}).",
+            count(small.tensors),
+            duration(cost.fit.overhead_ns.max(0.0) as u64),
+            rate(cost.fit.bytes_per_s),
+            cost.fit.r2
+        ));
+    }
+    text
+}
+
+fn times_number(small: &Told) -> Vec<String> {
+    let Some(load) = per_tensor(small) else { return missing() };
+    let mut text = vec![format!(
+        "{} has {} tensors, most of them small: {} on average. What each costs before its first byte adds up to {} of {}: {:.0} % of the load \
+         moves no byte.",
+        small.model,
+        count(small.tensors),
+        bytes(small.mean_bytes()),
+        duration(load.overhead_ns()),
+        time(load),
+        share(load)
+    )];
+    if let Some(mmap) = small.load(&Engine::Mmap) {
+        let verdict = if mmap.wall_ns < load.wall_ns { "faster" } else { "slower" };
+        text.push(format!("Plain mmap needed {} for the same bytes from a warm page cache: {verdict}.", time(mmap)));
+    }
+    text.push(
+        "Move the sliders: fewer, larger tensors or a cheaper registration both help. The bars below are a simulation."
+            .to_owned(),
+    );
+    text
+}
+
+fn large_tensors(small: &Told, large: &Told) -> Vec<String> {
+    let (Some(few), Some(many)) = (per_tensor(small), per_tensor(large)) else { return missing() };
+    vec![
+        format!(
+            "{} has nearly as many tensors, {}, but they are {} on average. The same cost lies under more bytes: {:.0} % of the load moves no byte, \
+             where it was {:.0} % for {}.",
+            large.model,
+            count(large.tensors),
+            bytes(large.mean_bytes()),
+            share(many),
+            share(few),
+            small.model
+        ),
+        "That is why a benchmark with one large file shows nothing of this, and a model of many small tensors does."
+            .to_owned(),
+    ]
+}
+
+fn crossing(small: &Told, large: &Told) -> Vec<String> {
+    let mut text = vec![
+        "Each dot is a tensor: its size, and the time that a slot spent on it. Each line is a fit, t = t₀ + bytes / rate. The flat part on the left is \
+         t₀, the cost before the first byte; where lines cross, neither way is better."
+            .to_owned(),
+    ];
+    for told in [small, large] {
+        text.push(match told.even_with_mmap() {
+            Some(size) => format!(
+                "For {}, reading by itself with cuFile is even with mmap at {} a tensor.",
+                told.model,
+                bytes(size)
+            ),
+            None => format!("For {}, the two lines do not cross: one way is better at every size.", told.model),
+        });
+    }
+    text.push("It is a property of a machine, not of a method: measure it here with m.".to_owned());
+    text
+}
+
+fn once(small: &Told) -> Vec<String> {
+    let (Some(each), Some(slab)) = (per_tensor(small), small.load(&Engine::GdsSlab)) else { return missing() };
+    let calls = |n: u64| if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) };
+    vec![
+        format!(
+            "A slab is one piece of GPU memory for the whole model (or a few), registered {} instead of {}. The tensors are views into it. The cost \
+             of registering is paid once, whatever the number of tensors.",
+            calls(slab.count(Phase::RegisterBuffer)),
+            calls(each.count(Phase::RegisterBuffer))
+        ),
+        format!(
+            "The same model, the same library, the same file: {} instead of {}, {}× as fast.",
+            time(slab),
+            time(each),
+            three_digits(each.wall_ns as f64 / slab.wall_ns.max(1) as f64)
+        ),
+    ]
+}
+
+fn coalescing(small: &Told) -> Vec<String> {
+    let (Some(each), Some(slab)) = (per_tensor(small), small.load(&Engine::GdsSlab)) else { return missing() };
+    let mean = |load: &Load| bytes(small.bytes / load.count(Phase::Transfer).max(1));
+    vec![
+        format!(
+            "Tensors lie one behind the other in the file. Once the memory is one piece, the reads need not follow the tensors: {} reads of {} on \
+             average became {} reads of {}.",
+            count(each.count(Phase::Transfer)),
+            mean(each),
+            count(slab.count(Phase::Transfer)),
+            mean(slab)
+        ),
+        "Large aligned reads keep a disk's queue full, need fewer calls, and let slots share the work evenly."
+            .to_owned(),
+    ]
+}
+
+fn when(small: &Told, large: &Told) -> Vec<String> {
+    let mut text = Vec::new();
+    for (told, cache, words) in [
+        (small, CacheState::Cold, "cold"),
+        (large, CacheState::Cold, "cold"),
+        (small, CacheState::Hot, "in the page cache"),
+        (large, CacheState::Hot, "in the page cache"),
+    ] {
+        if let Some(best) = told.fastest(cache) {
+            text.push(format!("{}, {words}: {} won with {}.", told.model, best.engine, time(best)));
+        }
+    }
+    text.push(
+        "If the model is in the page cache, copying from there is hard to beat. If it comes from the disk, leave the page cache out, and register \
+         once. Read tensor by tensor only when few and large ones are wanted."
+            .to_owned(),
+    );
+    text.push("These are results of one machine. Press m, or race your own model with gds-top MODEL.".to_owned());
+    text
+}
+
+fn missing() -> Vec<String> {
+    vec!["The recording holds no such load, so nothing can be told of it.".to_owned()]
+}

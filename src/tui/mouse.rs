@@ -1,0 +1,74 @@
+//! The mouse: the wheel scrolls, a click selects what the last frame drew there, a click on what is selected opens it.
+
+use super::app::{Effect, RowKey, Screen, UiState};
+use super::keymap::Action;
+use crate::session::State;
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::{Position, Rect};
+
+/// A place of the last frame that can be clicked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hit {
+    pub(crate) area: Rect,
+    pub(crate) target: Spot,
+}
+
+/// What a place stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    Screen(Screen),
+    Check(RowKey),
+    /// An entry of the race, numbered over all heats.
+    Entry(usize),
+    /// A line of the tensor table.
+    Tensor(usize),
+    /// A process by its number.
+    Process(u32),
+}
+
+/// Takes a wheel step or a click.
+pub(crate) fn input(ui: &mut UiState, event: MouseEvent, state: &State) -> Effect {
+    match event.kind {
+        MouseEventKind::ScrollUp => wheel(ui, Action::Up, state),
+        MouseEventKind::ScrollDown => wheel(ui, Action::Down, state),
+        MouseEventKind::Down(MouseButton::Left) => click(ui, Position::new(event.column, event.row), state),
+        _ => Effect::default(),
+    }
+}
+
+fn wheel(ui: &mut UiState, step: Action, state: &State) -> Effect {
+    // Lists of a few lines move by one, texts and long tables by three.
+    let steps = if ui.screen == Screen::Race && ui.sheet.is_none() { 1 } else { 3 };
+    for _ in 0..steps {
+        ui.act(step, state);
+    }
+    Effect::default()
+}
+
+fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
+    let target = ui.hits.borrow().iter().rev().find(|hit| hit.area.contains(at)).map(|hit| hit.target.clone());
+    ui.notice = None;
+    match target {
+        Some(Spot::Screen(screen)) => return ui.act(Action::Screen(screen), state),
+        Some(Spot::Check(row)) => {
+            let again = ui.environment.selected.as_ref() == Some(&row);
+            let group = matches!(row, RowKey::Group(_));
+            ui.environment.selected = Some(row);
+            ui.environment.detail_scroll = 0;
+            if again || group {
+                return ui.act(Action::Open, state);
+            }
+        }
+        Some(Spot::Entry(index)) => ui.race.selected = Some(index),
+        Some(Spot::Tensor(index)) => ui.tensors.at = index,
+        Some(Spot::Process(pid)) => {
+            let again = ui.system.pid == Some(pid);
+            ui.system.pid = Some(pid);
+            if again {
+                return ui.act(Action::Open, state);
+            }
+        }
+        None => {}
+    }
+    Effect::default()
+}

@@ -1,0 +1,105 @@
+//! Moving about: panes, cursors, sliders, selections, by keys or the wheel.
+
+use super::app::{Screen, UiState};
+use super::choices::{Pane, RowKey};
+use super::keymap::Action;
+use super::lesson::Simulation;
+use super::screens::{environment, race, system};
+use crate::session::State;
+
+impl UiState {
+    pub(super) fn move_slider(&mut self, up: bool) {
+        let simulation = &mut self.learn.simulation;
+        let (at, all) = if self.learn.slider == 0 {
+            (&mut simulation.size, Simulation::SIZES.len())
+        } else {
+            (&mut simulation.cost, Simulation::COSTS.len())
+        };
+        *at = if up { (*at + 1).min(all - 1) } else { at.saturating_sub(1) };
+    }
+
+    pub(super) fn next_pane(&mut self) {
+        match self.screen {
+            Screen::Environment => {
+                self.environment.pane = if self.environment.pane == Pane::List { Pane::Detail } else { Pane::List };
+            }
+            Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
+            Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
+            Screen::System => self.system.pane = (self.system.pane + 1) % 3,
+            Screen::Learn if self.small => self.learn.pane = (self.learn.pane + 1) % 3,
+            Screen::Learn => self.learn.slider = 1 - self.learn.slider.min(1),
+            Screen::Report => {}
+        }
+    }
+
+    pub(super) fn move_cursor(&mut self, right: bool) {
+        if self.screen == Screen::Race && self.sheet.is_none() {
+            let step = (20 >> self.race.zoom.min(4)).max(1);
+            let at = self.race.cursor.map_or(if right { 0 } else { 1000 }, i32::from);
+            self.race.cursor = Some((at + if right { step } else { -step }).clamp(0, 1000) as u16);
+        }
+    }
+
+    pub(super) fn open(&mut self, state: &State) {
+        if self.screen == Screen::System {
+            self.system.pid = system::selected(state, self).map(|p| p.pid);
+            self.system.open = !self.system.open && self.system.pid.is_some();
+            return;
+        }
+        match environment::selected_row(state, self) {
+            Some(RowKey::Group(group)) => {
+                if !self.environment.toggled.remove(&group) {
+                    self.environment.toggled.insert(group);
+                }
+                self.environment.selected = Some(RowKey::Group(group));
+            }
+            Some(RowKey::Check(_)) => self.environment.pane = Pane::Detail,
+            None => {}
+        }
+    }
+
+    pub(super) fn step(&mut self, action: Action, state: &State) {
+        let moved = |at: usize, last: usize| match action {
+            Action::Up => at.saturating_sub(1),
+            Action::Down => at.saturating_add(1).min(last),
+            Action::PageUp => at.saturating_sub(10),
+            Action::PageDown => at.saturating_add(10).min(last),
+            Action::First => 0,
+            _ => last,
+        };
+        // The end of a text is known where it is drawn; see `hold_to`.
+        const TEXT_END: usize = usize::MAX;
+        if self.sheet.is_some() {
+            self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
+        } else if self.screen == Screen::Report {
+            self.report_scroll = moved(self.report_scroll, TEXT_END);
+        } else if self.screen == Screen::System {
+            if let Some((_, sample)) = state.system.back() {
+                let pids: Vec<u32> = system::order(sample).iter().map(|p| p.pid).collect();
+                let now = system::selected(state, self).map(|p| p.pid);
+                let at = pids.iter().position(|pid| Some(*pid) == now).unwrap_or(0);
+                self.system.pid = pids.get(moved(at, pids.len().saturating_sub(1))).copied();
+            }
+        } else if self.screen == Screen::Learn {
+            self.learn.slider = usize::from(matches!(action, Action::Down | Action::Last));
+        } else if self.screen == Screen::Tensors {
+            self.tensors.at = moved(self.tensors.at, self.tensors.order.len().saturating_sub(1));
+        } else if self.screen == Screen::Race {
+            let count = race::entry_count(state);
+            if count > 0 {
+                let at = race::selected_entry(state, self).unwrap_or(0);
+                self.race.selected = Some(moved(at, count - 1));
+            }
+        } else if self.environment.pane == Pane::Detail {
+            self.environment.detail_scroll = moved(self.environment.detail_scroll, TEXT_END);
+        } else {
+            let rows = environment::rows(state, self);
+            if let Some(last) = rows.len().checked_sub(1) {
+                let now = environment::selected_row(state, self);
+                let at = rows.iter().position(|row| Some(row) == now.as_ref()).unwrap_or(0);
+                self.environment.selected = rows.get(moved(at, last)).cloned();
+                self.environment.detail_scroll = 0;
+            }
+        }
+    }
+}

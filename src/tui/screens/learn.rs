@@ -1,0 +1,307 @@
+//! Screen 5: why can GDS be slower on a small model? Eight steps on recorded loads, and a simulation that is marked as one.
+//!
+//! ```text
+//!  headline: step and title
+//! ╭ words ────────╮╭ figure ───────────────────╮
+//! │               ││                           │
+//! ╰───────────────╯╰───────────────────────────╯
+//! ╭ Simulation, not measured ──────────────────╮
+//! ```
+
+use crate::domain::units::{bytes, duration, three_digits};
+use crate::domain::{CacheState, Engine, Phase, Route, Status};
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::lesson::{Lesson, Load, Simulation, Told};
+use crate::tui::lesson_steps::{Figure, STEPS, Step, step};
+use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::theme::{Theme, marker};
+use crate::tui::widgets::path_drawing::{self, Way};
+use crate::tui::widgets::scatter::{self, Cloud};
+use crate::tui::widgets::{bars, timeline};
+use crate::tui::words::{Headline, cache_word, same_unit};
+
+/// Draws the screen.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let airy = h >= 26;
+    let mut y = u16::from(airy);
+    let say = |status, text: String| Headline { status, text };
+    let lesson = match &ui.learn.lesson {
+        Some(Ok(lesson)) => lesson,
+        Some(Err(error)) => {
+            let told = say(Status::Fail, format!("The lesson's recordings cannot be read: {error}"));
+            super::environment::headline(&mut pen.part(0, y, w, 3), &told, theme);
+            return;
+        }
+        None => {
+            let told = say(Status::Info, "Reading the recorded loads …".to_owned());
+            super::environment::headline(&mut pen.part(0, y, w, 3), &told, theme);
+            return;
+        }
+    };
+    let number = ui.learn.step.min(STEPS - 1);
+    let step = step(lesson, number);
+    let title = say(Status::Info, format!("{} of {STEPS}  {}", number + 1, step.title));
+    y += super::environment::headline(&mut pen.part(0, y, w, 2), &title, theme);
+    y += u16::from(airy);
+    let rest = h.saturating_sub(y);
+    let simulated = if rest >= 20 { 7 } else { 0 };
+    let body = rest - simulated;
+    let words = words(&step, state, ui);
+    if w >= super::WIDE && !ui.small {
+        let left = (w * 2 / 5).max(36);
+        text(&mut pen.part(0, y, left, body), &words, number, theme);
+        figure(&mut pen.part(left, y, w - left, body), &step, lesson, ui, theme);
+        if simulated > 0 {
+            simulation(&mut pen.part(0, y + body, w, simulated), lesson, ui, theme);
+        }
+        return;
+    }
+    match ui.learn.pane % 3 {
+        0 => text(&mut pen.part(0, y, w, rest), &words, number, theme),
+        1 => figure(&mut pen.part(0, y, w, rest), &step, lesson, ui, theme),
+        _ => simulation(&mut pen.part(0, y, w, rest), lesson, ui, theme),
+    }
+}
+
+/// The step's words, and what was measured here on the same matter.
+fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
+    let mut words = step.text.clone();
+    if let Some(lane) = state.running_lane().filter(|_| !ui.replay) {
+        words.push(format!("Measuring here: {} ({}) is under way …", lane.engine, cache_word(lane.cache)));
+    } else if let Some(here) = &ui.learn.here {
+        let loads: Vec<String> = here
+            .loads
+            .iter()
+            .map(|l| format!("{} {} {}", l.engine, cache_word(l.cache), same_unit(l.wall_ns, l.wall_ns)))
+            .collect();
+        words.push(format!("Measured here with {}: {}.", here.model, loads.join(", ")));
+    }
+    words
+}
+
+fn text(pen: &mut Pen<'_>, words: &[String], number: usize, theme: &Theme) {
+    let dots: String = (0..STEPS).map(|i| if i <= number { '●' } else { '○' }).collect();
+    let mut inside = pen.frame(&[(dots, theme.accent)], theme.faint);
+    let (room, h) = (inside.width().saturating_sub(4), inside.height());
+    let mut y = u16::from(h > 12);
+    for paragraph in words {
+        for line in wrap(paragraph, room) {
+            inside.text(2, y, &line, theme.text);
+            y += 1;
+        }
+        y += 1;
+    }
+}
+
+fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+    let each = Engine::GdsPerTensor;
+    match step.figure {
+        Figure::Paths => paths(pen, theme),
+        Figure::FewTensors => {
+            let Some(load) = lesson.small.load(&each) else { return };
+            slots(pen, &lesson.small, &[(load, timeline::few_tensors(&load.spans, 6))], ui, theme);
+        }
+        Figure::SmallWhole => whole(pen, &lesson.small, &[&each], ui, theme),
+        Figure::LargeWhole => whole(pen, &lesson.large, &[&each], ui, theme),
+        Figure::Slab | Figure::Reads => whole(pen, &lesson.small, &[&each, &Engine::GdsSlab], ui, theme),
+        Figure::Crossover => cross(pen, &lesson.small, theme),
+        Figure::Table => table(pen, lesson, ui, theme),
+    }
+}
+
+fn paths(pen: &mut Pen<'_>, theme: &Theme) {
+    let mut inside = pen.frame(&[("The ways of a byte".to_owned(), theme.strong)], theme.faint);
+    let (w, h) = (inside.width(), inside.height());
+    let ways = [
+        ("mmap, pread", "through the page cache, then copied", Route::Compat),
+        ("direct", "pinned host memory, no page cache", Route::Compat),
+        ("cuFile, compat", "through host memory of the library", Route::Compat),
+        ("cuFile, direct", "nvidia-fs, P2PDMA or C2C: no host memory", Route::P2pdma),
+    ];
+    let gap = if h >= 18 { 4 } else { 3 };
+    for (i, (name, words, route)) in ways.into_iter().enumerate() {
+        let y = i as u16 * gap + 1;
+        inside.text(2, y, name, theme.strong);
+        inside.text(20, y, words, theme.dim);
+        path_drawing::draw(&mut inside.part(2, y + 1, w.saturating_sub(4), 1), 0, 0, &Way { route, gpu: true }, theme);
+    }
+}
+
+/// The whole load of some engines, above each other on one scale of time.
+fn whole(pen: &mut Pen<'_>, told: &Told, engines: &[&Engine], ui: &UiState, theme: &Theme) {
+    let loads: Vec<&Load> = engines.iter().filter_map(|engine| told.load(engine)).collect();
+    let longest = loads.iter().map(|l| l.wall_ns).max().unwrap_or(0);
+    let rows: Vec<(&Load, (u64, u64))> = loads.into_iter().map(|load| (load, (0, longest))).collect();
+    slots(pen, told, &rows, ui, theme);
+}
+
+/// Timelines of loads with their phases as a bar below each.
+fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiState, theme: &Theme) {
+    let title =
+        [(told.model.clone(), theme.strong), ("  each row is a slot, recorded on an H200".to_owned(), theme.dim)];
+    let mut inside = pen.frame(&title, theme.faint);
+    let (w, h) = (inside.width(), inside.height());
+    let each = (h.saturating_sub(2)) / (loads.len().max(1) as u16);
+    let longest = loads.iter().map(|(l, _)| l.wall_ns).max().unwrap_or(1);
+    for (i, (load, window)) in loads.iter().enumerate() {
+        let y = i as u16 * each;
+        let name = [
+            (format!("{} ", marker(&load.engine)), theme.lane(&load.engine)),
+            (load.engine.to_string(), theme.strong),
+            (
+                format!(
+                    "  {}, {} (n = {}), {} reads, {} registrations",
+                    cache_word(load.cache),
+                    same_unit(load.wall_ns, load.wall_ns),
+                    load.runs,
+                    load.count(Phase::Transfer),
+                    load.count(Phase::RegisterBuffer)
+                ),
+                theme.dim,
+            ),
+        ];
+        inside.runs(1, y, &name);
+        let rows = each.saturating_sub(4).clamp(2, 17);
+        let mut page = inside.part(1, y + 1, w.saturating_sub(2), rows);
+        let used = timeline::draw(&mut page, &load.spans, *window, ui.learn.at, theme);
+        if each >= 6 {
+            bars::phases(&mut inside, 1, y + used + 1, w.saturating_sub(2), &load.phases, longest, theme);
+        }
+    }
+    let times: Vec<_> = loads.iter().map(|(l, _)| l.phases).collect();
+    let mut x = 1;
+    for item in bars::phase_legend(&times, theme).chunks(2) {
+        x = inside.runs(x, h.saturating_sub(1), item);
+    }
+}
+
+fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
+    let engines = [Engine::Mmap, Engine::GdsPerTensor];
+    let mut title = vec![(format!("{}  ", told.model), theme.strong)];
+    for engine in &engines {
+        title.push((format!("{} ", marker(engine)), theme.lane(engine)));
+        title.push((format!("{engine}  "), theme.text));
+    }
+    let mut inside = pen.frame(&title, theme.faint);
+    let loads: Vec<&Load> = engines.iter().filter_map(|e| told.load(e)).collect();
+    let lines: Vec<_> =
+        loads.iter().map(|l| l.cost.as_ref().map(|cost| |size: u64| cost.fit.tensor_ns(size))).collect();
+    let clouds: Vec<Cloud<'_>> = loads
+        .iter()
+        .zip(&lines)
+        .map(|(load, line)| Cloud {
+            points: &load.points,
+            line: line.as_ref().map(|line| line as &dyn Fn(u64) -> f64),
+            style: theme.lane(&load.engine),
+        })
+        .collect();
+    let mark = told.even_with_mmap().map(|size| (size, format!("even at {}", bytes(size))));
+    scatter::draw(&mut inside, &clouds, mark, theme);
+}
+
+/// All loads of both models, and of the one measured here.
+fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+    let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
+    let told: Vec<&Told> = [&lesson.small, &lesson.large].into_iter().chain(ui.learn.here.as_ref()).collect();
+    let (w, h) = (inside.width(), inside.height());
+    let room = (w.saturating_sub(18) / (told.len() as u16 * 2)).max(9);
+    for (i, told) in told.iter().enumerate() {
+        let x = 18 + i as u16 * room * 2;
+        inside.fit(x + 2, 0, room * 2 - 2, &told.model, theme.strong);
+        inside.right(x + room, 1, "cold", theme.faint_text());
+        inside.right(x + room * 2, 1, "hot", theme.faint_text());
+    }
+    let mut y = 2;
+    for engine in Engine::NAMED {
+        if !told.iter().any(|t| t.loads.iter().any(|l| l.engine == engine)) || y >= h {
+            continue;
+        }
+        inside.cell(1, y, marker(&engine), theme.lane(&engine));
+        inside.text(3, y, &engine.to_string(), theme.text);
+        for (i, told) in told.iter().enumerate() {
+            for (j, cache) in [CacheState::Cold, CacheState::Hot].into_iter().enumerate() {
+                let x = 18 + i as u16 * room * 2 + (j as u16 + 1) * room;
+                let load = told.load_in(&engine, cache);
+                let best = told.fastest(cache).is_some_and(|best| best.engine == engine);
+                let words = load.map_or_else(|| "–".to_owned(), |l| same_unit(l.wall_ns, l.wall_ns));
+                let style = if best { theme.status(Status::Pass) } else { theme.text };
+                inside.right(x, y, &words, style);
+                if best {
+                    inside.cell(x.saturating_sub(words.chars().count() as u16 + 2), y, '★', style);
+                }
+            }
+        }
+        y += 1;
+    }
+    inside.text(3, y + 1, "★ the fastest of its column", theme.dim);
+}
+
+/// The simulation under its sliders: arithmetic on a cost, a size and the recorded rate, said to be that.
+fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+    let title: [Run; 2] = [
+        ("SIMULATION".to_owned(), theme.status(Status::Warn)),
+        ("  arithmetic, not measured: time = tensors × cost / slots + bytes / rate".to_owned(), theme.dim),
+    ];
+    let mut inside = pen.frame(&title, theme.faint);
+    let w = inside.width();
+    let told = &lesson.small;
+    let Some(cost) = told.load(&Engine::GdsPerTensor).and_then(|load| load.cost.as_ref()) else {
+        inside.text(2, 0, "The recording has no fitted rate to begin from.", theme.dim);
+        return;
+    };
+    let simulation = ui.learn.simulation;
+    let (slots, rate) = (cost.parallelism.round().max(1.0) as u64, cost.bytes_per_s());
+    let sliders = [
+        ("tensor size", bytes(simulation.size_bytes()), simulation.size, Simulation::SIZES.len()),
+        ("cost a tensor", duration(simulation.cost_ns()), simulation.cost, Simulation::COSTS.len()),
+    ];
+    for (y, (name, value, at, all)) in sliders.into_iter().enumerate() {
+        let chosen = ui.learn.slider == y;
+        let y = y as u16;
+        inside.cell(1, y, if chosen { '▸' } else { ' ' }, theme.accent);
+        inside.text(3, y, name, if chosen { theme.strong } else { theme.text });
+        for i in 0..all {
+            let (glyph, style) = if i == at { ('◆', theme.accent) } else { ('─', theme.faint) };
+            inside.cell(18 + i as u16 * 2, y, glyph, style);
+            inside.cell(19 + i as u16 * 2, y, '─', theme.faint);
+        }
+        inside.text(18 + all as u16 * 2 + 2, y, &value, theme.strong);
+    }
+    let wall = simulation.wall_ns(told.bytes, rate, slots);
+    let measured = told.load(&Engine::GdsPerTensor).map_or(wall, |l| l.wall_ns as f64);
+    let mmap = told.load(&Engine::Mmap).map_or(0.0, |l| l.wall_ns as f64);
+    let scale = wall.max(measured).max(mmap).max(1.0);
+    // The bars begin at column 30 and leave room for their figures.
+    let bar_room = w.saturating_sub(62).max(8);
+    let share = simulation.overhead(told.bytes, rate, slots);
+    let columns = |ns: f64| (ns / scale * f64::from(bar_room)).round() as u16;
+    let (paid, moving) = (columns(wall * share), columns(wall * (1.0 - share)));
+    let lines = [
+        ("simulated", wall, Some(share)),
+        ("recorded tensor by tensor", measured, None),
+        ("recorded mmap", mmap, None),
+    ];
+    for (i, (name, ns, share)) in lines.into_iter().enumerate() {
+        let y = i as u16 + 2;
+        inside.text(3, y, name, theme.text);
+        let x = 30;
+        let end = if let Some(share) = share {
+            let (cost_style, cost_fill) = theme.phase(Phase::RegisterBuffer);
+            let (move_style, move_fill) = theme.phase(Phase::Transfer);
+            (0..paid).for_each(|c| inside.cell(x + c, y, cost_fill, cost_style));
+            (0..moving).for_each(|c| inside.cell(x + paid + c, y, move_fill, move_style));
+            inside.text(
+                x + paid + moving + 1,
+                y,
+                &format!("{} ms, {:.0} % before bytes", three_digits(ns / 1e6), share * 100.0),
+                theme.text,
+            )
+        } else {
+            (0..columns(ns)).for_each(|c| inside.cell(x + c, y, '▆', theme.dim));
+            inside.text(x + columns(ns) + 1, y, &format!("{} ms", three_digits(ns / 1e6)), theme.text)
+        };
+        let _ = end;
+    }
+}

@@ -1,0 +1,289 @@
+//! Screen 4: who is using GPUs and storage right now?
+//!
+//! ```text
+//!  headline
+//! ╭ GPUs ───────────────────╮╭ Storage ─────────────╮
+//! ╭ Processes with CUDA or cuFile ──────────────────╮
+//! ```
+
+use crate::domain::units::{bytes, duration, rate, three_digits};
+use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::mouse::Spot;
+use crate::tui::pen::{Pen, Run, cut};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::bars;
+use crate::tui::widgets::sheet;
+use crate::tui::words::Headline;
+use std::path::Path;
+
+/// The processes in the order of the table: those that read most first, then by GPU memory.
+pub(crate) fn order(sample: &SystemSample) -> Vec<&ProcessUse> {
+    let mut all: Vec<&ProcessUse> = sample.processes.iter().collect();
+    let reads =
+        |p: &ProcessUse| p.storage_bytes_per_s.unwrap_or(0.0).max(p.call_bytes_per_s.unwrap_or(0.0)).round() as u64;
+    // Small reads are noise; they must not make the rows jump.
+    all.sort_by_key(|p| (std::cmp::Reverse(reads(p) / 1_000_000), std::cmp::Reverse(p.gpu_memory_bytes), p.pid));
+    all
+}
+
+/// The process under the selection.
+pub(crate) fn selected<'s>(state: &'s State, ui: &UiState) -> Option<&'s ProcessUse> {
+    let (_, sample) = state.system.back()?;
+    let order = order(sample);
+    let chosen = ui.system.pid.and_then(|pid| order.iter().find(|p| p.pid == pid));
+    chosen.or_else(|| order.first()).copied()
+}
+
+/// Draws the screen.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let airy = h >= 26;
+    let mut y = u16::from(airy);
+    let sample = state.system.back().map(|(_, sample)| sample);
+    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(sample, ui), theme);
+    y += u16::from(airy);
+    let Some(sample) = sample else { return };
+    let rest = h.saturating_sub(y);
+    if ui.system.open
+        && let Some(process) = selected(state, ui)
+    {
+        super::process::draw(&mut pen.part(0, y, w, rest), state, process, theme);
+        return;
+    }
+    let rows = (sample.gpus.len().max(1)).max(sample.disks.len().max(1)).min(8) as u16 + 3;
+    let top = rows.min(rest / 2);
+    if w >= super::SIDE_BY_SIDE {
+        let left = w * 9 / 16;
+        gpus(&mut pen.part(0, y, left, top), sample, theme);
+        disks(&mut pen.part(left, y, w - left, top), sample, theme);
+        processes(&mut pen.part(0, y + top, w, rest - top), sample, state, ui, theme);
+    } else if ui.small {
+        match ui.system.pane % 3 {
+            0 => processes(&mut pen.part(0, y, w, rest), sample, state, ui, theme),
+            1 => gpus(&mut pen.part(0, y, w, rest), sample, theme),
+            _ => disks(&mut pen.part(0, y, w, rest), sample, theme),
+        }
+    } else {
+        let gpu_rows = (sample.gpus.len().clamp(1, 4) as u16 + 3).min(rest / 3);
+        let disk_rows = (sample.disks.len().clamp(1, 4) as u16 + 3).min(rest / 3);
+        gpus(&mut pen.part(0, y, w, gpu_rows), sample, theme);
+        disks(&mut pen.part(0, y + gpu_rows, w, disk_rows), sample, theme);
+        let used = gpu_rows + disk_rows;
+        processes(&mut pen.part(0, y + used, w, rest - used), sample, state, ui, theme);
+    }
+}
+
+fn headline(sample: Option<&SystemSample>, ui: &UiState) -> Headline {
+    let say = |status, text: String| Headline { status, text };
+    let Some(sample) = sample else {
+        return if ui.replay || ui.over {
+            say(
+                Status::Na,
+                "Who uses the machine is shown live and never recorded: it names other people's processes.".into(),
+            )
+        } else {
+            say(Status::Info, "Looking at GPUs, disks and processes …".into())
+        };
+    };
+    let order = order(sample);
+    let busiest = order.first().filter(|p| reading(p) > 1e6);
+    let read = sample.disks.iter().filter_map(|d| d.read_bytes_per_s).fold(0.0, f64::max);
+    let text = match (order.len(), busiest) {
+        (0, _) if read > 1e6 => {
+            format!("No process with CUDA or cuFile is seen; the busiest disk is read at {}.", rate(read))
+        }
+        (0, _) => "No process with CUDA or cuFile is seen, and the disks are at rest.".to_owned(),
+        (_, Some(p)) => {
+            format!("{} ({}) reads {}: {}.", p.name, p.pid, rate(reading(p)), p.evidence)
+        }
+        (1, None) => "One process uses CUDA or cuFile; it reads nothing now.".to_owned(),
+        (n, None) => format!("{n} processes use CUDA or cuFile; none of them reads anything now."),
+    };
+    say(Status::Info, text)
+}
+
+/// Bytes that a process reads a second, by whichever count is greater: the page cache serves calls without storage, mappings storage without calls.
+fn reading(process: &ProcessUse) -> f64 {
+    process.storage_bytes_per_s.unwrap_or(0.0).max(process.call_bytes_per_s.unwrap_or(0.0))
+}
+
+fn or_gap(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+/// A line of right-aligned figures that end at the given widths.
+fn figures(pen: &mut Pen<'_>, y: u16, from: u16, columns: &[(u16, String)], style: ratatui::style::Style) -> u16 {
+    let mut x = from;
+    for (room, text) in columns.iter().filter(|(room, _)| *room > 0) {
+        x += room;
+        pen.right(x, y, text, style);
+    }
+    x
+}
+
+fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
+    let mut inside = pen.frame(&[("GPUs".to_owned(), theme.strong)], theme.faint);
+    let w = inside.width();
+    if sample.gpus.is_empty() {
+        let text = sample.gpu_problem.as_deref().unwrap_or("NVML counts no GPU.");
+        inside.fit(1, 0, w.saturating_sub(2), text, theme.dim);
+        return;
+    }
+    let bar = if w >= 62 { 10 } else { 0 };
+    let columns = |texts: [String; 6]| -> Vec<(u16, String)> {
+        let rooms = [10 + bar, 6, 11, 11, if w >= 70 { 10 } else { 0 }, if w >= 76 { 8 } else { 0 }];
+        rooms.into_iter().zip(texts).collect()
+    };
+    let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
+    let name = w.saturating_sub(taken + 2);
+    let heads = ["memory", "busy", "PCIe in", "PCIe out", "BAR1", "power"].map(str::to_owned);
+    inside.text(1, 0, "gpu", theme.faint_text());
+    figures(&mut inside, 0, name, &columns(heads), theme.faint_text());
+    for (i, gpu) in sample.gpus.iter().enumerate() {
+        let y = i as u16 + 1;
+        inside.fit(1, y, name.saturating_sub(2), &format!("{} {}", gpu.index, gpu.name), theme.text);
+        if bar > 0
+            && let Some(share) = share(gpu)
+        {
+            bars::bar(&mut inside, name, y, bar, share, ('▆', theme.series(0)), ('─', theme.faint));
+        }
+        let texts = [
+            or_gap(gpu.memory_used_bytes.map(bytes)),
+            or_gap(gpu.utilization_percent.map(|p| format!("{p:.0} %"))),
+            or_gap(gpu.rx_bytes_per_s.map(rate)),
+            or_gap(gpu.tx_bytes_per_s.map(rate)),
+            or_gap(gpu.bar1_used_bytes.map(bytes)),
+            or_gap(gpu.power_watts.map(|w| format!("{w:.0} W"))),
+        ];
+        figures(&mut inside, y, name, &columns(texts), theme.text);
+    }
+}
+
+fn share(gpu: &GpuUse) -> Option<f64> {
+    Some(gpu.memory_used_bytes? as f64 / gpu.memory_total_bytes.filter(|t| *t > 0)? as f64)
+}
+
+fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
+    let mut inside = pen.frame(&[("Storage".to_owned(), theme.strong)], theme.faint);
+    let w = inside.width();
+    if sample.disks.is_empty() {
+        inside.fit(1, 0, w.saturating_sub(2), "No disk of this machine has been read.", theme.dim);
+        return;
+    }
+    let columns = |texts: [String; 5]| -> Vec<(u16, String)> {
+        let rooms = [11, if w >= 60 { 11 } else { 0 }, 9, 7, 6];
+        rooms.into_iter().zip(texts).collect()
+    };
+    let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
+    let name = w.saturating_sub(taken + 2);
+    inside.text(1, 0, "disk", theme.faint_text());
+    let heads = ["read", "written", "latency", "queue", "busy"].map(str::to_owned);
+    figures(&mut inside, 0, name, &columns(heads), theme.faint_text());
+    let visible = usize::from(inside.height().saturating_sub(1));
+    let mut busiest: Vec<&DiskUse> = sample.disks.iter().collect();
+    if busiest.len() > visible {
+        busiest.sort_by(|a, b| b.read_bytes_per_s.unwrap_or(0.0).total_cmp(&a.read_bytes_per_s.unwrap_or(0.0)));
+    }
+    for (i, disk) in busiest.iter().take(visible).enumerate() {
+        let y = i as u16 + 1;
+        inside.fit(1, y, name.saturating_sub(1), &disk.name, theme.text);
+        let texts = [
+            or_gap(disk.read_bytes_per_s.map(rate)),
+            or_gap(disk.written_bytes_per_s.map(rate)),
+            or_gap(disk.read_latency_ns.map(|ns| duration(ns as u64))),
+            or_gap(disk.queue.map(three_digits)),
+            or_gap(disk.busy_percent.map(|p| format!("{p:.0} %"))),
+        ];
+        figures(&mut inside, y, name, &columns(texts), theme.text);
+    }
+}
+
+/// The way as a word, and whether it is worth a colour.
+pub(crate) const fn route_word(route: SeenRoute) -> &'static str {
+    match route {
+        SeenRoute::Unknown => "not seen",
+        SeenRoute::NvidiaFs => "cuFile, nvidia-fs",
+        SeenRoute::Cufile => "cuFile",
+        SeenRoute::Direct => "O_DIRECT",
+        SeenRoute::Mapped => "mapped",
+        SeenRoute::Cached => "page cache",
+    }
+}
+
+fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
+    let mut title: Vec<Run> = vec![("Processes with CUDA or cuFile".to_owned(), theme.strong)];
+    if sample.hidden_processes > 0 {
+        let n = sample.hidden_processes;
+        let words = if n == 1 { "one of another user" } else { "of other users" };
+        let count = if n == 1 { String::new() } else { format!("{n} ") };
+        title.push((format!(" ─ {count}{words} cannot be looked into; root sees all"), theme.dim));
+    }
+    let mut inside = pen.frame(&title, theme.faint);
+    let (w, h) = (inside.width(), usize::from(inside.height()));
+    let order = order(sample);
+    if order.is_empty() {
+        inside.fit(
+            2,
+            1,
+            w.saturating_sub(4),
+            "None now. A model server shows up here as soon as it has loaded libcuda.",
+            theme.dim,
+        );
+        return;
+    }
+    let wide = w >= 96;
+    let columns = |texts: [String; 7]| -> Vec<(u16, String)> {
+        let rooms = if w < 70 { [11, 0, 0, 10, 0, 0, 0] } else { [11, 11, 10, 10, 7, if wide { 8 } else { 0 }, 0] };
+        rooms.into_iter().zip(texts).collect()
+    };
+    let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
+    let way = if wide { 19 } else { 0 };
+    let name = w.saturating_sub(taken + way + 2);
+    inside.text(1, 0, "process", theme.faint_text());
+    let heads = ["storage", "calls", "memory", "GPU", "cpu", "threads", ""].map(str::to_owned);
+    let end = figures(&mut inside, 0, name, &columns(heads), theme.faint_text());
+    if way > 0 {
+        inside.text(end + 2, 0, "seems to read by", theme.faint_text());
+    }
+    let at = selected(state, ui).and_then(|p| order.iter().position(|o| o.pid == p.pid)).unwrap_or(0);
+    let visible = h.saturating_sub(1);
+    let first = at.saturating_sub(visible.saturating_sub(2)).min(order.len().saturating_sub(visible));
+    for (i, process) in order.iter().skip(first).take(visible).enumerate() {
+        let y = i as u16 + 1;
+        inside.hit(ui, y, 0, w, Spot::Process(process.pid));
+        let command = short_command(process);
+        let label = format!("{:>7} {command}", process.pid);
+        inside.text(1, y, &cut(&label, name.saturating_sub(2)), theme.text);
+        let texts = [
+            or_gap(process.storage_bytes_per_s.map(rate)),
+            or_gap(process.call_bytes_per_s.map(rate)),
+            or_gap(process.rss_bytes.map(bytes)),
+            or_gap(process.gpu_memory_bytes.map(bytes)),
+            or_gap(process.cpu_percent.map(|p| format!("{p:.0} %"))),
+            or_gap(process.threads.map(|n| n.to_string())),
+            String::new(),
+        ];
+        let end = figures(&mut inside, y, name, &columns(texts), theme.text);
+        if way > 0 {
+            let style = if process.route == SeenRoute::Unknown { theme.dim } else { theme.text };
+            inside.fit(end + 2, y, way, route_word(process.route), style);
+        }
+        if first + i == at {
+            inside.restyle(0, y, w, 1, theme.selected);
+            inside.cell(0, y, '▸', theme.accent);
+        }
+    }
+    let mut below = inside.part(0, 1, w, visible as u16);
+    sheet::scrollbar(&mut below, order.len(), first, theme);
+}
+
+/// The program's name and arguments, without the folders that nobody needs to tell processes apart.
+fn short_command(process: &ProcessUse) -> String {
+    let mut words = process.command.split_whitespace();
+    let Some(program) = words.next() else { return process.name.clone() };
+    let program =
+        Path::new(program).file_name().map_or_else(|| program.to_owned(), |n| n.to_string_lossy().into_owned());
+    words.fold(program, |line, word| format!("{line} {word}"))
+}

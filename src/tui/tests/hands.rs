@@ -1,0 +1,127 @@
+//! Mouse, clipboard, export, zoom and the commands of the screens that look at the machine.
+
+use super::{frame, text};
+use crate::config::Taste;
+use crate::session::{Command, State};
+use crate::tui::app::{Effect, Screen, UiState};
+use crate::tui::testdata::{self, Scene};
+use crate::tui::theme::Theme;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+fn key(ui: &mut UiState, state: &State, c: char) -> Effect {
+    ui.input(&Input::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)), state)
+}
+
+fn mouse(ui: &mut UiState, state: &State, kind: MouseEventKind, column: u16, row: u16) -> Effect {
+    ui.input(&Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }), state)
+}
+
+const CLICK: MouseEventKind = MouseEventKind::Down(MouseButton::Left);
+
+fn theme() -> Theme {
+    Theme::new(Taste::default())
+}
+
+/// Where a text stands in a frame.
+fn find(shown: &str, what: &str) -> (u16, u16) {
+    let (row, line) = shown.lines().enumerate().find(|(_, line)| line.contains(what)).unwrap();
+    let column = line[..line.find(what).unwrap()].chars().count();
+    (column as u16, row as u16)
+}
+
+#[test]
+fn a_click_on_a_tab_a_lane_and_a_tensor_selects_it() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = UiState::default();
+    let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    let (x, y) = find(&shown, "3 Tensors");
+    mouse(&mut ui, &state, CLICK, x + 2, y);
+    assert_eq!(ui.screen, Screen::Tensors);
+    let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    let (_, first) = find(&shown, "▸");
+    mouse(&mut ui, &state, CLICK, 5, first + 4);
+    assert_eq!(ui.tensors.at, 4);
+    key(&mut ui, &state, '2');
+    let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    let (x, y) = find(&shown, "○ mmap");
+    mouse(&mut ui, &state, CLICK, x, y);
+    let chosen = ui.race.selected.unwrap();
+    let heats = crate::tui::entries::heats(&state);
+    let entry = heats.iter().flat_map(|h| &h.entries).nth(chosen).unwrap();
+    assert_eq!(entry.engine.to_string(), "mmap");
+    mouse(&mut ui, &state, CLICK, 119, 35);
+    assert_eq!(ui.race.selected, Some(chosen), "a click beside everything changes nothing");
+}
+
+#[test]
+fn the_wheel_moves_the_selection_and_no_click_reaches_through_a_sheet() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+    frame(&state, &mut ui, &theme(), 120, 36);
+    mouse(&mut ui, &state, MouseEventKind::ScrollDown, 50, 20);
+    assert_eq!(ui.tensors.at, 3);
+    key(&mut ui, &state, '?');
+    frame(&state, &mut ui, &theme(), 120, 36);
+    mouse(&mut ui, &state, CLICK, 5, 20);
+    assert_eq!(ui.tensors.at, 3);
+}
+
+#[test]
+fn the_machine_is_watched_only_while_its_screen_is_shown() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = UiState::default();
+    assert_eq!(key(&mut ui, &state, '4').commands, [Command::WatchSystem(true)]);
+    assert_eq!(key(&mut ui, &state, '4').commands, []);
+    assert_eq!(key(&mut ui, &state, '1').commands, [Command::WatchSystem(false)]);
+    let mut ui = UiState { replay: true, ..UiState::default() };
+    assert_eq!(key(&mut ui, &state, '4').commands, []);
+}
+
+#[test]
+fn y_copies_the_answer_and_x_exports_only_where_that_can_be_done() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = UiState { screen: Screen::Race, ..UiState::default() };
+    let copied = key(&mut ui, &state, 'y').copy.unwrap();
+    assert!(copied.contains("fastest"), "{copied}");
+    assert!(!key(&mut ui, &state, 'x').export);
+    ui.can_export = true;
+    assert!(key(&mut ui, &state, 'x').export);
+}
+
+#[test]
+fn zoom_and_cursor_scroll_back_through_the_charts_and_e_expands_one() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = UiState { screen: Screen::Race, ..UiState::default() };
+    let whole = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    "e++".chars().for_each(|c| drop(key(&mut ui, &state, c)));
+    let end = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    (0..30).for_each(|_| drop(key(&mut ui, &state, 'h')));
+    let earlier = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    assert!(whole != end && end != earlier && earlier.contains(" at "), "{earlier}");
+    assert!(!earlier.contains("where the time went") && earlier.contains("Bandwidth"), "{earlier}");
+    "0e".chars().for_each(|c| drop(key(&mut ui, &state, c)));
+    ui.race.cursor = None;
+    assert_eq!(text(&frame(&state, &mut ui, &theme(), 120, 36)), whole);
+}
+
+#[test]
+fn a_table_of_a_hundred_thousand_tensors_is_quick() {
+    let state = testdata::many_tensors(100_000);
+    let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+    let theme = theme();
+    let timed = |ui: &mut UiState, what: &str| {
+        let start = std::time::Instant::now();
+        let buffer = frame(&state, ui, &theme, 120, 36);
+        eprintln!("{what}: {:?}", start.elapsed());
+        assert!(text(&buffer).contains("Size and time"), "{}", text(&buffer));
+    };
+    timed(&mut ui, "first frame, fit and order");
+    timed(&mut ui, "the same again");
+    key(&mut ui, &state, 's');
+    timed(&mut ui, "after a change of order");
+    key(&mut ui, &state, 'G');
+    timed(&mut ui, "at the end");
+    "/7".chars().for_each(|c| drop(key(&mut ui, &state, c)));
+    timed(&mut ui, "filtered");
+    assert_eq!(ui.tensors.order.len(), (0..100_000).filter(|n: &u32| n.to_string().contains('7')).count());
+}
