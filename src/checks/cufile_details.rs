@@ -19,7 +19,6 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(log_location(ctx));
     out.extend(log_level(ctx));
-    out.extend(super::cufile_log::scan(ctx));
     out.extend(static_files(ctx));
     out.extend(tools(ctx));
     out.extend(shared_statistics(ctx));

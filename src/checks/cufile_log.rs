@@ -1,62 +1,53 @@
-//! cufile.log read into causes: the messages of libcufile that say why a read fell back (reference 1.11).
+//! cufile.log where the configuration puts it, read into causes.
 
 use super::context::Context;
 use super::judged::Judged;
-use crate::domain::Group::Cufile;
+use super::log_signatures::explain_cufile;
+use crate::domain::{Group::Cufile, Status};
 
 /// Lines from the end that are looked at: a log of months says nothing of today.
 const LAST_LINES: usize = 2000;
+/// Causes shown; the worst come first.
+const MOST: usize = 6;
 
-/// A part of a message, what it means, and the check that tells more.
-const MESSAGES: &[(&str, &str, &str)] = &[
-    ("udev property not found: ID_FS_USAGE", "udev has no record of the disk", "udev-database"),
-    (
-        "error creating udev_device for block device dev_no: 0:",
-        "the file lies on a device without a number of its own, such as overlay",
-        "fs-type",
-    ),
-    ("NVMe Driver not registered with nvidia-fs", "the NVMe driver is not built for GDS", "nvfs-nvme-symbol"),
-    ("nvidia-fs.ko driver access denied", "the device of nvidia-fs may not be opened", "nvfs-devnodes"),
-    ("nvidia_fs driver version mismatch", "nvidia-fs and libcufile do not go together", "nvfs-version"),
-    ("PCIP2PDMA is not enabled in the configuration", "P2PDMA is switched off", "cfg-p2p-both"),
-    ("Kernel does not support PCIP2PDMA", "the kernel has no P2PDMA", "kernel-p2pdma"),
-    (
-        "gpu attribute pci_p2pdma not supported",
-        "a GPU has no P2PDMA: its BAR1 is not mapped statically, or its model has none",
-        "gpu-static-bar1",
-    ),
-    ("ext4 journal mode for device not supported", "ext4 is not mounted with data=ordered", "ext4-ordered"),
-    ("EXT4 journal options not found in mount table", "data=ordered is not shown in the mount options", "ext4-ordered"),
-    ("mount option not found in mount table data", "data=ordered is not shown in the mount options", "ext4-ordered"),
-    ("detected unsupported inode flags", "the file is encrypted, compressed, immutable or append-only", "inode-flags"),
-    ("RAID level not supported by cuFile", "a RAID of another level than 0", "md-raid"),
-    ("cuFile does not support file-system type", "the file system has no direct route", "fs-type"),
-    ("detected compat-only file system", "the file system has no direct route", "fs-type"),
-    ("cuFile support has been disabled for", "a denylist shuts the path out", "cfg-effective"),
-    ("exceeds permitted bar size", "BAR1 is used up", "gpu-bar1-free"),
-    ("Inc-bar-usage failed", "BAR1 is used up", "gpu-bar1-free"),
-    ("GPUDirect Storage not supported on gpu index", "a GPU has no GPUDirect", "gpu-gdr-attr"),
-    ("support for stream memops v1 is disabled", "reads on streams do not work", "gpu-stream-memops"),
-    ("nvidia-fs.ko driver not loaded", "nvidia-fs is not loaded", "nvfs-loaded"),
-    ("running in compatible mode", "nothing direct was available when the driver was opened", "cfg-p2p-both"),
-];
-
-/// What the end of the log says, the last message that is known counting. Only a log at a place that the configuration names is looked for.
-pub(super) fn scan(ctx: &Context<'_>) -> Option<Judged> {
+/// What the end of the log says. `known` are the findings so far: a log may be old, and what its check finds in order now is no alarm. Only a log
+/// at a place that the configuration names is looked for.
+pub(super) fn scan(ctx: &Context<'_>, known: &[Judged]) -> Option<Judged> {
     const ID: &str = "log-scan";
     let path = place(ctx)?;
     let text = ctx.root.read_text(&path).ok()?;
-    let lines: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
-    let known =
-        |line: &&str| MESSAGES.iter().find(|(part, ..)| line.contains(part)).map(|found| ((*line).to_owned(), found));
-    let judged = match lines.iter().find_map(known) {
-        Some((line, (_, meaning, check))) => {
-            Judged::info(ID, Cufile, format!("the last known message: {meaning}; see {check}"))
-                .found(&path, line.trim())
+    let skipped = text.lines().count().saturating_sub(LAST_LINES);
+    let tail: String = text.lines().skip(skipped).flat_map(|line| [line, "\n"]).collect();
+    let causes = explain_cufile(&tail);
+    let passes = |id: &str| known.iter().any(|judged| judged.finding.id == id && judged.finding.status == Status::Pass);
+    let is_open = |check: &str| check.is_empty() || !passes(check);
+    let see = |check: &str| if check.is_empty() { String::new() } else { format!("; see {check}") };
+    let worst = causes.iter().find(|cause| cause.status >= Status::Warn && is_open(&cause.check));
+    let mut judged = match (worst, causes.first()) {
+        (Some(cause), _) => {
+            let said = format!("cufile.log says: {}{}", cause.meaning, see(&cause.check));
+            // What fails now is told by its check; the log is its witness, and may be of another program.
+            let judged = if cause.status == Status::Fail {
+                Judged::warn(ID, Cufile, said)
+            } else {
+                Judged::info(ID, Cufile, said)
+            };
+            judged.advice(cause.todo.clone())
         }
-        None => Judged::pass(ID, Cufile, "no message that explains a fallback")
-            .found(&path, format!("{} lines read", lines.len())),
+        (None, Some(cause)) if cause.status >= Status::Warn => Judged::info(
+            ID,
+            Cufile,
+            format!("cufile.log says: {}; its check finds it in order now{}", cause.meaning, see(&cause.check)),
+        ),
+        _ => Judged::pass(ID, Cufile, "no message that explains a fallback"),
     };
+    if causes.is_empty() {
+        judged = judged.found(&path, format!("{} lines read", tail.lines().count()));
+    }
+    for cause in causes.iter().take(MOST) {
+        let times = if cause.count > 1 { format!(" ({} times)", cause.count) } else { String::new() };
+        judged = judged.found(&path, format!("{}{times}: {}", cause.line, cause.sentence()));
+    }
     Some(judged.why("libcufile writes down why it fell back; the file may be of another program or another day."))
 }
 

@@ -14,6 +14,7 @@ mod judged;
 mod kernel;
 mod kernel_log;
 mod limits;
+pub mod log_signatures;
 mod nvfs_module;
 mod nvidia_fs;
 mod proof;
@@ -147,6 +148,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     take(surroundings::run(&ctx), &mut all, true);
     take(surroundings::slow(&ctx), &mut all, true);
     take(limits::slow(&ctx), &mut all, true);
+    let explained = cufile_log::scan(&ctx, &all);
+    take(explained.into_iter().collect(), &mut all, true);
     let is_overlay =
         |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
     if ctx.subjects.iter().any(is_overlay) {

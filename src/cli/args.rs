@@ -315,7 +315,18 @@ pub(super) enum FormatArg {
 
 pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER, for example threads=8")?;
-    let known = ["threads", "slots", "depth", "block_bytes", "register", "io_uring", "odirect", "keep_heap", "cufile", "stream_flags"];
+    let known = [
+        "threads",
+        "slots",
+        "depth",
+        "block_bytes",
+        "register",
+        "io_uring",
+        "odirect",
+        "keep_heap",
+        "cufile",
+        "stream_flags",
+    ];
     let (engine, short) = match name.rsplit_once('.') {
         Some((engine, short)) => (Some(engine), short),
         None => (None, name),

@@ -20,10 +20,15 @@ const LAST_WORDS_BYTES: usize = 4096;
 /// How a lane ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LaneEnd {
-    /// With a result, which may hold an error, and the route of its reads where it used cuFile.
-    Finished(Option<RouteCounts>),
-    /// Without one.
-    Died,
+    /// With a result.
+    Finished {
+        /// The route of its reads, where it used cuFile.
+        route: Option<RouteCounts>,
+        /// Whether the result is an error.
+        failed: bool,
+    },
+    /// Without one, and what it wrote last to standard error.
+    Died(String),
     /// Because it was cancelled.
     Cancelled,
 }
@@ -39,8 +44,8 @@ pub(super) fn run_lane(
 ) -> LaneEnd {
     order.spawned_monotonic_ns = monotonic_ns();
     let died = |how: String, last_words: String| {
-        bus.emit(EventBody::LaneDied { lane, how, last_words });
-        LaneEnd::Died
+        bus.emit(EventBody::LaneDied { lane, how, last_words: last_words.clone() });
+        LaneEnd::Died(last_words)
     };
     let mut child = match spawn(exe, &order) {
         Ok(child) => child,
@@ -71,8 +76,8 @@ pub(super) fn run_lane(
     let finished = frames.join().unwrap_or(None);
     let _ = writer.join();
     let last_words = words.join().unwrap_or_default();
-    if let (Reason::Ended, Some(route)) = (&reason, finished) {
-        return LaneEnd::Finished(route);
+    if let (Reason::Ended, Some((route, failed))) = (&reason, finished) {
+        return LaneEnd::Finished { route, failed };
     }
     match (reason, status) {
         (Reason::Cancelled, _) => {
@@ -146,13 +151,13 @@ fn wait(child: &mut Child, heartbeat: &Receiver<bool>, cancel: &Receiver<()>) ->
     }
 }
 
-/// Turns frames into events until the pipe closes. Returns the route of the result, if a result came.
+/// Turns frames into events until the pipe closes. Returns the route of the result and whether it is an error, if a result came.
 fn forward(
     bus: &Bus,
     lane: LaneId,
     stdout: impl Read,
     alive: &crossbeam_channel::Sender<bool>,
-) -> Option<Option<RouteCounts>> {
+) -> Option<(Option<RouteCounts>, bool)> {
     let mut finished = None;
     let mut moved = (0, 0);
     let mut counting = false;
@@ -179,7 +184,7 @@ fn forward(
             LaneMessage::Spans { spans } => EventBody::LaneSpans { lane, spans },
             LaneMessage::Said { level, text } => EventBody::Said { level, text },
             LaneMessage::Finished { result } => {
-                finished = Some(result.route.clone());
+                finished = Some((result.route.clone(), result.error.is_some()));
                 EventBody::LaneFinished { lane, result }
             }
         };

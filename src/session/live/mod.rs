@@ -4,6 +4,7 @@
 mod bus;
 mod child;
 mod examine;
+mod explain;
 mod lanes;
 mod plan;
 mod prove;

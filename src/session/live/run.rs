@@ -261,13 +261,17 @@ impl Session {
             let commands = self.commands.clone();
             let watcher = self.watcher.clone();
             let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done, &watcher));
+            let (uses_cufile, log) = (order.engine.uses_cufile(), order.scratch.join("cufile.log"));
             let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
+            if uses_cufile {
+                super::explain::after_lane(&self.bus, &end, &log);
+            }
             if let Some(sampler) = &sampler {
                 sampler.watch(None);
             }
             let _ = done.send(());
             let heard = listener.join().unwrap_or_default();
-            if let LaneEnd::Finished(Some(route)) = &end {
+            if let LaneEnd::Finished { route: Some(route), .. } = &end {
                 examiner.learn(route, &target);
             }
             if heard.quit {

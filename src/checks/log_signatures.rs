@@ -1,0 +1,185 @@
+//! Lines of cufile.log, and of what libcufile prints, and what they mean (reference 1.11).
+
+use crate::domain::Status;
+use serde::Serialize;
+
+/// What a line means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Signature {
+    /// Pieces that stand in the line in this order, lower case.
+    pieces: &'static [&'static str],
+    /// How bad for the user, whatever level it was logged at.
+    status: Status,
+    meaning: &'static str,
+    todo: &'static str,
+    /// The check that looks into it; empty where none does.
+    check: &'static str,
+}
+
+const fn sign(
+    pieces: &'static [&'static str],
+    status: Status,
+    meaning: &'static str,
+    todo: &'static str,
+    check: &'static str,
+) -> Signature {
+    Signature { pieces, status, meaning, todo, check }
+}
+
+use Status::{Fail, Info, Warn};
+
+/// cufile.log and what libcufile prints; the first that fits counts.
+#[rustfmt::skip]
+const CUFILE: &[Signature] = &[
+    sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", "udev-database"),
+    sign(&["error getting volume attributes"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", "udev-database"),
+    sign(&["unable to get volume attributes"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", "udev-database"),
+    sign(&["error creating udev_device for block device dev_no: 0:"], Fail, "the file lies on an overlay or another anonymous device, which udev does not know", "put the model on a mounted volume", "fs-type"),
+    sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts where there is no udev, as under WSL", "run on Linux with /run/udev", "wsl"),
+    sign(&["parsing error, invalid json config"], Fail, "a cufile.json is no valid JSON, so no program can open cuFile", "gds-top config lint", "cfg-parse"),
+    sign(&["json type mismatch, config read failed"], Fail, "a value of cufile.json has the wrong type, so no program can open cuFile", "gds-top config lint", "cfg-parse"),
+    sign(&["error reading config"], Fail, "a value of cufile.json is refused, so no program can open cuFile", "gds-top config lint", "cfg-parse"),
+    sign(&["failed to load user config"], Fail, "a cufile.json is refused, so no program can open cuFile", "gds-top config lint", "cfg-parse"),
+    sign(&["found invalid log directory name"], Fail, "logging.dir of cufile.json does not exist, so no program can open cuFile", "make the folder, or remove the key", "cfg-parse"),
+    sign(&["cufile configuration load error"], Fail, "a cufile.json is refused or may not be read", "gds-top config lint", "cfg-parse"),
+    sign(&["nvidia-fs.ko driver access denied"], Fail, "the devices of nvidia-fs may not be opened", "give the container --device /dev/nvidia-fs0 and so on", "nvfs-devnodes"),
+    sign(&["driver version mismatch"], Fail, "nvidia-fs is too old for this libcufile (5004)", "update nvidia-fs", "nvfs-version"),
+    sign(&["nvidia-fs.ko driver not loaded"], Warn, "nvidia-fs is not loaded, so the route nvfs is closed", "gds-top fix nvfs-load, or take P2PDMA", "nvfs-loaded"),
+    sign(&["kernel does not support pcip2pdma"], Fail, "the kernel has no P2PDMA", "boot a kernel with CONFIG_PCI_P2PDMA, 6.2 or later", "kernel-p2pdma"),
+    sign(&["pcip2pdma is not enabled in the configuration"], Warn, "P2PDMA is switched off in cufile.json", "gds-top fix cufile-p2pdma-keys", "cfg-p2p-both"),
+    sign(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which switches P2PDMA off for all", "gds-top fix p2pdma-registry-keys, or leave it out by CUFILE_VISIBLE_DEVICES", "gpu-static-bar1"),
+    sign(&["gpu attribute pci_p2pdma not supported"], Fail, "the GPU has no static BAR1, so P2PDMA is closed (801)", "gds-top fix p2pdma-registry-keys", "gpu-static-bar1"),
+    sign(&["nvme driver not registered with nvidia-fs"], Fail, "the NVMe driver is not built for GDS", "take P2PDMA, or a patched NVMe driver", "nvfs-nvme-symbol"),
+    sign(&["ext4 journal mode for device not supported"], Fail, "ext4 is mounted with data=writeback or data=journal", "mount it with data=ordered", "ext4-ordered"),
+    sign(&["mount option not found in mount table data"], Warn, "the mount options do not say data=ordered, although it is the default", "gds-top fix ext4-ordered", "ext4-ordered"),
+    sign(&["ext4 journal options not found"], Warn, "the mount options do not say data=ordered, although it is the default", "gds-top fix ext4-ordered", "ext4-ordered"),
+    sign(&["detected unsupported inode flags for file"], Fail, "the file is compressed, encrypted, append-only or immutable", "copy it without these flags", "inode-flags"),
+    sign(&["raid level not supported by cufile"], Fail, "this RAID level has no direct route", "RAID 0, or a single disk", "md-raid"),
+    sign(&["raid member not supported by cufile"], Fail, "a member of the RAID is no NVMe disk", "build it of local NVMe disks", "md-raid"),
+    sign(&["has p2pdma flag but raid pci p2pdma is disabled"], Fail, "P2PDMA is not switched on for RAID", "set block.raid.use_pci_p2pdma", "cfg-p2p-both"),
+    sign(&["cufile does not support file-system type"], Fail, "this file system has no cuFile support", "put the model on ext4 or xfs", "fs-type"),
+    sign(&["detected compat-only file system"], Warn, "this file system is read through host memory only", "put the model on ext4 or xfs", "fs-type"),
+    sign(&["cufile support has been disabled for"], Fail, "a denylist in cufile.json shuts this file out", "take it off the denylist", "cfg-effective"),
+    sign(&["found acs enabled for switch"], Warn, "a PCIe switch sends transfers between devices up to the root (ACS)", "see the BIOS; never switch ACS off everywhere", "pcie-acs"),
+    sign(&["gds is not guaranteed to work functionally", "iommu"], Warn, "the IOMMU is on", "gds-top fix iommu-off", "iommu-state"),
+    sign(&["exceeds permitted bar size"], Fail, "more GPU memory is registered than BAR1 can map", "register less at once, or enlarge BAR1 in the BIOS", "gpu-bar1-free"),
+    sign(&["inc-bar-usage failed"], Fail, "the limit of registered GPU memory is reached (5016)", "raise max_device_pinned_mem_size_kb: gds-top config tune", "gpu-bar1-free"),
+    sign(&["16mb configured - nvidia-fs ios will be rejected"], Fail, "the slabs of cufile.json have none of 16 MiB", "gds-top config lint", "cfg-vs-hardware"),
+    sign(&["setting cachesize to 50% of max bar size"], Warn, "the cache on the GPU was cut to half of BAR1", "lower max_device_cache_size_kb", "cfg-vs-hardware"),
+    sign(&["cudamallocmanaged memory", "not supported"], Fail, "managed memory cannot be registered", "allocate with cudaMalloc", ""),
+    sign(&["gpudirect storage not supported on gpu index"], Fail, "this GPU has no GPUDirect", "use a data-centre or workstation GPU", "gpu-class"),
+    sign(&["map ioctl failed", "ioctl_return: -22"], Fail, "the driver refuses to map this GPU for nvidia-fs; GeForce is not permitted", "use a data-centre or workstation GPU", "gpu-class"),
+    sign(&["support for stream memops v1 is disabled"], Warn, "stream reads are not available on this driver", "use another engine than gds-stream", ""),
+    sign(&["static config bar1 cache"], Warn, "cached facts about the GPUs are used, which may be stale", "gdscheck -e config -o FILE", "static-cfg"),
+    sign(&["failed to initialize static routing"], Warn, "the cached topology is not usable", "gdscheck -e sysfs -o /etc/topology.json", "static-cfg"),
+    sign(&["error opening log file", "logging will be disabled"], Warn, "libcufile cannot write its log, so it says no reasons", "set CUFILE_LOGFILE_PATH to a file in a folder of yours", "log-location"),
+    sign(&["gds file checks disabled by config"], Warn, "cuFile's checks of files are switched off", "switch them on again", "cfg-effective"),
+    sign(&["unable to load", "libcuda.so"], Fail, "there is no CUDA driver in this system or container", "start the container with --gpus all", "gpu-present"),
+    sign(&["cufile using p2pdma"], Info, "the route P2PDMA is open", "", ""),
+    sign(&["cufile enabled with p2pdma mode"], Info, "the route P2PDMA is open", "", ""),
+    sign(&["nvidia_fs not loaded, operating on p2p mode"], Info, "the route P2PDMA is open, without nvidia-fs", "", ""),
+    sign(&["no native gds - compat mode only"], Warn, "no direct route is open: reads go through host memory", "gds-top check says which one is nearest", ""),
+    sign(&["running in compatible mode"], Warn, "no direct route is open: reads go through host memory", "gds-top check says which one is nearest", ""),
+    sign(&["rdma_dev_addr_list not set"], Info, "without meaning for local disks", "", ""),
+    sign(&["no gpus found under same root port"], Info, "a matter of speed only: disk and GPU hang on different root ports", "", "pcie-topology"),
+];
+
+/// A line that was recognised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explained {
+    /// The last such line.
+    pub line: String,
+    /// How many lines mean the same.
+    pub count: usize,
+    /// How bad.
+    pub status: Status,
+    /// What it means.
+    pub meaning: String,
+    /// What to do; empty where there is nothing to do.
+    pub todo: String,
+    /// The check that looks into it; empty where none does.
+    pub check: String,
+}
+
+impl Explained {
+    /// As one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        if self.todo.is_empty() { self.meaning.clone() } else { format!("{}; {}", self.meaning, self.todo) }
+    }
+}
+
+/// What cufile.log, or what libcufile printed, says: each cause once, the worst first.
+#[must_use]
+pub fn explain_cufile(text: &str) -> Vec<Explained> {
+    explain(text)
+}
+
+fn explain(text: &str) -> Vec<Explained> {
+    let mut out: Vec<Explained> = Vec::new();
+    for line in text.lines() {
+        let lower = line.to_ascii_lowercase();
+        let Some(signature) = CUFILE.iter().find(|signature| fits(&lower, signature.pieces)) else { continue };
+        match out.iter_mut().find(|known| known.meaning == signature.meaning) {
+            Some(known) => {
+                known.count += 1;
+                line.trim().clone_into(&mut known.line);
+            }
+            None => out.push(Explained {
+                line: line.trim().to_owned(),
+                count: 1,
+                status: signature.status,
+                meaning: signature.meaning.to_owned(),
+                todo: signature.todo.to_owned(),
+                check: signature.check.to_owned(),
+            }),
+        }
+    }
+    out.sort_by_key(|explained| std::cmp::Reverse(explained.status));
+    out
+}
+
+fn fits(line: &str, pieces: &[&str]) -> bool {
+    let mut rest = line;
+    pieces.iter().all(|piece| match rest.find(piece) {
+        Some(at) => {
+            rest = &rest[at + piece.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_is_found_by_its_own_pieces_and_written_in_lower_case() {
+        for signature in CUFILE {
+            let line = signature.pieces.join(" something ");
+            assert_eq!(line, line.to_ascii_lowercase());
+            let found = explain(&line.to_ascii_uppercase());
+            assert_eq!(found.len(), 1, "{line}");
+            assert_eq!(found[0].meaning, signature.meaning, "{line} is taken for something else");
+        }
+    }
+
+    #[test]
+    fn real_lines_are_explained_worst_first_and_each_cause_once() {
+        let log = " 20-11-2026 14:32:15:112 [pid=17695 tid=17695] NOTICE  cufio-drv:1063 running in compatible mode\n \
+                   20-11-2026 14:32:16:1 [pid=1 tid=1] ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE vda\n \
+                   20-11-2026 14:32:16:2 [pid=1 tid=1] ERROR  cufio-fs:764 error getting volume attributes error for device: dev_no: 254:0\n \
+                   20-11-2026 14:32:16:3 [pid=1 tid=1] DEBUG  cufio:1 nothing of note\n";
+        let said = explain_cufile(log);
+        assert_eq!(said.len(), 2);
+        assert_eq!((said[0].status, said[0].count, said[0].check.as_str()), (Fail, 2, "udev-database"));
+        assert!(said[0].line.contains("dev_no: 254:0"));
+        assert_eq!(said[1].status, Warn);
+    }
+
+    #[test]
+    fn ordinary_logs_say_nothing() {
+        assert!(explain_cufile("").is_empty());
+    }
+}

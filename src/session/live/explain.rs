@@ -1,0 +1,69 @@
+//! After a lane that failed or did not go straight: what cufile.log says about it, in words.
+
+use super::bus::Bus;
+use super::lanes::LaneEnd;
+use crate::checks::log_signatures::{Explained, explain_cufile};
+use crate::domain::{LogLevel, Status};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// How much of the end of the log is read.
+const TAIL_BYTES: u64 = 256 << 10;
+/// Causes said of one lane.
+const MOST: usize = 3;
+
+/// Says the causes that the log or the lane's last words name.
+pub(super) fn after_lane(bus: &Bus, end: &LaneEnd, log: &Path) {
+    let (least, words) = match end {
+        LaneEnd::Died(words) => (Status::Warn, words.as_str()),
+        LaneEnd::Finished { failed: true, .. } => (Status::Warn, ""),
+        // It worked, but not directly: only what stands in the way matters, not that something does.
+        LaneEnd::Finished { route: Some(counts), .. } if !counts.route.is_direct() => (Status::Fail, ""),
+        LaneEnd::Finished { .. } | LaneEnd::Cancelled => return,
+    };
+    for cause in causes(&format!("{}\n{words}", tail(log)), least) {
+        bus.say(LogLevel::Warn, format!("cufile.log explains it: {} ('{}')", cause.sentence(), cause.line));
+    }
+}
+
+fn causes(text: &str, least: Status) -> Vec<Explained> {
+    let mut causes = explain_cufile(text);
+    causes.retain(|cause| cause.status >= least && cause.status != Status::Na);
+    causes.truncate(MOST);
+    causes
+}
+
+/// The end of the log; empty where there is none.
+fn tail(log: &Path) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_long_log_is_enough() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut text = "x\n".repeat(300_000);
+        text.push_str(
+            "ERROR cufio-udev:85 udev property not found: ID_FS_USAGE vda\nNOTICE running in compatible mode\n",
+        );
+        std::fs::write(file.path(), text).unwrap();
+        let said = causes(&tail(file.path()), Status::Warn);
+        assert_eq!(said.len(), 2);
+        assert!(said[0].sentence().contains("udev"));
+        assert_eq!(causes(&tail(file.path()), Status::Fail).len(), 1);
+        assert!(causes(&tail(Path::new("/nonexistent")), Status::Warn).is_empty());
+    }
+}
