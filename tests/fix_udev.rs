@@ -279,18 +279,28 @@ fn a_write_that_fails_leaves_everything_as_it_was() {
 
 #[test]
 fn plans_that_are_only_shown_are_never_applied() {
+    let machine = Machine::new("proprietary-nvfs");
+    let root = machine.root();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let plans = fixes::plan(&root, &report);
+    let shown: Vec<&FixPlan> = plans.iter().filter(|plan| plan.risk == FixRisk::ShownOnly).collect();
+    assert_eq!(shown.iter().map(|plan| plan.id.as_str()).collect::<Vec<_>>(), ["nvidia-driver-open"]);
+    let before = machine.image();
+    for plan in shown {
+        assert!(matches!(fixes::apply(plan, &machine.place(), &mut |_| true), Err(FixError::OnlyShown { .. })));
+        assert!(!fixes::preview(plan).is_empty());
+    }
+    assert_eq!(machine.image(), before);
+}
+
+#[test]
+fn the_list_says_who_does_what() {
     let machine = Machine::new("p2pdma-two-steps");
     let root = machine.root();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
     let plans = fixes::plan(&root, &report);
     let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     assert_eq!(ids, ["p2pdma-registry-keys", "cufile-p2pdma-keys"]);
-    let before = machine.image();
-    for plan in &plans {
-        assert!(matches!(fixes::apply(plan, &machine.place(), &mut |_| true), Err(FixError::OnlyShown { .. })));
-        assert!(!fixes::preview(plan).is_empty());
-    }
-    assert_eq!(machine.image(), before);
     insta::assert_snapshot!(fixes::text::list(&plans, &[], false));
 }
 

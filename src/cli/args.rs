@@ -47,7 +47,7 @@ pub(super) enum Sub {
     },
     /// Plan fixes and apply those that are consented to, one by one
     Fix {
-        /// Ids of fixes or of the checks that they mend (default: all that apply)
+        /// Ids of fixes or of the checks that they mend (default: all that apply); nvidia-gds: the whole way as a checklist
         ids: Vec<String>,
         /// Show what would change, and change nothing
         #[arg(long)]

@@ -6,7 +6,7 @@ use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use super::race::headless_options;
 use crate::checks;
 use crate::domain::{FixPlan, FixProgress, FixRisk};
-use crate::fixes::{self, Journal, Place, Stage};
+use crate::fixes::{self, Journal, Place, Stage, guide};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,20 @@ pub(super) fn run(ids: &[String], mode: Mode, path: Option<&Path>, output: &Outp
     }
     let report = checks::run(&view, &paths, None, &mut |_| {});
     let plans = fixes::plan(&view, &report);
+    if ids.iter().any(|id| id == guide::ID) {
+        if ids.len() > 1 {
+            return fail(BAD_CALL, "nvidia-gds is the whole checklist; name it alone, or the fixes without it");
+        }
+        let guided = guide::guide(&view, &report);
+        if output.json {
+            return print_json(&serde_json::json!({ "guide": guided }));
+        }
+        let status = print(guide::text(&guided).as_bytes());
+        if mode != Mode::DryRun {
+            note("nothing was changed: the steps are applied one by one, by the commands that stand at them");
+        }
+        return status;
+    }
     if mode == Mode::List {
         if output.json {
             let applied: Vec<_> = applied.iter().map(|e| &e.id).collect();

@@ -1,8 +1,10 @@
 //! Remedies: plan, preview, apply, verify, undo, journal. Never acts without consent.
 
+mod applied;
 mod apply;
 mod error;
 mod files;
+pub mod guide;
 mod journal;
 mod preview;
 mod recipes;

@@ -11,6 +11,27 @@ const CONTEXT: usize = 3;
 pub fn preview(plan: &FixPlan) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{} ({})\n  {}\n", plan.title, plan.id, plan.why);
+    out.push_str(&changes_text(plan));
+    let needs = match plan.needs {
+        Needs::User => "nobody special",
+        Needs::Root => "root",
+        Needs::Reboot => "root, and a reboot",
+    };
+    let risk = match plan.risk {
+        FixRisk::Low => "low",
+        FixRisk::Medium => "medium: other programs may notice",
+        FixRisk::ShownOnly => "gds-top only shows this one; do it by hand",
+    };
+    let _ = write!(out, "\nNeeds   {needs}\nRisk    {risk}\nVerify  {}\nUndo    {}\n", plan.verify, plan.undo);
+    if let Some(obstacle) = &plan.obstacle {
+        let _ = writeln!(out, "But     {obstacle}");
+    }
+    out
+}
+
+/// What a plan changes: a diff for files, the command line for commands.
+pub(super) fn changes_text(plan: &FixPlan) -> String {
+    let mut out = String::new();
     for change in &plan.changes {
         match change {
             Change::WriteFile { path, before, after, mode } => {
@@ -29,20 +50,6 @@ pub fn preview(plan: &FixPlan) -> String {
                 let _ = writeln!(out, "$ {}", argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
             }
         }
-    }
-    let needs = match plan.needs {
-        Needs::User => "nobody special",
-        Needs::Root => "root",
-        Needs::Reboot => "root, and a reboot",
-    };
-    let risk = match plan.risk {
-        FixRisk::Low => "low",
-        FixRisk::Medium => "medium: other programs may notice",
-        FixRisk::ShownOnly => "gds-top only shows this one; do it by hand",
-    };
-    let _ = write!(out, "\nNeeds   {needs}\nRisk    {risk}\nVerify  {}\nUndo    {}\n", plan.verify, plan.undo);
-    if let Some(obstacle) = &plan.obstacle {
-        let _ = writeln!(out, "But     {obstacle}");
     }
     out
 }

@@ -1,5 +1,6 @@
 //! The fixes that can be offered for a report: one that gds-top applies, and those that it shows (reference 1.8).
 
+use super::applied;
 use crate::checks::{Report, udev_record_path};
 use crate::domain::{Change, FixPlan, FixRisk, Needs, Status};
 use crate::host::{PathFacts, Root, Unread, os_release};
@@ -10,14 +11,35 @@ use std::path::PathBuf;
 pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     let mut out: Vec<FixPlan> = Vec::new();
     for finding in &report.findings {
-        let Some(id) = finding.fix.as_deref() else { continue };
+        let by_check = BY_CHECK.iter().find(|(check, _)| *check == finding.id).map(|(_, id)| *id);
+        let Some(id) = finding.fix.as_deref().or(by_check) else { continue };
         if !matches!(finding.status, Status::Fail | Status::Warn) || out.iter().any(|plan| plan.id == id) {
             continue;
         }
-        let plan = if id == "udev-record" { udev_record(root, report) } else { shown(root, id, &finding.id) };
-        out.extend(plan);
+        out.extend(for_id(root, report, id, &finding.id));
     }
     out
+}
+
+/// Fixes of checks that name none themselves.
+const BY_CHECK: &[(&str, &str)] = &[
+    ("nvfs-dkms", "nvfs-dkms"),
+    ("nvfs-build-inputs", "nvfs-dkms"),
+    ("nvfs-secureboot", "secure-boot-key"),
+    ("nvfs-nvme-symbol", "nvme-patch"),
+    ("gpu-bar1-size", "bar1-large"),
+    ("kernel-p2pdma", "kernel-p2pdma"),
+    ("ctr-udev", "container-devices"),
+    ("nvfs-devnodes", "container-devices"),
+];
+
+/// The plan of a fix, whether or not a check asks for it.
+pub(super) fn for_id(root: &Root, report: &Report, id: &str, check: &str) -> Option<FixPlan> {
+    match id {
+        "udev-record" => udev_record(root, report),
+        "p2pdma-registry-keys" | "cufile-p2pdma-keys" | "memlock" | "nvfs-load" => applied::plan(root, id, check),
+        _ => shown(root, id, check),
+    }
 }
 
 /// The missing udev records of the devices of the paths under examination.
@@ -86,13 +108,13 @@ fn record(facts: &PathFacts, before: Option<&str>) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
+pub(super) enum Family {
     Debian,
     RedHat,
     Suse,
 }
 
-fn family(root: &Root) -> Family {
+pub(super) fn family(root: &Root) -> Family {
     let words =
         [os_release(root, "ID"), os_release(root, "ID_LIKE")].into_iter().flatten().collect::<Vec<_>>().join(" ");
     if words.contains("rhel") || words.contains("fedora") || words.contains("centos") {
@@ -104,12 +126,19 @@ fn family(root: &Root) -> Family {
     }
 }
 
+/// The version of nvidia-fs that DKMS knows: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`.
+fn dkms_version(root: &Root) -> Option<String> {
+    let output = root.command(&["dkms", "status"])?;
+    let line = output.stdout.lines().find_map(|line| line.strip_prefix("nvidia-fs/"))?;
+    Some(line.split([',', ':']).next()?.trim().to_owned()).filter(|version| !version.is_empty())
+}
+
 fn run(line: &str) -> Change {
     Change::Run { argv: line.split(' ').map(str::to_owned).collect() }
 }
 
 /// A change of a whole file, read first so that the preview is a diff.
-fn file(root: &Root, path: &str, after: &str) -> Change {
+pub(super) fn file(root: &Root, path: &str, after: &str) -> Change {
     Change::WriteFile {
         path: PathBuf::from(path),
         before: root.read_text(path).ok(),
@@ -126,7 +155,7 @@ fn install(family: Family, debian: &str, others: &str) -> Change {
     }
 }
 
-fn initramfs(family: Family) -> Change {
+pub(super) fn initramfs(family: Family) -> Change {
     match family {
         Family::Debian => run("sudo update-initramfs -u -k all"),
         Family::RedHat => run("sudo dracut -f --regenerate-all"),
@@ -138,45 +167,6 @@ fn initramfs(family: Family) -> Change {
 fn shown(root: &Root, id: &str, check: &str) -> Option<FixPlan> {
     let family = family(root);
     let (title, why, changes, needs, verify, undo) = match id {
-        "p2pdma-registry-keys" => (
-            "Map the GPU's BAR1 statically",
-            "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well.",
-            vec![
-                file(
-                    root,
-                    "/etc/modprobe.d/nvidia-p2pdma.conf",
-                    "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n",
-                ),
-                initramfs(family),
-                run("sudo reboot"),
-            ],
-            Needs::Reboot,
-            "grep -i static /proc/driver/nvidia/params",
-            "remove the file, rebuild the initramfs, reboot",
-        ),
-        "cufile-p2pdma-keys" => (
-            "Switch P2PDMA on in a cufile.json of your own",
-            "Both keys are off by default; a file named by CUFILE_ENV_PATH_JSON is merged over /etc/cufile.json key by key.",
-            vec![
-                file(
-                    root,
-                    "/etc/gds-top/cufile-p2pdma.json",
-                    "{\n  \"properties\": { \"use_pci_p2pdma\": true },\n  \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } }\n}\n",
-                ),
-                run("export CUFILE_ENV_PATH_JSON=/etc/gds-top/cufile-p2pdma.json"),
-            ],
-            Needs::User,
-            "gds-top check, and cuFile's statistics of a load count P2PDMA reads",
-            "unset CUFILE_ENV_PATH_JSON",
-        ),
-        "memlock" => (
-            "Lift the limit on locked memory",
-            "Registering memory for RDMA and io_uring counts against it.",
-            vec![file(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")],
-            Needs::Root,
-            "log in again, then ulimit -l",
-            "remove the file",
-        ),
         "nvme-multipath-off" => (
             "Switch NVMe native multipath off",
             "P2PDMA does not pass through the multipath head. Not for machines whose disks really have several paths.",
@@ -188,14 +178,6 @@ fn shown(root: &Root, id: &str, check: &str) -> Option<FixPlan> {
             Needs::Reboot,
             "cat /sys/module/nvme_core/parameters/multipath",
             "remove the file, rebuild the initramfs, reboot",
-        ),
-        "nvfs-load" => (
-            "Load nvidia-fs now and at every boot",
-            "The module is installed, but not loaded.",
-            vec![run("sudo modprobe nvidia-fs"), file(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n")],
-            Needs::Root,
-            "cat /proc/driver/nvidia-fs/version",
-            "remove the file; sudo modprobe -r nvidia-fs",
         ),
         "nvfs-install" => (
             "Install nvidia-fs",
@@ -252,8 +234,108 @@ fn shown(root: &Root, id: &str, check: &str) -> Option<FixPlan> {
             "grep data=ordered /proc/mounts",
             "remove the option from /etc/fstab, umount and mount",
         ),
+        "nvfs-dkms" => (
+            "Build nvidia-fs for the running kernel",
+            "The module must be built for this kernel and against the loaded driver. Where the driver's modules are .ko.zst, nvidia-fs 2.29 or later is needed. Take the version from 'dkms status'.",
+            vec![
+                match family {
+                    Family::Debian => run("sudo apt-get install dkms build-essential linux-headers-KERNEL"),
+                    Family::RedHat => {
+                        run("sudo dnf install dkms kernel-devel-KERNEL kernel-headers gcc make elfutils-libelf-devel")
+                    }
+                    Family::Suse => run("sudo zypper install dkms kernel-default-devel gcc make"),
+                },
+                run("sudo dkms remove nvidia-fs/VERSION --all"),
+                run("sudo dkms install nvidia-fs/VERSION -k KERNEL"),
+                run("sudo modprobe nvidia-fs"),
+            ],
+            Needs::Root,
+            "dkms status, modinfo nvidia_fs, gds-top check",
+            "sudo dkms remove nvidia-fs/VERSION --all",
+        ),
+        "secure-boot-key" => (
+            "Enrol the key that signs nvidia-fs",
+            "Secure Boot loads only modules whose key is enrolled. The choice 'Enroll MOK' comes up at the console during the next boot, so somebody must be there.",
+            match family {
+                Family::Debian => {
+                    vec![run("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der"), run("sudo reboot")]
+                }
+                _ => vec![run("sudo mokutil --import /var/lib/dkms/mok.pub"), run("sudo reboot")],
+            },
+            Needs::Reboot,
+            "mokutil --list-enrolled, then sudo modprobe nvidia-fs",
+            "sudo mokutil --delete with the same file, reboot",
+        ),
+        "nvme-patch" => (
+            "An NVMe driver that is built for GDS",
+            "The route nvfs needs it; P2PDMA does not, and is the shorter way where kernel and GPU have it. It replaces the driver of the disks, perhaps of the root disk. On Ubuntu the linux-nvidia kernels have it ready.",
+            match family {
+                Family::Debian => {
+                    vec![run("sudo apt-get install doca-ofed mlnx-nvme-dkms"), initramfs(family), run("sudo reboot")]
+                }
+                Family::RedHat => {
+                    vec![run("sudo dnf install doca-ofed kmod-mlnx-nvme"), initramfs(family), run("sudo reboot")]
+                }
+                Family::Suse => vec![
+                    run("sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms"),
+                    initramfs(family),
+                    run("sudo reboot"),
+                ],
+            },
+            Needs::Reboot,
+            "grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…",
+            "remove the packages, rebuild the initramfs, reboot",
+        ),
+        "bar1-large" => (
+            "A BAR1 as large as the GPU's memory",
+            "In the BIOS: Above-4G decoding and Resizable BAR. L40, L40S, A40 and the RTX A and Ada workstation cards are switched to their compute mode by NVIDIA's display-mode-selector tool.",
+            vec![run("sudo systemctl reboot --firmware-setup")],
+            Needs::Reboot,
+            "gds-top check: gpu-bar1-size",
+            "the same settings back",
+        ),
+        "kernel-p2pdma" => (
+            "A kernel with PCI P2PDMA",
+            "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.",
+            vec![
+                match family {
+                    Family::Debian => run("sudo apt-get install linux-generic-hwe-24.04"),
+                    Family::RedHat => run("sudo dnf upgrade kernel"),
+                    Family::Suse => run("sudo zypper update kernel-default"),
+                },
+                run("sudo reboot"),
+            ],
+            Needs::Reboot,
+            "gds-top check: kernel-p2pdma",
+            "choose the old kernel in the boot menu",
+        ),
+        "container-devices" => (
+            "Start the container with what cuFile needs",
+            "udev's records, the nodes of nvidia-fs, and the right to lock memory come from outside; inside nothing can be done. One --device for each /dev/nvidia-fsN.",
+            vec![run(
+                "docker run --gpus all --ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro -v /etc/cufile.json:/etc/cufile.json:ro --device /dev/nvidia-fs0 IMAGE",
+            )],
+            Needs::User,
+            "gds-top check inside",
+            "start it as before",
+        ),
         _ => return None,
     };
+    // The words that stand for this machine's own.
+    let kernel = crate::host::kernel_release(root).unwrap_or_else(|| "$(uname -r)".to_owned());
+    let module = dkms_version(root).unwrap_or_else(|| "VERSION".to_owned());
+    let changes = changes
+        .into_iter()
+        .map(|change| match change {
+            Change::Run { argv } => Change::Run {
+                argv: argv
+                    .into_iter()
+                    .map(|word| word.replace("KERNEL", &kernel).replace("VERSION", &module))
+                    .collect(),
+            },
+            other => other,
+        })
+        .collect();
     Some(FixPlan {
         id: id.to_owned(),
         check: check.to_owned(),

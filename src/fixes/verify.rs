@@ -2,7 +2,7 @@
 
 use super::{Place, apply, undo};
 use crate::checks;
-use crate::domain::{FixPlan, FixProgress, FixStage, Status};
+use crate::domain::{FixPlan, FixProgress, FixStage, Needs, Status};
 use crate::host::Root;
 use std::path::PathBuf;
 
@@ -20,6 +20,11 @@ pub fn apply_and_verify(
     if let Err(error) = apply(plan, place, &mut |_| true) {
         say(FixStage::Failed, error.to_string(), None);
         return false;
+    }
+    if plan.needs == Needs::Reboot {
+        // Nothing that can be checked changes before the reboot; calling it still wrong would mislead.
+        say(FixStage::Verifying, format!("written; it takes effect after this: {}", plan.verify), None);
+        return true;
     }
     say(FixStage::Verifying, format!("written; the check {} runs again", plan.check), None);
     let report = checks::run(root, paths, None, &mut |_| {});

@@ -1,0 +1,117 @@
+//! Fixes that are plain file writes and are applied after consent, with journal and undo; what must be run by hand is said with them.
+
+use super::recipes::{Family, family, file, initramfs};
+use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
+use crate::domain::{Change, FixPlan, FixRisk, Needs};
+use crate::host::{Root, Unread, os_release};
+use std::path::PathBuf;
+
+/// The plan of one of these fixes.
+pub(super) fn plan(root: &Root, id: &str, check: &str) -> Option<FixPlan> {
+    let plan = match id {
+        "cufile-p2pdma-keys" => cufile_keys(root),
+        "p2pdma-registry-keys" => registry_keys(root),
+        "memlock" => FixPlan {
+            title: "Lift the limit on locked memory".to_owned(),
+            why: "Registering memory for RDMA and io_uring counts against it. Services of systemd want LimitMEMLOCK=infinity in their unit instead, \
+                  containers --ulimit memlock=-1."
+                .to_owned(),
+            changes: vec![file(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")],
+            verify: "log out and in again (or reboot), then 'ulimit -l' says unlimited".to_owned(),
+            ..empty(Needs::Reboot, FixRisk::Low)
+        },
+        "nvfs-load" => FixPlan {
+            title: "Load nvidia-fs at every boot, after the drivers that it needs".to_owned(),
+            why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing.".to_owned(),
+            changes: vec![
+                file(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n"),
+                file(root, "/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme\n"),
+            ],
+            verify: "sudo modprobe nvidia-fs (or reboot), then cat /proc/driver/nvidia-fs/version".to_owned(),
+            ..empty(Needs::Reboot, FixRisk::Low)
+        },
+        _ => return None,
+    };
+    let undo = format!("gds-top fix --undo {id} restores what was there");
+    Some(FixPlan { id: id.to_owned(), check: check.to_owned(), undo, ..plan })
+}
+
+fn empty(needs: Needs, risk: FixRisk) -> FixPlan {
+    FixPlan {
+        id: String::new(),
+        check: String::new(),
+        title: String::new(),
+        why: String::new(),
+        changes: Vec::new(),
+        needs,
+        risk,
+        verify: String::new(),
+        undo: String::new(),
+        obstacle: None,
+    }
+}
+
+/// Both keys of P2PDMA, in the user's file where one is named, else in the system's; everything else in it stays as it is.
+fn cufile_keys(root: &Root) -> FixPlan {
+    const KEYS: [(&str, &str); 2] = [("properties.use_pci_p2pdma", "true"), ("block.nvme.use_pci_p2pdma", "true")];
+    let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'));
+    let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
+    let mut obstacle = None;
+    let before = match root.read_text(&path) {
+        Ok(text) => Some(text),
+        Err(Unread::Missing) => None,
+        Err(why) => {
+            obstacle = Some(format!("{path} {why}"));
+            None
+        }
+    };
+    let mut after = String::new();
+    match set_keys(before.as_deref().unwrap_or("{\n}\n"), &KEYS) {
+        Ok(text) => after = text,
+        Err(error) => obstacle = Some(format!("{path}: {error}")),
+    }
+    let changes = if obstacle.is_some() {
+        Vec::new()
+    } else {
+        vec![Change::WriteFile { path: PathBuf::from(&path), before, after, mode: 0o644 }]
+    };
+    FixPlan {
+        title: format!("Switch P2PDMA on in {path}"),
+        why: "Both keys are off by default. Comments, order and everything else in the file stay as they are. Without root the same two keys work in a \
+              file of your own that CUFILE_ENV_PATH_JSON names: it is merged over /etc/cufile.json key by key."
+            .to_owned(),
+        changes,
+        verify: "the check cfg-p2p-both runs again; cuFile's statistics of a load then count P2PDMA reads".to_owned(),
+        obstacle,
+        ..empty(if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low)
+    }
+}
+
+fn registry_keys(root: &Root) -> FixPlan {
+    let ampere_or_ada = root
+        .nvml()
+        .gpus
+        .iter()
+        .filter_map(|gpu| gpu.compute_capability.as_deref())
+        .any(|capability| capability.starts_with("8."));
+    let force = if ampere_or_ada { "ForceP2P=0;" } else { "" };
+    let rebuild = match initramfs(family(root)) {
+        Change::Run { argv } => argv.join(" "),
+        Change::WriteFile { .. } => String::new(),
+    };
+    let ostree = os_release(root, "OSTREE_VERSION").is_some() && family(root) == Family::RedHat;
+    FixPlan {
+        title: "Map the GPU's BAR1 statically".to_owned(),
+        why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well. All \
+              programs that use the GPU get the changed driver after the reboot."
+            .to_owned(),
+        changes: vec![file(
+            root,
+            "/etc/modprobe.d/nvidia-p2pdma.conf",
+            &format!("options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;{force}\"\n"),
+        )],
+        verify: format!("{rebuild}, then sudo reboot, then gds-top check: gpu-static-bar1"),
+        obstacle: ostree.then(|| "on an image-based system the initramfs is part of the image".to_owned()),
+        ..empty(Needs::Reboot, FixRisk::Medium)
+    }
+}

@@ -1,0 +1,292 @@
+//! From a bare machine to a proven direct route, as a checklist that knows what is done (`gds-top fix nvidia-gds`).
+
+use super::preview::changes_text;
+use super::recipes::for_id;
+use crate::checks::Report;
+use crate::domain::{Finding, FixPlan, FixRisk, Needs, Route, Status};
+use crate::host::Root;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The id by which the checklist is asked for.
+pub const ID: &str = "nvidia-gds";
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its checks pass.
+    Done,
+    /// Something is to be done.
+    Open,
+    /// Nothing helps: hardware, or the kind of disk.
+    Impossible,
+    /// It could not be looked at.
+    Unknown,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// What.
+    pub title: String,
+    /// How far.
+    pub state: State,
+    /// What the checks found, or what is missing.
+    pub found: Vec<String>,
+    /// Fixes that do it.
+    pub plans: Vec<FixPlan>,
+    /// What to do where no fix does it.
+    pub advice: Vec<String>,
+}
+
+/// The checklist.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Guide {
+    /// The route that it leads to.
+    pub route: Route,
+    /// Why that one.
+    pub reason: String,
+    /// Steps in order.
+    pub steps: Vec<Step>,
+}
+
+/// A step by its checks, and the fix of each where the check itself names none.
+type Row = (&'static str, &'static [(&'static str, &'static str)]);
+
+const START: &[Row] = &[
+    (
+        "A GPU that can take data from devices",
+        &[
+            ("wsl", ""),
+            ("gpu-present", ""),
+            ("gpu-class", ""),
+            ("gpu-compute-cap", ""),
+            ("gpu-gdr-attr", ""),
+            ("gpu-mig-vgpu", ""),
+        ],
+    ),
+    (
+        "The NVIDIA driver, with the open kernel modules",
+        &[
+            ("driver-mismatch", ""),
+            ("driver-version", ""),
+            ("driver-flavour", "nvidia-driver-open"),
+            ("gpu-open-capable", ""),
+        ],
+    ),
+    ("libcufile", &[("lib-found", "libcufile-install"), ("lib-version", "")]),
+];
+const NVFS: &[Row] = &[
+    (
+        "The kernel module nvidia-fs, built for this kernel",
+        &[
+            ("nvfs-load-errors", ""),
+            ("nvfs-dkms", "nvfs-dkms"),
+            ("nvfs-build-inputs", "nvfs-dkms"),
+            ("nvfs-secureboot", "secure-boot-key"),
+            ("nvfs-version", "nvfs-install"),
+        ],
+    ),
+    (
+        "nvidia-fs loaded, now and at every boot",
+        &[("nvfs-loaded", "nvfs-install"), ("nvfs-autoload", "nvfs-load"), ("nvfs-devnodes", "")],
+    ),
+    ("A storage driver that works with nvidia-fs", &[("nvfs-nvme-symbol", "nvme-patch"), ("nvfs-registered", "")]),
+];
+const P2PDMA: &[Row] = &[
+    (
+        "A kernel with PCI P2PDMA",
+        &[
+            ("kernel-version", ""),
+            ("kernel-p2pdma", "kernel-p2pdma"),
+            ("distro-blocklist", ""),
+            ("kernel-p2p-rootports", ""),
+        ],
+    ),
+    ("The GPU's BAR1 mapped statically", &[("gpu-p2pdma-model", ""), ("gpu-static-bar1", "p2pdma-registry-keys")]),
+    ("NVMe disks without the multipath head", &[("nvme-multipath", "nvme-multipath-off")]),
+];
+const END: &[Row] = &[
+    ("The IOMMU out of the way", &[("iommu-state", "iommu-off"), ("pcie-acs", "")]),
+    (
+        "The model's disk and file system",
+        &[
+            ("fs-type", ""),
+            ("ext4-ordered", "ext4-ordered"),
+            ("odirect-open", ""),
+            ("md-raid", ""),
+            ("dm-lvm", ""),
+            ("nvme-integrity", ""),
+            ("nfs-rdma", ""),
+            ("vm-type", ""),
+        ],
+    ),
+    ("udev's record of the disk", &[("udev-database", "udev-record")]),
+    ("cufile.json", &[("cfg-parse", ""), ("cfg-compat", ""), ("cfg-effective", "")]),
+    ("The changes in effect", &[("reboot-pending", "")]),
+    ("libcufile opens", &[("lib-open-probe", "")]),
+];
+
+/// The checklist for this machine. P2PDMA is taken where it is nearer: it needs no module of a third party.
+#[must_use]
+pub fn guide(root: &Root, report: &Report) -> Guide {
+    let verdict = report.verdicts.iter().min_by_key(|verdict| verdict.possible);
+    let possible = verdict.map_or(Route::None, |verdict| verdict.possible);
+    let passes = |id: &str| report.finding(id).is_some_and(|finding| finding.status == Status::Pass);
+    let (route, reason) = match possible {
+        Route::P2pdma => {
+            (possible, "P2PDMA is the nearest direct route here: it needs no nvidia-fs and no changed NVMe driver")
+        }
+        Route::C2c => (possible, "on Grace, disks reach GPU memory over the coherent link; nvidia-fs is not needed"),
+        Route::Nvfs => (possible, "nvidia-fs is the nearest direct route here"),
+        Route::Rdma => (possible, "this file system's own client moves data by RDMA"),
+        _ if passes("kernel-p2pdma") => (
+            Route::P2pdma,
+            "no direct route was found that this machine could take; these are the steps of P2PDMA, which its kernel has",
+        ),
+        _ => (Route::Nvfs, "no direct route was found that this machine could take; these are the steps of nvidia-fs"),
+    };
+    let keys: &[Row] = &[("P2PDMA switched on in cufile.json", &[("cfg-p2p-both", "cufile-p2pdma-keys")])];
+    let (middle, keys) = match route {
+        Route::Nvfs => (NVFS, &[] as &[Row]),
+        Route::P2pdma => (P2PDMA, keys),
+        Route::C2c => (&[] as &[Row], keys),
+        _ => (&[] as &[Row], &[] as &[Row]),
+    };
+    let mut steps: Vec<Step> =
+        [START, middle, END, keys].into_iter().flatten().map(|row| step(root, report, row, route)).collect();
+    steps.push(proof(report, route));
+    Guide { route, reason: reason.to_owned(), steps }
+}
+
+fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> Step {
+    let mut out = Step {
+        title: (*title).to_owned(),
+        state: State::Unknown,
+        found: Vec::new(),
+        plans: Vec::new(),
+        advice: Vec::new(),
+    };
+    let mut states = Vec::new();
+    for (check, fix) in *checks {
+        let Some(finding) = report.finding(check) else { continue };
+        let state = state(finding, route, fix);
+        states.push(state);
+        out.found.push(format!("{}: {}", finding.id, finding.summary));
+        if state == State::Done || state == State::Unknown {
+            continue;
+        }
+        // A consequence is mended with its cause.
+        if finding.cause.is_some() {
+            continue;
+        }
+        let id = finding.fix.as_deref().or((!fix.is_empty()).then_some(*fix));
+        match id.and_then(|id| for_id(root, report, id, &finding.id)) {
+            Some(plan) if out.plans.iter().any(|known| known.id == plan.id) => {}
+            Some(plan) => out.plans.push(plan),
+            None => out.advice.extend(finding.advice.clone()),
+        }
+    }
+    out.state = if states.contains(&State::Impossible) {
+        State::Impossible
+    } else if states.contains(&State::Open) {
+        State::Open
+    } else if states.contains(&State::Done) {
+        State::Done
+    } else {
+        State::Unknown
+    };
+    if out.found.is_empty() {
+        out.found.push("no check says anything about it on this machine".to_owned());
+    }
+    out
+}
+
+fn state(finding: &Finding, route: Route, fix: &str) -> State {
+    let can_be_mended = finding.fix.is_some() || !fix.is_empty() || finding.advice.is_some();
+    match finding.status {
+        Status::Pass => State::Done,
+        Status::Na => State::Unknown,
+        // What lies on no route that matters is told as mere information, though it is missing.
+        Status::Info if finding.fix.is_some() => State::Open,
+        Status::Info => State::Done,
+        Status::Warn | Status::Fail if can_be_mended => State::Open,
+        Status::Fail if finding.blocks.contains(&route) => State::Impossible,
+        Status::Warn | Status::Fail => State::Open,
+    }
+}
+
+/// The last step: reads that were counted.
+fn proof(report: &Report, route: Route) -> Step {
+    let proven = report.verdicts.iter().find(|verdict| verdict.proven && verdict.route == route);
+    Step {
+        title: format!("The proof: reads counted on {route}"),
+        state: if proven.is_some() { State::Done } else { State::Open },
+        found: vec![proven.map_or_else(
+            || "no read has been counted yet; checks alone prove nothing".to_owned(),
+            |verdict| verdict.proof.clone(),
+        )],
+        plans: Vec::new(),
+        advice: if proven.is_some() {
+            Vec::new()
+        } else {
+            vec!["gds-top --headless MODEL loads a model and counts which way its reads went".to_owned()]
+        },
+    }
+}
+
+/// The checklist as text.
+#[must_use]
+pub fn text(guide: &Guide) -> String {
+    let mut out = String::new();
+    let open = guide.steps.iter().filter(|step| step.state != State::Done).count();
+    let _ = writeln!(
+        out,
+        "To GPUDirect Storage by {}: {} of {} steps are done.\n{}.\n",
+        guide.route,
+        guide.steps.len() - open,
+        guide.steps.len(),
+        capital(&guide.reason)
+    );
+    for (number, step) in guide.steps.iter().enumerate() {
+        let (mark, word) = match step.state {
+            State::Done => ('✔', "done"),
+            State::Open => ('○', "to do"),
+            State::Impossible => ('✖', "not possible here"),
+            State::Unknown => ('?', "not known"),
+        };
+        let _ = writeln!(out, "{mark} {:>2}. {} ({word})", number + 1, step.title);
+        for found in &step.found {
+            let _ = writeln!(out, "       {found}");
+        }
+        for plan in &step.plans {
+            let who = match plan.needs {
+                Needs::User => "you",
+                Needs::Root => "root",
+                Needs::Reboot => "root, then a reboot",
+            };
+            let how = match plan.risk {
+                FixRisk::ShownOnly => "by hand".to_owned(),
+                _ => format!("gds-top fix {} does it", plan.id),
+            };
+            let _ = writeln!(out, "     → {} ({who}; {how})", plan.title);
+            for line in changes_text(plan).lines() {
+                let _ = writeln!(out, "         {line}");
+            }
+            if let Some(obstacle) = &plan.obstacle {
+                let _ = writeln!(out, "         but {obstacle}");
+            }
+            let _ = writeln!(out, "         verify: {}", plan.verify);
+        }
+        for advice in &step.advice {
+            let _ = writeln!(out, "     → {advice}");
+        }
+    }
+    out
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
+}
