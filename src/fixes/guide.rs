@@ -204,6 +204,11 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
 }
 
 fn state(finding: &Finding, route: Route, fix: &str) -> State {
+    // The GPU and the kind of system are given: words of comfort are no remedy.
+    let is_given = finding.fix.is_none() && fix.is_empty() && (finding.id.starts_with("gpu-") || finding.id == "wsl");
+    if is_given && finding.status == Status::Fail {
+        return State::Impossible;
+    }
     let can_be_mended = finding.fix.is_some() || !fix.is_empty() || finding.advice.is_some();
     match finding.status {
         Status::Pass => State::Done,

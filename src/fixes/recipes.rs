@@ -38,7 +38,40 @@ pub(super) fn for_id(root: &Root, report: &Report, id: &str, check: &str) -> Opt
     match id {
         "udev-record" => udev_record(root, report),
         "p2pdma-registry-keys" | "cufile-p2pdma-keys" | "memlock" | "nvfs-load" => applied::plan(root, id, check),
-        _ => shown(root, id, check),
+        _ => {
+            let mut plan = shown(root, id, check)?;
+            if id == "ext4-ordered" {
+                name_the_mount(root, report, &mut plan);
+            }
+            Some(plan)
+        }
+    }
+}
+
+/// Puts the mount point of the examined path into the commands; the root file system cannot be unmounted, and gets a boot parameter.
+fn name_the_mount(root: &Root, report: &Report, plan: &mut FixPlan) {
+    let point = report.verdicts.iter().find_map(|verdict| root.path_facts(&verdict.path)?.mount_point);
+    let Some(point) = point.map(|point| point.display().to_string()) else { return };
+    if point == "/" {
+        "This is the root file system: rootflags=data=ordered goes into GRUB_CMDLINE_LINUX_DEFAULT, and takes effect at the next boot."
+            .clone_into(&mut plan.why);
+        plan.changes = match family(root) {
+            Family::RedHat => {
+                vec![run("sudo grubby --update-kernel=ALL --args=rootflags=data=ordered"), run("sudo reboot")]
+            }
+            Family::Debian => vec![run("sudoedit /etc/default/grub"), run("sudo update-grub"), run("sudo reboot")],
+            Family::Suse => {
+                vec![run("sudo pbl --add-option rootflags=data=ordered"), run("sudo pbl --config"), run("sudo reboot")]
+            }
+        };
+        plan.needs = Needs::Reboot;
+        "remove the parameter, reboot".clone_into(&mut plan.undo);
+        return;
+    }
+    for change in &mut plan.changes {
+        if let Change::Run { argv } = change {
+            argv.iter_mut().filter(|word| *word == "MOUNT_POINT").for_each(|word| word.clone_from(&point));
+        }
     }
 }
 
