@@ -150,6 +150,8 @@ pub fn picture(state: &State, shot: &Shot<'_>) -> String {
     ui.small = shot.size.0 < screens::WIDE || shot.size.1 < screens::TALL;
     ui.narrow = shot.size.0 < screens::SIDE_BY_SIDE;
     ui.prepare(state);
+    // The state of a picture is a recording: nothing of it was measured where the picture is looked at.
+    ui.learn.here = None;
     let mut buffer = Buffer::empty(Rect::new(0, 0, shot.size.0, shot.size.1));
     let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });
     screens::draw(state, &ui, &theme, &mut buffer);

@@ -69,14 +69,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
     let mut words = step.text.clone();
     if let Some(lane) = state.running_lane().filter(|_| !ui.replay) {
-        words.push(format!("Measuring here: {} ({}) is under way …", lane.engine, cache_word(lane.cache)));
+        words.insert(0, format!("Measuring here: {} ({}) is under way …", lane.engine, cache_word(lane.cache)));
     } else if let Some(here) = &ui.learn.here {
         let loads: Vec<String> = here
             .loads
             .iter()
             .map(|l| format!("{} {} {}", l.engine, cache_word(l.cache), same_unit(l.wall_ns, l.wall_ns)))
             .collect();
-        words.push(format!("Measured here with {}: {}.", here.model, loads.join(", ")));
+        words.insert(0, format!("Measured here with {}: {}.", here.model, loads.join(", ")));
     }
     words
 }
