@@ -204,6 +204,36 @@ unsafe impl cufile_ffi::IoMemory for DeviceMemory {
     }
 }
 
+/// A range of an allocation as memory of its own.
+#[derive(Debug)]
+pub struct MemoryPart {
+    memory: std::sync::Arc<DeviceMemory>,
+    offset: usize,
+    len: usize,
+}
+
+impl MemoryPart {
+    /// The `len` bytes of `memory` from `offset`.
+    ///
+    /// # Errors
+    /// When the range is outside the allocation.
+    pub fn new(memory: &std::sync::Arc<DeviceMemory>, offset: u64, len: usize) -> Result<Self, DeviceError> {
+        memory.check(offset, len)?;
+        Ok(Self { memory: std::sync::Arc::clone(memory), offset: offset as usize, len })
+    }
+}
+
+// SAFETY: a checked range of an allocation that the Arc keeps alive and that promises the rest itself.
+unsafe impl cufile_ffi::IoMemory for MemoryPart {
+    fn base(&self) -> *mut c_void {
+        (self.memory.base + self.offset as u64) as *mut c_void
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         match &self.kind {

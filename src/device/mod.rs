@@ -14,7 +14,7 @@ mod uring;
 pub use cuda::{CudaDevice, CudaInfo, list_cuda_devices};
 pub use error::DeviceError;
 pub use mapping::{FileMapping, resident_bytes};
-pub use memory::DeviceMemory;
+pub use memory::{DeviceMemory, MemoryPart};
 pub use staging::{CopyQueue, InFlight, Slot, Staging};
 pub use stream::IoQueue;
 pub use uring::{Completed, ReadRing};

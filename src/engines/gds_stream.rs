@@ -93,11 +93,12 @@ impl Worker<'_> {
     fn submit(&mut self, block: Block, rec: &mut Recorder) -> Result<usize, LoadError> {
         let Some((stream, pending)) = self.streams.front_mut() else { return Err(LoadError::Stopped) };
         let at = rec.now();
+        let (memory, offset) = self.slab.memory_of(&block)?;
         let io = stream.transfer(
             Direction::Read,
             self.slab.handle(&block),
-            self.slab.memory(),
-            block.image_offset as usize,
+            memory,
+            offset,
             block.bytes as usize,
             block.file_offset,
         );

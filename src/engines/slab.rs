@@ -6,7 +6,7 @@ use super::cufile::{CuFile, ReadCounts, explain};
 use super::error::LoadError;
 use super::files;
 use super::gds_per_tensor::open_for_cufile;
-use crate::device::DeviceMemory;
+use crate::device::{DeviceMemory, MemoryPart};
 use crate::domain::{Phase, Span};
 use crate::weights::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
@@ -99,6 +99,15 @@ impl<'a> Slab<'a> {
     /// The handle of a block's file.
     pub(super) fn handle(&self, block: &Block) -> &Arc<FileHandle<'static>> {
         &self.handles[block.shard as usize]
+    }
+
+    /// Memory for one asynchronous read of a block, and the offset in it. Unregistered, it is the block's own range with offset 0: in compat mode
+    /// libcufile 1.15 and 1.20 answered reads at an offset of a large allocation with EIO (seen on an H200).
+    pub(super) fn memory_of(&self, block: &Block) -> Result<(Arc<dyn IoMemory>, usize), LoadError> {
+        match &self.registration {
+            Some(registration) => Ok((registration.clone(), block.image_offset as usize)),
+            None => Ok((Arc::new(MemoryPart::new(&self.memory, block.image_offset, block.bytes as usize)?), 0)),
+        }
     }
 
     /// The memory as transfers want it: the registration where there is one, for only its base counts as registered.
