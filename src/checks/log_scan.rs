@@ -13,7 +13,7 @@ const ELSEWHERE: &[&str] = &["driver-flavour", "nvfs-build-inputs", "nvfs-dkms",
 /// `known` are the findings so far: a log may be old, and what its check finds in order now is no alarm.
 pub(super) fn run(ctx: &Context<'_>, known: &[Judged]) -> Vec<Judged> {
     let passes = |id: &str| known.iter().any(|judged| judged.finding.id == id && judged.finding.status == Status::Pass);
-    cufile_log(ctx, &passes).into_iter().chain(kernel_log(ctx, &passes)).collect()
+    cufile_log(ctx, &passes).into_iter().chain(kernel_log(ctx, known, &passes)).collect()
 }
 
 fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(&str) -> bool) -> Option<Judged> {
@@ -31,13 +31,15 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(&str) -> bool) -> Option<Judged
     Some(judged("log-scan", Group::Cufile, "cufile.log", &place, &causes, passes))
 }
 
-fn kernel_log(ctx: &Context<'_>, passes: &dyn Fn(&str) -> bool) -> Option<Judged> {
+fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(&str) -> bool) -> Option<Judged> {
     // Reading it is slow, and without nvidia-fs it has little to say; a captured machine has it at hand.
     let worth = !ctx.root.is_live() || ctx.root.exists("/sys/module/nvidia_fs");
     let argv = ["journalctl", "-k", "-b", "-o", "cat"];
     let output = worth.then(|| ctx.root.command(&argv)).flatten().filter(|output| output.exit_code == Some(0))?;
     let mut causes = explain_kernel(&output.stdout);
-    causes.retain(|cause| !ELSEWHERE.contains(&cause.check.as_str()));
+    // A line that another finding stands on is told once.
+    let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));
+    causes.retain(|cause| !ELSEWHERE.contains(&cause.check.as_str()) && !is_told(&cause.line));
     (!causes.is_empty())
         .then(|| judged("kernel-log", Group::Kernel, "the kernel log", "journalctl -k -b", &causes, passes))
 }
