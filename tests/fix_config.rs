@@ -182,3 +182,23 @@ fn a_log_is_explained_and_old_lines_are_no_alarm_where_the_check_passes_now() {
         assert!(finding.evidence[0].text.contains("cufio-udev:85"));
     }
 }
+
+#[test]
+fn a_line_of_the_kernel_log_is_told_by_one_finding_only() {
+    let machine = Machine::new("nvfs-healthy");
+    let path = machine.folder.path().join("machine/commands.json");
+    let mut commands: Vec<serde_json::Value> = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let journal = ["journalctl", "-k", "-b", "-o", "cat"];
+    commands.retain(|command| command["argv"] != serde_json::json!(journal));
+    let log = "nvidia_fs: registered correctly with major number 505\n\
+               nvidia-fs: rw_verify_area failed with -14\nNVRM: Xid (PCI:0000:be:00): 79\n";
+    commands.push(serde_json::json!({"argv": journal, "exit_code": 0, "stdout": log, "stderr": ""}));
+    fs::write(&path, serde_json::to_string(&commands).unwrap()).unwrap();
+    let report = machine.report();
+    let telling = |part: &str| -> Vec<&str> {
+        let tells = |f: &&gds_top::domain::Finding| f.evidence.iter().any(|e| e.text.contains(part));
+        report.findings.iter().filter(tells).map(|f| f.id.as_str()).collect()
+    };
+    assert_eq!(telling("rw_verify_area"), ["nvfs-errors"]);
+    assert_eq!(telling("Xid").len(), 1, "{:?}", telling("Xid"));
+}

@@ -79,6 +79,11 @@ impl Config {
         }
     }
 
+    /// The text of a key that somebody set.
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
+        self.values.get(key).and_then(|(value, _)| value.as_str())
+    }
+
     /// The strings of a list, and where it was set; empty where nobody set it.
     pub(super) fn list(&self, key: &str) -> (Vec<&str>, &str) {
         match self.values.get(key) {

@@ -69,11 +69,6 @@ pub(super) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
     log_location(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
 }
 
-/// The folder of the log that the configuration names.
-pub(super) fn log_folder(ctx: &Context<'_>) -> Option<String> {
-    value(ctx, "logging.dir")?.0.as_str().map(str::to_owned)
-}
-
 fn log_location(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "log-location";
     const WHY: &str = "The reason for a fallback stands in cufile.log: CUFILE_LOGFILE_PATH names it, else logging.dir its folder, else it lies in the \

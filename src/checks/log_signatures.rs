@@ -1,4 +1,4 @@
-//! Lines of cufile.log, and of what libcufile prints, and what they mean (reference 1.11).
+//! Lines of cufile.log and of the kernel log, and what they mean (reference 1.10 and 1.11).
 
 use crate::domain::Status;
 use serde::Serialize;
@@ -84,6 +84,35 @@ const CUFILE: &[Signature] = &[
     sign(&["no gpus found under same root port"], Info, "a matter of speed only: disk and GPU hang on different root ports", "", "pcie-topology"),
 ];
 
+/// The kernel log (K1 to K22).
+#[rustfmt::skip]
+const KERNEL: &[Signature] = &[
+    sign(&["nvidia_p2p_", "from proprietary module"], Fail, "nvidia-fs cannot load beside the proprietary driver modules", "gds-top fix nvidia-driver-open", "driver-flavour"),
+    sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", "nvfs-build-inputs"),
+    sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "dkms remove, dkms install", "nvfs-dkms"),
+    sign(&["unknown symbol nvidia_p2p_"], Fail, "nvidia-fs was loaded before the NVIDIA driver", "softdep nvidia_fs pre: nvidia nvme", "nvfs-autoload"),
+    sign(&["nvidia", "version magic", "should be"], Fail, "the module was built for another kernel", "rebuild it with dkms", "nvfs-dkms"),
+    sign(&["loading of module with unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", "nvfs-secureboot"),
+    sign(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", "nvfs-secureboot"),
+    sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", "nvfs-registered"),
+    sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "the driver refused GPU memory to nvidia-fs: a GPU that is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", "gpu-class"),
+    sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS keeps the disk from the GPU's memory", "gds-top fix iommu-off", "iommu-state"),
+    sign(&["rw_verify_area failed with -14"], Fail, "nvidia-fs 2.25.6 is broken", "update to 2.25.7 or later", "nvfs-version"),
+    sign(&["nvidia", "o_direct flag is not set"], Warn, "a program reads without O_DIRECT where it is needed", "open with O_DIRECT, or update libcufile", "odirect-open"),
+    sign(&["offset =", "size =", "not sector aligned"], Warn, "an unaligned request reached the driver", "align reads to 4096 bytes", ""),
+    sign(&["cannot handle mixed segments"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", "nvfs-errors"),
+    sign(&["mixed cpu/gpu pages"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", "nvfs-errors"),
+    sign(&["cannot handle gpu request with integrity metadata"], Fail, "the disk is formatted with protection information", "nvme format with another LBA format, which erases it", "nvme-integrity"),
+    sign(&["nvidia_p2p_dma_map_pages() cannot be invoked"], Fail, "a fault of the driver's path", "update driver and nvidia-fs", ""),
+    sign(&["unable to flush dirty pages"], Warn, "the file was written to and not yet on disk", "sync, then load again", ""),
+    sign(&["nvidia", "file", "mismatch"], Warn, "a file was replaced while it was registered", "open it again", ""),
+    sign(&["nvfs_pci", "exceeds device table limits"], Warn, "more devices than nvidia-fs was built for", "build it with a larger NVFS_MAX_PEER_DEVS", ""),
+    sign(&["nvrm: xid"], Warn, "the GPU reported a fault", "look at the GPU before anything else", ""),
+    sign(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", "iommu-state"),
+    sign(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", "iommu-state"),
+    sign(&["nvme", "controller is down; will reset", "csts=0xffffffff"], Fail, "a disk fell off the bus, as after ACS was cleared everywhere", "reboot, and undo the ACS change", ""),
+];
+
 /// A line that was recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explained {
@@ -112,14 +141,20 @@ impl Explained {
 /// What cufile.log, or what libcufile printed, says: each cause once, the worst first.
 #[must_use]
 pub fn explain_cufile(text: &str) -> Vec<Explained> {
-    explain(text)
+    explain(text, CUFILE)
 }
 
-fn explain(text: &str) -> Vec<Explained> {
+/// What the kernel log says of GPU, disks and nvidia-fs: each cause once, the worst first.
+#[must_use]
+pub fn explain_kernel(text: &str) -> Vec<Explained> {
+    explain(text, KERNEL)
+}
+
+fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
     let mut out: Vec<Explained> = Vec::new();
     for line in text.lines() {
         let lower = line.to_ascii_lowercase();
-        let Some(signature) = CUFILE.iter().find(|signature| fits(&lower, signature.pieces)) else { continue };
+        let Some(signature) = table.iter().find(|signature| fits(&lower, signature.pieces)) else { continue };
         match out.iter_mut().find(|known| known.meaning == signature.meaning) {
             Some(known) => {
                 known.count += 1;
@@ -156,12 +191,14 @@ mod tests {
 
     #[test]
     fn every_signature_is_found_by_its_own_pieces_and_written_in_lower_case() {
-        for signature in CUFILE {
-            let line = signature.pieces.join(" something ");
-            assert_eq!(line, line.to_ascii_lowercase());
-            let found = explain(&line.to_ascii_uppercase());
-            assert_eq!(found.len(), 1, "{line}");
-            assert_eq!(found[0].meaning, signature.meaning, "{line} is taken for something else");
+        for table in [CUFILE, KERNEL] {
+            for signature in table {
+                let line = signature.pieces.join(" something ");
+                assert_eq!(line, line.to_ascii_lowercase());
+                let found = explain(&line.to_ascii_uppercase(), table);
+                assert_eq!(found.len(), 1, "{line}");
+                assert_eq!(found[0].meaning, signature.meaning, "{line} is taken for something else");
+            }
         }
     }
 
@@ -176,10 +213,15 @@ mod tests {
         assert_eq!((said[0].status, said[0].count, said[0].check.as_str()), (Fail, 2, "udev-database"));
         assert!(said[0].line.contains("dev_no: 254:0"));
         assert_eq!(said[1].status, Warn);
+        let kernel = "nvidia_fs: module using GPL-only symbols uses symbols nvidia_p2p_dma_map_pages from proprietary module nvidia.\n\
+                      nvidia_fs: Unknown symbol nvidia_p2p_dma_map_pages (err -2)\nusb 1-1: new device\n";
+        let said = explain_kernel(kernel);
+        assert_eq!(said[0].check, "driver-flavour");
     }
 
     #[test]
     fn ordinary_logs_say_nothing() {
+        assert!(explain_kernel("Linux version 6.8.0\nnvidia_fs: Initializing nvfs driver module\nnvidia_fs: registered correctly with major number 505\n").is_empty());
         assert!(explain_cufile("").is_empty());
     }
 }

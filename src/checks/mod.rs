@@ -5,7 +5,6 @@ mod context;
 mod cufile;
 mod cufile_details;
 pub mod cufile_json;
-mod cufile_log;
 mod file_details;
 mod files;
 mod gpu;
@@ -14,6 +13,7 @@ mod judged;
 mod kernel;
 mod kernel_log;
 mod limits;
+mod log_scan;
 pub mod log_signatures;
 mod nvfs_module;
 mod nvidia_fs;
@@ -148,8 +148,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     take(surroundings::run(&ctx), &mut all, true);
     take(surroundings::slow(&ctx), &mut all, true);
     take(limits::slow(&ctx), &mut all, true);
-    let explained = cufile_log::scan(&ctx, &all);
-    take(explained.into_iter().collect(), &mut all, true);
+    let explained = log_scan::run(&ctx, &all);
+    take(explained, &mut all, true);
     let is_overlay =
         |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
     if ctx.subjects.iter().any(is_overlay) {
