@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 const RECORDINGS: [(&str, &str); 2] = [
-    ("Qwen3-0.6B", "assets/recordings/h200-qwen3-0.6b.gdsrec"),
-    ("Qwen2.5-7B", "assets/recordings/h200-qwen2.5-7b.gdsrec"),
+    ("Qwen3-0.6B", "assets/recordings/h200-auto-qwen3-0.6b.gdsrec"),
+    ("Qwen2.5-7B", "assets/recordings/h200-auto-qwen2.5-7b.gdsrec"),
 ];
 
 fn state(path: &str) -> State {
