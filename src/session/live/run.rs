@@ -134,7 +134,11 @@ impl Session {
         let path = match &source {
             Source::Opened(model) => model.path.clone(),
             // Synthetic models are made in the cache folder, so that is whose disk matters.
-            _ => weights::cache_folder().unwrap_or_else(|_| default_path()),
+            // On a first run it does not exist yet, and there is nothing to examine in a folder that is not there.
+            _ => weights::cache_folder()
+                .ok()
+                .filter(|folder| std::fs::create_dir_all(folder).is_ok())
+                .unwrap_or_else(default_path),
         };
         let gpu = match &self.config.gpu {
             GpuChoice::Index(index) => Some(index.to_string()),
