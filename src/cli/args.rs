@@ -281,7 +281,7 @@ pub(super) struct RaceArgs {
     #[arg(long)]
     pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, io_uring, odirect,
-    /// keep_heap, cufile
+    /// keep_heap, cufile, pin_ahead
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Keep a recording of the session
@@ -345,6 +345,7 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
         "keep_heap",
         "cufile",
         "stream_flags",
+        "pin_ahead",
     ];
     let (engine, short) = match name.rsplit_once('.') {
         Some((engine, short)) => (Some(engine), short),

@@ -6,7 +6,7 @@ use super::error::DeviceError;
 use super::memory::{DeviceMemory, map_huge, unmap_huge};
 use crate::domain::units;
 use cudarc::driver::{result, sys};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A piece of host memory in huge pages, pinned for the GPU where there is one. Cut into [`Slot`]s.
 #[derive(Debug)]
@@ -15,6 +15,26 @@ struct Pinned {
     len: usize,
     /// The device it is pinned for; `None` for a host target, where nothing needs pinning.
     cuda: Option<Arc<CudaDevice>>,
+    /// Starts of the ranges that were registered.
+    registered: Mutex<Vec<usize>>,
+}
+
+impl Pinned {
+    /// Registers `len` bytes from `start` with the driver; nothing for a host target. The caller's thread has the context current.
+    fn register(&self, start: *mut u8, len: usize) -> Result<(), DeviceError> {
+        if self.cuda.is_none() {
+            return Ok(());
+        }
+        // SAFETY: the range is part of this private anonymous mapping, which outlives the registration (see `drop`).
+        let said = unsafe { sys::cuMemHostRegister_v2(start.cast(), len, sys::CU_MEMHOSTREGISTER_PORTABLE) };
+        said.result().map_err(|e| {
+            DeviceError::cuda(format!("pinning {} of staging memory", units::bytes(len as u64)), e).if_out_of_memory(
+                "the host can pin no more: use fewer threads, fewer slots or smaller blocks (--set slots=1)",
+            )
+        })?;
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner).push(start as usize);
+        Ok(())
+    }
 }
 
 // SAFETY: the memory is only reached through slots, which are exclusive ranges of it.
@@ -27,8 +47,10 @@ impl Drop for Pinned {
         if let Some(cuda) = &self.cuda
             && cuda.bind().is_ok()
         {
-            // SAFETY: registered once in `Staging::new`; every slot holds an Arc of this, so no copy is in flight.
-            let _ = unsafe { sys::cuMemHostUnregister(self.base.cast()) };
+            for start in self.registered.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                // SAFETY: registered once in `register`; every slot holds an Arc of this, so no copy is in flight.
+                let _ = unsafe { sys::cuMemHostUnregister(start as *mut std::ffi::c_void) };
+            }
         }
         // SAFETY: from `map_huge` with this length, and no slot is left.
         unsafe { unmap_huge(self.base, self.len) };
@@ -44,7 +66,31 @@ pub struct Staging;
 pub struct Slot {
     base: *mut u8,
     len: usize,
+    is_pinned: bool,
+    /// Marks the end of the slot's last copy; made once, because making and destroying one takes the driver's lock that all threads copy under.
+    event: Option<Event>,
     pinned: Arc<Pinned>,
+}
+
+/// A CUDA event without a time.
+#[derive(Debug)]
+struct Event(sys::CUevent);
+
+// SAFETY: a CUevent may be recorded and waited for from any thread with the context current.
+unsafe impl Send for Event {}
+
+impl Event {
+    fn new() -> Result<Self, result::DriverError> {
+        result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map(Self)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: created in `new`, destroyed once. CUDA keeps what a pending event needs; without a current context it refuses, and the
+        // event goes with its context.
+        let _ = unsafe { result::event::destroy(self.0) };
+    }
 }
 
 // SAFETY: a slot is the only way to its range, as a `Box<[u8]>` would be.
@@ -56,38 +102,43 @@ impl Staging {
     /// # Errors
     /// When memory cannot be mapped or pinned.
     pub fn slots(device: &Device, count: usize, slot_bytes: usize) -> Result<Vec<Slot>, DeviceError> {
+        let mut slots = Self::unpinned(device, count, slot_bytes)?;
+        let Some(pinned) = slots.first().map(|slot| slot.pinned.clone()) else { return Ok(slots) };
+        // Touch each page from the thread that will use it, before pinning: pinning faults pages one by one under a lock.
+        for page in (0..pinned.len).step_by(4096) {
+            // SAFETY: inside the fresh mapping.
+            unsafe { pinned.base.add(page).write_volatile(0) };
+        }
+        pinned.register(pinned.base, pinned.len)?;
+        for slot in &mut slots {
+            slot.is_pinned = true;
+        }
+        Ok(slots)
+    }
+
+    /// Maps `count` slots of `slot_bytes` each. A read may fill one before [`Slot::pin`]: the first fill touches its pages, and the pinning of one
+    /// thread runs beside the reads of others.
+    ///
+    /// # Errors
+    /// When memory cannot be mapped.
+    pub fn unpinned(device: &Device, count: usize, slot_bytes: usize) -> Result<Vec<Slot>, DeviceError> {
         let slot_bytes = slot_bytes.next_multiple_of(4096);
         let len = count.checked_mul(slot_bytes).filter(|len| *len > 0).ok_or_else(|| {
             DeviceError::system("making staging memory", "the size is zero or beyond the address space")
         })?;
         let base = map_huge(len)?;
-        // Touch each page from the thread that will use it, before pinning: pinning faults pages one by one under a lock.
-        for page in (0..len).step_by(4096) {
-            // SAFETY: inside the fresh mapping.
-            unsafe { base.add(page).write_volatile(0) };
-        }
         let cuda = match device {
-            Device::Cuda(cuda) => {
-                // SAFETY: the range is a fresh private anonymous mapping that outlives the registration (see `Pinned::drop`).
-                let said = unsafe { sys::cuMemHostRegister_v2(base.cast(), len, sys::CU_MEMHOSTREGISTER_PORTABLE) };
-                if let Err(e) = said.result() {
-                    // SAFETY: not registered, so nothing else knows the mapping.
-                    unsafe { unmap_huge(base, len) };
-                    let doing = format!("pinning {} of staging memory", units::bytes(len as u64));
-                    return Err(DeviceError::cuda(doing, e).if_out_of_memory(
-                        "the host can pin no more: use fewer threads, fewer slots or smaller blocks (--set slots=1)",
-                    ));
-                }
-                Some(cuda.clone())
-            }
+            Device::Cuda(cuda) => Some(cuda.clone()),
             Device::Host => None,
         };
-        let pinned = Arc::new(Pinned { base, len, cuda });
+        let pinned = Arc::new(Pinned { base, len, cuda, registered: Mutex::new(Vec::new()) });
         Ok((0..count)
             .map(|i| Slot {
                 // SAFETY: i * slot_bytes < len.
                 base: unsafe { base.add(i * slot_bytes) },
                 len: slot_bytes,
+                is_pinned: false,
+                event: None,
                 pinned: pinned.clone(),
             })
             .collect())
@@ -98,7 +149,7 @@ impl Slot {
     /// The bytes.
     #[must_use]
     pub const fn bytes(&self) -> &[u8] {
-        // SAFETY: exclusive range of a live mapping that was written (touched) as a whole.
+        // SAFETY: exclusive range of a live mapping; anonymous pages that nothing wrote yet read as zeros.
         unsafe { std::slice::from_raw_parts(self.base, self.len) }
     }
 
@@ -123,7 +174,20 @@ impl Slot {
     /// Whether the GPU can fetch from it without a further copy.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
-        self.pinned.cuda.is_some()
+        self.is_pinned && self.pinned.cuda.is_some()
+    }
+
+    /// Pins a slot of [`Staging::unpinned`] for the GPU, once; returns the bytes that are pinned by this call. The context must be current.
+    ///
+    /// # Errors
+    /// When the host can pin no more.
+    pub fn pin(&mut self) -> Result<usize, DeviceError> {
+        if self.is_pinned {
+            return Ok(0);
+        }
+        self.pinned.register(self.base, self.len)?;
+        self.is_pinned = true;
+        Ok(if self.pinned.cuda.is_some() { self.len } else { 0 })
     }
 
     pub(super) const fn address(&self) -> *mut u8 {
@@ -144,11 +208,9 @@ unsafe impl Send for CopyQueue {}
 #[derive(Debug)]
 pub struct InFlight {
     slot: Option<Slot>,
-    event: Option<sys::CUevent>,
+    /// Whether the slot's event marks a copy that may still run.
+    pending: bool,
 }
-
-// SAFETY: a CUevent may be waited for from any thread with the context current.
-unsafe impl Send for InFlight {}
 
 impl CopyQueue {
     /// Opens a queue.
@@ -173,7 +235,7 @@ impl CopyQueue {
     /// When the range is outside the slot or the target, or CUDA refuses; the slot is then lost (its memory is freed).
     pub fn copy(
         &self,
-        slot: Slot,
+        mut slot: Slot,
         from: usize,
         len: usize,
         to: &Arc<DeviceMemory>,
@@ -188,7 +250,7 @@ impl CopyQueue {
         let target = to.check(offset, len)?;
         let Some((stream, _)) = &self.stream else {
             to.write_pageable(offset, &slot.bytes()[from..from + len])?;
-            return Ok(InFlight { slot: Some(slot), event: None });
+            return Ok(InFlight { slot: Some(slot), pending: false });
         };
         if to.is_host() {
             return Err(DeviceError::system(
@@ -197,9 +259,11 @@ impl CopyQueue {
             ));
         }
         let doing = |what: &str| format!("{what} a copy of {} to the GPU", units::bytes(len as u64));
-        let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
-            .map_err(|e| DeviceError::cuda(doing("preparing"), e))?;
-        let in_flight = InFlight { slot: Some(slot), event: Some(event) };
+        let event = match &slot.event {
+            Some(event) => event.0,
+            None => slot.event.insert(Event::new().map_err(|e| DeviceError::cuda(doing("preparing"), e))?).0,
+        };
+        let in_flight = InFlight { slot: Some(slot), pending: true };
         let source = in_flight.slot.as_ref().map_or(&[][..], |s| &s.bytes()[from..from + len]);
         // SAFETY: source and target ranges were checked; the source stays untouched because `InFlight` owns the slot until the event (recorded
         // right behind the copy on the same stream) has completed; the target outlives the copy because engines synchronize before they
@@ -240,8 +304,9 @@ impl InFlight {
     /// Whether the copy has finished.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        // SAFETY: the event lives until `finish` or `drop`.
-        self.event.is_none_or(|event| unsafe { result::event::query(event) }.is_ok())
+        let Some(event) = self.pending.then(|| self.slot.as_ref()?.event.as_ref()).flatten() else { return true };
+        // SAFETY: the event lives as long as its slot.
+        unsafe { result::event::query(event.0) }.is_ok()
     }
 
     /// Waits for the copy and returns the slot.
@@ -254,10 +319,11 @@ impl InFlight {
     }
 
     fn wait(&mut self) -> Result<(), DeviceError> {
-        let Some(event) = self.event.take() else { return Ok(()) };
-        // SAFETY: created in `copy`; waited for and destroyed once, because it was taken out above.
-        let (waited, _) = unsafe { (result::event::synchronize(event), result::event::destroy(event)) };
-        waited.map_err(|e| DeviceError::cuda("waiting for a copy to the GPU", e))
+        let pending = std::mem::take(&mut self.pending);
+        let Some(event) = pending.then(|| self.slot.as_ref()?.event.as_ref()).flatten() else { return Ok(()) };
+        // SAFETY: the event lives as long as its slot.
+        unsafe { result::event::synchronize(event.0) }
+            .map_err(|e| DeviceError::cuda("waiting for a copy to the GPU", e))
     }
 }
 

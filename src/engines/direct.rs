@@ -45,7 +45,7 @@ fn by_threads(
     depth: usize,
     notes: Vec<String>,
 ) -> Result<Loaded, LoadError> {
-    let settings = Settings { direct: true, threads: depth.min(256), slots: 2, block_bytes };
+    let settings = Settings { direct: true, threads: depth.min(256), slots: 2, block_bytes, pin_ahead: true };
     let mut loaded = pread::threaded(context, &settings)?;
     loaded.notes.extend(notes);
     loaded.knobs.insert("io_uring".to_owned(), 0);

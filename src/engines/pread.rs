@@ -21,6 +21,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let (threads, slots, block_bytes) = defaults(model.file_bytes(), context.cpus);
     let settings = Settings {
         direct: false,
+        pin_ahead: context.knob("pin_ahead", 0) != 0,
         threads: context.knob("threads", threads).clamp(1, 256) as usize,
         slots: context.knob("slots", slots).clamp(1, 64) as usize,
         block_bytes: context.knob("block_bytes", block_bytes).clamp(PAGE, 1 << 30).next_multiple_of(PAGE),
@@ -30,16 +31,17 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
 
 /// Threads, slots of each, and bytes of a slot.
 ///
-/// Measured on an H200 with 16 cores, first load of a process, hot: 16 threads with 2 slots of 4 MiB give 49.5 GB/s on a 14 GiB model, 8 threads with 4
-/// slots of 2 MiB give 39 GB/s on a 1.4 GiB one, where pinning more (paid for inside the clock, about 10 GB/s) costs more than it brings. Below that
-/// the pinned memory shrinks with the model, to an eighth to a quarter of it, and a thread, with its stream, must have some 8 MiB to read to pay.
+/// Measured on an H200 with 16 cores, first load of a process, hot: 12 threads with 2 slots of 4 MiB give 51 GB/s on a 14 GiB model (16 threads 50), 8
+/// threads with 3 slots of 2 MiB give 40 GB/s on a 1.4 GiB one, where pinning more (paid for inside the clock, about 12 GB/s) costs more than it
+/// brings. Below that the pinned memory shrinks with the model, to an eighth to a quarter of it, and a thread, with its stream, must have some 8 MiB
+/// to read to pay.
 fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     let cpus = cpus.max(1) as u64;
     if model_bytes > 4 << 30 {
-        return (cpus.min(16), 2, 4 * MIB);
+        return (cpus.min(12), 2, 4 * MIB);
     }
     if model_bytes > 512 * MIB {
-        return (cpus.min(8), 4, 2 * MIB);
+        return (cpus.min(8), 3, 2 * MIB);
     }
     let threads = (model_bytes / (8 * MIB)).clamp(1, cpus.min(8));
     let block_bytes = (model_bytes / (8 * threads)).next_power_of_two().clamp(MIB / 4, 2 * MIB);
@@ -53,6 +55,8 @@ pub(super) struct Settings {
     pub(super) threads: usize,
     pub(super) slots: usize,
     pub(super) block_bytes: u64,
+    /// Pin all slots before the first read, instead of each when it is first filled.
+    pub(super) pin_ahead: bool,
 }
 
 /// The load with threads, buffered or with O_DIRECT.
@@ -97,6 +101,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
             ("threads".to_owned(), threads as u64),
             ("slots".to_owned(), settings.slots as u64),
             ("block_bytes".to_owned(), settings.block_bytes),
+            ("pin_ahead".to_owned(), u64::from(settings.pin_ahead)),
         ]),
         notes: Vec::new(),
         route: None,
@@ -115,14 +120,20 @@ fn worker(
     let mut at = rec.now();
     context.device.bind()?;
     let (slots, slot_bytes) = queue.staging(settings.slots);
-    let mut free = Staging::slots(context.device, slots, slot_bytes)?;
-    let pinned = if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 };
+    let mut pinned = 0;
+    let mut free = if settings.pin_ahead {
+        pinned = if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 };
+        Staging::slots(context.device, slots, slot_bytes)?
+    } else {
+        Staging::unpinned(context.device, slots, slot_bytes)?
+    };
     context.counters.pin(pinned);
     let copies = CopyQueue::new(context.device)?;
     rec.end(Phase::RegisterBuffer, at, What::SETUP);
-    let (Some(files), Some(memory)) = (opened.wait().as_ref(), target.wait()) else { return Err(LoadError::Stopped) };
+    let Some(files) = opened.wait().as_ref() else { return Err(LoadError::Stopped) };
     let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(slots) };
     at = rec.now();
+    let mut memory = None;
     while let Some(block) = queue.take() {
         if context.stopped() {
             return Err(LoadError::Stopped);
@@ -143,6 +154,22 @@ fn worker(
             block.bytes as usize,
         )?;
         at = rec.end(Phase::Transfer, at, What::block(block.image_offset, block.bytes));
+        let newly = slot.pin()? as u64;
+        if newly > 0 {
+            context.counters.pin(newly);
+            pinned += newly;
+            at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
+        }
+        // The first blocks are read and pinned while the target is made.
+        let memory = match memory {
+            Some(memory) => memory,
+            None => {
+                let made = target.wait().ok_or(LoadError::Stopped)?;
+                memory = Some(made);
+                at = rec.now();
+                made
+            }
+        };
         pipe.start(&copies, slot, block, memory)?;
         at = rec.end(pipe.start_phase(), at, pipe.start_what(block));
     }
