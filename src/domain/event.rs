@@ -7,6 +7,7 @@ use super::machine::Machine;
 use super::model::ModelInfo;
 use super::run::RunResult;
 use super::sample::Sample;
+use super::share::LaneShare;
 use super::span::SpanBatch;
 use super::system::SystemSample;
 use serde::{Deserialize, Serialize};
@@ -114,6 +115,13 @@ pub enum EventBody {
         target: Target,
         /// Which repeat, from 0.
         repeat: u32,
+    },
+    /// What a planned lane loads, where the session has several models or targets.
+    LaneShared {
+        /// Its number.
+        lane: LaneId,
+        /// What it loads, and with whom.
+        share: LaneShare,
     },
     /// An engine cannot run here.
     EngineUnavailable {

@@ -6,13 +6,13 @@
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, SharedTarget, image_offsets, run_workers};
+use super::context::{EngineContext, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files;
 use super::pread::{self, CopyPipe, PAGE, Settings};
 use crate::device::{CopyQueue, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
-use crate::weights::plan::{self, Block};
+use crate::weights::plan::Block;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -62,8 +62,7 @@ struct Shared {
 }
 
 fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth: usize) -> Result<Loaded, LoadError> {
-    let model = context.model();
-    let queue = BlockQueue::new(plan::coalesced(model, block_bytes, PAGE));
+    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
     let threads = threads.min(queue.len().max(1));
     let shared = Shared { queue, opened: OnceLock::new(), target: SharedTarget::default(), depth };
     let spans = run_workers(context, threads, |number| {
@@ -78,7 +77,7 @@ fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth
     let memory = shared.target.wait().ok_or(LoadError::Stopped)?.clone();
     Ok(Loaded {
         memory,
-        tensor_offsets: image_offsets(model),
+        tensor_offsets: context.image_offsets(),
         spans: spans.into_iter().flatten().collect(),
         slots: threads as u32,
         knobs: BTreeMap::from([
@@ -99,7 +98,7 @@ fn worker(context: &EngineContext<'_>, shared: &Shared, number: usize, threads: 
     let mut at = rec.now();
     context.device.bind()?;
     if number == 0 {
-        files::reopen_model(model)?;
+        files::check_lengths(model)?;
         let _ = shared.opened.set(Some(files::open_shards(model, true)?));
         at = rec.end(Phase::Open, at, What::SETUP);
     }
@@ -122,12 +121,18 @@ fn worker(context: &EngineContext<'_>, shared: &Shared, number: usize, threads: 
         reads.start(&mut ring, &mut free)?;
         ring.submit(0)?;
         at = rec.end(Phase::Submit, at, What::SETUP);
-        shared.target.set(Some(context.allocate(model.image_bytes())?));
+        shared.target.set(Some(context.allocate(context.image_bytes())?));
         rec.end(Phase::Allocate, at, What::SETUP);
     } else {
         reads.start(&mut ring, &mut free)?;
         ring.submit(0)?;
         rec.end(Phase::Submit, at, What::SETUP);
+    }
+    if number + 1 == threads {
+        // The headers are checked while the first reads are on their way.
+        at = rec.now();
+        files::check_headers(context.order)?;
+        rec.end(Phase::Open, at, What::SETUP);
     }
     let Some(memory) = shared.target.wait() else { return Err(LoadError::Stopped) };
     at = rec.now();

@@ -1,7 +1,8 @@
 //! Opening shards and reading whole ranges of them.
 
 use super::error::LoadError;
-use crate::domain::ModelInfo;
+use crate::domain::{LaneOrder, ModelInfo};
+use crate::weights;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -85,9 +86,9 @@ pub(super) fn short(path: &Path, at: u64, expected: u64) -> LoadError {
 }
 
 /// Reads the headers again, inside the clock, as any loader must, and makes sure that they still say what the session saw.
-pub(super) fn reopen_model(model: &ModelInfo) -> Result<(), LoadError> {
-    check_lengths(model)?;
-    check_headers(model)
+pub(super) fn reopen_model(order: &LaneOrder) -> Result<(), LoadError> {
+    check_lengths(&order.model)?;
+    check_headers(order)
 }
 
 /// Makes sure that the files have the lengths that the session saw. A loader that reads whole files needs no more than that to begin.
@@ -107,8 +108,12 @@ pub(super) fn check_lengths(model: &ModelInfo) -> Result<(), LoadError> {
 
 /// Reads all headers, in parallel, and compares them with what the session saw. May run beside the first reads: where a tensor lies in the image is
 /// needed when the bytes are there, not before.
-pub(super) fn check_headers(model: &ModelInfo) -> Result<(), LoadError> {
-    let again = crate::weights::open(&model.path).map_err(|error| LoadError::Changed { what: error.to_string() })?;
+pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
+    let model = &order.model;
+    let mut again = weights::reread(model).map_err(|error| LoadError::Changed { what: error.to_string() })?;
+    if !order.ranges.is_empty() {
+        again = weights::clipped(&again, &order.ranges);
+    }
     if again.tensors != model.tensors || again.shards != model.shards {
         return Err(LoadError::Changed { what: "its files hold other tensors now".to_owned() });
     }

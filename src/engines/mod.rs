@@ -12,6 +12,7 @@ pub mod cufile;
 mod direct;
 mod error;
 mod files;
+mod gate;
 mod gds_batch;
 mod gds_bounce;
 mod gds_per_tensor;

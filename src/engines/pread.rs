@@ -3,12 +3,12 @@
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, SharedTarget, image_offsets, run_workers};
+use super::context::{EngineContext, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files;
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
-use crate::weights::plan::{self, Block};
+use crate::weights::plan::Block;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use std::sync::Arc;
 pub(super) const PAGE: u64 = 4096;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    let model = context.model();
-    let (threads, slots, block_bytes) = defaults(model.file_bytes(), context.cpus);
+    let (threads, slots, block_bytes) = defaults(context.file_bytes(), context.cpus);
     let settings = Settings {
         direct: false,
         threads: context.knob("threads", threads).clamp(1, 256) as usize,
@@ -58,7 +57,7 @@ pub(super) struct Settings {
 /// The load with threads, buffered or with O_DIRECT.
 pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Result<Loaded, LoadError> {
     let model = context.model();
-    let queue = BlockQueue::new(plan::coalesced(model, settings.block_bytes, PAGE));
+    let queue = BlockQueue::new(context.blocks(settings.block_bytes, PAGE));
     let threads = settings.threads.min(queue.len().max(1));
     let target = SharedTarget::default();
     let opened = std::sync::OnceLock::<Option<Vec<File>>>::new();
@@ -71,7 +70,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
             let mut error = None;
             let _ = opened.set(files.map_err(|e| error = Some(e)).ok());
             at = rec.end(Phase::Open, at, What::SETUP);
-            let memory = context.device.bind().and_then(|()| context.allocate(model.image_bytes()));
+            let memory = context.device.bind().and_then(|()| context.allocate(context.image_bytes()));
             target.set(memory.map_err(|e| error = error.take().or(Some(e.into()))).ok());
             rec.end(Phase::Allocate, at, What::SETUP);
             if let Some(error) = error {
@@ -81,7 +80,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
         if number + 1 == threads {
             // The last worker checks the headers while the others read; a worker alone does it first.
             let at = rec.now();
-            files::check_headers(model)?;
+            files::check_headers(context.order)?;
             rec.end(Phase::Open, at, What::SETUP);
         }
         worker(context, settings, &queue, &opened, &target, rec)
@@ -90,7 +89,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
     let spans: Vec<Span> = results.into_iter().flatten().collect();
     Ok(Loaded {
         memory,
-        tensor_offsets: image_offsets(model),
+        tensor_offsets: context.image_offsets(),
         spans,
         slots: threads as u32,
         knobs: BTreeMap::from([

@@ -132,7 +132,8 @@ pub fn gaps(state: &State) -> Vec<String> {
         if r.verified.is_none() && r.error.is_none() {
             say(format!("{name}: the bytes were not verified."));
         }
-        if r.cache_resident_before_fraction.is_none() {
+        // A run that failed before its clock started never asked.
+        if r.cache_resident_before_fraction.is_none() && r.wall_ns > 0 {
             say(format!("{name}: how much of the model was in the page cache could not be read."));
         }
         if let Some(route) = r.route.as_ref().filter(|route| !route.proven) {

@@ -8,7 +8,9 @@ pub mod replay;
 mod scenes;
 pub mod shipped;
 mod state;
+mod together;
 
 pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
 pub use state::{Lane, LaneStatus, SYSTEM_HISTORY, State, TimedSample};
+pub use together::Group;

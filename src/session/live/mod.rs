@@ -5,10 +5,13 @@ mod bus;
 mod child;
 mod examine;
 mod explain;
+mod gate;
 mod lanes;
 mod plan;
 mod prove;
 mod run;
+mod targets;
+mod turns;
 
 pub use child::probe_child;
 pub use plan::{GpuChoice, SessionConfig};
