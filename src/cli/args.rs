@@ -202,6 +202,20 @@ pub(super) enum Sub {
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,
+    #[command(name = "__ceilings", hide = true)]
+    Ceilings {
+        /// The model
+        model: PathBuf,
+        /// UUID or index of the GPU
+        #[arg(long)]
+        gpu: Option<String>,
+        /// Measure no reads
+        #[arg(long)]
+        copies_only: bool,
+        /// Measure no reads from the page cache, which would fill it
+        #[arg(long)]
+        keep_cache: bool,
+    },
     #[command(name = "__pictures", hide = true)]
     Pictures {
         /// Folder to write them to
@@ -289,6 +303,10 @@ pub(super) struct RaceArgs {
     /// keep_heap, cufile
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
+    /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache
+    /// reads of the model by a plain reader (some six seconds a model)
+    #[arg(long)]
+    pub(super) ceilings: bool,
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,

@@ -36,6 +36,10 @@ pub fn main() -> ExitCode {
             engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)
         }
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
+        Some(Sub::Ceilings { model, gpu, copies_only, keep_cache }) => {
+            let asked = engines::ceilings::Asked { model: &model, gpu: gpu.as_deref(), copies_only, keep_cache };
+            engines::ceilings::measure(asked)
+        }
         Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
             models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)

@@ -225,6 +225,7 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.verify = !race.no_verify;
     config.telemetry = !race.no_telemetry;
     config.knobs = race.settings.iter().cloned().collect();
+    config.ceilings = race.ceilings;
     config.record.clone_from(&race.record);
     Ok(config)
 }

@@ -1,5 +1,6 @@
 //! The one stream: everything that happens is an event with a time.
 
+use super::ceiling::Ceiling;
 use super::engine::{CacheState, Engine, Target};
 use super::finding::{Finding, Verdict};
 use super::fix::{FixPlan, FixProgress};
@@ -122,6 +123,11 @@ pub enum EventBody {
         lane: LaneId,
         /// What it loads, and with whom.
         share: LaneShare,
+    },
+    /// A rate that no load can exceed here was measured; replaces an earlier one of the same kind, GPU and model.
+    CeilingMeasured {
+        /// What.
+        ceiling: Ceiling,
     },
     /// An engine cannot run here.
     EngineUnavailable {

@@ -1,5 +1,6 @@
 //! The words that every room shares: units, ids, phases, events, samples, findings, plans. Data only, no input or output.
 
+pub mod ceiling;
 pub mod engine;
 pub mod event;
 pub mod finding;
@@ -14,6 +15,7 @@ pub mod span;
 pub mod system;
 pub mod units;
 
+pub use ceiling::{Ceiling, CeilingKind};
 pub use engine::{CacheState, Engine, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
 pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};

@@ -6,6 +6,7 @@
 mod auto;
 mod blocks;
 mod cache;
+pub mod ceilings;
 mod clock;
 mod context;
 pub mod cufile;

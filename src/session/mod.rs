@@ -1,5 +1,6 @@
 //! Memory: owns threads, clock and order. Runs and replays produce events; [`State`] is what they add up to.
 
+mod ceilings;
 mod command;
 mod feed;
 pub mod live;

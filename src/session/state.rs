@@ -1,8 +1,8 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use crate::domain::{
-    CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneShare, LaneStage, LogLevel,
-    Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneShare, LaneStage,
+    LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub struct State {
     pub models: Vec<Arc<ModelInfo>>,
     /// Lanes in the order in which they run.
     pub lanes: Vec<Lane>,
+    /// Ceilings that were measured.
+    pub ceilings: Vec<Ceiling>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
@@ -194,6 +196,7 @@ impl State {
                     self.unavailable.push((engine.clone(), why.clone()));
                 }
             }
+            EventBody::CeilingMeasured { ceiling } => self.put_ceiling(ceiling),
             EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
             EventBody::SystemSeen { system } => {
                 if self.system.len() >= SYSTEM_HISTORY {

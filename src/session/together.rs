@@ -1,7 +1,7 @@
 //! Lanes that ran together, as the state knows them: their whole as a run of its own, and each beside the same load alone.
 
 use super::state::{Lane, State};
-use crate::domain::{ModelInfo, RunResult, together};
+use crate::domain::{ModelInfo, RunResult, Target, together};
 use std::sync::Arc;
 
 /// Lanes that run at the same time.
@@ -95,6 +95,7 @@ fn whole(lanes: &[&Lane]) -> Option<RunResult> {
     let known: Vec<(u64, &RunResult)> =
         lanes.iter().filter_map(|l| Some((l.clock_ns.unwrap_or(l.started_ns?), l.result.as_ref()?))).collect();
     let mut whole = together(&known)?;
+    whole.target = places(lanes);
     // One that died or landed wrong bytes has its sentence in the lane only.
     let failed = lanes.iter().find_map(|l| match &l.status {
         super::state::LaneStatus::Failed(why) => Some(why.clone()),
@@ -104,4 +105,87 @@ fn whole(lanes: &[&Lane]) -> Option<RunResult> {
         whole.error = failed;
     }
     Some(whole)
+}
+
+/// `2 × NVIDIA H200`, `host memory`: parts land on a target each, models that share a GPU land on one.
+fn places(lanes: &[&Lane]) -> String {
+    let parts = lanes.iter().all(|l| l.share.as_ref().is_some_and(|s| s.part.is_some()));
+    let mut seen: Vec<(String, usize)> = Vec::new();
+    for (number, lane) in lanes.iter().enumerate() {
+        let again = lanes.iter().take(number).any(|earlier| earlier.target == lane.target);
+        let name = match &lane.target {
+            Target::Gpu { name, .. } => name.clone(),
+            Target::Host => lane.target.to_string(),
+        };
+        match seen.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += usize::from(parts || !again),
+            None => seen.push((name, 1)),
+        }
+    }
+    let words = |(name, n): &(String, usize)| if *n == 1 { name.clone() } else { format!("{n} × {name}") };
+    seen.iter().map(words).collect::<Vec<_>>().join(" + ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::domain::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, LaneStage, Part};
+
+    fn gpu(ordinal: u32) -> Target {
+        Target::Gpu { ordinal, uuid: None, name: "H200".into() }
+    }
+
+    /// A session in which lanes with these targets and shares have loaded in this many nanoseconds.
+    fn session(lanes: &[(Target, LaneShare, u64)]) -> State {
+        let mut state = State::default();
+        let mut tell = |at_ns, body| state.reduce(&Event { at_ns, body });
+        for (number, (target, share, wall_ns)) in (0_u32..).zip(lanes) {
+            let lane = LaneId(number);
+            let (engine, cache) = (Engine::Pread, CacheState::Hot);
+            tell(0, EventBody::LanePlanned { lane, engine, cache, target: target.clone(), repeat: 0 });
+            tell(0, EventBody::LaneShared { lane, share: share.clone() });
+            tell(10, EventBody::LaneStarted { lane, pid: 1 });
+            tell(100, EventBody::LaneStage { lane, stage: LaneStage::Loading });
+            let (model, bytes, wall_ns) = (&share.model, share.bytes, *wall_ns);
+            let result = serde_json::json!({
+                "engine": "pread", "model": model, "cache": "hot", "cache_resident_before_fraction": 1.0, "target": "H200", "repeat": 0,
+                "bytes": bytes, "wall_ns": wall_ns, "setup_ns": 1, "bytes_per_s": 1.0, "verified": true, "route": null, "phases": {},
+                "slots": 1, "host_peak_bytes": null, "pinned_peak_bytes": null, "gpu_peak_bytes": null, "cpu_ns": null, "knobs": {},
+                "setup_parts_ns": {}, "notes": [], "error": null,
+            });
+            let result = serde_json::from_value(result).unwrap();
+            tell(100 + wall_ns, EventBody::LaneFinished { lane, result });
+        }
+        state
+    }
+
+    fn share(group: Option<u32>, model: &str, part: Option<Part>) -> LaneShare {
+        LaneShare { group, model: model.into(), bytes: 1000, part }
+    }
+
+    #[test]
+    fn parts_are_one_run_over_all_their_gpus_and_no_lane_is_compared_as_a_whole() {
+        let part = |index| share(Some(0), "m", Some(Part { index, of: 2 }));
+        let state = session(&[(gpu(0), part(0), 500), (gpu(1), part(1), 700)]);
+        let groups = state.groups();
+        assert!(groups.len() == 1 && groups[0].is_one_model());
+        let runs = state.runs();
+        assert_eq!(runs.len(), 1);
+        assert_eq!((runs[0].wall_ns, runs[0].bytes, runs[0].target.as_str()), (700, 2000, "2 × H200"));
+    }
+
+    #[test]
+    fn models_on_one_gpu_are_held_against_their_time_alone() {
+        let lanes = [("a", None, 100), ("b", None, 200), ("a", Some(2), 150), ("b", Some(2), 220)];
+        let lanes: Vec<_> = lanes.map(|(model, group, ns)| (gpu(0), share(group, model, None), ns)).into();
+        let state = session(&lanes);
+        let group = &state.groups()[0];
+        assert!(!group.is_one_model());
+        assert_eq!(group.whole.as_ref().unwrap().target, "H200");
+        let alone: Vec<Option<u64>> = group.lanes.iter().map(|l| state.alone_ns(l)).collect();
+        assert_eq!(alone, [Some(100), Some(200)]);
+        assert_eq!(state.alone_ns(&state.lanes[0]), None, "a lane that ran alone is its own measure");
+        assert_eq!(state.runs().iter().map(|r| r.model.as_str()).collect::<Vec<_>>(), ["a", "b", "a + b"]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Lanes as they race: repeats of one engine together, cold and hot apart, the fastest found fairly.
 
-use crate::domain::{CacheState, Engine, LaneStage, RunResult, Target};
+use crate::domain::{CacheState, Engine, LaneShare, LaneStage, RunResult, Target};
 use crate::session::{Lane, LaneStatus, State};
 
 /// All runs of one engine in one cache state.
@@ -11,11 +11,13 @@ pub(crate) struct Entry<'s> {
     pub(crate) lanes: Vec<&'s Lane>,
 }
 
-/// Entries that may be compared: same cache state, same target.
+/// Entries that may be compared: same cache state, same target, same model; or lanes that run at the same time, each an entry of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Heat<'s> {
     pub(crate) cache: CacheState,
     pub(crate) target: &'s Target,
+    /// What its lanes load, where the session has several models or targets.
+    pub(crate) share: Option<&'s LaneShare>,
     pub(crate) entries: Vec<Entry<'s>>,
 }
 
@@ -23,12 +25,13 @@ pub(crate) struct Heat<'s> {
 pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
     let mut heats: Vec<Heat<'_>> = Vec::new();
     for lane in &state.lanes {
-        let at = heats.iter().position(|h| h.cache == lane.cache && *h.target == lane.target).unwrap_or_else(|| {
-            heats.push(Heat { cache: lane.cache, target: &lane.target, entries: Vec::new() });
+        let share = lane.share.as_ref();
+        let at = heats.iter().position(|h| h.cache == lane.cache && h.holds(lane)).unwrap_or_else(|| {
+            heats.push(Heat { cache: lane.cache, target: &lane.target, share, entries: Vec::new() });
             heats.len() - 1
         });
         let entries = &mut heats[at].entries;
-        match entries.iter_mut().find(|e| *e.engine == lane.engine) {
+        match entries.iter_mut().find(|e| e.holds(lane)) {
             Some(entry) => entry.lanes.push(lane),
             None => entries.push(Entry { engine: &lane.engine, cache: lane.cache, lanes: vec![lane] }),
         }
@@ -36,7 +39,44 @@ pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
     heats
 }
 
+/// The heat of a lane.
+pub(crate) fn heat_of<'h, 's>(heats: &'h [Heat<'s>], lane: &Lane) -> Option<&'h Heat<'s>> {
+    heats.iter().find(|h| h.cache == lane.cache && h.holds(lane))
+}
+
 impl<'s> Entry<'s> {
+    /// Whether a lane of its heat belongs to it: the same engine, and beside others the same share on the same target.
+    fn holds(&self, lane: &Lane) -> bool {
+        let slot = |l: &Lane| {
+            l.share.as_ref().filter(|s| s.group.is_some()).map(|s| (s.model.clone(), s.part, l.target.clone()))
+        };
+        *self.engine == lane.engine && self.lanes.first().is_some_and(|first| slot(first) == slot(lane))
+    }
+
+    /// Its place among the lanes that run at the same time: the number of its part or model, from 1, and what to call it.
+    pub(crate) fn place(&self) -> Option<(u32, String)> {
+        let lane = self.lanes.first()?;
+        let share = lane.share.as_ref().filter(|s| s.group.is_some())?;
+        let place = match &lane.target {
+            Target::Gpu { ordinal, .. } => format!("GPU {ordinal}"),
+            Target::Host => "host".to_owned(),
+        };
+        Some(match share.part {
+            Some(part) => {
+                (part.index.saturating_add(1), format!("{}/{} {place}", part.index.saturating_add(1), part.of))
+            }
+            None => (lane.id.0.saturating_sub(share.group.unwrap_or(0)).saturating_add(1), share.model.clone()),
+        })
+    }
+
+    /// The engine, and the place where there are several.
+    pub(crate) fn name(&self) -> String {
+        match self.place() {
+            Some((_, place)) => format!("{} {place}", self.engine),
+            None => self.engine.to_string(),
+        }
+    }
+
     /// Results of the runs that ended well.
     pub(crate) fn results(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
         self.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref())
@@ -114,6 +154,36 @@ impl<'s> Entry<'s> {
 }
 
 impl<'s> Heat<'s> {
+    fn holds(&self, lane: &Lane) -> bool {
+        match (self.share, &lane.share) {
+            (None, None) => *self.target == lane.target,
+            // Whatever runs at the same time is one picture, wherever it lands.
+            (Some(ours), Some(theirs)) if ours.group.is_some() || theirs.group.is_some() => {
+                ours.group.is_some() == theirs.group.is_some()
+            }
+            (Some(ours), Some(theirs)) => *self.target == lane.target && ours.model == theirs.model,
+            _ => false,
+        }
+    }
+
+    /// Whether its lanes run at the same time.
+    pub(crate) fn together(&self) -> bool {
+        self.share.is_some_and(|share| share.group.is_some())
+    }
+
+    /// `cold cache`, with what else tells the heat from others.
+    pub(crate) fn words(&self, cache: &str) -> String {
+        match self.share {
+            Some(LaneShare { group: Some(_), part: Some(part), .. }) => {
+                format!("{cache} cache, cut into {} parts that load at the same time", part.of)
+            }
+            Some(LaneShare { group: Some(_), .. }) => format!("{cache} cache, all models at the same time"),
+            Some(share) => format!("{cache} cache, {} alone on {}", share.model, self.target),
+            None if *self.target == Target::Host => format!("{cache} cache, into host memory"),
+            None => format!("{cache} cache"),
+        }
+    }
+
     /// The entry with the shortest median.
     pub(crate) fn fastest(&self) -> Option<&Entry<'s>> {
         self.ranked().first().copied()

@@ -2,6 +2,7 @@
 //! [`Feed`](crate::session::Feed).
 
 mod bus;
+mod ceilings;
 mod child;
 mod examine;
 mod explain;

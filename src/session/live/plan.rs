@@ -67,6 +67,8 @@ pub struct SessionConfig {
     pub knobs: BTreeMap<String, u64>,
     /// Each engine runs once with each of these settings on top of `knobs`; once without any where there are none.
     pub variants: Vec<BTreeMap<String, u64>>,
+    /// Measure the ceilings before the first lane.
+    pub ceilings: bool,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
 }
@@ -91,6 +93,7 @@ impl SessionConfig {
             telemetry: true,
             knobs: BTreeMap::new(),
             variants: Vec::new(),
+            ceilings: false,
             record: None,
         }
     }

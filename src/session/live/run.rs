@@ -1,6 +1,7 @@
 //! The session's own thread: looks at the machine, opens the model, runs the race, then serves commands until it is told to end.
 
 use super::bus::Bus;
+use super::ceilings;
 use super::child::probe_child;
 use super::examine::Examiner;
 use super::gate;
@@ -245,6 +246,9 @@ impl Session {
             Some(named) => named,
             None => self.able_engines(&target),
         };
+        if std::mem::take(&mut self.config.ceilings) {
+            ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
+        }
         let planned = self.planned(models, &targets, &engines);
         let sampler = self.sampler(&target, model);
         for turn in planned {
