@@ -5,12 +5,11 @@ use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
-use super::files;
+use super::files::{self, Opened};
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::sync::Arc;
 
 /// Page size, and the alignment that O_DIRECT reads are given.
@@ -60,21 +59,18 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
     let queue = BlockQueue::new(context.blocks(settings.block_bytes, PAGE));
     let threads = settings.threads.min(queue.len().max(1));
     let target = SharedTarget::default();
-    let opened = std::sync::OnceLock::<Option<Vec<File>>>::new();
+    let opened = Opened::new(model, settings.direct);
     let results = run_workers(context, threads, |number| {
         let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
         if number == 0 {
-            // Files and target are made by the first worker while the others pin; all paths must answer, or the others would wait for ever.
-            let mut at = rec.now();
-            let files = files::check_lengths(model).and_then(|()| files::open_shards(model, settings.direct));
-            let mut error = None;
-            let _ = opened.set(files.map_err(|e| error = Some(e)).ok());
-            at = rec.end(Phase::Open, at, What::SETUP);
+            // The target is made by the first worker while the others pin and read; all paths must answer, or the others would wait for ever.
+            let at = rec.now();
             let memory = context.device.bind().and_then(|()| context.allocate(context.image_bytes()));
-            target.set(memory.map_err(|e| error = error.take().or(Some(e.into()))).ok());
+            let mut error = None;
+            target.set(memory.map_err(|e| error = Some(e)).ok());
             rec.end(Phase::Allocate, at, What::SETUP);
             if let Some(error) = error {
-                return Err(error);
+                return Err(error.into());
             }
         }
         if number + 1 == threads {
@@ -106,7 +102,7 @@ fn worker(
     context: &EngineContext<'_>,
     settings: &Settings,
     queue: &BlockQueue,
-    opened: &std::sync::OnceLock<Option<Vec<File>>>,
+    opened: &Opened<'_>,
     target: &SharedTarget,
     mut rec: Recorder,
 ) -> Result<Vec<Span>, LoadError> {
@@ -119,7 +115,7 @@ fn worker(
     context.counters.pin(pinned);
     let copies = CopyQueue::new(context.device)?;
     rec.end(Phase::RegisterBuffer, at, What::SETUP);
-    let (Some(files), Some(memory)) = (opened.wait().as_ref(), target.wait()) else { return Err(LoadError::Stopped) };
+    let Some(memory) = target.wait() else { return Err(LoadError::Stopped) };
     let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(slots) };
     at = rec.now();
     while let Some(block) = queue.take() {
@@ -133,9 +129,13 @@ fn worker(
         };
         let shard = block.shard as usize;
         let path = &model.shards[shard].path;
+        let (file, fresh) = opened.get(shard)?;
+        if fresh {
+            at = rec.end(Phase::Open, at, What::SETUP);
+        }
         let length = if settings.direct { block.bytes.next_multiple_of(PAGE) } else { block.bytes };
         files::read_block(
-            &files[shard],
+            file,
             path,
             &mut slot.bytes_mut()[..length as usize],
             block.file_offset,

@@ -77,7 +77,7 @@ fn a_model_cut_over_two_host_targets_lands_each_byte_once_with_every_engine() {
 fn a_model_is_cut_over_more_targets_than_its_files_have_pages() {
     let folder = folder();
     let model = models::odd(folder.path());
-    let hosts = vec!["host"; 9].join(",");
+    let hosts = ["host"; 9].join(",");
     let report = load(&[text(folder.path()), "--gpu", &hosts, "--engine", "pread", "--cache", "as-is"], &[]);
     sound(&report, 1, 9);
     assert_eq!(report["together"][0]["bytes"].as_u64(), Some(model.tensor_bytes()));
