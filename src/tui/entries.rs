@@ -65,7 +65,13 @@ impl<'s> Entry<'s> {
             Some(part) => {
                 (part.index.saturating_add(1), format!("{}/{} {place}", part.index.saturating_add(1), part.of))
             }
-            None => (lane.id.0.saturating_sub(share.group.unwrap_or(0)).saturating_add(1), share.model.clone()),
+            None => (
+                lane.id.0.saturating_sub(share.group.unwrap_or(0)).saturating_add(1),
+                match &lane.target {
+                    Target::Gpu { .. } => format!("{} {place}", share.model),
+                    Target::Host => share.model.clone(),
+                },
+            ),
         })
     }
 
@@ -177,7 +183,9 @@ impl<'s> Heat<'s> {
             Some(LaneShare { group: Some(_), part: Some(part), .. }) => {
                 format!("{cache} cache, cut into {} parts that load at the same time", part.of)
             }
-            Some(LaneShare { group: Some(_), .. }) => format!("{cache} cache, all models at the same time"),
+            Some(LaneShare { group: Some(_), .. }) => {
+                format!("{cache} cache, all models at the same time, each against its time alone")
+            }
             Some(share) => format!("{cache} cache, {} alone on {}", share.model, self.target),
             None if *self.target == Target::Host => format!("{cache} cache, into host memory"),
             None => format!("{cache} cache"),
@@ -264,5 +272,53 @@ pub(crate) const fn stage_words(stage: LaneStage, cache: CacheState) -> &'static
         (LaneStage::PreparingCache, CacheState::AsIs) => "waits while the page cache is looked at",
         (LaneStage::Loading, _) => "is loading",
         (LaneStage::Verifying, _) => "has loaded; its bytes are compared with the file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Event, EventBody, LaneId, Part};
+
+    fn planned(lanes: &[(u32, Option<LaneShare>)]) -> State {
+        let mut state = State::default();
+        for (lane, (ordinal, share)) in (0_u32..).map(LaneId).zip(lanes) {
+            let target = Target::Gpu { ordinal: *ordinal, uuid: None, name: "H".into() };
+            let (engine, cache) = (Engine::Pread, CacheState::Hot);
+            state.reduce(&Event { at_ns: 0, body: EventBody::LanePlanned { lane, engine, cache, target, repeat: 0 } });
+            if let Some(share) = share.clone() {
+                state.reduce(&Event { at_ns: 0, body: EventBody::LaneShared { lane, share } });
+            }
+        }
+        state
+    }
+
+    fn share(group: Option<u32>, model: &str, part: Option<Part>) -> Option<LaneShare> {
+        Some(LaneShare { group, model: model.into(), bytes: 1, part })
+    }
+
+    #[test]
+    fn lanes_that_run_together_are_one_heat_with_an_entry_each_over_all_repeats() {
+        let part = |group, index| share(Some(group), "m", Some(Part { index, of: 2 }));
+        let state = planned(&[(0, part(0, 0)), (1, part(0, 1)), (0, part(2, 0)), (1, part(2, 1))]);
+        let heats = heats(&state);
+        assert_eq!(heats.len(), 1);
+        assert!(heats[0].together());
+        let names: Vec<(String, usize)> = heats[0].entries.iter().map(|e| (e.name(), e.lanes.len())).collect();
+        assert_eq!(names, [("pread 1/2 GPU 0".to_owned(), 2), ("pread 2/2 GPU 1".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn models_alone_are_heats_of_their_own_beside_the_one_in_which_they_meet() {
+        let lanes = [("a", None), ("b", None), ("a", Some(2)), ("b", Some(2))];
+        let state = planned(&lanes.map(|(model, group)| (0, share(group, model, None))));
+        let heats = heats(&state);
+        assert_eq!(
+            heats.iter().map(|h| (h.together(), h.entries.len())).collect::<Vec<_>>(),
+            [(false, 1), (false, 1), (true, 2)]
+        );
+        assert!(heat_of(&heats, &state.lanes[3]).is_some_and(Heat::together));
+        assert_eq!(heats[2].entries[1].name(), "pread b GPU 0");
+        assert_eq!(planned(&[(0, None), (0, None)]).lanes.len(), 2);
     }
 }

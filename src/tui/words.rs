@@ -159,19 +159,21 @@ fn failed_engines(heats: &[Heat<'_>]) -> Vec<String> {
 /// The fastest of what ran together, for each cache state: `q over 2 × NVIDIA H200 (hot): pread 0.17 s, 90 GB/s together.`
 fn together(state: &State) -> Vec<String> {
     let groups = state.groups();
-    let mut best: Vec<&RunResult> = Vec::new();
-    for whole in groups.iter().filter_map(|g| g.whole.as_ref()).filter(|r| r.error.is_none() && r.wall_ns > 0) {
-        let same = |r: &&RunResult| (r.cache, &r.model, &r.target) == (whole.cache, &whole.model, &whole.target);
-        match best.iter_mut().find(|r| same(r)) {
-            Some(known) if whole.wall_ns < known.wall_ns => *known = whole,
+    let mut best: Vec<(bool, &RunResult)> = Vec::new();
+    let wholes = groups.iter().filter_map(|g| Some((g.is_one_model(), g.whole.as_ref()?)));
+    for (one, whole) in wholes.filter(|(_, r)| r.error.is_none() && r.wall_ns > 0) {
+        let same = |r: &RunResult| (r.cache, &r.model, &r.target) == (whole.cache, &whole.model, &whole.target);
+        match best.iter_mut().find(|(_, r)| same(r)) {
+            Some((_, known)) if whole.wall_ns < known.wall_ns => *known = whole,
             Some(_) => {}
-            None => best.push(whole),
+            None => best.push((one, whole)),
         }
     }
-    let words = |r: &RunResult| {
+    let words = |(one, r): (bool, &RunResult)| {
         format!(
-            "{} over {} ({}): {} {}, {} together.",
+            "{} {} {} ({}): {} {}, {} together.",
             r.model,
+            if one { "over" } else { "at once into" },
             r.target,
             cache_word(r.cache),
             r.engine,

@@ -36,8 +36,17 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+fn valid(report: &Value) {
+    let schema: Value = serde_json::from_str(gds_top::report::SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> =
+        validator.iter_errors(report).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 /// Every group of a report: verified, as long as its slowest lane, and with the bytes of its lanes.
 fn sound(report: &Value, groups: usize, lanes: usize) {
+    valid(report);
     let together = report["together"].as_array().unwrap();
     assert_eq!(together.len(), groups, "{together:#?}");
     for group in together {
@@ -140,6 +149,12 @@ fn models_together_are_held_against_each_alone_and_a_recording_says_the_same() {
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     let again = if again.is_array() { &again[0] } else { &again };
     assert_eq!(again["together"], report["together"]);
+    let export = out.path().join("report");
+    program(&["report", text(&recording), "--export", text(&export), "--format", "md,html", "-q"], &[]);
+    for file in ["report.md", "report.html"] {
+        let page = std::fs::read_to_string(export.join(file)).unwrap();
+        assert!(page.contains("at once into host memory") && page.contains("vs alone"), "{file}");
+    }
 }
 
 #[test]
@@ -192,6 +207,7 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
     models::synthetic(folder.path());
     let report =
         load(&[text(folder.path()), "--gpu", "host", "--engine", "pread", "--cache", "hot,cold", "--ceilings"], &[]);
+    valid(&report);
     let kinds: Vec<&str> = report["ceilings"].as_array().unwrap().iter().filter_map(|c| c["kind"].as_str()).collect();
     assert!(kinds.contains(&"cached_read"), "{kinds:?}");
     let hot = &report["runs"][0];

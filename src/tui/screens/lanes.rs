@@ -440,8 +440,8 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: Option<&str
         if y + 1 >= h {
             break;
         }
-        pen.cell(2, y, marker(entry.engine), theme.lane(entry.engine));
-        pen.text(4, y, &cut(&entry.engine.to_string(), name.saturating_sub(5)), theme.text);
+        pen.cell(2, y, entry_marker(entry), theme.lane(entry.engine));
+        pen.text(4, y, &cut(&entry.name(), name.saturating_sub(5)), theme.text);
         if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
             continue;
         }
