@@ -36,7 +36,9 @@ impl<'a> Opened<'a> {
         let mut now = false;
         let opened = cell.get_or_init(|| {
             now = true;
-            check_length(info).and_then(|()| open_shard(&info.path, self.direct)).map_err(|e| Mutex::new(Some(e)))
+            // Threads come here in any order; the first file that changed is the one that is named.
+            let opened = check_length(info).and_then(|()| open_shard(&info.path, self.direct));
+            opened.map_err(|e| Mutex::new(Some(check_lengths(self.model).err().unwrap_or(e))))
         });
         match opened {
             Ok(file) => Ok((file, now)),
