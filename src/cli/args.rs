@@ -86,6 +86,10 @@ pub(super) enum Sub {
         /// Models, raced one after another
         #[arg(required = true)]
         models: Vec<String>,
+        /// Load each model alone and then all of them at the same time (one after another on the GPUs of --gpu), and show what they cost each
+        /// other
+        #[arg(long, conflicts_with = "sweep")]
+        together: bool,
         /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
         /// the reason and the command that uses them
         #[arg(long, conflicts_with_all = ["record", "export", "no_verify"])]
@@ -198,6 +202,20 @@ pub(super) enum Sub {
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,
+    #[command(name = "__ceilings", hide = true)]
+    Ceilings {
+        /// The model
+        model: PathBuf,
+        /// UUID or index of the GPU
+        #[arg(long)]
+        gpu: Option<String>,
+        /// Measure no reads
+        #[arg(long)]
+        copies_only: bool,
+        /// Measure no reads from the page cache, which would fill it
+        #[arg(long)]
+        keep_cache: bool,
+    },
     #[command(name = "__pictures", hide = true)]
     Pictures {
         /// Folder to write them to
@@ -271,8 +289,9 @@ pub(super) struct RaceArgs {
     /// Runs of each engine in each cache state
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: u32,
-    /// GPU by index or UUID, or 'host' for host memory
-    #[arg(long, value_name = "INDEX|UUID|host")]
+    /// GPU by index or UUID, 'host' for host memory, or several separated by commas ('all' for every GPU): one model is then cut over them, each
+    /// byte on one of them; host,host is two targets without a GPU
+    #[arg(long, value_name = "INDEX|UUID|host|all,…")]
     pub(super) gpu: Option<String>,
     /// Do not compare the bytes on the target with the file
     #[arg(long)]
@@ -284,6 +303,10 @@ pub(super) struct RaceArgs {
     /// keep_heap, cufile, pin_ahead
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
+    /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache
+    /// reads of the model by a plain reader (some six seconds a model)
+    #[arg(long)]
+    pub(super) ceilings: bool,
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,

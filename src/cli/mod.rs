@@ -14,6 +14,8 @@ mod race;
 mod recordings;
 mod selftest;
 mod sweep;
+mod targets;
+mod together;
 
 use crate::engines;
 use args::{Cli, Sub};
@@ -34,11 +36,16 @@ pub fn main() -> ExitCode {
             engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)
         }
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
+        Some(Sub::Ceilings { model, gpu, copies_only, keep_cache }) => {
+            let asked = engines::ceilings::Asked { model: &model, gpu: gpu.as_deref(), copies_only, keep_cache };
+            engines::ceilings::measure(asked)
+        }
         Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
-        Some(Sub::Load { models, sweep: true, race, output }) => {
+        Some(Sub::Load { models, sweep: true, race, output, .. }) => {
             models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)
         }
-        Some(Sub::Load { models, sweep: false, race, output }) => race::load(&models, &race, &output),
+        Some(Sub::Load { models, together: true, race, output, .. }) => together::load(&models, &race, &output),
+        Some(Sub::Load { models, race, output, .. }) => race::load(&models, &race, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
         }

@@ -221,22 +221,11 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.engines = (!race.engine.is_empty()).then(|| race.engine.clone());
     config.caches = if race.cache.is_empty() { vec![CacheState::Cold] } else { race.cache.clone() };
     config.repeat = race.repeat;
-    config.gpu = match race.gpu.as_deref() {
-        None => GpuChoice::Auto,
-        Some("host") => GpuChoice::Host,
-        Some(text) if text.to_ascii_lowercase().starts_with("gpu-") => GpuChoice::Uuid(text.to_owned()),
-        Some(text) => match text.parse() {
-            Ok(index) => GpuChoice::Index(index),
-            Err(_) => {
-                return Err(format!(
-                    "--gpu takes an index, a UUID (GPU-…) or 'host', not '{text}'; 'nvidia-smi -L' lists the GPUs"
-                ));
-            }
-        },
-    };
+    config.gpu = race.gpu.as_deref().map_or(Ok(GpuChoice::Auto), super::targets::parse)?;
     config.verify = !race.no_verify;
     config.telemetry = !race.no_telemetry;
     config.knobs = race.settings.iter().cloned().collect();
+    config.ceilings = race.ceilings;
     config.record.clone_from(&race.record);
     Ok(config)
 }

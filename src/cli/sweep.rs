@@ -111,6 +111,9 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
         );
     }
     let runner = match Runner::new(model, race, output) {
+        Ok(runner) if matches!(runner.base.gpu, live::GpuChoice::All | live::GpuChoice::Several(_)) => {
+            return fail(super::outcome::BAD_CALL, "--sweep looks for the settings of one GPU; name one with --gpu");
+        }
         Ok(runner) => runner,
         Err(sentence) => return fail(super::outcome::BAD_CALL, &sentence),
     };

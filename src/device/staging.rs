@@ -4,6 +4,7 @@ use super::Device;
 use super::cuda::CudaDevice;
 use super::error::DeviceError;
 use super::memory::{DeviceMemory, map_huge, unmap_huge};
+use super::stream::Stream;
 use crate::domain::units;
 use cudarc::driver::{result, sys};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -197,12 +198,7 @@ impl Slot {
 
 /// A queue of copies from slots to the target: a CUDA stream, or nothing for a host target, where copies are done at once.
 #[derive(Debug)]
-pub struct CopyQueue {
-    stream: Option<(sys::CUstream, Arc<CudaDevice>)>,
-}
-
-// SAFETY: CUDA streams may be used from any thread that has the context current; the queue is not cloned.
-unsafe impl Send for CopyQueue {}
+pub struct CopyQueue(Option<Stream>);
 
 /// A slot whose bytes are on their way to the target.
 #[derive(Debug)]
@@ -218,15 +214,7 @@ impl CopyQueue {
     /// # Errors
     /// When CUDA cannot make a stream.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
-        let stream = match device {
-            Device::Cuda(cuda) => {
-                let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
-                    .map_err(|e| DeviceError::cuda("making a CUDA stream", e))?;
-                Some((stream, cuda.clone()))
-            }
-            Device::Host => None,
-        };
-        Ok(Self { stream })
+        Stream::open(device).map(Self)
     }
 
     /// Starts copying `len` bytes from `from` in the slot to `offset` of the target. The slot comes back from [`InFlight::finish`].
@@ -248,7 +236,7 @@ impl CopyQueue {
             ));
         }
         let target = to.check(offset, len)?;
-        let Some((stream, _)) = &self.stream else {
+        let Some(stream) = &self.0 else {
             to.write_pageable(offset, &slot.bytes()[from..from + len])?;
             return Ok(InFlight { slot: Some(slot), pending: false });
         };
@@ -269,8 +257,9 @@ impl CopyQueue {
         // right behind the copy on the same stream) has completed; the target outlives the copy because engines synchronize before they
         // drop it, and `InFlight::drop` waits.
         unsafe {
-            result::memcpy_htod_async(target, source, *stream).map_err(|e| DeviceError::cuda(doing("starting"), e))?;
-            result::event::record(event, *stream).map_err(|e| DeviceError::cuda(doing("marking"), e))?;
+            result::memcpy_htod_async(target, source, stream.raw())
+                .map_err(|e| DeviceError::cuda(doing("starting"), e))?;
+            result::event::record(event, stream.raw()).map_err(|e| DeviceError::cuda(doing("marking"), e))?;
         }
         Ok(in_flight)
     }
@@ -280,23 +269,7 @@ impl CopyQueue {
     /// # Errors
     /// When one of them failed.
     pub fn drain(&self) -> Result<(), DeviceError> {
-        match &self.stream {
-            // SAFETY: the stream lives until `self` is dropped.
-            Some((stream, _)) => unsafe { result::stream::synchronize(*stream) }
-                .map_err(|e| DeviceError::cuda("waiting for copies to the GPU", e)),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for CopyQueue {
-    fn drop(&mut self) {
-        if let Some((stream, cuda)) = &self.stream
-            && cuda.bind().is_ok()
-        {
-            // SAFETY: created in `new`, destroyed once; CUDA finishes queued work first.
-            let _ = unsafe { result::stream::destroy(*stream) };
-        }
+        self.0.as_ref().map_or(Ok(()), |stream| stream.synchronize("waiting for copies to the GPU"))
     }
 }
 

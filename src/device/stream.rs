@@ -1,4 +1,5 @@
-//! A stream for cuFile's reads in stream order: a CUDA stream, or none for host memory, where the library does the read in the call.
+//! Streams: the one that copies run on, and the one on which cuFile puts reads in stream order. Host memory has none: copies and reads are done
+//! in the call.
 
 use super::Device;
 use super::cuda::CudaDevice;
@@ -6,16 +7,52 @@ use super::error::DeviceError;
 use cudarc::driver::{result, sys};
 use std::sync::Arc;
 
-/// A stream that cuFile may put reads on. Destroyed when dropped, after everything on it has ended.
+/// A CUDA stream of its own. Destroyed when dropped, after everything on it has ended.
 #[derive(Debug)]
-pub struct IoQueue {
-    stream: Option<(sys::CUstream, Arc<CudaDevice>)>,
+pub(super) struct Stream {
+    raw: sys::CUstream,
+    cuda: Arc<CudaDevice>,
 }
 
 // SAFETY: a CUstream is a handle that the driver takes from any thread that has the context current; it never changes.
-unsafe impl Send for IoQueue {}
+unsafe impl Send for Stream {}
 // SAFETY: as above.
-unsafe impl Sync for IoQueue {}
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// Opens a stream on a GPU; `None` for host memory.
+    pub(super) fn open(device: &Device) -> Result<Option<Self>, DeviceError> {
+        let Device::Cuda(cuda) = device else { return Ok(None) };
+        let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|e| DeviceError::cuda("making a CUDA stream", e))?;
+        Ok(Some(Self { raw, cuda: cuda.clone() }))
+    }
+
+    pub(super) const fn raw(&self) -> sys::CUstream {
+        self.raw
+    }
+
+    /// Waits for everything on it; `doing` is for the error.
+    pub(super) fn synchronize(&self, doing: &str) -> Result<(), DeviceError> {
+        // It may be waited for on a thread that has not bound the context, when what runs on it is dropped.
+        self.cuda.bind()?;
+        // SAFETY: the stream lives until `self` is dropped.
+        unsafe { result::stream::synchronize(self.raw) }.map_err(|e| DeviceError::cuda(doing, e))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.cuda.bind().is_ok() {
+            // SAFETY: created in `open`, destroyed once; CUDA finishes queued work first.
+            let _ = unsafe { result::stream::destroy(self.raw) };
+        }
+    }
+}
+
+/// A stream that cuFile may put reads on.
+#[derive(Debug)]
+pub struct IoQueue(Option<Stream>);
 
 impl IoQueue {
     /// Opens a stream on the device.
@@ -23,42 +60,19 @@ impl IoQueue {
     /// # Errors
     /// When CUDA cannot make one.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
-        let stream = match device {
-            Device::Cuda(cuda) => {
-                let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
-                    .map_err(|e| DeviceError::cuda("making a CUDA stream", e))?;
-                Some((stream, cuda.clone()))
-            }
-            Device::Host => None,
-        };
-        Ok(Self { stream })
+        Stream::open(device).map(Self)
     }
 }
 
-// SAFETY: the stream is created in `new`, never changes, and is destroyed in `drop` only; null is the default stream. `synchronize` asks the driver,
-// which returns success once all work of the stream has ended; without a GPU nothing is ever put on a stream.
+// SAFETY: the stream is created in `new`, never changes, and is destroyed when this is dropped only; null is the default stream. `synchronize` asks
+// the driver, which returns success once all work of the stream has ended; without a GPU nothing is ever put on a stream.
 unsafe impl cufile_ffi::IoStream for IoQueue {
     fn raw(&self) -> cufile_ffi::raw::CUstream {
-        self.stream.as_ref().map_or(std::ptr::null_mut(), |(stream, _)| stream.cast())
+        self.0.as_ref().map_or(std::ptr::null_mut(), |stream| stream.raw().cast())
     }
 
     fn synchronize(&self) -> Result<(), String> {
-        let Some((stream, cuda)) = &self.stream else { return Ok(()) };
-        // A read may be waited for on a thread that has not bound the context, when it is dropped.
-        cuda.bind().map_err(|e| e.to_string())?;
-        // SAFETY: the stream lives until `self` is dropped.
-        unsafe { result::stream::synchronize(*stream) }
-            .map_err(|e| DeviceError::cuda("waiting for a CUDA stream", e).to_string())
-    }
-}
-
-impl Drop for IoQueue {
-    fn drop(&mut self) {
-        if let Some((stream, cuda)) = &self.stream
-            && cuda.bind().is_ok()
-        {
-            // SAFETY: created in `new`, destroyed once; CUDA finishes queued work first.
-            let _ = unsafe { result::stream::destroy(*stream) };
-        }
+        let Some(stream) = &self.0 else { return Ok(()) };
+        stream.synchronize("waiting for a CUDA stream").map_err(|e| e.to_string())
     }
 }

@@ -1,5 +1,6 @@
 //! The one stream: everything that happens is an event with a time.
 
+use super::ceiling::Ceiling;
 use super::engine::{CacheState, Engine, Target};
 use super::finding::{Finding, Verdict};
 use super::fix::{FixPlan, FixProgress};
@@ -7,6 +8,7 @@ use super::machine::Machine;
 use super::model::ModelInfo;
 use super::run::RunResult;
 use super::sample::Sample;
+use super::share::LaneShare;
 use super::span::SpanBatch;
 use super::system::SystemSample;
 use serde::{Deserialize, Serialize};
@@ -114,6 +116,18 @@ pub enum EventBody {
         target: Target,
         /// Which repeat, from 0.
         repeat: u32,
+    },
+    /// What a planned lane loads, where the session has several models or targets.
+    LaneShared {
+        /// Its number.
+        lane: LaneId,
+        /// What it loads, and with whom.
+        share: LaneShare,
+    },
+    /// A rate that no load can exceed here was measured; replaces an earlier one of the same kind, GPU and model.
+    CeilingMeasured {
+        /// What.
+        ceiling: Ceiling,
     },
     /// An engine cannot run here.
     EngineUnavailable {

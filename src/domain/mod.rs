@@ -1,5 +1,6 @@
 //! The words that every room shares: units, ids, phases, events, samples, findings, plans. Data only, no input or output.
 
+pub mod ceiling;
 pub mod engine;
 pub mod event;
 pub mod finding;
@@ -9,10 +10,12 @@ pub mod model;
 pub mod phase;
 pub mod run;
 pub mod sample;
+pub mod share;
 pub mod span;
 pub mod system;
 pub mod units;
 
+pub use ceiling::{Ceiling, CeilingKind};
 pub use engine::{CacheState, Engine, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
 pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};
@@ -22,5 +25,6 @@ pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use run::{LaneOrder, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
+pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};

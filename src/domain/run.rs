@@ -31,6 +31,13 @@ pub struct LaneOrder {
     pub scratch: PathBuf,
     /// CLOCK_MONOTONIC when the session spawned the lane: the start of its set-up time.
     pub spawned_monotonic_ns: u64,
+    /// The range of each file that this lane loads, where the model is cut over several targets (begins are multiples of 4 KiB); `model` then holds
+    /// only the tensors, and pieces of tensors, that lie in them. Empty for the whole model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<std::ops::Range<u64>>,
+    /// The lane runs together with others: it waits for the word to start its clock, and again before it verifies.
+    #[serde(default)]
+    pub gated: bool,
     /// Fill the target with a pattern before the load (outside the clock's claim to speed), so that bytes that never arrive are seen.
     pub poison: bool,
 }

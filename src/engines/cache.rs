@@ -20,13 +20,14 @@ pub(super) fn prepare(context: &EngineContext<'_>) -> Result<Vec<String>, LoadEr
 
 /// Share of the model's pages in the page cache, 0 to 1; `None` where the kernel does not tell.
 pub(super) fn resident_fraction(context: &EngineContext<'_>) -> Option<f64> {
-    let model = context.model();
     let mut resident = 0_u64;
-    for shard in &model.shards {
+    for (number, shard) in context.model().shards.iter().enumerate() {
+        let range = context.range(number);
+        let length = range.end - range.start;
         let file = files::open_shard(&shard.path, false).ok()?;
-        resident += device::resident_bytes(&file, 0..shard.file_bytes).ok()?.min(shard.file_bytes);
+        resident += device::resident_bytes(&file, range).ok()?.min(length);
     }
-    let total = model.file_bytes();
+    let total = context.file_bytes();
     (total > 0).then(|| resident as f64 / total as f64)
 }
 
@@ -62,15 +63,16 @@ fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
     const STEP: u64 = 8 << 20;
     let model = context.model();
     let mut pieces = Vec::new();
-    for (index, shard) in model.shards.iter().enumerate() {
-        pieces.extend((0..shard.file_bytes).step_by(STEP as usize).map(|at| (index, at)));
+    for index in 0..model.shards.len() {
+        let range = context.range(index);
+        pieces.extend(range.clone().step_by(STEP as usize).map(|at| (index, at, STEP.min(range.end - at) as usize)));
     }
     let next = AtomicUsize::new(0);
     let opened = files::open_shards(model, false)?;
     super::context::run_workers(context, context.cpus.clamp(1, 16), |_| {
         let mut buffer = vec![0; STEP as usize];
-        while let Some((shard, at)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            files::read_fully(&opened[*shard], &model.shards[*shard].path, &mut buffer, *at, STEP as usize)?;
+        while let Some((shard, at, length)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
+            files::read_fully(&opened[*shard], &model.shards[*shard].path, &mut buffer[..*length], *at, *length)?;
         }
         Ok(())
     })?;

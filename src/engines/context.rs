@@ -3,8 +3,10 @@
 use super::clock::Clock;
 use super::error::LoadError;
 use crate::device::{Device, DeviceError, DeviceMemory};
-use crate::domain::{LaneOrder, ModelInfo, Route, RouteCounts, Span};
+use crate::domain::{LaneOrder, ModelInfo, Route, RouteCounts, Span, TensorInfo};
+use crate::weights::plan::{self, Block};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -86,6 +88,57 @@ impl EngineContext<'_> {
     #[must_use]
     pub fn knob(&self, name: &str, default: u64) -> u64 {
         self.order.knobs.get(name).copied().unwrap_or(default)
+    }
+
+    /// The reads of the data section in file order (see [`crate::weights::coalesced`]), of this lane's part of each file.
+    #[must_use]
+    pub fn blocks(&self, block_bytes: u64, align: u64) -> Vec<Block> {
+        match self.order.ranges.as_slice() {
+            [] => plan::coalesced(self.model(), block_bytes, align),
+            ranges => plan::coalesced_in(self.model(), ranges, block_bytes, align),
+        }
+    }
+
+    /// Bytes of the image: the model's, or that of this lane's part.
+    #[must_use]
+    pub fn image_bytes(&self) -> u64 {
+        match self.order.ranges.as_slice() {
+            [] => self.model().image_bytes(),
+            ranges => plan::part_bases(ranges).last().copied().unwrap_or(0),
+        }
+    }
+
+    /// Bytes of the files that this lane reads.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        (0..self.model().shards.len())
+            .map(|shard| self.range(shard))
+            .fold(0, |sum, r| sum.saturating_add(r.end - r.start))
+    }
+
+    /// The range of a file that this lane reads.
+    #[must_use]
+    pub fn range(&self, shard: usize) -> Range<u64> {
+        let whole = || 0..self.model().shards.get(shard).map_or(0, |s| s.file_bytes);
+        self.order.ranges.get(shard).map_or_else(whole, |range| range.start..range.end.max(range.start))
+    }
+
+    /// Offsets of the tensors in that image.
+    #[must_use]
+    pub fn image_offsets(&self) -> Vec<u64> {
+        match self.order.ranges.as_slice() {
+            [] => image_offsets(self.model()),
+            ranges => {
+                let bases = plan::part_bases(ranges);
+                let place = |t: &TensorInfo| {
+                    let shard = t.shard as usize;
+                    let start = ranges.get(shard).map_or(0, |range| range.start);
+                    // A tensor without bytes may lie before the first page of its part.
+                    bases.get(shard).copied().unwrap_or(0) + t.file_offset.saturating_sub(start)
+                };
+                self.model().tensors.iter().map(place).collect()
+            }
+        }
     }
 
     /// Adds landed bytes.

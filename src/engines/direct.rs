@@ -6,17 +6,15 @@
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, SharedTarget, image_offsets, run_workers};
+use super::context::{EngineContext, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
-use super::files;
+use super::files::{self, Opened};
 use super::pread::{self, CopyPipe, PAGE, Settings};
 use crate::device::{CopyQueue, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
-use crate::weights::plan::{self, Block};
+use crate::weights::plan::Block;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let block_bytes = context.knob("block_bytes", MIB).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
@@ -53,24 +51,22 @@ fn by_threads(
 }
 
 /// What the workers share.
-struct Shared {
+struct Shared<'a> {
     queue: BlockQueue,
-    opened: OnceLock<Option<Vec<File>>>,
+    opened: Opened<'a>,
     target: SharedTarget,
     /// Reads in flight of each worker.
     depth: usize,
 }
 
 fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth: usize) -> Result<Loaded, LoadError> {
-    let model = context.model();
-    let queue = BlockQueue::new(plan::coalesced(model, block_bytes, PAGE));
+    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
     let threads = threads.min(queue.len().max(1));
-    let shared = Shared { queue, opened: OnceLock::new(), target: SharedTarget::default(), depth };
+    let shared = Shared { queue, opened: Opened::new(context.model(), true), target: SharedTarget::default(), depth };
     let spans = run_workers(context, threads, |number| {
         let spans = worker(context, &shared, number, threads);
         if number == 0 && spans.is_err() {
             // The others may still wait for what the first was to make.
-            let _ = shared.opened.set(None);
             shared.target.set(None);
         }
         spans
@@ -78,7 +74,7 @@ fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth
     let memory = shared.target.wait().ok_or(LoadError::Stopped)?.clone();
     Ok(Loaded {
         memory,
-        tensor_offsets: image_offsets(model),
+        tensor_offsets: context.image_offsets(),
         spans: spans.into_iter().flatten().collect(),
         slots: threads as u32,
         knobs: BTreeMap::from([
@@ -92,17 +88,17 @@ fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth
     })
 }
 
-fn worker(context: &EngineContext<'_>, shared: &Shared, number: usize, threads: usize) -> Result<Vec<Span>, LoadError> {
+fn worker(
+    context: &EngineContext<'_>,
+    shared: &Shared<'_>,
+    number: usize,
+    threads: usize,
+) -> Result<Vec<Span>, LoadError> {
     let model = context.model();
     let queue = &shared.queue;
     let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
     let mut at = rec.now();
     context.device.bind()?;
-    if number == 0 {
-        files::reopen_model(model)?;
-        let _ = shared.opened.set(Some(files::open_shards(model, true)?));
-        at = rec.end(Phase::Open, at, What::SETUP);
-    }
     let mut ring = ReadRing::new(shared.depth as u32)?;
     // As many slots again as reads in flight, so that copies never hold up a read.
     let (slots, slot_bytes) = queue.staging(2 * shared.depth);
@@ -111,23 +107,24 @@ fn worker(context: &EngineContext<'_>, shared: &Shared, number: usize, threads: 
     let pinned = if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 };
     context.counters.pin(pinned);
     at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
-    let Some(files) = shared.opened.wait().as_ref() else { return Err(LoadError::Stopped) };
-    if number != 0 {
-        // What was waited for is idle time.
-        at = rec.now();
-    }
-    let mut reads = Reads { waiting: Vec::with_capacity(queue.len() / threads + 64), files, queue };
+    let mut reads = Reads { waiting: Vec::with_capacity(queue.len() / threads + 64), opened: &shared.opened, queue };
     if number == 0 {
         // The first reads are on their way while the target is allocated.
-        reads.start(&mut ring, &mut free)?;
+        reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
         ring.submit(0)?;
         at = rec.end(Phase::Submit, at, What::SETUP);
-        shared.target.set(Some(context.allocate(model.image_bytes())?));
+        shared.target.set(Some(context.allocate(context.image_bytes())?));
         rec.end(Phase::Allocate, at, What::SETUP);
     } else {
-        reads.start(&mut ring, &mut free)?;
+        reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
         ring.submit(0)?;
         rec.end(Phase::Submit, at, What::SETUP);
+    }
+    if number + 1 == threads {
+        // The headers are checked while the first reads are on their way.
+        at = rec.now();
+        files::check_headers(context.order)?;
+        rec.end(Phase::Open, at, What::SETUP);
     }
     let Some(memory) = shared.target.wait() else { return Err(LoadError::Stopped) };
     at = rec.now();
@@ -138,7 +135,7 @@ fn worker(context: &EngineContext<'_>, shared: &Shared, number: usize, threads: 
             return Err(LoadError::Stopped);
         }
         pipe.collect(&mut free)?;
-        reads.start(&mut ring, &mut free)?;
+        reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
         if ring.in_flight() == 0 {
             match pipe.wait_oldest(&mut rec, Phase::Copy, &mut at)? {
                 Some(slot) => free.push(slot),
@@ -155,7 +152,7 @@ fn worker(context: &EngineContext<'_>, shared: &Shared, number: usize, threads: 
             if (got as u64) < block.bytes {
                 // A short read inside the file: legal, and rare enough to finish it in place.
                 let length = block.bytes.next_multiple_of(PAGE) as usize;
-                let file = &files[block.shard as usize];
+                let (file, _) = shared.opened.get(block.shard as usize)?;
                 let buffer = &mut slot.bytes_mut()[..length];
                 files::read_block(file, path, buffer, block.file_offset, block.bytes as usize)?;
             }
@@ -196,20 +193,31 @@ fn transfer_spans(rec: &mut Recorder, from: u64, filled: &[(Slot, Block)]) -> u6
 struct Reads<'a> {
     /// Blocks by tag.
     waiting: Vec<Block>,
-    files: &'a [File],
+    opened: &'a Opened<'a>,
     queue: &'a BlockQueue,
 }
 
 impl Reads<'_> {
-    fn start(&mut self, ring: &mut ReadRing, free: &mut Vec<Slot>) -> Result<(), LoadError> {
+    fn start(
+        &mut self,
+        ring: &mut ReadRing,
+        free: &mut Vec<Slot>,
+        rec: &mut Recorder,
+        at: &mut u64,
+    ) -> Result<(), LoadError> {
         while ring.has_room() && !free.is_empty() {
             let Some(block) = self.queue.take() else { break };
             let Some(slot) = free.pop() else { break };
             let tag = self.waiting.len() as u64;
             self.waiting.push(block);
             let length = block.bytes.next_multiple_of(PAGE) as usize;
-            let file = self.files[block.shard as usize].as_fd();
-            ring.queue_read(file, slot, length, block.file_offset, tag)?;
+            let before = rec.now();
+            let (file, fresh) = self.opened.get(block.shard as usize)?;
+            if fresh {
+                rec.put(Phase::Submit, *at, before, What::SETUP);
+                *at = rec.end(Phase::Open, before, What::SETUP);
+            }
+            ring.queue_read(file.as_fd(), slot, length, block.file_offset, tag)?;
         }
         Ok(())
     }

@@ -57,6 +57,16 @@ pub enum LoadError {
         /// Its name.
         engine: String,
     },
+    /// The session did not give the word to go on.
+    #[error(
+        "the lanes that run together were not let go on (gate {gate}, heard {said}): the session that started them has ended"
+    )]
+    Together {
+        /// 0 before the clock, 1 before verification.
+        gate: u32,
+        /// What came instead.
+        said: String,
+    },
     /// Another thread of the load failed first.
     #[error("stopped because another thread failed")]
     Stopped,

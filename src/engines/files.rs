@@ -1,15 +1,53 @@
 //! Opening shards and reading whole ranges of them.
 
 use super::error::LoadError;
-use crate::domain::ModelInfo;
+use crate::domain::{LaneOrder, ModelInfo, ShardInfo};
+use crate::weights;
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Opens all shards for reading, with O_DIRECT if asked.
 pub(super) fn open_shards(model: &ModelInfo, direct: bool) -> Result<Vec<File>, LoadError> {
     model.shards.iter().map(|shard| open_shard(&shard.path, direct)).collect()
+}
+
+/// The shards of a model, each opened by the first thread that needs it: hundreds of small files are opened side by side, and the first read does
+/// not wait for the last open.
+pub(super) struct Opened<'a> {
+    model: &'a ModelInfo,
+    direct: bool,
+    files: Vec<OnceLock<Result<File, Mutex<Option<LoadError>>>>>,
+}
+
+impl<'a> Opened<'a> {
+    pub(super) fn new(model: &'a ModelInfo, direct: bool) -> Self {
+        Self { model, direct, files: model.shards.iter().map(|_| OnceLock::new()).collect() }
+    }
+
+    /// A shard, whose length is checked when it is opened, and whether this call opened it.
+    pub(super) fn get(&self, shard: usize) -> Result<(&File, bool), LoadError> {
+        let (info, cell) = match (self.model.shards.get(shard), self.files.get(shard)) {
+            (Some(info), Some(cell)) => (info, cell),
+            _ => return Err(LoadError::Changed { what: format!("there is no file {shard}") }),
+        };
+        let mut now = false;
+        let opened = cell.get_or_init(|| {
+            now = true;
+            // Threads come here in any order; the first file that changed is the one that is named.
+            let opened = check_length(info).and_then(|()| open_shard(&info.path, self.direct));
+            opened.map_err(|e| Mutex::new(Some(check_lengths(self.model).err().unwrap_or(e))))
+        });
+        match opened {
+            Ok(file) => Ok((file, now)),
+            // Whoever asks first tells it; for the others the load has failed already.
+            Err(error) => {
+                Err(error.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(LoadError::Stopped))
+            }
+        }
+    }
 }
 
 /// Opens one file for reading.
@@ -85,31 +123,44 @@ pub(super) fn short(path: &Path, at: u64, expected: u64) -> LoadError {
 }
 
 /// Reads the headers again, inside the clock, as any loader must, and makes sure that they still say what the session saw.
-pub(super) fn reopen_model(model: &ModelInfo) -> Result<(), LoadError> {
-    check_lengths(model)?;
-    check_headers(model)
+pub(super) fn reopen_model(order: &LaneOrder) -> Result<(), LoadError> {
+    check_lengths(&order.model)?;
+    check_headers(order)
 }
 
 /// Makes sure that the files have the lengths that the session saw. A loader that reads whole files needs no more than that to begin.
 pub(super) fn check_lengths(model: &ModelInfo) -> Result<(), LoadError> {
+    model.shards.iter().try_for_each(check_length)
+}
+
+fn check_length(shard: &ShardInfo) -> Result<(), LoadError> {
     // It could be opened when the session began, so whatever is wrong now is a change, and a length says most about one.
-    for shard in &model.shards {
-        let path = shard.path.display();
-        let what = match std::fs::metadata(&shard.path) {
-            Ok(now) if now.len() == shard.file_bytes => continue,
-            Ok(now) => format!("{path} had {} bytes and has {}", shard.file_bytes, now.len()),
-            Err(error) => format!("{path} can no longer be examined: {error}"),
-        };
-        return Err(LoadError::Changed { what });
-    }
-    Ok(())
+    let path = shard.path.display();
+    let what = match std::fs::metadata(&shard.path) {
+        Ok(now) if now.len() == shard.file_bytes => return Ok(()),
+        Ok(now) => format!("{path} had {} bytes and has {}", shard.file_bytes, now.len()),
+        Err(error) => format!("{path} can no longer be examined: {error}"),
+    };
+    Err(LoadError::Changed { what })
 }
 
 /// Reads all headers, in parallel, and compares them with what the session saw. May run beside the first reads: where a tensor lies in the image is
 /// needed when the bytes are there, not before.
-pub(super) fn check_headers(model: &ModelInfo) -> Result<(), LoadError> {
-    let again = crate::weights::open(&model.path).map_err(|error| LoadError::Changed { what: error.to_string() })?;
+pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
+    let model = &order.model;
+    let mut again = match weights::reread(model) {
+        Ok(again) => again,
+        Err(error) => {
+            // A length that is another says more than a header that no longer fits it.
+            check_lengths(model)?;
+            return Err(LoadError::Changed { what: error.to_string() });
+        }
+    };
+    if !order.ranges.is_empty() {
+        again = weights::clipped(&again, &order.ranges);
+    }
     if again.tensors != model.tensors || again.shards != model.shards {
+        check_lengths(model)?;
         return Err(LoadError::Changed { what: "its files hold other tensors now".to_owned() });
     }
     Ok(())

@@ -10,7 +10,7 @@ use super::gds_slab::direct_possible;
 use super::pread::PAGE;
 use super::slab::{self, Opening, Slab};
 use crate::domain::{Phase, units::MIB};
-use crate::weights::plan::{self, Block};
+use crate::weights::plan::Block;
 use cufile_ffi::{Batch, BatchEntry, Direction, Route};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         .knob("block_bytes", if direct { LARGEST_ENTRY } else { 4 * MIB })
         .clamp(PAGE, LARGEST_ENTRY)
         .next_multiple_of(PAGE);
-    let queue = BlockQueue::new(plan::coalesced(context.model(), block_bytes, PAGE));
+    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
     // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
     let threads = context.knob("threads", context.cpus.clamp(1, if direct { 4 } else { 8 }) as u64);
     let wanted = context.knob("depth", 32).clamp(1, 256) as usize;

@@ -2,7 +2,7 @@
 //! one tensor after another, and what the study behind this program measured.
 
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, image_offsets};
+use super::context::{EngineContext, Loaded};
 use super::cufile::explain;
 use super::error::LoadError;
 use super::files;
@@ -21,7 +21,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let mut rec = Recorder::new(context.clock, 0, 5 * model.tensors.len() + 16);
     let mut notes = Vec::new();
     let mut at = rec.now();
-    files::reopen_model(model)?;
+    files::reopen_model(context.order)?;
     let odirect = context.knob("odirect", 1) != 0;
     let opened = open_for_cufile(context, odirect, &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
@@ -38,7 +38,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let memory = context.allocate(total)?;
     at = rec.end(Phase::Allocate, at, What::SETUP);
     let counts = cufile.counts();
-    let image = image_offsets(model);
+    let image = context.image_offsets();
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
         if tensor.bytes == 0 {
             continue;

@@ -8,7 +8,6 @@ use super::error::LoadError;
 use super::pread::PAGE;
 use super::slab::{self, Opening, Slab};
 use crate::domain::{Phase, units::MIB};
-use crate::weights::plan;
 use std::collections::BTreeMap;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -28,7 +27,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, register: bool) -> Result<Lo
     let direct = direct_possible(context);
     let block_bytes = context.knob("block_bytes", if direct { 16 * MIB } else { 4 * MIB });
     let block_bytes = block_bytes.clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
-    let queue = BlockQueue::new(plan::coalesced(context.model(), block_bytes, PAGE));
+    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
     let threads = (context.knob("threads", context.cpus.clamp(1, if direct { 16 } else { 8 }) as u64).clamp(1, 256)
         as usize)
         .min(queue.len().max(1));

@@ -9,7 +9,7 @@ use super::pread::PAGE;
 use super::slab::{self, Opening, Slab};
 use crate::device::IoQueue;
 use crate::domain::{Phase, units::MIB};
-use crate::weights::plan::{self, Block};
+use crate::weights::plan::Block;
 use cufile_ffi::{AsyncIo, Direction, Error, StreamIo, values};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         .knob("block_bytes", if direct { 16 * MIB } else { 4 * MIB })
         .clamp(PAGE, 1 << 30)
         .next_multiple_of(PAGE);
-    let queue = BlockQueue::new(plan::coalesced(context.model(), block_bytes, PAGE));
+    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
     let threads =
         (context.knob("threads", context.cpus.clamp(1, 8) as u64).clamp(1, 256) as usize).min(queue.len().max(1));
     let depth = context.knob("depth", 2).clamp(1, 64) as usize;

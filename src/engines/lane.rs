@@ -15,7 +15,7 @@ use crate::domain::{Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResul
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,11 @@ struct Sender(Mutex<File>);
 
 impl Sender {
     fn send(&self, message: LaneMessage) {
-        let frame = Frame { at_monotonic_ns: monotonic_ns(), message };
+        self.send_at(monotonic_ns(), message);
+    }
+
+    fn send_at(&self, at_monotonic_ns: u64, message: LaneMessage) {
+        let frame = Frame { at_monotonic_ns, message };
         let Ok(mut line) = serde_json::to_vec(&frame) else { return };
         line.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +62,8 @@ pub fn run_lane() -> u8 {
     // A lane must not outlive its session: it may hold a GPU.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let mut text = String::new();
-    let order: LaneOrder = match std::io::stdin().read_to_string(&mut text).map(|_| serde_json::from_str(&text)) {
+    // One line: what follows it, if anything, is the word to go on.
+    let order: LaneOrder = match std::io::stdin().read_line(&mut text).map(|_| serde_json::from_str(&text)) {
         Ok(Ok(order)) => order,
         Ok(Err(error)) => {
             eprintln!("gds-top: the lane's order is malformed: {error}");
@@ -178,7 +183,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     // From here on VmHWM is the peak of the load alone ("5" resets it; proc_pid_clear_refs(5)).
     let peak_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     let (ticker, ticks) = bounded::<()>(0);
-    let loaded = std::thread::scope(|scope| {
+    let mut loaded = std::thread::scope(|scope| {
         scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
         let done = measured(&context, order, sender, result);
         drop(ticker);
@@ -188,6 +193,11 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     result.gpu_peak_bytes =
         free_before.zip(free_gpu_bytes(&device)).map(|(before, after)| before.saturating_sub(after));
     result.pinned_peak_bytes = Some(counters.pinned_peak_bytes.load(Ordering::Relaxed));
+    if order.gated {
+        // What follows reads files and spends memory bandwidth: not beside a lane whose clock still runs.
+        super::gate::wait(1, &mut || sender.send(LaneMessage::Waiting { gate: 1 }))?;
+    }
+    super::gate::to_whole_image(order, &mut loaded.spans)?;
     for spans in loaded.spans.chunks(SPANS_A_FRAME) {
         sender.send(LaneMessage::Spans { spans: SpanBatch::pack(spans) });
     }
@@ -219,8 +229,14 @@ fn measured<'a>(
     sender: &Sender,
     result: &mut RunResult,
 ) -> Result<Loaded, LoadError> {
+    if order.gated {
+        let start = super::gate::wait(0, &mut || sender.send(LaneMessage::Waiting { gate: 0 }))?;
+        sender.send_at(start.max(monotonic_ns()), LaneMessage::Stage { stage: LaneStage::Loading });
+        super::gate::until(start);
+    } else {
+        sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
+    }
     let cpu_before = cpu_ns();
-    sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
     let context = context(Clock::start(), result.cache_resident_before_fraction);
     let loaded = super::load(&context)?;
     let wall_ns = context.clock.now_ns();

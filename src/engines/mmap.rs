@@ -5,7 +5,7 @@
 //! read-ahead is left alone, as safetensors leaves it.
 
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, image_offsets};
+use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::files;
 use crate::device::FileMapping;
@@ -16,14 +16,14 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let model = context.model();
     let mut rec = Recorder::new(context.clock, 0, model.tensors.len() + 4 * model.shards.len() + 8);
     let mut at = rec.now();
-    files::reopen_model(model)?;
+    files::reopen_model(context.order)?;
     let files = files::open_shards(model, false)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let maps = files.iter().map(FileMapping::new).collect::<Result<Vec<_>, _>>()?;
     at = rec.end(Phase::Map, at, What::SETUP);
-    let memory = context.allocate(model.image_bytes())?;
+    let memory = context.allocate(context.image_bytes())?;
     at = rec.end(Phase::Allocate, at, What::SETUP);
-    let offsets = image_offsets(model);
+    let offsets = context.image_offsets();
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
         let from = tensor.file_offset as usize;
         // The header was read again above and the file's length checked, so the range lies inside the mapping unless the file shrank just now.

@@ -6,12 +6,14 @@
 mod auto;
 mod blocks;
 mod cache;
+pub mod ceilings;
 mod clock;
 mod context;
 pub mod cufile;
 mod direct;
 mod error;
 mod files;
+mod gate;
 mod gds_batch;
 mod gds_bounce;
 mod gds_per_tensor;

@@ -3,22 +3,20 @@
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, SharedTarget, image_offsets, run_workers};
+use super::context::{EngineContext, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
-use super::files;
+use super::files::{self, Opened};
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
-use crate::weights::plan::{self, Block};
+use crate::weights::plan::Block;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::sync::Arc;
 
 /// Page size, and the alignment that O_DIRECT reads are given.
 pub(super) const PAGE: u64 = 4096;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    let model = context.model();
-    let (threads, slots, block_bytes) = defaults(model.file_bytes(), context.cpus);
+    let (threads, slots, block_bytes) = defaults(context.file_bytes(), context.cpus);
     let settings = Settings {
         direct: false,
         pin_ahead: context.knob("pin_ahead", 0) != 0,
@@ -62,30 +60,27 @@ pub(super) struct Settings {
 /// The load with threads, buffered or with O_DIRECT.
 pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Result<Loaded, LoadError> {
     let model = context.model();
-    let queue = BlockQueue::new(plan::coalesced(model, settings.block_bytes, PAGE));
+    let queue = BlockQueue::new(context.blocks(settings.block_bytes, PAGE));
     let threads = settings.threads.min(queue.len().max(1));
     let target = SharedTarget::default();
-    let opened = std::sync::OnceLock::<Option<Vec<File>>>::new();
+    let opened = Opened::new(model, settings.direct);
     let results = run_workers(context, threads, |number| {
         let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
         if number == 0 {
-            // Files and target are made by the first worker while the others pin; all paths must answer, or the others would wait for ever.
-            let mut at = rec.now();
-            let files = files::check_lengths(model).and_then(|()| files::open_shards(model, settings.direct));
+            // The target is made by the first worker while the others pin and read; all paths must answer, or the others would wait for ever.
+            let at = rec.now();
+            let memory = context.device.bind().and_then(|()| context.allocate(context.image_bytes()));
             let mut error = None;
-            let _ = opened.set(files.map_err(|e| error = Some(e)).ok());
-            at = rec.end(Phase::Open, at, What::SETUP);
-            let memory = context.device.bind().and_then(|()| context.allocate(model.image_bytes()));
-            target.set(memory.map_err(|e| error = error.take().or(Some(e.into()))).ok());
+            target.set(memory.map_err(|e| error = Some(e)).ok());
             rec.end(Phase::Allocate, at, What::SETUP);
             if let Some(error) = error {
-                return Err(error);
+                return Err(error.into());
             }
         }
         if number + 1 == threads {
             // The last worker checks the headers while the others read; a worker alone does it first.
             let at = rec.now();
-            files::check_headers(model)?;
+            files::check_headers(context.order)?;
             rec.end(Phase::Open, at, What::SETUP);
         }
         worker(context, settings, &queue, &opened, &target, rec)
@@ -94,7 +89,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
     let spans: Vec<Span> = results.into_iter().flatten().collect();
     Ok(Loaded {
         memory,
-        tensor_offsets: image_offsets(model),
+        tensor_offsets: context.image_offsets(),
         spans,
         slots: threads as u32,
         knobs: BTreeMap::from([
@@ -112,7 +107,7 @@ fn worker(
     context: &EngineContext<'_>,
     settings: &Settings,
     queue: &BlockQueue,
-    opened: &std::sync::OnceLock<Option<Vec<File>>>,
+    opened: &Opened<'_>,
     target: &SharedTarget,
     mut rec: Recorder,
 ) -> Result<Vec<Span>, LoadError> {
@@ -130,7 +125,6 @@ fn worker(
     context.counters.pin(pinned);
     let copies = CopyQueue::new(context.device)?;
     rec.end(Phase::RegisterBuffer, at, What::SETUP);
-    let Some(files) = opened.wait().as_ref() else { return Err(LoadError::Stopped) };
     let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(slots) };
     at = rec.now();
     let mut memory = None;
@@ -145,9 +139,13 @@ fn worker(
         };
         let shard = block.shard as usize;
         let path = &model.shards[shard].path;
+        let (file, fresh) = opened.get(shard)?;
+        if fresh {
+            at = rec.end(Phase::Open, at, What::SETUP);
+        }
         let length = if settings.direct { block.bytes.next_multiple_of(PAGE) } else { block.bytes };
         files::read_block(
-            &files[shard],
+            file,
             path,
             &mut slot.bytes_mut()[..length as usize],
             block.file_offset,

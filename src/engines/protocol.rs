@@ -8,6 +8,9 @@ pub const KNOB_KEEP_HEAP: &str = "keep_heap";
 /// Set for a lane whose heap was told to keep freed memory, so that the report can say so.
 pub const ENV_KEPT_HEAP: &str = "GDS_TOP_KEPT_HEAP";
 
+/// The word that lets a waiting lane go on.
+pub const GO: &str = "go";
+
 /// A message with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Frame {
@@ -41,6 +44,12 @@ pub enum LaneMessage {
     Spans {
         /// The spans.
         spans: SpanBatch,
+    },
+    /// The lane waits for the others of its group, before its clock or (the second time) before it verifies. It goes on at a line on its standard
+    /// input: [`GO`], and the CLOCK_MONOTONIC nanoseconds at which all go on.
+    Waiting {
+        /// 0 before the clock, 1 before verification.
+        gate: u32,
     },
     /// Something to say.
     Said {

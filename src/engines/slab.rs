@@ -1,7 +1,7 @@
 //! What the cuFile engines share that read whole files into one slab: opening, registering, one read with its second try, and closing.
 
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, image_offsets};
+use super::context::{EngineContext, Loaded};
 use super::cufile::{CuFile, ReadCounts, explain};
 use super::error::LoadError;
 use super::files;
@@ -64,7 +64,7 @@ impl<'a> Slab<'a> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         at = rec.end(Phase::RegisterHandle, at, What::SETUP);
-        let memory = context.allocate(model.image_bytes())?;
+        let memory = context.allocate(context.image_bytes())?;
         at = rec.end(Phase::Allocate, at, What::SETUP);
         let mut registration = None;
         if opening.register {
@@ -203,7 +203,7 @@ impl<'a> Slab<'a> {
         }
         Ok(Loaded {
             memory: self.memory,
-            tensor_offsets: image_offsets(self.context.model()),
+            tensor_offsets: self.context.image_offsets(),
             spans,
             slots: slots as u32,
             knobs,
@@ -235,7 +235,7 @@ pub(super) fn run_threads(
         let mut rec = own.unwrap_or_else(|| Recorder::new(context.clock, number, spans));
         if number + 1 == threads {
             let at = rec.now();
-            files::check_headers(context.model())?;
+            files::check_headers(context.order)?;
             rec.end(Phase::Open, at, What::SETUP);
         }
         context.device.bind()?;

@@ -82,7 +82,9 @@ impl Progress {
         let name = |id: &LaneId| {
             let at = state.lanes.iter().position(|l| l.id == *id)?;
             let lane = state.lanes.get(at)?;
-            let text = format!("{} {} #{}", plain(&lane.engine.to_string()), lane.cache, lane.repeat + 1);
+            let share =
+                lane.share.as_ref().map_or_else(String::new, |s| format!(", {}", plain(&s.label(&lane.target))));
+            let text = format!("{} {} #{}{share}", plain(&lane.engine.to_string()), lane.cache, lane.repeat + 1);
             Some((lane, format!("[{}/{}] {text}", at + 1, state.lanes.len())))
         };
         match body {
@@ -158,17 +160,21 @@ impl Progress {
     }
 
     fn bar_text(&self, state: &State, lane: &Lane) -> String {
-        let total =
-            state.model.as_ref().map_or(0, |m| m.tensors.iter().fold(0_u64, |sum, t| sum.saturating_add(t.bytes)));
+        // Lanes that run together are one bar: all their bytes, by the clock of the first.
+        let running =
+            || state.lanes.iter().filter(|l| l.id == lane.id || lane.group().is_some() && l.group() == lane.group());
+        let total = running().fold(0_u64, |sum, l| sum.saturating_add(state.bytes_of(l)));
+        let landed = running().fold(0_u64, |sum, l| sum.saturating_add(l.landed_bytes()));
+        let verified = running().fold(0_u64, |sum, l| sum.saturating_add(l.verified_bytes));
         let at = state.lanes.iter().position(|l| l.id == lane.id).unwrap_or(0);
         let head = format!("[{}/{}] {} {}", at + 1, state.lanes.len(), plain(&lane.engine.to_string()), lane.cache);
         let (done, tail) = match lane.status {
             LaneStatus::Running(LaneStage::Loading) => {
                 let passed = lane.clock_ns.map_or(0, |c| state.now_ns.saturating_sub(c));
-                let rate = units::bytes_per_s(lane.landed_bytes(), passed).map_or(String::new(), units::rate);
-                (lane.landed_bytes(), format!("{rate}  {}", units::duration(passed)))
+                let rate = units::bytes_per_s(landed, passed).map_or(String::new(), units::rate);
+                (landed, format!("{rate}  {}", units::duration(passed)))
             }
-            LaneStatus::Running(LaneStage::Verifying) => (lane.verified_bytes, "verifying".to_owned()),
+            LaneStatus::Running(LaneStage::Verifying) => (verified, "verifying".to_owned()),
             LaneStatus::Running(LaneStage::PreparingCache) => (0, "preparing the cache".to_owned()),
             _ => (0, "starting".to_owned()),
         };

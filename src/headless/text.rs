@@ -14,9 +14,21 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
     for answer in headlines(state) {
         text.wrapped("", &answer);
     }
-    let runs: Vec<&RunResult> = state.lanes.iter().filter_map(|l| l.result.as_ref()).collect();
+    let runs = state.runs();
+    let runs: Vec<&RunResult> = runs.iter().collect();
     for comparison in compare(&runs) {
         text.results(&comparison, &runs);
+    }
+    for group in crate::report::group_tables(state) {
+        text.title(&group.title);
+        let mut rows = vec![group.head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>()];
+        rows.extend(group.rows);
+        text.table(&rows, &group.right);
+    }
+    let ceilings = crate::report::ceiling_words(state);
+    if !ceilings.is_empty() {
+        text.title("Ceilings measured in this session");
+        ceilings.iter().for_each(|words| text.wrapped("- ", words));
     }
     text.failures(state);
     text.advice(state);
@@ -78,7 +90,9 @@ impl Text {
         let mut routes = Vec::new();
         for s in &comparison.standings {
             let run = runs.iter().find(|r| {
-                r.engine == s.engine && r.cache == comparison.cache && r.model == comparison.model && r.error.is_none()
+                (&r.engine, r.cache) == (&s.engine, comparison.cache)
+                    && (&r.model, &r.target) == (&comparison.model, &comparison.target)
+                    && r.error.is_none()
             });
             let engine = plain(&s.engine.to_string());
             routes.extend(
@@ -139,7 +153,10 @@ impl Text {
             .iter()
             .filter_map(|l| match &l.status {
                 LaneStatus::Failed(why) => {
-                    Some(format!("{} {} #{}: {}", plain(&l.engine.to_string()), l.cache, l.repeat + 1, plain(why)))
+                    let share =
+                        l.share.as_ref().map_or_else(String::new, |s| format!(" ({})", plain(&s.label(&l.target))));
+                    let (engine, number) = (plain(&l.engine.to_string()), l.repeat.saturating_add(1));
+                    Some(format!("{engine} {} #{number}{share}: {}", l.cache, plain(why)))
                 }
                 _ => None,
             })

@@ -112,8 +112,8 @@ pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
             .to_vec();
     head.extend(PHASES.iter().map(|p| format!("{}_ns", p.name())));
     rows.put(&head)?;
-    let Some(model) = &state.model else { return Ok(()) };
     for lane in &document.lanes {
+        let Some(model) = state.model_of(lane.lane) else { continue };
         let (engine, cache, repeat) =
             (lane.lane.engine.to_string(), lane.lane.cache.to_string(), lane.lane.repeat.to_string());
         for row in &lane.rows {

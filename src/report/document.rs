@@ -59,10 +59,16 @@ impl<'a> Document<'a> {
     pub(super) fn new(state: &'a State) -> Self {
         let lanes: Vec<LaneReport<'a>> =
             state.lanes.iter().filter(|l| l.ended_ns.is_some()).map(|lane| lane_report(state, lane)).collect();
-        let runs: Vec<&RunResult> = lanes.iter().filter_map(|l| l.lane.result.as_ref()).collect();
-        let comparisons = compare(&runs);
+        let runs = state.runs();
+        let comparisons = compare(&runs.iter().collect::<Vec<_>>());
+        // One lane speaks for its group.
+        let first_of_group = |l: &&LaneReport<'_>| {
+            let group = l.lane.group();
+            group.is_none() || lanes.iter().find(|o| o.lane.group() == group).is_some_and(|o| o.lane.id == l.lane.id)
+        };
         let facts: Vec<RunFacts<'_>> = lanes
             .iter()
+            .filter(first_of_group)
             .filter_map(|l| Some(RunFacts::new(l.good()?, &l.lane.spans, l.rows.len() as u64, l.cost.clone())))
             .collect();
         let advice = advice(&facts, &comparisons);
@@ -96,20 +102,20 @@ impl<'a> Document<'a> {
     }
 
     pub(super) fn checks_of_the_cost_model(&self) -> Vec<Check<'_>> {
-        let Some(model) = &self.state.model else { return Vec::new() };
-        let sizes: Vec<u64> = model.tensors.iter().map(|t| t.bytes).collect();
-        let median = |lane: &Lane| {
+        let median = |lane: &Lane, model: &ModelInfo| {
             let standing = |c: &Comparison| c.standings.iter().find(|s| s.engine == lane.engine).map(|s| s.wall_ns);
             self.comparisons.iter().filter(|c| c.cache == lane.cache && c.model == model.name).find_map(standing)
         };
         self.costs()
             .into_iter()
             .filter_map(|(lane, cost)| {
+                let model = self.state.model_of(lane.lane)?;
+                let sizes: Vec<u64> = model.tensors.iter().map(|t| t.bytes).collect();
                 Some(Check {
                     engine: &lane.lane.engine,
                     cache: lane.lane.cache,
                     told: predict(cost, &sizes),
-                    measured_ns: median(lane.lane)?,
+                    measured_ns: median(lane.lane, model)?,
                 })
             })
             .collect()
@@ -117,19 +123,24 @@ impl<'a> Document<'a> {
 }
 
 fn lane_report<'a>(state: &'a State, lane: &'a Lane) -> LaneReport<'a> {
-    // A state holds the newest model; spans of a lane that loaded another would be laid against the wrong tensors.
-    let model = state.model.as_deref().filter(|m| {
-        lane.result.as_ref().is_some_and(|r| r.model == m.name && r.bytes == model_bytes(m)) && !lane.spans.is_empty()
+    // Spans of a lane that loaded another model than is known would be laid against the wrong tensors.
+    let model = state.model_of(lane).filter(|m| {
+        let known = |r: &RunResult| r.model == m.name && r.bytes == state.bytes_of(lane);
+        lane.result.as_ref().is_some_and(known) && !lane.spans.is_empty()
     });
     let mut rows = model.map(|m| tensor_rows(m, &lane.spans)).unwrap_or_default();
     rows.retain(|r| r.start_ns.is_some());
     let repeats: Vec<u64> = state
         .lanes
         .iter()
-        .filter(|l| l.engine == lane.engine && l.cache == lane.cache && l.target == lane.target)
+        .filter(|l| {
+            l.engine == lane.engine && l.cache == lane.cache && l.target == lane.target && l.share == lane.share
+        })
         .filter_map(|l| l.result.as_ref().filter(|r| r.error.is_none()).map(|r| r.wall_ns))
         .collect();
-    let cost = lane.result.as_ref().filter(|r| r.error.is_none()).and_then(|r| cost_model(&rows, r.wall_ns, &repeats));
+    // A lane beside others, or with a part only, tells nothing of what a whole model costs alone.
+    let alone = lane.result.as_ref().filter(|r| r.error.is_none() && lane.group().is_none());
+    let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats));
     LaneReport { lane, rows, cost }
 }
 

@@ -4,7 +4,7 @@ use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, 
 use super::document::{Document, LaneReport};
 use super::words::{check_counts, gaps, headlines, race_sentence, route_words};
 use crate::analysis::bytes_per_bucket;
-use crate::domain::{CacheState, Metric, Status, units};
+use crate::domain::{CacheState, Metric, RunResult, Status, units};
 use crate::session::State;
 use std::fmt::Write;
 
@@ -100,7 +100,8 @@ fn results(page: &mut String, document: &Document<'_>) {
     for comparison in &document.comparisons {
         let run = |engine: &crate::domain::Engine| {
             let of = |l: &&LaneReport<'_>| l.lane.engine == *engine && l.lane.cache == comparison.cache;
-            document.lanes.iter().filter(of).filter_map(LaneReport::good).find(|r| r.model == comparison.model)
+            let like = |r: &&RunResult| (&r.model, &r.target) == (&comparison.model, &comparison.target);
+            document.lanes.iter().filter(of).filter_map(LaneReport::good).find(like)
         };
         let title = format!("{}, {} cache, {}", comparison.model, comparison.cache, comparison.target);
         let _ = write!(page, "<h2>{}</h2><p class=\"dim\">{}</p>", markup(&title), markup(&race_sentence(comparison)));
@@ -138,6 +139,13 @@ fn results(page: &mut String, document: &Document<'_>) {
         }
         page.push_str("</table></div>\n");
     }
+    groups(page, document);
+    let ceilings = super::ceiling_words(document.state);
+    if !ceilings.is_empty() {
+        page.push_str("<h2>Ceilings measured in this session</h2><div class=\"card\"><ul>");
+        ceilings.iter().for_each(|words| page.push_str(&format!("<li>{}", markup(words))));
+        page.push_str("</ul></div>\n");
+    }
     for lane in document.lanes.iter().filter(|l| l.error().is_some()) {
         let name = format!(
             "{} ({}, repeat {}) failed: {}",
@@ -150,6 +158,27 @@ fn results(page: &mut String, document: &Document<'_>) {
         if let Some(words) = lane.lane.last_words.as_deref().filter(|w| !w.trim().is_empty()) {
             let _ = write!(page, "<p class=\"dim\">Its last words: {}</p>", markup(words));
         }
+    }
+}
+
+/// What ran together.
+fn groups(page: &mut String, document: &Document<'_>) {
+    for group in super::group_tables(document.state) {
+        let class = |right: &bool| if *right { " class=\"n\"" } else { "" };
+        let (title, sentence) = (markup(&group.title), markup(&group.sentence));
+        let _ = write!(page, "<h2>{title}</h2><p class=\"dim\">{sentence}</p><div class=\"card\"><table><tr>");
+        for (head, right) in group.head.iter().zip(&group.right) {
+            let _ = write!(page, "<th{}>{}", class(right), markup(head));
+        }
+        page.push_str("</tr>");
+        for row in &group.rows {
+            page.push_str("<tr>");
+            for (cell, right) in row.iter().zip(&group.right) {
+                let _ = write!(page, "<td{}>{}", class(right), markup(cell));
+            }
+            page.push_str("</tr>");
+        }
+        page.push_str("</table></div>\n");
     }
 }
 
@@ -187,6 +216,9 @@ fn figure(page: &mut String, title: &str, caption: &str, series: &[Series], x: &
 const SECONDS: Axis =
     Axis { name: "seconds since the clock started", scale: Scale::Linear, tick: |v| units::three_digits(v) };
 
+/// A grey that belongs to no engine.
+const CEILING_COLOUR: &str = "#888888";
+
 fn over_time(page: &mut String, document: &Document<'_>) {
     let series: Vec<Series> = shown(document)
         .into_iter()
@@ -204,6 +236,18 @@ fn over_time(page: &mut String, document: &Document<'_>) {
             })
         })
         .collect();
+    let mut series = series;
+    let end = series.iter().flat_map(|s| s.points.iter().flatten()).map(|(x, _)| *x).fold(0.0, f64::max);
+    for lane in shown(document) {
+        let Some(run) = lane.good() else { continue };
+        let Some(ceiling) = document.state.ceiling(lane.lane.cache, &lane.lane.target, &run.model) else { continue };
+        let label = format!("{} ceiling: {}", lane.lane.cache, ceiling.kind.words());
+        if end > 0.0 && !series.iter().any(|s| s.label == label) {
+            let level = ceiling.bytes_per_s / 1e9;
+            let points = vec![Some((0.0, level)), Some((end, level))];
+            series.push(Series { label, colour: CEILING_COLOUR.to_owned(), points, line: true, dashed: true });
+        }
+    }
     let rate = Axis { name: "GB/s", scale: Scale::Linear, tick: |v| units::three_digits(v) };
     figure(
         page,

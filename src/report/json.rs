@@ -40,6 +40,8 @@ struct Report<'a> {
     verdicts: &'a [crate::domain::Verdict],
     plan: Plan<'a>,
     runs: Vec<Value>,
+    together: Vec<Value>,
+    ceilings: &'a [crate::domain::Ceiling],
     tensors: Tensors<'a>,
     samples: Samples<'a>,
     analysis: Value,
@@ -49,6 +51,7 @@ struct Report<'a> {
 #[derive(Serialize)]
 struct Plan<'a> {
     model: Value,
+    models: Vec<Value>,
     lanes: Vec<Value>,
     unavailable: Vec<Value>,
     fixes: &'a [FixPlan],
@@ -67,7 +70,9 @@ impl<'a> Report<'a> {
             checks: &state.checks,
             verdicts: &state.verdicts,
             plan: plan(state),
-            runs: document.lanes.iter().map(run).collect(),
+            runs: document.lanes.iter().map(|lane| run(state, lane)).collect(),
+            together: super::groups::json(state),
+            ceilings: &state.ceilings,
             tensors: Tensors(document),
             samples: Samples(state),
             analysis: analysis(document),
@@ -86,7 +91,7 @@ fn number(value: f64) -> Value {
 }
 
 fn plan(state: &State) -> Plan<'_> {
-    let model = state.model.as_ref().map_or(Value::Null, |m| {
+    let describe = |m: &crate::domain::ModelInfo| {
         let shards: Vec<Value> = m
             .shards
             .iter()
@@ -101,7 +106,9 @@ fn plan(state: &State) -> Plan<'_> {
             "bytes": model_bytes(m),
             "shards": shards,
         })
-    });
+    };
+    let model = state.model.as_ref().map_or(Value::Null, |m| describe(m));
+    let models = state.models.iter().map(|m| describe(m)).collect();
     let lanes = state.lanes.iter().map(|l| {
         let status = match &l.status {
             LaneStatus::Waiting => "waiting",
@@ -109,10 +116,11 @@ fn plan(state: &State) -> Plan<'_> {
             LaneStatus::Done => "done",
             LaneStatus::Failed(_) => "failed",
         };
-        json!({"lane": l.id, "engine": l.engine, "cache": l.cache, "target": l.target, "repeat": l.repeat, "status": status})
+        json!({"lane": l.id, "engine": l.engine, "cache": l.cache, "target": l.target, "repeat": l.repeat, "status": status, "share": l.share})
     });
     Plan {
         model,
+        models,
         lanes: lanes.collect(),
         unavailable: state.unavailable.iter().map(|(e, why)| json!({"engine": e, "why": why})).collect(),
         fixes: &state.plans,
@@ -120,7 +128,7 @@ fn plan(state: &State) -> Plan<'_> {
     }
 }
 
-fn run(report: &LaneReport<'_>) -> Value {
+fn run(state: &State, report: &LaneReport<'_>) -> Value {
     let lane = report.lane;
     let Some(r) = &lane.result else {
         // The lane died: what it would have measured is unknown.
@@ -146,6 +154,7 @@ fn run(report: &LaneReport<'_>) -> Value {
         "verified": r.verified, "route": route, "phases": r.phases, "slots": r.slots,
         "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "cpu_ns": r.cpu_ns, "knobs": r.knobs, "setup_parts_ns": r.setup_parts_ns, "notes": r.notes,
+        "ceiling": super::ceilings::of_run(state, lane),
         "error": report.error(), "last_words": lane.last_words,
     })
 }
@@ -154,6 +163,7 @@ struct Tensors<'a>(&'a Document<'a>);
 
 #[derive(Serialize)]
 struct Tensor<'a> {
+    lane: crate::domain::LaneId,
     engine: String,
     cache: crate::domain::CacheState,
     repeat: u32,
@@ -170,12 +180,13 @@ struct Tensor<'a> {
 impl Serialize for Tensors<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
-        let Some(model) = &self.0.state.model else { return list.end() };
         for lane in &self.0.lanes {
+            let Some(model) = self.0.state.model_of(lane.lane) else { continue };
             for row in &lane.rows {
                 let TensorRow { bytes, file_offset, aligned, start_ns, end_ns, phases, .. } = *row;
                 let Some(tensor) = model.tensors.get(row.tensor as usize) else { continue };
                 list.serialize_element(&Tensor {
+                    lane: lane.lane.id,
                     engine: lane.lane.engine.to_string(),
                     cache: lane.lane.cache,
                     repeat: lane.lane.repeat,

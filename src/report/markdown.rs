@@ -171,8 +171,12 @@ fn results(page: &mut Page, document: &Document<'_>) {
             .iter()
             .map(|s| {
                 let of = |l: &&LaneReport<'_>| l.lane.engine == s.engine && l.lane.cache == comparison.cache;
-                let run =
-                    document.lanes.iter().filter(of).filter_map(LaneReport::good).find(|r| r.model == comparison.model);
+                let run = document
+                    .lanes
+                    .iter()
+                    .filter(of)
+                    .filter_map(LaneReport::good)
+                    .find(|r| (&r.model, &r.target) == (&comparison.model, &comparison.target));
                 let (low, high) = s.wall_range_ns;
                 let range = if s.runs > 1 {
                     format!("{} – {}", units::duration(low), units::duration(high))
@@ -202,6 +206,20 @@ fn results(page: &mut Page, document: &Document<'_>) {
             .collect();
         let right = [false, true, true, true, true, false, false, true];
         page.table(&["engine", "time", "range", "rate", "ratio", "verified", "route", "runs"], &right, &rows);
+    }
+    for group in super::group_tables(document.state) {
+        page.title(&escape(&group.title));
+        page.line(&escape(&group.sentence));
+        page.blank();
+        let rows: Vec<Vec<String>> =
+            group.rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()).collect();
+        page.table(&group.head, &group.right, &rows);
+    }
+    let ceilings = super::ceiling_words(document.state);
+    if !ceilings.is_empty() {
+        page.title("Ceilings measured in this session");
+        ceilings.iter().for_each(|words| page.line(&format!("- {}", escape(words))));
+        page.blank();
     }
     let failed: Vec<&LaneReport<'_>> = document.lanes.iter().filter(|l| l.error().is_some()).collect();
     if !failed.is_empty() {

@@ -1,9 +1,11 @@
 //! Paper: the report as JSON, Markdown, HTML, CSV, trace and Prometheus text, made from [`crate::session::State`] and nothing else.
 
+mod ceilings;
 mod charts;
 mod csv;
 mod document;
 mod export;
+mod groups;
 mod html;
 mod json;
 mod markdown;
@@ -11,7 +13,9 @@ mod prom;
 mod trace;
 pub mod words;
 
+pub use ceilings::ceiling_words;
 pub use export::{ExportError, Format, export, prepare};
+pub use groups::{GroupTable, group_tables};
 pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;

@@ -26,7 +26,8 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         let lane = report.lane;
         // Process 0 is the machine's meters.
         let pid = u64::from(lane.id.0) + 1;
-        let name = format!("{} {} #{}", lane.engine, lane.cache, lane.repeat);
+        let share = lane.share.as_ref().map_or_else(String::new, |s| format!(", {}", s.label(&lane.target)));
+        let name = format!("{} {} #{}{share}", lane.engine, lane.cache, lane.repeat);
         put(json!({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}))?;
         put(json!({"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}))?;
         let Some(clock_ns) = lane.clock_ns else { continue };
@@ -39,7 +40,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
             )?;
         }
         // Only where the spans are known to be of this model may a tensor's name stand beside them.
-        let model = state.model.as_ref().filter(|_| !report.rows.is_empty());
+        let model = state.model_of(lane).filter(|_| !report.rows.is_empty());
         for span in &lane.spans {
             let tensor = span.tensor.and_then(|t| model?.tensors.get(t as usize)).map(|t| &t.name);
             put(json!({

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Comparison, compare};
 use crate::domain::{LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
-use crate::session::{LaneStatus, State};
+use crate::session::{Lane, LaneStatus, State};
 
 /// Text of others without control characters (a tensor's name may hold an escape sequence) and without those that turn the writing direction.
 #[must_use]
@@ -64,9 +64,13 @@ pub fn race_sentence(comparison: &Comparison) -> String {
 #[must_use]
 pub fn headlines(state: &State) -> Vec<String> {
     let mut said: Vec<String> = state.verdicts.iter().map(verdict_sentence).collect();
-    let runs: Vec<&RunResult> = state.lanes.iter().filter_map(|l| l.result.as_ref()).collect();
-    let comparisons = compare(&runs);
-    said.extend(comparisons.iter().map(race_sentence));
+    let runs = state.runs();
+    let comparisons = compare(&runs.iter().collect::<Vec<_>>());
+    // What ran together is told by the sentences of its groups; engines are compared where there are several.
+    let groups = super::group_tables(state);
+    let wholes = |c: &&Comparison| groups.is_empty() || c.standings.len() > 1 || state.lanes.iter().any(|l| of(l, c));
+    said.extend(comparisons.iter().filter(wholes).map(race_sentence));
+    said.extend(groups.into_iter().map(|group| group.sentence));
     if !state.lanes.is_empty() && comparisons.is_empty() && state.lanes.iter().all(|l| l.ended_ns.is_some()) {
         said.push("No engine loaded the model.".to_owned());
     }
@@ -79,6 +83,12 @@ pub fn headlines(state: &State) -> Vec<String> {
         said.push("The session was interrupted: what follows is incomplete.".to_owned());
     }
     said
+}
+
+/// Whether a lane ran alone and is of a comparison.
+fn of(lane: &Lane, comparison: &Comparison) -> bool {
+    let same = |r: &RunResult| r.model == comparison.model && r.target == comparison.target;
+    lane.group().is_none() && lane.cache == comparison.cache && lane.result.as_ref().is_some_and(same)
 }
 
 /// How the reads of a run went, in a few words: `compat, proven by cuFile level-3 statistics`.
@@ -121,9 +131,10 @@ pub fn gaps(state: &State) -> Vec<String> {
         say(format!("{} was not checked: {}", plain(&finding.id), plain(&finding.summary)));
     }
     for lane in &state.lanes {
-        let name = format!("{} ({})", plain(&lane.engine.to_string()), lane.cache);
+        let share = lane.share.as_ref().map_or_else(String::new, |s| format!(", {}", plain(&s.label(&lane.target))));
+        let name = format!("{} ({}{share})", plain(&lane.engine.to_string()), lane.cache);
         let Some(r) = &lane.result else { continue };
-        if state.model.as_ref().is_some_and(|m| m.name != r.model) {
+        if state.model_of(lane).is_some_and(|m| m.name != r.model) {
             say(format!(
                 "{name}: tensors of {} are left out, since this session ends with another model.",
                 plain(&r.model)
@@ -132,7 +143,8 @@ pub fn gaps(state: &State) -> Vec<String> {
         if r.verified.is_none() && r.error.is_none() {
             say(format!("{name}: the bytes were not verified."));
         }
-        if r.cache_resident_before_fraction.is_none() {
+        // A run that failed before its clock started never asked.
+        if r.cache_resident_before_fraction.is_none() && r.wall_ns > 0 {
             say(format!("{name}: how much of the model was in the page cache could not be read."));
         }
         if let Some(route) = r.route.as_ref().filter(|route| !route.proven) {

@@ -1,5 +1,6 @@
 //! Memory: owns threads, clock and order. Runs and replays produce events; [`State`] is what they add up to.
 
+mod ceilings;
 mod command;
 mod feed;
 pub mod live;
@@ -8,7 +9,9 @@ pub mod replay;
 mod scenes;
 pub mod shipped;
 mod state;
+mod together;
 
 pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
 pub use state::{Lane, LaneStatus, SYSTEM_HISTORY, State, TimedSample};
+pub use together::Group;

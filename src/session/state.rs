@@ -1,8 +1,8 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use crate::domain::{
-    CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneStage, LogLevel, Machine, Metric,
-    ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneShare, LaneStage,
+    LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,10 +33,14 @@ pub struct State {
     pub plans: Vec<FixPlan>,
     /// What fixes did, in order.
     pub fix_log: Vec<FixProgress>,
-    /// The model.
+    /// The model that was opened last.
     pub model: Option<Arc<ModelInfo>>,
+    /// All models that were opened, each name once, in order.
+    pub models: Vec<Arc<ModelInfo>>,
     /// Lanes in the order in which they run.
     pub lanes: Vec<Lane>,
+    /// Ceilings that were measured.
+    pub ceilings: Vec<Ceiling>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
@@ -106,6 +110,8 @@ pub struct Lane {
     pub result: Option<RunResult>,
     /// The end of its standard error, if it died.
     pub last_words: Option<String>,
+    /// What it loads, and with whom, where the session has several models or targets.
+    pub share: Option<LaneShare>,
 }
 
 impl Lane {
@@ -113,6 +119,12 @@ impl Lane {
     #[must_use]
     pub fn landed_bytes(&self) -> u64 {
         self.progress.last().map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// The group of lanes that it runs together with.
+    #[must_use]
+    pub fn group(&self) -> Option<u32> {
+        self.share.as_ref()?.group
     }
 
     /// Whether it is under way.
@@ -151,7 +163,14 @@ impl State {
                 }
                 self.fix_log.push(progress.clone());
             }
-            EventBody::ModelOpened { model } => self.model = Some(Arc::new(model.clone())),
+            EventBody::ModelOpened { model } => {
+                let model = Arc::new(model.clone());
+                match self.models.iter_mut().find(|known| known.name == model.name) {
+                    Some(known) => *known = model.clone(),
+                    None => self.models.push(model.clone()),
+                }
+                self.model = Some(model);
+            }
             EventBody::LanePlanned { lane, engine, cache, target, repeat } => self.lanes.push(Lane {
                 id: *lane,
                 engine: engine.clone(),
@@ -170,12 +189,14 @@ impl State {
                 spans: Vec::new(),
                 result: None,
                 last_words: None,
+                share: None,
             }),
             EventBody::EngineUnavailable { engine, why } => {
                 if !self.unavailable.iter().any(|(e, _)| e == engine) {
                     self.unavailable.push((engine.clone(), why.clone()));
                 }
             }
+            EventBody::CeilingMeasured { ceiling } => self.put_ceiling(ceiling),
             EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
             EventBody::SystemSeen { system } => {
                 if self.system.len() >= SYSTEM_HISTORY {
@@ -189,6 +210,7 @@ impl State {
             | EventBody::LaneStage { lane, .. }
             | EventBody::LaneProgress { lane, .. }
             | EventBody::LaneSpans { lane, .. }
+            | EventBody::LaneShared { lane, .. }
             | EventBody::LaneFinished { lane, .. }
             | EventBody::LaneDied { lane, .. } => {
                 // A damaged recording may name a lane that was never planned; it is passed over.
@@ -253,6 +275,7 @@ impl Lane {
                 self.verified_bytes = *verified_bytes;
             }
             EventBody::LaneSpans { spans, .. } => self.spans.extend(spans.iter()),
+            EventBody::LaneShared { share, .. } => self.share = Some(share.clone()),
             EventBody::LaneFinished { result, .. } => {
                 self.ended_ns = Some(at_ns);
                 self.status = match (&result.error, result.verified) {

@@ -27,7 +27,9 @@ pub(crate) fn text(state: &State, ui: &UiState) -> String {
             let tensor = ui.tensors.order.get(ui.tensors.at).map(|t| *t as usize);
             let run = ui.tensors.lane.and_then(|lane| ui.tensors.run(lane));
             let row = tensor.and_then(|t| run?.rows.get(t));
-            if let Some((row, model)) = row.zip(state.model.as_ref())
+            let lane = ui.tensors.lane.and_then(|id| state.lanes.iter().find(|l| l.id == id));
+            let model = lane.and_then(|lane| state.model_of(lane));
+            if let Some((row, model)) = row.zip(model)
                 && let Some(info) = model.tensors.get(row.tensor as usize)
             {
                 lines.push(format!("{}\t{}\t{}", info.name, bytes(row.bytes), duration(row.busy_ns())));

@@ -31,14 +31,14 @@ impl Derived {
             let finished = lane.ended_ns.is_some() && !lane.spans.is_empty();
             if finished && self.lanes.get(&lane.id).is_none_or(|curve| curve.spans != lane.spans.len()) {
                 let wall = lane.result.as_ref().map_or(0, |result| result.wall_ns);
-                let rows = state.model.as_ref().map(|model| tensor_rows(model, &lane.spans)).unwrap_or_default();
+                let rows = state.model_of(lane).map(|model| tensor_rows(model, &lane.spans)).unwrap_or_default();
                 let (spans, landed) = (lane.spans.len(), from_spans(&lane.spans, wall));
                 self.lanes.insert(
                     lane.id,
                     Curve {
                         spans,
                         landed,
-                        cost: cost_model(&rows, wall, &[wall]),
+                        cost: if lane.group().is_none() { cost_model(&rows, wall, &[wall]) } else { None },
                         grain_s: grain_s(&lane.spans, wall),
                     },
                 );
@@ -61,16 +61,17 @@ impl Derived {
     }
 
     fn learn(&mut self, state: &State) {
-        let tensors = state.model.as_ref().map_or(0, |model| model.tensors.len() as u64);
-        let done = || state.lanes.iter().filter(|l| l.status == LaneStatus::Done);
+        let tensors = |lane: &Lane| state.model_of(lane).map_or(0, |model| model.tensors.len() as u64);
+        let done = || state.lanes.iter().filter(|l| l.status == LaneStatus::Done && l.group().is_none());
         let facts: Vec<RunFacts<'_>> = done()
             .filter_map(|lane| {
                 let cost = self.lanes.get(&lane.id).and_then(|curve| curve.cost.clone());
-                Some(RunFacts::new(lane.result.as_ref()?, &lane.spans, tensors, cost))
+                Some(RunFacts::new(lane.result.as_ref()?, &lane.spans, tensors(lane), cost))
             })
             .collect();
-        let results: Vec<&RunResult> = done().filter_map(|lane| lane.result.as_ref()).collect();
-        self.advice = advice(&facts, &compare(&results));
+        let mut results = state.runs();
+        results.retain(|r| r.error.is_none());
+        self.advice = advice(&facts, &compare(&results.iter().collect::<Vec<&RunResult>>()));
     }
 
     /// Bytes per second of a lane over the seconds of its clock, each point the mean over `step_s` or more: from its spans once it has

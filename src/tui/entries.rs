@@ -1,6 +1,6 @@
 //! Lanes as they race: repeats of one engine together, cold and hot apart, the fastest found fairly.
 
-use crate::domain::{CacheState, Engine, LaneStage, RunResult, Target};
+use crate::domain::{CacheState, Engine, LaneShare, LaneStage, RunResult, Target};
 use crate::session::{Lane, LaneStatus, State};
 
 /// All runs of one engine in one cache state.
@@ -11,11 +11,13 @@ pub(crate) struct Entry<'s> {
     pub(crate) lanes: Vec<&'s Lane>,
 }
 
-/// Entries that may be compared: same cache state, same target.
+/// Entries that may be compared: same cache state, same target, same model; or lanes that run at the same time, each an entry of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Heat<'s> {
     pub(crate) cache: CacheState,
     pub(crate) target: &'s Target,
+    /// What its lanes load, where the session has several models or targets.
+    pub(crate) share: Option<&'s LaneShare>,
     pub(crate) entries: Vec<Entry<'s>>,
 }
 
@@ -23,12 +25,13 @@ pub(crate) struct Heat<'s> {
 pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
     let mut heats: Vec<Heat<'_>> = Vec::new();
     for lane in &state.lanes {
-        let at = heats.iter().position(|h| h.cache == lane.cache && *h.target == lane.target).unwrap_or_else(|| {
-            heats.push(Heat { cache: lane.cache, target: &lane.target, entries: Vec::new() });
+        let share = lane.share.as_ref();
+        let at = heats.iter().position(|h| h.cache == lane.cache && h.holds(lane)).unwrap_or_else(|| {
+            heats.push(Heat { cache: lane.cache, target: &lane.target, share, entries: Vec::new() });
             heats.len() - 1
         });
         let entries = &mut heats[at].entries;
-        match entries.iter_mut().find(|e| *e.engine == lane.engine) {
+        match entries.iter_mut().find(|e| e.holds(lane)) {
             Some(entry) => entry.lanes.push(lane),
             None => entries.push(Entry { engine: &lane.engine, cache: lane.cache, lanes: vec![lane] }),
         }
@@ -36,7 +39,50 @@ pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
     heats
 }
 
+/// The heat of a lane.
+pub(crate) fn heat_of<'h, 's>(heats: &'h [Heat<'s>], lane: &Lane) -> Option<&'h Heat<'s>> {
+    heats.iter().find(|h| h.cache == lane.cache && h.holds(lane))
+}
+
 impl<'s> Entry<'s> {
+    /// Whether a lane of its heat belongs to it: the same engine, and beside others the same share on the same target.
+    fn holds(&self, lane: &Lane) -> bool {
+        let slot = |l: &Lane| {
+            l.share.as_ref().filter(|s| s.group.is_some()).map(|s| (s.model.clone(), s.part, l.target.clone()))
+        };
+        *self.engine == lane.engine && self.lanes.first().is_some_and(|first| slot(first) == slot(lane))
+    }
+
+    /// Its place among the lanes that run at the same time: the number of its part or model, from 1, and what to call it.
+    pub(crate) fn place(&self) -> Option<(u32, String)> {
+        let lane = self.lanes.first()?;
+        let share = lane.share.as_ref().filter(|s| s.group.is_some())?;
+        let place = match &lane.target {
+            Target::Gpu { ordinal, .. } => format!("GPU {ordinal}"),
+            Target::Host => "host".to_owned(),
+        };
+        Some(match share.part {
+            Some(part) => {
+                (part.index.saturating_add(1), format!("{}/{} {place}", part.index.saturating_add(1), part.of))
+            }
+            None => (
+                lane.id.0.saturating_sub(share.group.unwrap_or(0)).saturating_add(1),
+                match &lane.target {
+                    Target::Gpu { .. } => format!("{} {place}", share.model),
+                    Target::Host => share.model.clone(),
+                },
+            ),
+        })
+    }
+
+    /// The engine, and the place where there are several.
+    pub(crate) fn name(&self) -> String {
+        match self.place() {
+            Some((_, place)) => format!("{} {place}", self.engine),
+            None => self.engine.to_string(),
+        }
+    }
+
     /// Results of the runs that ended well.
     pub(crate) fn results(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
         self.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref())
@@ -114,6 +160,38 @@ impl<'s> Entry<'s> {
 }
 
 impl<'s> Heat<'s> {
+    fn holds(&self, lane: &Lane) -> bool {
+        match (self.share, &lane.share) {
+            (None, None) => *self.target == lane.target,
+            // Whatever runs at the same time is one picture, wherever it lands.
+            (Some(ours), Some(theirs)) if ours.group.is_some() || theirs.group.is_some() => {
+                ours.group.is_some() == theirs.group.is_some()
+            }
+            (Some(ours), Some(theirs)) => *self.target == lane.target && ours.model == theirs.model,
+            _ => false,
+        }
+    }
+
+    /// Whether its lanes run at the same time.
+    pub(crate) fn together(&self) -> bool {
+        self.share.is_some_and(|share| share.group.is_some())
+    }
+
+    /// `cold cache`, with what else tells the heat from others.
+    pub(crate) fn words(&self, cache: &str) -> String {
+        match self.share {
+            Some(LaneShare { group: Some(_), part: Some(part), .. }) => {
+                format!("{cache} cache, cut into {} parts that load at the same time", part.of)
+            }
+            Some(LaneShare { group: Some(_), .. }) => {
+                format!("{cache} cache, all models at the same time, each against its time alone")
+            }
+            Some(share) => format!("{cache} cache, {} alone on {}", share.model, self.target),
+            None if *self.target == Target::Host => format!("{cache} cache, into host memory"),
+            None => format!("{cache} cache"),
+        }
+    }
+
     /// The entry with the shortest median.
     pub(crate) fn fastest(&self) -> Option<&Entry<'s>> {
         self.ranked().first().copied()
@@ -194,5 +272,53 @@ pub(crate) const fn stage_words(stage: LaneStage, cache: CacheState) -> &'static
         (LaneStage::PreparingCache, CacheState::AsIs) => "waits while the page cache is looked at",
         (LaneStage::Loading, _) => "is loading",
         (LaneStage::Verifying, _) => "has loaded; its bytes are compared with the file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Event, EventBody, LaneId, Part};
+
+    fn planned(lanes: &[(u32, Option<LaneShare>)]) -> State {
+        let mut state = State::default();
+        for (lane, (ordinal, share)) in (0_u32..).map(LaneId).zip(lanes) {
+            let target = Target::Gpu { ordinal: *ordinal, uuid: None, name: "H".into() };
+            let (engine, cache) = (Engine::Pread, CacheState::Hot);
+            state.reduce(&Event { at_ns: 0, body: EventBody::LanePlanned { lane, engine, cache, target, repeat: 0 } });
+            if let Some(share) = share.clone() {
+                state.reduce(&Event { at_ns: 0, body: EventBody::LaneShared { lane, share } });
+            }
+        }
+        state
+    }
+
+    fn share(group: Option<u32>, model: &str, part: Option<Part>) -> Option<LaneShare> {
+        Some(LaneShare { group, model: model.into(), bytes: 1, part })
+    }
+
+    #[test]
+    fn lanes_that_run_together_are_one_heat_with_an_entry_each_over_all_repeats() {
+        let part = |group, index| share(Some(group), "m", Some(Part { index, of: 2 }));
+        let state = planned(&[(0, part(0, 0)), (1, part(0, 1)), (0, part(2, 0)), (1, part(2, 1))]);
+        let heats = heats(&state);
+        assert_eq!(heats.len(), 1);
+        assert!(heats[0].together());
+        let names: Vec<(String, usize)> = heats[0].entries.iter().map(|e| (e.name(), e.lanes.len())).collect();
+        assert_eq!(names, [("pread 1/2 GPU 0".to_owned(), 2), ("pread 2/2 GPU 1".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn models_alone_are_heats_of_their_own_beside_the_one_in_which_they_meet() {
+        let lanes = [("a", None), ("b", None), ("a", Some(2)), ("b", Some(2))];
+        let state = planned(&lanes.map(|(model, group)| (0, share(group, model, None))));
+        let heats = heats(&state);
+        assert_eq!(
+            heats.iter().map(|h| (h.together(), h.entries.len())).collect::<Vec<_>>(),
+            [(false, 1), (false, 1), (true, 2)]
+        );
+        assert!(heat_of(&heats, &state.lanes[3]).is_some_and(Heat::together));
+        assert_eq!(heats[2].entries[1].name(), "pread b GPU 0");
+        assert_eq!(planned(&[(0, None), (0, None)]).lanes.len(), 2);
     }
 }

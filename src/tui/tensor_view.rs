@@ -1,7 +1,7 @@
 //! The tensors of one run, put in order: computed when the choice changes, not in every frame.
 
 use super::app::UiState;
-use super::entries::{Entry, heats};
+use super::entries::{Entry, heat_of, heats};
 use super::screens::race::selected_entry;
 use crate::analysis::{CostModel, Crossover, TensorRow, cost_model, crossover, tensor_rows};
 use crate::domain::{Engine, LaneId, ModelInfo};
@@ -123,14 +123,15 @@ pub(crate) fn entry_index(state: &State, ui: &UiState) -> Option<usize> {
 pub(crate) fn prepare(ui: &mut UiState, state: &State) {
     let heats = heats(state);
     let shown = entry_index(state, ui).and_then(|at| heats.iter().flat_map(|h| &h.entries).nth(at));
-    let (Some(model), Some(entry)) = (&state.model, shown) else {
+    let lane = shown.and_then(with_spans);
+    let (Some(model), Some(entry)) = (lane.map_or(state.model.as_ref(), |lane| state.model_of(lane)), shown) else {
         ui.tensors.lane = None;
         ui.tensors.order.clear();
         ui.tensors.key = None;
         return;
     };
-    let Some(lane) = with_spans(entry) else { return };
-    let heat = heats.iter().find(|h| h.cache == lane.cache && *h.target == lane.target);
+    let Some(lane) = lane else { return };
+    let heat = heat_of(&heats, lane);
     // mmap is what people use without thinking about it; against mmap itself the fastest other run is the question.
     let others =
         || heat.into_iter().flat_map(|h| h.ranked()).filter(|e| e.engine != entry.engine && with_spans(e).is_some());
@@ -153,7 +154,7 @@ fn load(tensors: &mut TensorsUi, model: &ModelInfo, lane: &Lane, entry: &Entry<'
     let rows = tensor_rows(model, &lane.spans);
     let wall = lane.result.as_ref().map_or(0, |r| r.wall_ns);
     let repeats: Vec<u64> = entry.results().map(|r| r.wall_ns).collect();
-    let cost = cost_model(&rows, wall, &repeats);
+    let cost = if lane.group().is_none() { cost_model(&rows, wall, &repeats) } else { None };
     let points: Vec<(u64, u64)> = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
     let overheads = rows.iter().map(|row| row.phases.overhead_ns()).collect();
     let slowest = (0..points.len()).max_by_key(|at| points[*at].1).filter(|at| points[*at].1 > 0);

@@ -11,6 +11,7 @@ mod marker;
 mod open;
 #[cfg(test)]
 mod open_tests;
+mod part;
 pub mod plan;
 pub mod profile;
 pub mod synth;
@@ -19,6 +20,7 @@ pub use demo::{cache_folder, demo_model, profile_model};
 pub use error::WeightsError;
 pub use inspect::{Inspection, inspect};
 pub use open::{open, reread};
-pub use plan::{Block, TensorRange, coalesced, per_tensor, tensors_in};
+pub use part::{clipped, clipped_numbers, part_ranges};
+pub use plan::{Block, TensorRange, coalesced, coalesced_in, per_tensor, tensors_in};
 pub use profile::Profile;
 pub use synth::{SynthOptions, synthesize};

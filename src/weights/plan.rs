@@ -1,6 +1,6 @@
 //! Read plans: which bytes of which file go where in the image. Pure arithmetic on a [`ModelInfo`].
 
-use crate::domain::ModelInfo;
+use crate::domain::{ModelInfo, model::IMAGE_ALIGN};
 use std::ops::Range;
 
 /// One read.
@@ -47,17 +47,46 @@ pub struct TensorRange {
 /// `block_bytes` is rounded up to a multiple of `align`; an `align` of 0 counts as 1.
 #[must_use]
 pub fn coalesced(model: &ModelInfo, block_bytes: u64, align: u64) -> Vec<Block> {
+    let places = model.image_bases().into_iter().zip(model.shards.iter().map(|shard| 0..shard.file_bytes));
+    cut(model, places, block_bytes, align)
+}
+
+/// As [`coalesced`], of one range of each file only (see [`super::part_ranges`]). The image of a part is the ranges one after another, each at a
+/// multiple of the page, so that it is no longer than the part.
+#[must_use]
+pub fn coalesced_in(model: &ModelInfo, ranges: &[Range<u64>], block_bytes: u64, align: u64) -> Vec<Block> {
+    let bases = part_bases(ranges);
+    cut(model, bases.into_iter().zip(ranges.iter().cloned()), block_bytes, align)
+}
+
+/// Where each range begins in the image of its part; its length follows as one more.
+#[must_use]
+pub fn part_bases(ranges: &[Range<u64>]) -> Vec<u64> {
+    let mut at = 0_u64;
+    let mut bases = Vec::with_capacity(ranges.len() + 1);
+    for range in ranges {
+        bases.push(at);
+        let length = range.end.saturating_sub(range.start);
+        at = at.saturating_add(length.checked_next_multiple_of(IMAGE_ALIGN).unwrap_or(u64::MAX));
+    }
+    bases.push(at);
+    bases
+}
+
+/// Cuts the data section of each shard, as far as it lies in the shard's range, which begins at `base` in the image.
+fn cut(model: &ModelInfo, places: impl Iterator<Item = (u64, Range<u64>)>, block_bytes: u64, align: u64) -> Vec<Block> {
     let align = align.max(1);
     let step = block_bytes.max(1).checked_next_multiple_of(align).unwrap_or(align);
     let mut blocks = Vec::new();
-    for ((shard, info), base) in (0_u32..).zip(&model.shards).zip(model.image_bases()) {
-        let mut at = info.data_offset - info.data_offset % align;
+    for ((shard, info), (base, range)) in (0_u32..).zip(&model.shards).zip(places) {
+        let mut at = (info.data_offset - info.data_offset % align).max(range.start);
+        let end = info.file_bytes.min(range.end);
         if info.data_offset >= info.file_bytes {
             continue;
         }
-        while at < info.file_bytes {
-            let cut = at.saturating_add(step - at % step).min(info.file_bytes);
-            blocks.push(Block { shard, file_offset: at, bytes: cut - at, image_offset: base + at });
+        while at < end {
+            let cut = at.saturating_add(step - at % step).min(end);
+            blocks.push(Block { shard, file_offset: at, bytes: cut - at, image_offset: base + (at - range.start) });
             at = cut;
         }
     }

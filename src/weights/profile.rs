@@ -5,7 +5,7 @@ use super::error::{WeightsError, name_text};
 use serde::Deserialize;
 
 /// The shipped profiles by name.
-const EMBEDDED: [(&str, &str); 7] = [
+const EMBEDDED: [(&str, &str); 10] = [
     ("qwen3-0.6b", include_str!("../../profiles/models/qwen3-0.6b.json")),
     ("qwen2.5-7b", include_str!("../../profiles/models/qwen2.5-7b.json")),
     ("llama-3.1-8b", include_str!("../../profiles/models/llama-3.1-8b.json")),
@@ -13,6 +13,9 @@ const EMBEDDED: [(&str, &str); 7] = [
     ("qwen3-30b-a3b", include_str!("../../profiles/models/qwen3-30b-a3b.json")),
     ("qwen3-8b-fp8", include_str!("../../profiles/models/qwen3-8b-fp8.json")),
     ("odd-sizes", include_str!("../../profiles/models/odd-sizes.json")),
+    ("tiny-tensors", include_str!("../../profiles/models/tiny-tensors.json")),
+    ("one-huge", include_str!("../../profiles/models/one-huge.json")),
+    ("many-shards", include_str!("../../profiles/models/many-shards.json")),
 ];
 
 /// Names, shapes and types of a published model, and how it is cut into files.

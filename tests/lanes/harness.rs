@@ -33,6 +33,8 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
         scratch: std::path::PathBuf::new(),
         spawned_monotonic_ns: 0,
         poison: true,
+        ranges: Vec::new(),
+        gated: false,
     }
 }
 

@@ -15,4 +15,5 @@ mod probes;
 mod proof;
 mod race;
 mod real;
+mod several;
 mod sound;

@@ -1,8 +1,9 @@
 //! Running one lane: its process, its frames, its end.
 
 use super::bus::Bus;
+use super::gate::{GATES, Place};
 use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts};
-use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
+use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,12 +34,27 @@ pub(super) enum LaneEnd {
     Cancelled,
 }
 
-/// Runs a lane to its end. `cancel` ends it early.
+/// Runs a lane to its end. `cancel` ends it early; a lane that runs together with others has a place at their gate.
 pub(super) fn run_lane(
     bus: &Bus,
     exe: &Path,
-    lane: LaneId,
-    mut order: LaneOrder,
+    (lane, order): (LaneId, LaneOrder),
+    place: Option<&Place>,
+    cancel: &Receiver<()>,
+    on_start: &dyn Fn(u32),
+) -> LaneEnd {
+    let end = run_to_end(bus, exe, (lane, order), place, cancel, on_start);
+    if let Some(place) = place {
+        place.leave();
+    }
+    end
+}
+
+fn run_to_end(
+    bus: &Bus,
+    exe: &Path,
+    (lane, mut order): (LaneId, LaneOrder),
+    place: Option<&Place>,
     cancel: &Receiver<()>,
     on_start: &dyn Fn(u32),
 ) -> LaneEnd {
@@ -60,21 +76,31 @@ pub(super) fn run_lane(
         return died("its pipes could not be made".to_owned(), String::new());
     };
     // The order of a model with many tensors is larger than a pipe, so it is written beside the reading.
+    let gate = place.cloned();
     let writer = std::thread::spawn(move || {
         let mut stdin = stdin;
         // A lane that dies first answers for itself.
         let _ = serde_json::to_writer(&mut stdin, &order);
-        let _ = stdin.flush();
+        let _ = stdin.write_all(b"\n").and_then(|()| stdin.flush());
+        for number in 0..if gate.is_some() { GATES } else { 0 } {
+            let Some(at) = gate.as_ref().map(|gate| gate.wait(number)) else { break };
+            let _ = writeln!(stdin, "{GO} {at}").and_then(|()| stdin.flush());
+        }
     });
     let words = std::thread::spawn(move || last_words(stderr));
     let (alive, heartbeat) = bounded::<bool>(4);
     let frames = {
-        let bus = bus.clone();
-        std::thread::spawn(move || forward(&bus, lane, stdout, &alive))
+        let (bus, place) = (bus.clone(), place.cloned());
+        std::thread::spawn(move || forward(&bus, lane, stdout, &alive, place.as_ref()))
     };
     let (status, reason) = wait(&mut child, &heartbeat, cancel);
     let finished = frames.join().unwrap_or(None);
-    let _ = writer.join();
+    if let Some(place) = place {
+        // Its writer may wait for the others, for whom it waits no longer: it ends by itself.
+        place.leave();
+    } else {
+        let _ = writer.join();
+    }
     let last_words = words.join().unwrap_or_default();
     if let (Reason::Ended, Some((route, failed))) = (&reason, finished) {
         return LaneEnd::Finished { route, failed };
@@ -157,6 +183,7 @@ fn forward(
     lane: LaneId,
     stdout: impl Read,
     alive: &crossbeam_channel::Sender<bool>,
+    place: Option<&Place>,
 ) -> Option<(Option<RouteCounts>, bool)> {
     let mut finished = None;
     let mut moved = (0, 0);
@@ -182,6 +209,14 @@ fn forward(
                 EventBody::LaneProgress { lane, landed_bytes, pinned_bytes, verified_bytes }
             }
             LaneMessage::Spans { spans } => EventBody::LaneSpans { lane, spans },
+            LaneMessage::Waiting { .. } => {
+                // However long the others take, it is not stalled.
+                let _ = alive.send(false);
+                if let Some(place) = place {
+                    place.arrive();
+                }
+                continue;
+            }
             LaneMessage::Said { level, text } => EventBody::Said { level, text },
             LaneMessage::Finished { result } => {
                 finished = Some((result.route.clone(), result.error.is_some()));

@@ -2,13 +2,17 @@
 //! [`Feed`](crate::session::Feed).
 
 mod bus;
+mod ceilings;
 mod child;
 mod examine;
 mod explain;
+mod gate;
 mod lanes;
 mod plan;
 mod prove;
 mod run;
+mod targets;
+mod turns;
 
 pub use child::probe_child;
 pub use plan::{GpuChoice, SessionConfig};

@@ -16,6 +16,22 @@ pub enum GpuChoice {
     Uuid(String),
     /// Host memory.
     Host,
+    /// Every GPU that CUDA offers, else host memory once.
+    All,
+    /// These, in order; one may be named several times. A single model is cut over them, several models get one each in turn.
+    Several(Vec<GpuChoice>),
+}
+
+impl GpuChoice {
+    /// Whether no GPU is asked for.
+    #[must_use]
+    pub fn is_host(&self) -> bool {
+        match self {
+            Self::Host => true,
+            Self::Several(choices) => choices.iter().all(Self::is_host),
+            _ => false,
+        }
+    }
 }
 
 /// What a session does.
@@ -25,6 +41,8 @@ pub struct SessionConfig {
     pub exe: PathBuf,
     /// The model as the user named it; `None` for the small synthetic one.
     pub model: Option<String>,
+    /// Further models: each is loaded alone, then all of them together.
+    pub together_with: Vec<String>,
     /// Run the checks.
     pub checks: bool,
     /// Run the race.
@@ -49,6 +67,8 @@ pub struct SessionConfig {
     pub knobs: BTreeMap<String, u64>,
     /// Each engine runs once with each of these settings on top of `knobs`; once without any where there are none.
     pub variants: Vec<BTreeMap<String, u64>>,
+    /// Measure the ceilings before the first lane.
+    pub ceilings: bool,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
 }
@@ -60,6 +80,7 @@ impl SessionConfig {
         Self {
             exe,
             model: None,
+            together_with: Vec::new(),
             checks: true,
             race: true,
             end_after_race: true,
@@ -72,6 +93,7 @@ impl SessionConfig {
             telemetry: true,
             knobs: BTreeMap::new(),
             variants: Vec::new(),
+            ceilings: false,
             record: None,
         }
     }

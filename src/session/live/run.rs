@@ -1,11 +1,13 @@
 //! The session's own thread: looks at the machine, opens the model, runs the race, then serves commands until it is told to end.
 
 use super::bus::Bus;
+use super::ceilings;
 use super::child::probe_child;
 use super::examine::Examiner;
+use super::gate;
 use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
-use crate::device::CudaInfo;
+use super::{targets, turns};
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
 use crate::host::Root;
@@ -19,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Limit of a probe of CUDA or libcufile: opening either takes under two seconds where it works.
-const PROBE_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
 /// Why a session could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +55,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         }
         Some(named) => Source::Opened(weights::open(named)?),
     };
+    let others: Vec<ModelInfo> = config.together_with.iter().map(weights::open).collect::<Result<_, _>>()?;
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, config.record.as_deref())?;
@@ -61,7 +64,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .tempdir()
         .map_err(|source| SessionError::System { doing: "making a temporary folder", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
-    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0, watcher };
+    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0, watcher, others };
     std::thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || session.run(source))
@@ -76,6 +79,8 @@ struct Session {
     scratch: tempfile::TempDir,
     next_lane: u32,
     watcher: Watcher,
+    /// Models that are loaded together with the first.
+    others: Vec<ModelInfo>,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
@@ -143,10 +148,10 @@ impl Session {
         let gpu = match &self.config.gpu {
             GpuChoice::Index(index) => Some(index.to_string()),
             GpuChoice::Uuid(uuid) => Some(uuid.clone()),
-            GpuChoice::Auto | GpuChoice::Host => None,
+            GpuChoice::Auto | GpuChoice::Host | GpuChoice::All | GpuChoice::Several(_) => None,
         };
         // Whoever loads into host memory wants no CUDA opened.
-        let exe = (self.config.gpu != GpuChoice::Host).then(|| self.config.exe.clone());
+        let exe = (!self.config.gpu.is_host()).then(|| self.config.exe.clone());
         let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe);
         let root = Root::live();
         if self.config.checks {
@@ -177,21 +182,39 @@ impl Session {
             Ok(model) => model,
             Err(error) => {
                 self.bus.say(LogLevel::Error, error.to_string());
-                return self.serve(&mut examiner, None);
+                return self.serve(&mut examiner, &[]);
             }
         };
-        self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        let models = self.all_models(model);
+        for model in models.iter().rev() {
+            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        }
         if self.config.race {
             let engines = self.config.engines.clone();
-            if self.race(&model, engines, &mut examiner) == After::Quit {
+            if self.race(&models, engines, &mut examiner) == After::Quit {
                 return After::Quit;
             }
         }
-        self.serve(&mut examiner, Some(&model))
+        self.serve(&mut examiner, &models)
+    }
+
+    /// The model and those that are loaded together with it. Names tell them apart everywhere, so a second of the same name gets a number.
+    fn all_models(&mut self, first: ModelInfo) -> Vec<ModelInfo> {
+        let mut models = vec![first];
+        for mut model in std::mem::take(&mut self.others) {
+            let name = model.name.clone();
+            let mut number = 2;
+            while models.iter().any(|known| known.name == model.name) {
+                model.name = format!("{name} ({number})");
+                number += 1;
+            }
+            models.push(model);
+        }
+        models
     }
 
     /// Serves commands until the end.
-    fn serve(&mut self, examiner: &mut Examiner, model: Option<&ModelInfo>) -> After {
+    fn serve(&mut self, examiner: &mut Examiner, models: &[ModelInfo]) -> After {
         if self.config.end_after_race {
             return After::GoOn;
         }
@@ -203,9 +226,7 @@ impl Session {
                 Command::UndoFix(id) => examiner.undo(&id),
                 Command::Race(engines) => {
                     let engines = engines.or_else(|| self.config.engines.clone());
-                    if let Some(model) = model
-                        && self.race(model, engines, examiner) == After::Quit
-                    {
+                    if self.race(models, engines, examiner) == After::Quit {
                         return After::GoOn;
                     }
                 }
@@ -217,76 +238,133 @@ impl Session {
         After::GoOn
     }
 
-    /// Plans all lanes, then runs them one after another.
-    fn race(&mut self, model: &ModelInfo, engines: Option<Vec<Engine>>, examiner: &mut Examiner) -> After {
-        let target = self.target();
+    /// Plans all lanes, then runs them: one after another, or those of a turn at the same time.
+    fn race(&mut self, models: &[ModelInfo], engines: Option<Vec<Engine>>, examiner: &mut Examiner) -> After {
+        let targets = targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
+        let (Some(target), Some(model)) = (targets.first().cloned(), models.first()) else { return After::GoOn };
         let engines = match engines {
             Some(named) => named,
             None => self.able_engines(&target),
         };
-        let mut variants = self.config.variants.clone();
-        if variants.is_empty() {
-            variants.push(Default::default());
+        if std::mem::take(&mut self.config.ceilings) {
+            ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
         }
-        let mut planned = Vec::new();
-        for cache in &self.config.caches.clone() {
-            for repeat in 0..self.config.repeat.max(1) {
-                for engine in &engines {
-                    for variant in &variants {
-                        let lane = LaneId(self.next_lane);
-                        self.next_lane += 1;
-                        let mut order = self.order(model, engine, *cache, repeat, &target);
-                        order.knobs.extend(variant.iter().map(|(name, value)| (name.clone(), *value)));
-                        planned.push((lane, order));
-                        self.bus.emit(EventBody::LanePlanned {
-                            lane,
-                            engine: engine.clone(),
-                            cache: *cache,
-                            target: target.clone(),
-                            repeat,
-                        });
-                    }
-                }
-            }
-        }
+        let planned = self.planned(models, &targets, &engines);
         let sampler = self.sampler(&target, model);
-        for (lane, order) in planned {
-            if let Err(error) = std::fs::create_dir_all(&order.scratch) {
-                self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
-            }
-            let (cancel, cancelled) = bounded(1);
-            let watch = |pid: u32| {
-                if let Some(sampler) = &sampler {
-                    sampler.watch(Some((lane, pid)));
+        for turn in planned {
+            let (ends, heard) = self.take_turn(&turn, sampler.as_ref());
+            for (end, (_, order)) in ends.iter().zip(&turn) {
+                if order.engine.uses_cufile() {
+                    super::explain::after_lane(&self.bus, end, &order.scratch.join("cufile.log"));
                 }
-            };
-            // Commands are looked at while the lane runs, on this thread's behalf.
-            let (done, is_done) = bounded::<()>(1);
-            let commands = self.commands.clone();
-            let watcher = self.watcher.clone();
-            let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done, &watcher));
-            let (uses_cufile, log) = (order.engine.uses_cufile(), order.scratch.join("cufile.log"));
-            let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
-            if uses_cufile {
-                super::explain::after_lane(&self.bus, &end, &log);
-            }
-            if let Some(sampler) = &sampler {
-                sampler.watch(None);
-            }
-            let _ = done.send(());
-            let heard = listener.join().unwrap_or_default();
-            if let LaneEnd::Finished { route: Some(route), .. } = &end {
-                examiner.learn(route, &target);
+                if let LaneEnd::Finished { route: Some(route), .. } = end {
+                    examiner.learn(route, &order.target);
+                }
             }
             if heard.quit {
                 return After::Quit;
             }
-            if end == LaneEnd::Cancelled || heard.cancel {
+            if ends.contains(&LaneEnd::Cancelled) || heard.cancel {
                 self.bus.say(LogLevel::Warn, "the race was cancelled; lanes that had not started were dropped");
                 break;
             }
         }
         After::GoOn
+    }
+
+    /// All lanes in the order of their turns, told as planned.
+    fn planned(
+        &mut self,
+        models: &[ModelInfo],
+        targets: &[Target],
+        engines: &[Engine],
+    ) -> Vec<Vec<(LaneId, LaneOrder)>> {
+        let mut variants = self.config.variants.clone();
+        if variants.is_empty() {
+            variants.push(Default::default());
+        }
+        let turns = turns::turns(models.len(), targets);
+        let plain = models.len() == 1 && targets.len() == 1;
+        let mut planned = Vec::new();
+        for cache in &self.config.caches.clone() {
+            for repeat in 0..self.config.repeat.max(1) {
+                for (engine, variant) in engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))) {
+                    for turn in &turns {
+                        let group = (turn.len() > 1).then_some(self.next_lane);
+                        let mut lanes = Vec::with_capacity(turn.len());
+                        for load in turn {
+                            let Some(model) = models.get(load.model) else { continue };
+                            let lane = LaneId(self.next_lane);
+                            self.next_lane += 1;
+                            let mut order = self.order(model, engine, *cache, repeat, &load.target);
+                            order.knobs.extend(variant.iter().map(|(name, value)| (name.clone(), *value)));
+                            self.bus.emit(EventBody::LanePlanned {
+                                lane,
+                                engine: engine.clone(),
+                                cache: *cache,
+                                target: load.target.clone(),
+                                repeat,
+                            });
+                            if !plain {
+                                let share = turns::share(&mut order, model, load, group);
+                                self.bus.emit(EventBody::LaneShared { lane, share });
+                            }
+                            lanes.push((lane, order));
+                        }
+                        planned.push(lanes);
+                    }
+                }
+            }
+        }
+        planned
+    }
+
+    /// Runs the lanes of a turn to their ends, while commands are looked at on this thread's behalf.
+    fn take_turn(&self, turn: &[(LaneId, LaneOrder)], sampler: Option<&Sampler>) -> (Vec<LaneEnd>, Heard) {
+        let places = if turn.len() > 1 { gate::places(turn.len()) } else { Vec::new() };
+        let (cancels, cancelled): (Vec<_>, Vec<_>) = turn.iter().map(|_| bounded(1)).unzip();
+        let (done, is_done) = bounded::<()>(1);
+        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
+        let listener = std::thread::spawn(move || listen(&commands, &cancels, &is_done, &watcher));
+        let run = |number: usize| {
+            let (lane, order) = turn[number].clone();
+            if let Err(error) = std::fs::create_dir_all(&order.scratch) {
+                self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
+            }
+            // Each lane of a group has meters of its own; the first, and a lane that runs alone, has those of the race.
+            let own = sampler.filter(|_| number > 0).and_then(|_| self.sampler(&order.target, &order.model));
+            let meters = own.as_ref().or(sampler);
+            let watch = |pid: u32| {
+                if let Some(meters) = meters {
+                    meters.set_gpu(GpuRef::of(&turn[number].1.target));
+                    meters.watch(Some((lane, pid)));
+                }
+            };
+            let end = lanes::run_lane(
+                &self.bus,
+                &self.config.exe,
+                (lane, order),
+                places.get(number),
+                &cancelled[number],
+                &watch,
+            );
+            if let Some(meters) = meters {
+                meters.watch(None);
+            }
+            end
+        };
+        let ends = std::thread::scope(|scope| {
+            let run = &run;
+            let others: Vec<_> = (1..turn.len()).map(|number| scope.spawn(move || run(number))).collect();
+            let mut ends = vec![run(0)];
+            ends.extend(others.into_iter().map(|other| match other.join() {
+                Ok(end) => end,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }));
+            ends
+        });
+        let _ = done.send(());
+        (ends, listener.join().unwrap_or_default())
     }
 
     /// Starts the meters.
@@ -321,49 +399,9 @@ impl Session {
             libcufile: None,
             scratch: self.scratch.path().join(format!("lane-{}", self.next_lane)),
             spawned_monotonic_ns: 0,
+            ranges: Vec::new(),
+            gated: false,
             poison: self.config.poison,
-        }
-    }
-
-    /// Where the bytes go, by asking CUDA in a child process.
-    fn target(&self) -> Target {
-        if self.config.gpu == GpuChoice::Host {
-            return Target::Host;
-        }
-        let devices = probe_child(&self.config.exe, &["__probe-cuda"], PROBE_LIMIT).and_then(|answer| {
-            match answer.get("devices") {
-                Some(devices) => serde_json::from_value::<Vec<CudaInfo>>(devices.clone()).map_err(|e| e.to_string()),
-                None => Err(answer.get("error").and_then(|e| e.as_str()).unwrap_or("CUDA gave no answer").to_owned()),
-            }
-        });
-        let devices = match devices {
-            Ok(devices) => devices,
-            Err(error) => {
-                self.bus
-                    .say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
-                return Target::Host;
-            }
-        };
-        let chosen = match &self.config.gpu {
-            GpuChoice::Uuid(uuid) => devices.iter().find(|d| d.uuid.eq_ignore_ascii_case(uuid)),
-            GpuChoice::Index(index) => devices.iter().find(|d| d.ordinal == *index),
-            _ => devices.first(),
-        };
-        match chosen {
-            Some(device) => {
-                Target::Gpu { ordinal: device.ordinal, uuid: Some(device.uuid.clone()), name: device.name.clone() }
-            }
-            None => {
-                let have: Vec<String> = devices.iter().map(|d| format!("{} {}", d.ordinal, d.uuid)).collect();
-                self.bus.say(
-                    LogLevel::Error,
-                    format!(
-                        "the GPU that was asked for is not there; CUDA sees [{}]; models are loaded into host memory",
-                        have.join(", ")
-                    ),
-                );
-                Target::Host
-            }
         }
     }
 
@@ -423,8 +461,8 @@ struct Heard {
     quit: bool,
 }
 
-/// Listens to commands until the lane is done.
-fn listen(commands: &Receiver<Command>, cancel: &Sender<()>, done: &Receiver<()>, watcher: &Watcher) -> Heard {
+/// Listens to commands until the turn is done.
+fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
     let mut heard = Heard::default();
     loop {
         crossbeam_channel::select! {
@@ -440,7 +478,9 @@ fn listen(commands: &Receiver<Command>, cancel: &Sender<()>, done: &Receiver<()>
                 Ok(_) => continue,
             },
         }
-        let _ = cancel.try_send(());
+        for cancel in cancels {
+            let _ = cancel.try_send(());
+        }
         if heard.quit {
             let _ = done.recv();
             return heard;

@@ -29,11 +29,13 @@ struct Columns {
 impl Columns {
     fn new(w: u16, state: &State, heats: &[Heat<'_>]) -> Self {
         let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
+        let places = heats.iter().flat_map(|h| &h.entries).filter(|e| e.place().is_some()).map(|e| width(&e.name()));
+        let placed = places.max().unwrap_or(0) as u16;
         let longest = names.map(|engine| width(&engine.to_string())).max().unwrap_or(4) as u16;
         let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.uses_cufile());
         let mut columns = Self {
-            name: longest.clamp(6, 18) + 5,
+            name: longest.clamp(6, 18).max(placed.min(26)) + 5,
             bar: 0,
             percent: 6,
             rate: 11,
@@ -242,7 +244,7 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state:
         (columns.percent, ""),
         (columns.rate, "rate"),
         (columns.time, "time"),
-        (columns.ratio, "vs best"),
+        (columns.ratio, if heats.iter().all(Heat::together) { "" } else { "vs best" }),
         (columns.n, "runs"),
     ] {
         x += column;
@@ -260,14 +262,17 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state:
 }
 
 fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
-    let words = match heat.target {
-        Target::Host => format!("{} cache, into host memory", cache_word(heat.cache)),
-        Target::Gpu { .. } => format!("{} cache", cache_word(heat.cache)),
-    };
+    let words = heat.words(cache_word(heat.cache));
     let end = pen.text(1, 0, &words, theme.text);
     for x in end + 1..pen.width().saturating_sub(1) {
         pen.cell(x, 0, '╌', theme.faint);
     }
+}
+
+/// The engine's mark, or the number of a lane that runs beside others.
+pub(crate) fn entry_marker(entry: &Entry<'_>) -> char {
+    let number = entry.place().and_then(|(number, _)| char::from_digit(number, 10));
+    number.unwrap_or_else(|| marker(entry.engine))
 }
 
 fn entry_row(
@@ -282,9 +287,9 @@ fn entry_row(
     let w = pen.width();
     let style = theme.lane(entry.engine);
     let running = entry.running();
-    pen.cell(2, 0, marker(entry.engine), style);
+    pen.cell(2, 0, entry_marker(entry), style);
     let name = if running.is_some() { theme.strong } else { theme.text };
-    pen.fit(4, 0, columns.name.saturating_sub(5), &entry.engine.to_string(), name);
+    pen.fit(4, 0, columns.name.saturating_sub(5), &entry.name(), name);
     if entry.n() == 0
         && running.is_none()
         && let Some((_, why)) = entry.failed()
@@ -298,14 +303,14 @@ fn entry_row(
         pen.text(columns.name, 0, words, theme.dim);
         return;
     }
-    let total = state.model.as_ref().map_or(0, |m| m.tensor_bytes());
+    let total = entry.lanes.first().map_or(0, |lane| state.bytes_of(lane));
     let mut x = columns.name;
     let live = racing(heat, state, ui);
     let share_of = |landed: u64| if total > 0 { landed as f64 / total as f64 } else { 0.0 };
     let (share, fill, rest) = match (running, live) {
         (Some(lane), _) => (share_of(lane.landed_bytes()), '▆', '─'),
         (None, true) => {
-            let ghost = entry.typical().map_or(0, |lane| match leader_time(state, heat, ui) {
+            let ghost = entry.typical().map_or(0, |lane| match leader_time(heat, ui) {
                 Some(time) => landed_at(lane, time),
                 None => lane.result.as_ref().map_or(0, |r| r.bytes),
             });
@@ -340,6 +345,9 @@ fn entry_row(
     let time = wall.map_or_else(|| "–".to_owned(), |ns| same_unit(ns, slowest(heat)));
     figure(pen, &mut x, columns.time, &time, theme.strong);
     let ratio = heat.fastest().and_then(Entry::wall_ns).filter(|best| *best > 0 && running.is_none());
+    // Beside others a lane's own time alone is what it is measured by.
+    let alone = heat.together().then(|| entry.lanes.first().and_then(|lane| state.alone_ns(lane)));
+    let ratio = alone.map_or(ratio, |alone| alone.filter(|_| running.is_none()));
     let ratio = ratio.zip(wall).map(|(best, wall)| format!("{}×", three_digits(wall as f64 / best as f64)));
     figure(pen, &mut x, columns.ratio, ratio.as_deref().unwrap_or("–"), theme.text);
     let n = entry.n();
@@ -361,8 +369,8 @@ fn slowest(heat: &Heat<'_>) -> u64 {
 }
 
 /// The time on the clock of the lane that loads now, at which ghosts are shown.
-fn leader_time(state: &State, heat: &Heat<'_>, ui: &UiState) -> Option<u64> {
-    let lane = state.running_lane().filter(|l| l.cache == heat.cache && l.target == *heat.target)?;
+fn leader_time(heat: &Heat<'_>, ui: &UiState) -> Option<u64> {
+    let lane = heat.entries.iter().find_map(Entry::running)?;
     elapsed_ns(lane, ui.clock_ns)
 }
 
@@ -432,8 +440,8 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: Option<&str
         if y + 1 >= h {
             break;
         }
-        pen.cell(2, y, marker(entry.engine), theme.lane(entry.engine));
-        pen.text(4, y, &cut(&entry.engine.to_string(), name.saturating_sub(5)), theme.text);
+        pen.cell(2, y, entry_marker(entry), theme.lane(entry.engine));
+        pen.text(4, y, &cut(&entry.name(), name.saturating_sub(5)), theme.text);
         if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
             continue;
         }

@@ -5,7 +5,7 @@ use super::race::selected_entry;
 use crate::domain::{Metric, Target};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
-use crate::tui::entries::{elapsed_ns, heats};
+use crate::tui::entries::{Heat, elapsed_ns, heats};
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::{Theme, marker};
 use crate::tui::widgets::chart::{Chart, Series};
@@ -120,8 +120,8 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
-            name: entry.engine.to_string(),
-            marker: marker(entry.engine),
+            name: entry.name(),
+            marker: lanes::entry_marker(entry),
             style: theme.lane(entry.engine),
             points,
             gap: if of_spans { f64::INFINITY } else { PROGRESS_GAP_S },
@@ -129,8 +129,8 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         });
     }
     // The selected lane is drawn last, over the others.
-    let shown: Vec<_> = entries.iter().filter(|e| e.shown().is_some()).map(|e| e.engine).collect();
-    let on_top = chosen(state, ui).and_then(|lane| shown.iter().position(|e| **e == lane.engine));
+    let shown: Vec<_> = entries.iter().filter_map(|e| e.shown()).map(|lane| lane.id).collect();
+    let on_top = chosen(state, ui).and_then(|lane| shown.iter().position(|id| *id == lane.id));
     if let Some(at) = on_top.filter(|at| *at < series.len()) {
         let top = series.remove(at);
         series.push(top);
@@ -141,11 +141,18 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let chart = Chart {
         series: &series,
         x,
-        ceiling: heat.and_then(|h| pcie_ceiling(state, h.target)),
+        ceiling: heat.and_then(|h| measured_ceiling(state, h).or_else(|| pcie_ceiling(state, h.target))),
         cursor,
         empty: "Bytes have not begun to move.",
     };
     chart.draw(&mut inside, theme);
+}
+
+/// The lowest ceiling that was measured for loads of a heat, in GB/s.
+fn measured_ceiling(state: &State, heat: &Heat<'_>) -> Option<(f64, String)> {
+    let lane = heat.entries.first()?.lanes.first()?;
+    let ceiling = state.ceiling(heat.cache, heat.target, &state.model_of(lane)?.name)?;
+    Some((ceiling.bytes_per_s / 1e9, format!("{}, measured", ceiling.kind.words())))
 }
 
 /// What the GPU's PCIe link can carry by its generation and width, in GB/s (PCI Express Base Specification: transfer rate times coding).

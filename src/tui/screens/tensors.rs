@@ -28,7 +28,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut y = u16::from(airy);
     y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(state, lane, run), theme);
     y += u16::from(airy);
-    let (Some(model), Some(lane), Some(run)) = (&state.model, lane, run) else { return };
+    let (Some(lane), Some(run)) = (lane, run) else { return };
+    let Some(model) = state.model_of(lane) else { return };
     if h >= 16 {
         map(&mut pen.part(0, y, w, 4), run, ui, theme);
         y += 4;
@@ -68,7 +69,7 @@ fn headline(state: &State, lane: Option<&Lane>, run: Option<&Tensors>) -> Headli
         return Headline { status: Status::Info, text: text.to_owned() };
     };
     let name =
-        |row: &TensorRow| state.model.as_ref().and_then(|m| m.tensors.get(row.tensor as usize)).map(|t| t.name.clone());
+        |row: &TensorRow| state.model_of(lane).and_then(|m| m.tensors.get(row.tensor as usize)).map(|t| t.name.clone());
     let slowest = run.slowest.and_then(|at| run.rows.get(at));
     let slowest = slowest.map_or_else(String::new, |row| {
         let name = name(row).unwrap_or_default();

@@ -1,0 +1,53 @@
+//! `--gpu` as it is typed.
+
+use crate::session::live::GpuChoice;
+
+/// The choice that the text names.
+pub(super) fn parse(text: &str) -> Result<GpuChoice, String> {
+    let mut choices = text.split(',').map(one).collect::<Result<Vec<GpuChoice>, String>>()?;
+    let mixed = choices.contains(&GpuChoice::Host) && !choices.iter().all(GpuChoice::is_host);
+    if mixed || (choices.len() > 1 && choices.contains(&GpuChoice::All)) {
+        return Err(format!(
+            "--gpu takes 'all' alone, and GPUs or 'host' but not both, not '{text}': what lands in host memory and what lands on a GPU cannot be \
+             compared"
+        ));
+    }
+    Ok(match choices.len() {
+        1 => choices.remove(0),
+        _ => GpuChoice::Several(choices),
+    })
+}
+
+fn one(text: &str) -> Result<GpuChoice, String> {
+    let text = text.trim();
+    match text {
+        "host" => Ok(GpuChoice::Host),
+        "all" => Ok(GpuChoice::All),
+        uuid if uuid.to_ascii_lowercase().starts_with("gpu-") => Ok(GpuChoice::Uuid(uuid.to_owned())),
+        index => index.parse().map(GpuChoice::Index).map_err(|_| {
+            format!(
+                "--gpu takes an index, a UUID (GPU-…), 'host', 'all', or several separated by commas, not '{text}'; 'nvidia-smi -L' lists the GPUs"
+            )
+        }),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_several_or_all_are_told_apart_and_mixtures_refused() {
+        use GpuChoice::{All, Host, Index, Several, Uuid};
+        assert_eq!(parse("host").unwrap(), Host);
+        assert_eq!(parse("2").unwrap(), Index(2));
+        assert_eq!(parse("all").unwrap(), All);
+        assert_eq!(parse("GPU-ab, 1").unwrap(), Several(vec![Uuid("GPU-ab".into()), Index(1)]));
+        assert_eq!(parse("host,host").unwrap(), Several(vec![Host, Host]));
+        assert_eq!(parse("0,0").unwrap(), Several(vec![Index(0), Index(0)]));
+        for wrong in ["host,0", "all,1", "", "first", "0,,1", "-1"] {
+            assert!(parse(wrong).unwrap_err().contains("--gpu takes"), "{wrong}");
+        }
+    }
+}

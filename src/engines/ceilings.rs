@@ -1,0 +1,220 @@
+//! Ceilings, measured by a child process of the session: how fast this machine copies from pinned memory to the GPU, reads the model's files with
+//! O_DIRECT, and reads them from the page cache. A plain reader, with the best of a few block sizes and depths: what it cannot do, no engine can.
+
+use super::error::LoadError;
+use super::files;
+use super::probe::answer;
+use crate::device::{CopyQueue, CudaDevice, Device, DeviceMemory, Slot, Staging};
+use crate::domain::{Ceiling, CeilingKind, ModelInfo, units};
+use crate::weights;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The model whose files are read.
+    pub model: &'a Path,
+    /// UUID or index of the GPU; `None` measures no copies.
+    pub gpu: Option<&'a str>,
+    /// Measure copies only.
+    pub copies_only: bool,
+    /// Leave the page cache as it is, so that reads from it are not measured.
+    pub keep_cache: bool,
+}
+
+const MIB: u64 = units::MIB;
+/// One setting of a reader is tried for so long, and the best again for longer.
+const TRY: Duration = Duration::from_millis(200);
+const AGAIN: Duration = Duration::from_millis(800);
+/// Bytes of the files that are read from the page cache, at most.
+const CACHED_BYTES: u64 = 1 << 30;
+
+/// Measures and prints `{"ceilings": […], "gaps": ["…"]}`.
+#[must_use]
+pub fn measure(asked: Asked<'_>) -> u8 {
+    answer(|_| {
+        let (mut ceilings, mut gaps) = (Vec::new(), Vec::new());
+        let mut put = |measured: Result<Ceiling, String>| match measured {
+            Ok(ceiling) => ceilings.push(ceiling),
+            Err(gap) => gaps.push(gap),
+        };
+        if let Some(gpu) = asked.gpu {
+            put(copies(gpu).map_err(|e| format!("the pinned copy rate was not measured: {e}")));
+        }
+        if !asked.copies_only {
+            match weights::open(asked.model) {
+                Ok(model) => {
+                    put(direct_reads(&model).map_err(|e| format!("the O_DIRECT read rate was not measured: {e}")));
+                    put(cached_reads(&model, asked.keep_cache)
+                        .map_err(|e| format!("the page-cache read rate was not measured: {e}")));
+                }
+                Err(error) => put(Err(format!("the read rates were not measured: {error}"))),
+            }
+        }
+        let ceilings: Vec<Value> = ceilings.iter().filter_map(|c| serde_json::to_value(c).ok()).collect();
+        json!({"ceilings": ceilings, "gaps": gaps})
+    })
+}
+
+/// Copies from pinned memory to the GPU, eight in flight on one stream.
+fn copies(gpu: &str) -> Result<Ceiling, LoadError> {
+    const BLOCK: u64 = 16 * MIB;
+    let begin = Instant::now();
+    let (ordinal, uuid) = gpu.parse().map_or((0, Some(gpu)), |ordinal: u32| (ordinal, None));
+    let device = Device::Cuda(Arc::new(CudaDevice::open(ordinal, uuid)?));
+    let mut free = Staging::slots(&device, 8, BLOCK as usize)?;
+    let target = Arc::new(DeviceMemory::allocate(&device, 8 * BLOCK)?);
+    let queue = CopyQueue::new(&device)?;
+    let mut best = 0.0_f64;
+    for _ in 0..3 {
+        let (start, mut copied, mut number) = (Instant::now(), 0_u64, 0_u64);
+        let mut flying = std::collections::VecDeque::new();
+        while start.elapsed() < TRY {
+            while let Some(slot) = free.pop() {
+                flying.push_back(queue.copy(slot, 0, BLOCK as usize, &target, (number % 8) * BLOCK)?);
+                (copied, number) = (copied + BLOCK, number + 1);
+            }
+            if let Some(oldest) = flying.pop_front() {
+                free.push(oldest.finish()?);
+            }
+        }
+        for copy in flying {
+            free.push(copy.finish()?);
+        }
+        best = best.max(copied as f64 / start.elapsed().as_secs_f64());
+    }
+    Ok(Ceiling {
+        kind: CeilingKind::PinnedCopy,
+        gpu: Some(gpu.to_owned()),
+        model: None,
+        bytes_per_s: best,
+        how: "copies of 16 MiB, the best of 3".to_owned(),
+        took_ns: begin.elapsed().as_nanos() as u64,
+    })
+}
+
+/// Where a reader goes on: blocks of the files one after another, and from the front again.
+struct Track {
+    /// (file, offset, bytes) of each block.
+    blocks: Vec<(usize, u64, usize)>,
+    next: AtomicU64,
+}
+
+impl Track {
+    fn new(model: &ModelInfo, block_bytes: u64, most_bytes: u64) -> Self {
+        let mut blocks = Vec::new();
+        let mut left = most_bytes;
+        for (file, shard) in model.shards.iter().enumerate() {
+            for at in (0..shard.file_bytes.min(left)).step_by(block_bytes as usize) {
+                blocks.push((file, at, block_bytes.min(shard.file_bytes - at) as usize));
+            }
+            left = left.saturating_sub(shard.file_bytes);
+        }
+        Self { blocks, next: AtomicU64::new(0) }
+    }
+}
+
+/// Reads with so many threads until the time is over, or, without one, each block once; returns bytes a second.
+fn read(
+    model: &ModelInfo,
+    track: &Track,
+    threads: usize,
+    direct: bool,
+    time: Option<Duration>,
+) -> Result<f64, LoadError> {
+    let opened = files::open_shards(model, direct)?;
+    let longest = track.blocks.iter().map(|(_, _, bytes)| *bytes).max().unwrap_or(1).next_multiple_of(4096);
+    let slots = (0..threads).map(|_| Staging::slots(&Device::Host, 1, longest)).collect::<Result<Vec<_>, _>>()?;
+    let (start, done) = (Instant::now(), AtomicU64::new(0));
+    let count = track.blocks.len() as u64;
+    let worker = |mut slots: Vec<Slot>| -> Result<(), LoadError> {
+        let Some(slot) = slots.first_mut() else { return Ok(()) };
+        loop {
+            let number = track.next.fetch_add(1, Ordering::Relaxed);
+            let over = time.map_or(number >= count, |time| start.elapsed() >= time);
+            let Some((file, at, bytes)) = track.blocks.get((number % count.max(1)) as usize).copied().filter(|_| !over)
+            else {
+                return Ok(());
+            };
+            let length = if direct { bytes.next_multiple_of(4096) } else { bytes };
+            let path = &model.shards[file].path;
+            files::read_block(&opened[file], path, &mut slot.bytes_mut()[..length], at, bytes)?;
+            done.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = slots.into_iter().map(|slots| scope.spawn(|| worker(slots))).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(ended) => ended,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })?;
+    Ok(done.into_inner() as f64 / start.elapsed().as_secs_f64())
+}
+
+/// The best of some settings, (block bytes, threads), measured again for longer.
+fn best_of(
+    model: &ModelInfo,
+    kind: CeilingKind,
+    most_bytes: u64,
+    settings: &[(u64, usize)],
+) -> Result<Ceiling, LoadError> {
+    let begin = Instant::now();
+    let direct = kind == CeilingKind::DirectRead;
+    let mut best: Option<(f64, u64, usize)> = None;
+    let mut at = 0;
+    for (block_bytes, threads) in settings {
+        let track = Track::new(model, *block_bytes, most_bytes);
+        // Each setting goes on where the one before ended, so that no cache of the device is read twice.
+        track.next.store(at / block_bytes, Ordering::Relaxed);
+        let rate = read(model, &track, *threads, direct, Some(TRY))?;
+        at = track.next.into_inner() * block_bytes;
+        if best.is_none_or(|(known, ..)| rate > known) {
+            best = Some((rate, *block_bytes, *threads));
+        }
+    }
+    let (_, block_bytes, threads) = best.ok_or(LoadError::Stopped)?;
+    let track = Track::new(model, block_bytes, most_bytes);
+    track.next.store(at / block_bytes, Ordering::Relaxed);
+    let rate = read(model, &track, threads, direct, Some(AGAIN))?;
+    Ok(Ceiling {
+        kind,
+        gpu: None,
+        model: Some(model.name.clone()),
+        bytes_per_s: rate,
+        how: format!(
+            "{threads} threads, blocks of {}, the best of {} settings",
+            units::bytes(block_bytes),
+            settings.len()
+        ),
+        took_ns: begin.elapsed().as_nanos() as u64,
+    })
+}
+
+fn direct_reads(model: &ModelInfo) -> Result<Ceiling, LoadError> {
+    let settings: Vec<(u64, usize)> =
+        [MIB / 2, MIB, 4 * MIB].into_iter().flat_map(|block| [4, 8, 16, 32].map(|threads| (block, threads))).collect();
+    best_of(model, CeilingKind::DirectRead, u64::MAX, &settings)
+}
+
+fn cached_reads(model: &ModelInfo, keep_cache: bool) -> Result<Ceiling, String> {
+    if keep_cache {
+        return Err("a race with the cache as it is must find it so; ask for --cache hot or cold".to_owned());
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let measure = || {
+        let begin = Instant::now();
+        let track = Track::new(model, 8 * MIB, CACHED_BYTES);
+        read(model, &track, cpus.min(16), false, None)?;
+        let threads = [1, 2, 4, 8, 16, 32].into_iter().filter(|threads| *threads <= cpus.max(2) * 2);
+        let settings: Vec<(u64, usize)> = threads.map(|threads| (MIB, threads)).collect();
+        let mut ceiling = best_of(model, CeilingKind::CachedRead, CACHED_BYTES, &settings)?;
+        ceiling.took_ns = begin.elapsed().as_nanos() as u64;
+        Ok(ceiling)
+    };
+    measure().map_err(|error: LoadError| error.to_string())
+}

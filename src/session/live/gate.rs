@@ -1,0 +1,114 @@
+//! The gate of lanes that run together: nobody goes on before all have arrived or ended.
+
+use crate::engines::protocol::monotonic_ns;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Gates of a run: before the clock, and before verification.
+pub(super) const GATES: usize = 2;
+/// From the last arrival to the common start: time for the word to reach every lane.
+const LEAD_NS: u64 = 5_000_000;
+
+/// The gate of one group.
+#[derive(Debug)]
+struct Shared {
+    lanes: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: [usize; GATES],
+    /// When all go on (CLOCK_MONOTONIC nanoseconds).
+    opens: [Option<u64>; GATES],
+}
+
+/// One lane's place at the gate. A lane that ends, however it ends, is waited for no longer.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    shared: Arc<Shared>,
+    passed: Arc<Mutex<usize>>,
+}
+
+/// Makes a gate for so many lanes.
+pub(super) fn places(lanes: usize) -> Vec<Place> {
+    let shared = Arc::new(Shared { lanes, state: Mutex::default(), changed: Condvar::new() });
+    (0..lanes).map(|_| Place { shared: shared.clone(), passed: Arc::default() }).collect()
+}
+
+impl Place {
+    /// The lane stands before its next gate.
+    pub(super) fn arrive(&self) {
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *passed < GATES {
+            self.shared.arrive(*passed);
+            *passed += 1;
+        }
+    }
+
+    /// The lane has ended.
+    pub(super) fn leave(&self) {
+        (0..GATES).for_each(|_| self.arrive());
+    }
+
+    /// Waits until a gate opens, and returns when all go on.
+    pub(super) fn wait(&self, gate: usize) -> u64 {
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match state.opens.get(gate).copied().flatten() {
+                Some(at) => return at,
+                None => state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn arrive(&self, gate: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.arrived[gate] += 1;
+        if state.arrived[gate] == self.lanes {
+            state.opens[gate] = Some(monotonic_ns() + LEAD_NS);
+            self.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn all_go_on_at_one_time_and_a_lane_that_ended_holds_nobody_up() {
+        let places = places(3);
+        let waiting = AtomicUsize::new(0);
+        let times: Vec<u64> = std::thread::scope(|scope| {
+            let handles: Vec<_> = places[..2]
+                .iter()
+                .map(|place| {
+                    let waiting = &waiting;
+                    scope.spawn(move || {
+                        place.arrive();
+                        waiting.fetch_add(1, Ordering::Relaxed);
+                        let start = place.wait(0);
+                        place.arrive();
+                        (start, place.wait(1))
+                    })
+                })
+                .collect();
+            while waiting.load(Ordering::Relaxed) < 2 {
+                std::thread::yield_now();
+            }
+            // Two stand there, the third dies before it arrives.
+            places[2].leave();
+            places[2].leave();
+            let ends: Vec<(u64, u64)> = handles.into_iter().map(|h| h.join().unwrap()).collect();
+            assert!(ends.iter().all(|(start, end)| start <= end));
+            assert_eq!(ends[0].1, ends[1].1);
+            ends.into_iter().map(|(start, _)| start).collect()
+        });
+        assert_eq!(times[0], times[1]);
+    }
+}

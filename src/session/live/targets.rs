@@ -1,0 +1,63 @@
+//! Where the bytes may go on this machine, by what was asked for.
+
+use super::bus::Bus;
+use super::child::probe_child;
+use super::plan::GpuChoice;
+use super::run::PROBE_LIMIT;
+use crate::device::CudaInfo;
+use crate::domain::{LogLevel, Target};
+use std::path::Path;
+
+/// Where the bytes go, by asking CUDA in a child process; at least one target.
+pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Vec<Target> {
+    let choices = match choice {
+        GpuChoice::Several(choices) if !choices.is_empty() => choices.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    if choice.is_host() {
+        return choices.iter().map(|_| Target::Host).collect();
+    }
+    let devices = match devices(exe) {
+        Ok(devices) if devices.is_empty() => Err("CUDA offers none".to_owned()),
+        other => other,
+    };
+    let devices = match devices {
+        Ok(devices) => devices,
+        Err(error) => {
+            bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
+            return choices.iter().map(|_| Target::Host).collect();
+        }
+    };
+    choices.iter().flat_map(|choice| chosen(bus, choice, &devices)).collect()
+}
+
+fn chosen(bus: &Bus, choice: &GpuChoice, devices: &[CudaInfo]) -> Vec<Target> {
+    let found: Vec<&CudaInfo> = match choice {
+        GpuChoice::Host => return vec![Target::Host],
+        GpuChoice::All => devices.iter().collect(),
+        GpuChoice::Uuid(uuid) => devices.iter().filter(|d| d.uuid.eq_ignore_ascii_case(uuid)).take(1).collect(),
+        GpuChoice::Index(index) => devices.iter().filter(|d| d.ordinal == *index).take(1).collect(),
+        GpuChoice::Auto | GpuChoice::Several(_) => devices.iter().take(1).collect(),
+    };
+    if found.is_empty() {
+        let have: Vec<String> = devices.iter().map(|d| format!("{} {}", d.ordinal, d.uuid)).collect();
+        bus.say(
+            LogLevel::Error,
+            format!(
+                "the GPU that was asked for is not there; CUDA sees [{}]; models are loaded into host memory",
+                have.join(", ")
+            ),
+        );
+        return vec![Target::Host];
+    }
+    let target = |d: &&CudaInfo| Target::Gpu { ordinal: d.ordinal, uuid: Some(d.uuid.clone()), name: d.name.clone() };
+    found.iter().map(target).collect()
+}
+
+fn devices(exe: &Path) -> Result<Vec<CudaInfo>, String> {
+    let answer = probe_child(exe, &["__probe-cuda"], PROBE_LIMIT)?;
+    match answer.get("devices") {
+        Some(devices) => serde_json::from_value(devices.clone()).map_err(|e| e.to_string()),
+        None => Err(answer.get("error").and_then(|e| e.as_str()).unwrap_or("CUDA gave no answer").to_owned()),
+    }
+}

@@ -1,0 +1,191 @@
+//! Lanes that ran together, as the state knows them: their whole as a run of its own, and each beside the same load alone.
+
+use super::state::{Lane, State};
+use crate::domain::{ModelInfo, RunResult, Target, together};
+use std::sync::Arc;
+
+/// Lanes that run at the same time.
+#[derive(Clone, Debug)]
+pub struct Group<'s> {
+    /// Its number.
+    pub number: u32,
+    /// Its lanes, in order; at least one.
+    pub lanes: Vec<&'s Lane>,
+    /// What they come to, once all have ended. An error where one failed.
+    pub whole: Option<RunResult>,
+}
+
+impl Group<'_> {
+    /// Whether it is one model cut over targets; otherwise it is several models at once.
+    #[must_use]
+    pub fn is_one_model(&self) -> bool {
+        self.lanes.iter().all(|l| l.share.as_ref().is_some_and(|s| s.part.is_some()))
+    }
+}
+
+impl State {
+    /// The model that a lane loads.
+    #[must_use]
+    pub fn model_of(&self, lane: &Lane) -> Option<&Arc<ModelInfo>> {
+        match &lane.share {
+            Some(share) => self.models.iter().find(|m| m.name == share.model),
+            None => self.model.as_ref(),
+        }
+    }
+
+    /// Tensor bytes that a lane is to load; 0 where its model is not known.
+    #[must_use]
+    pub fn bytes_of(&self, lane: &Lane) -> u64 {
+        match &lane.share {
+            Some(share) => share.bytes,
+            None => self.model.as_ref().map_or(0, |m| m.tensor_bytes()),
+        }
+    }
+
+    /// The groups of lanes that run together, in order.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for lane in &self.lanes {
+            let Some(number) = lane.group() else { continue };
+            match groups.iter_mut().find(|g| g.number == number) {
+                Some(group) => group.lanes.push(lane),
+                None => groups.push(Group { number, lanes: vec![lane], whole: None }),
+            }
+        }
+        for group in &mut groups {
+            group.whole = whole(&group.lanes);
+        }
+        groups
+    }
+
+    /// Every run that may be compared with others: those of lanes that ran alone, and the wholes of groups.
+    #[must_use]
+    pub fn runs(&self) -> Vec<RunResult> {
+        let alone = self.lanes.iter().filter(|l| l.group().is_none()).filter_map(|l| l.result.clone());
+        alone.chain(self.groups().into_iter().filter_map(|group| group.whole)).collect()
+    }
+
+    /// The median time of the same load alone: same model, engine, cache state and target, whole, in no group. `None` where none ran well.
+    #[must_use]
+    pub fn alone_ns(&self, lane: &Lane) -> Option<u64> {
+        let share = lane.share.as_ref().filter(|s| s.part.is_none() && s.group.is_some())?;
+        let same = |l: &&Lane| {
+            l.group().is_none()
+                && l.share.as_ref().is_some_and(|s| s.model == share.model && s.part.is_none())
+                && (&l.engine, l.cache, &l.target) == (&lane.engine, lane.cache, &lane.target)
+        };
+        let mut walls: Vec<u64> = self
+            .lanes
+            .iter()
+            .filter(same)
+            .filter_map(|l| l.result.as_ref().filter(|r| r.error.is_none() && r.verified != Some(false)))
+            .map(|r| r.wall_ns)
+            .collect();
+        walls.sort_unstable();
+        let upper = *walls.get(walls.len() / 2)?;
+        Some(if walls.len() % 2 == 1 { upper } else { walls[walls.len() / 2 - 1].midpoint(upper) })
+    }
+}
+
+fn whole(lanes: &[&Lane]) -> Option<RunResult> {
+    if lanes.iter().any(|l| l.ended_ns.is_none()) {
+        return None;
+    }
+    let known: Vec<(u64, &RunResult)> =
+        lanes.iter().filter_map(|l| Some((l.clock_ns.unwrap_or(l.started_ns?), l.result.as_ref()?))).collect();
+    let mut whole = together(&known)?;
+    whole.target = places(lanes);
+    // One that died or landed wrong bytes has its sentence in the lane only.
+    let failed = lanes.iter().find_map(|l| match &l.status {
+        super::state::LaneStatus::Failed(why) => Some(why.clone()),
+        _ => None,
+    });
+    if whole.error.is_none() && known.len() < lanes.len() {
+        whole.error = failed;
+    }
+    Some(whole)
+}
+
+/// `2 × NVIDIA H200`, `host memory`: parts land on a target each, models that share a GPU land on one.
+fn places(lanes: &[&Lane]) -> String {
+    let parts = lanes.iter().all(|l| l.share.as_ref().is_some_and(|s| s.part.is_some()));
+    let mut seen: Vec<(String, usize)> = Vec::new();
+    for (number, lane) in lanes.iter().enumerate() {
+        let again = lanes.iter().take(number).any(|earlier| earlier.target == lane.target);
+        let name = match &lane.target {
+            Target::Gpu { name, .. } => name.clone(),
+            Target::Host => lane.target.to_string(),
+        };
+        match seen.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += usize::from(parts || !again),
+            None => seen.push((name, 1)),
+        }
+    }
+    let words = |(name, n): &(String, usize)| if *n == 1 { name.clone() } else { format!("{n} × {name}") };
+    seen.iter().map(words).collect::<Vec<_>>().join(" + ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::domain::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, LaneStage, Part};
+
+    fn gpu(ordinal: u32) -> Target {
+        Target::Gpu { ordinal, uuid: None, name: "H200".into() }
+    }
+
+    /// A session in which lanes with these targets and shares have loaded in this many nanoseconds.
+    fn session(lanes: &[(Target, LaneShare, u64)]) -> State {
+        let mut state = State::default();
+        let mut tell = |at_ns, body| state.reduce(&Event { at_ns, body });
+        for (number, (target, share, wall_ns)) in (0_u32..).zip(lanes) {
+            let lane = LaneId(number);
+            let (engine, cache) = (Engine::Pread, CacheState::Hot);
+            tell(0, EventBody::LanePlanned { lane, engine, cache, target: target.clone(), repeat: 0 });
+            tell(0, EventBody::LaneShared { lane, share: share.clone() });
+            tell(10, EventBody::LaneStarted { lane, pid: 1 });
+            tell(100, EventBody::LaneStage { lane, stage: LaneStage::Loading });
+            let (model, bytes, wall_ns) = (&share.model, share.bytes, *wall_ns);
+            let result = serde_json::json!({
+                "engine": "pread", "model": model, "cache": "hot", "cache_resident_before_fraction": 1.0, "target": "H200", "repeat": 0,
+                "bytes": bytes, "wall_ns": wall_ns, "setup_ns": 1, "bytes_per_s": 1.0, "verified": true, "route": null, "phases": {},
+                "slots": 1, "host_peak_bytes": null, "pinned_peak_bytes": null, "gpu_peak_bytes": null, "cpu_ns": null, "knobs": {},
+                "setup_parts_ns": {}, "notes": [], "error": null,
+            });
+            let result = serde_json::from_value(result).unwrap();
+            tell(100 + wall_ns, EventBody::LaneFinished { lane, result });
+        }
+        state
+    }
+
+    fn share(group: Option<u32>, model: &str, part: Option<Part>) -> LaneShare {
+        LaneShare { group, model: model.into(), bytes: 1000, part }
+    }
+
+    #[test]
+    fn parts_are_one_run_over_all_their_gpus_and_no_lane_is_compared_as_a_whole() {
+        let part = |index| share(Some(0), "m", Some(Part { index, of: 2 }));
+        let state = session(&[(gpu(0), part(0), 500), (gpu(1), part(1), 700)]);
+        let groups = state.groups();
+        assert!(groups.len() == 1 && groups[0].is_one_model());
+        let runs = state.runs();
+        assert_eq!(runs.len(), 1);
+        assert_eq!((runs[0].wall_ns, runs[0].bytes, runs[0].target.as_str()), (700, 2000, "2 × H200"));
+    }
+
+    #[test]
+    fn models_on_one_gpu_are_held_against_their_time_alone() {
+        let lanes = [("a", None, 100), ("b", None, 200), ("a", Some(2), 150), ("b", Some(2), 220)];
+        let lanes: Vec<_> = lanes.map(|(model, group, ns)| (gpu(0), share(group, model, None), ns)).into();
+        let state = session(&lanes);
+        let group = &state.groups()[0];
+        assert!(!group.is_one_model());
+        assert_eq!(group.whole.as_ref().unwrap().target, "H200");
+        let alone: Vec<Option<u64>> = group.lanes.iter().map(|l| state.alone_ns(l)).collect();
+        assert_eq!(alone, [Some(100), Some(200)]);
+        assert_eq!(state.alone_ns(&state.lanes[0]), None, "a lane that ran alone is its own measure");
+        assert_eq!(state.runs().iter().map(|r| r.model.as_str()).collect::<Vec<_>>(), ["a", "b", "a + b"]);
+    }
+}

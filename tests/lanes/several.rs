@@ -1,0 +1,221 @@
+//! One model cut over several targets, and several models at the same time, as a user starts them.
+
+use crate::harness::{STANDIN_UUID, folder};
+use crate::models;
+use crate::standins;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Runs the program; its folder for temporary files must be empty afterwards.
+fn program(arguments: &[&str], env: &[(&str, &str)]) -> Output {
+    let temporary = folder();
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(arguments)
+        .env("TMPDIR", temporary.path())
+        .env_remove("GDS_TOP_LIBCUFILE")
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "temporary files are left: {left:?}");
+    assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{}", String::from_utf8_lossy(&out.stderr));
+    out
+}
+
+fn load(arguments: &[&str], env: &[(&str, &str)]) -> Value {
+    let mut all = vec!["load", "--json", "--no-telemetry"];
+    all.extend(arguments);
+    let out = program(&all, env);
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn valid(report: &Value) {
+    let schema: Value = serde_json::from_str(gds_top::report::SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<String> =
+        validator.iter_errors(report).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Every group of a report: verified, as long as its slowest lane, and with the bytes of its lanes.
+fn sound(report: &Value, groups: usize, lanes: usize) {
+    valid(report);
+    let together = report["together"].as_array().unwrap();
+    assert_eq!(together.len(), groups, "{together:#?}");
+    for group in together {
+        let members = group["lanes"].as_array().unwrap();
+        assert_eq!(members.len(), lanes);
+        assert!(group["verified"] == true && group["error"].is_null(), "{group:#?}");
+        assert!(members.iter().all(|m| m["verified"] == true), "{group:#?}");
+        let sum: u64 = members.iter().map(|m| m["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(group["bytes"].as_u64().unwrap(), sum);
+        let slowest = members.iter().map(|m| m["wall_ns"].as_u64().unwrap()).max().unwrap();
+        let wall = group["wall_ns"].as_u64().unwrap();
+        assert!(wall >= slowest && wall < slowest + 50_000_000, "the clocks start together: {wall} {slowest}");
+    }
+}
+
+#[test]
+fn a_model_cut_over_two_host_targets_lands_each_byte_once_with_every_engine() {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let arguments = [text(folder.path()), "--gpu", "host,host", "--engine", "mmap,pread,auto", "--cache", "hot,cold"];
+    let report = load(&arguments, &[]);
+    sound(&report, 6, 2);
+    assert_eq!(report["together"][0]["bytes"].as_u64(), Some(model.tensor_bytes()));
+    assert_eq!(
+        (&report["together"][0]["kind"], &report["together"][0]["target"]),
+        (&"parts".into(), &"2 × host memory".into())
+    );
+    // Tensors that lie across a cut are told by both lanes, all others by one: none is missing.
+    let named: std::collections::BTreeSet<&str> =
+        report["tensors"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    let with_bytes = model.tensors.iter().filter(|t| t.bytes > 0);
+    assert!(with_bytes.clone().count() > 5);
+    with_bytes.for_each(|t| assert!(named.contains(t.name.as_str()), "{} is missing", t.name));
+}
+
+#[test]
+fn a_model_is_cut_over_more_targets_than_its_files_have_pages() {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let hosts = ["host"; 9].join(",");
+    let report = load(&[text(folder.path()), "--gpu", &hosts, "--engine", "pread", "--cache", "as-is"], &[]);
+    sound(&report, 1, 9);
+    assert_eq!(report["together"][0]["bytes"].as_u64(), Some(model.tensor_bytes()));
+}
+
+#[test]
+fn two_gpus_take_a_part_each_and_every_engine_verifies_on_both() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    models::odd(folder.path());
+    let machine = crate::harness::folder();
+    standins::machine(machine.path(), machine.path());
+    let env = [
+        ("LD_LIBRARY_PATH", text(&built.folder)),
+        ("STANDIN_CUDA_DEVICES", "2"),
+        ("LD_PRELOAD", text(&built.redirect)),
+        ("GDS_TOP_TEST_REDIRECT", text(machine.path())),
+    ];
+    let engines = "mmap,pread,gds-per-tensor,gds-bounce,gds-slab,gds-batch,gds-stream";
+    for gpus in ["0,1", "all"] {
+        let report = load(&[text(folder.path()), "--gpu", gpus, "--engine", engines, "--cache", "as-is"], &env);
+        sound(&report, 7, 2);
+        let lanes = report["plan"]["lanes"].as_array().unwrap();
+        assert_eq!((&lanes[0]["target"]["ordinal"], &lanes[1]["target"]["ordinal"]), (&0.into(), &1.into()));
+        assert_eq!(lanes[0]["target"]["uuid"], STANDIN_UUID);
+        assert_ne!(lanes[1]["target"]["uuid"], STANDIN_UUID);
+    }
+}
+
+#[test]
+fn models_together_are_held_against_each_alone_and_a_recording_says_the_same() {
+    let (a, b, out) = (folder(), folder(), folder());
+    models::odd(a.path());
+    models::synthetic(b.path());
+    let recording = out.path().join("both.gdsrec");
+    let arguments = [
+        text(a.path()),
+        text(b.path()),
+        "--together",
+        "--gpu",
+        "host",
+        "--engine",
+        "pread",
+        "--cache",
+        "hot",
+        "--record",
+        text(&recording),
+    ];
+    let report = load(&arguments, &[]);
+    sound(&report, 1, 2);
+    assert_eq!(report["runs"].as_array().unwrap().len(), 4);
+    let group = &report["together"][0];
+    assert_eq!((&group["kind"], &group["target"]), (&"models".into(), &"host memory".into()));
+    for member in group["lanes"].as_array().unwrap() {
+        let (wall, alone) = (member["wall_ns"].as_f64().unwrap(), member["alone_wall_ns"].as_f64().unwrap());
+        assert!((member["ratio_to_alone"].as_f64().unwrap() - wall / alone).abs() < 1e-6);
+    }
+    assert_eq!(report["plan"]["models"].as_array().unwrap().len(), 2);
+    let again = program(&["report", "--json", text(&recording)], &[]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    let again = if again.is_array() { &again[0] } else { &again };
+    assert_eq!(again["together"], report["together"]);
+    let export = out.path().join("report");
+    program(&["report", text(&recording), "--export", text(&export), "--format", "md,html", "-q"], &[]);
+    for file in ["report.md", "report.html"] {
+        let page = std::fs::read_to_string(export.join(file)).unwrap();
+        assert!(page.contains("at once into host memory") && page.contains("vs alone"), "{file}");
+    }
+}
+
+#[test]
+fn a_lane_that_fails_holds_up_nobody_and_fails_its_group() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    models::odd(folder.path());
+    let env = [
+        ("LD_LIBRARY_PATH", text(&built.folder)),
+        ("STANDIN_CUDA_DEVICES", "2"),
+        ("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:2"),
+    ];
+    let arguments = [
+        "load",
+        "--json",
+        "--no-telemetry",
+        text(folder.path()),
+        "--gpu",
+        "0,1",
+        "--engine",
+        "mmap",
+        "--cache",
+        "as-is",
+    ];
+    let out = program(&arguments, &env);
+    assert_eq!(out.status.code(), Some(3), "{}", String::from_utf8_lossy(&out.stderr));
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let group = &report["together"][0];
+    assert!(group["error"].as_str().unwrap().contains("allocating"), "{group:#?}");
+    assert!(group["wall_ns"].is_null() && group["bytes_per_s"].is_null());
+}
+
+#[test]
+fn calls_that_make_no_sense_are_answered_with_what_to_do() {
+    for (arguments, part) in [
+        (&["load", "m", "--together"][..], "at least two"),
+        (&["load", "m", "--gpu", "host,0"], "but not both"),
+        (&["load", "m", "--gpu", "0,"], "--gpu takes"),
+    ] {
+        let out = program(arguments, &[]);
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
+    let folder = folder();
+    models::synthetic(folder.path());
+    let report =
+        load(&[text(folder.path()), "--gpu", "host", "--engine", "pread", "--cache", "hot,cold", "--ceilings"], &[]);
+    valid(&report);
+    let kinds: Vec<&str> = report["ceilings"].as_array().unwrap().iter().filter_map(|c| c["kind"].as_str()).collect();
+    assert!(kinds.contains(&"cached_read"), "{kinds:?}");
+    let hot = &report["runs"][0];
+    let (share, rate) = (hot["ceiling"]["fraction"].as_f64().unwrap(), hot["ceiling"]["bytes_per_s"].as_f64().unwrap());
+    assert!((share * rate / hot["bytes_per_s"].as_f64().unwrap() - 1.0).abs() < 1e-6);
+    if !kinds.contains(&"direct_read") {
+        standins::skipped("O_DIRECT is not taken here, so its ceiling was not measured");
+        let gaps = report["messages"].as_array().unwrap();
+        assert!(gaps.iter().any(|m| m["text"].as_str().unwrap().contains("O_DIRECT read rate was not measured")));
+    }
+}
