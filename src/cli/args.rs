@@ -198,6 +198,8 @@ pub(super) enum Sub {
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,
+    #[command(name = "__probe-nixl", hide = true)]
+    ProbeNixl,
     #[command(name = "__pictures", hide = true)]
     Pictures {
         /// Folder to write them to

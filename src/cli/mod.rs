@@ -34,6 +34,7 @@ pub fn main() -> ExitCode {
             engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)
         }
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
+        Some(Sub::ProbeNixl) => engines::probe::probe_nixl(),
         Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
         Some(Sub::Load { models, sweep: true, race, output }) => {
             models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)

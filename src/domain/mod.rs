@@ -13,7 +13,7 @@ pub mod span;
 pub mod system;
 pub mod units;
 
-pub use engine::{CacheState, Engine, Target};
+pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
 pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};
 pub use fix::{Change, FixPlan, FixProgress, FixRisk, FixStage, Needs};

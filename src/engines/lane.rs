@@ -8,6 +8,7 @@ use super::context::{Counters, EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
 use super::protocol::{Frame, LaneMessage, monotonic_ns};
+use super::nixl::{self, Nixl};
 use super::verify;
 use super::{auto, cache};
 use crate::device::{CudaDevice, Device};
@@ -132,7 +133,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         Target::Host => Device::Host,
     };
     part("context", &mut at);
-    let cufile = if order.engine.uses_cufile() {
+    let cufile = if order.engine.opens_cufile() {
         Some(CuFile::open(order)?)
     } else if auto::wants_cufile(order) {
         // A choice among engines can do without one of them.
@@ -146,6 +147,20 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         parts.insert("driver_open".to_owned(), cufile.driver_open_ns);
         at = monotonic_ns();
     }
+    let nixl = match nixl::plugin_of(&order.engine) {
+        Some(plugin) => {
+            let nixl = Nixl::open(order, plugin)?;
+            // Beside those of cuFile, whose library NIXL's plugins find loaded.
+            for (name, ns) in
+                [("nixl_library", nixl.library_ns), ("nixl_agent", nixl.agent_ns), ("nixl_backend", nixl.backend_ns)]
+            {
+                parts.insert(name.to_owned(), ns);
+            }
+            at = monotonic_ns();
+            Some(nixl)
+        }
+        None => None,
+    };
     let proven_route = match &cufile {
         Some(cufile) if order.engine == Engine::Auto => {
             let route = auto::prove_route(cufile, &device, order);
@@ -164,6 +179,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         order,
         device: &device,
         cufile: cufile.as_ref(),
+        nixl: nixl.as_ref(),
         clock,
         counters: &counters,
         stop: AtomicBool::new(false),
@@ -233,7 +249,7 @@ fn measured<'a>(
     result
         .knobs
         .extend(order.knobs.iter().filter(|(name, _)| !loaded.knobs.contains_key(*name)).map(|(n, v)| (n.clone(), *v)));
-    if order.engine.uses_cufile() {
+    if order.engine.opens_cufile() {
         let kept = std::env::var_os(super::protocol::ENV_KEPT_HEAP).is_some();
         result.knobs.insert(super::protocol::KNOB_KEEP_HEAP.to_owned(), u64::from(kept));
     }

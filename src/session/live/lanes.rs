@@ -104,7 +104,9 @@ const KEEP_HEAP: &str =
 
 fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
     let mut command = Command::new(exe);
-    let keep_heap = order.engine.uses_cufile() && order.knobs.get(KNOB_KEEP_HEAP).is_none_or(|value| *value != 0);
+    // NIXL is shown as its users run it, unless the setting says otherwise.
+    let keep_heap = order.engine.opens_cufile()
+        && order.knobs.get(KNOB_KEEP_HEAP).map_or(order.engine.uses_cufile(), |value| *value != 0);
     // What the user set for glibc is the user's.
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");

@@ -6,6 +6,7 @@ mod child;
 mod examine;
 mod explain;
 mod lanes;
+mod nixl;
 mod plan;
 mod prove;
 mod run;
