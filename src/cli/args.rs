@@ -263,8 +263,9 @@ pub(super) enum ConfigSub {
 /// What is raced and how.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RaceArgs {
-    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, auto (default: every
-    /// one that can run here)
+    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl,
+    /// nixl:GDS_MT, nixl:POSIX, auto (default: every one of these that can run here, of NIXL the first), loader:NAME (see 'load --list-loaders'),
+    /// command:LINE
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(super) engine: Vec<Engine>,
     /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)
@@ -283,7 +284,7 @@ pub(super) struct RaceArgs {
     #[arg(long)]
     pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, io_uring, odirect,
-    /// keep_heap, cufile
+    /// keep_heap, cufile, warmup (loads before the one that is measured)
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Keep a recording of the session
@@ -347,6 +348,7 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
         "keep_heap",
         "cufile",
         "stream_flags",
+        "warmup",
     ];
     let (engine, short) = match name.rsplit_once('.') {
         Some((engine, short)) => (Some(engine), short),

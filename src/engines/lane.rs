@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// How often counters are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
+/// The setting that has a model loaded so many times before the load that is measured.
+const KNOB_WARMUP: &str = "warmup";
 /// Spans in one message.
 const SPANS_A_FRAME: usize = 16 << 10;
 
@@ -185,6 +187,16 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         stop: AtomicBool::new(false),
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
+    // What a process pays only the first time, libraries' pools and the heap's pages among it, can be left out: peers that load again and again in one
+    // process are compared so.
+    for _ in 0..order.knobs.get(KNOB_WARMUP).copied().unwrap_or(0) {
+        let spare = Counters::default();
+        super::load(&EngineContext { counters: &spare, ..context(Clock::start(), None) })?;
+    }
+    if order.knobs.contains_key(KNOB_WARMUP) {
+        result.setup_parts_ns.insert("earlier_loads".to_owned(), monotonic_ns() - at);
+        result.setup_ns = monotonic_ns().saturating_sub(order.spawned_monotonic_ns);
+    }
     sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
     let preparing = context(Clock::start(), None);
     result.notes.extend(cache::prepare(&preparing)?);

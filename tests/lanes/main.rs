@@ -11,6 +11,7 @@ mod gpu;
 mod harness;
 mod host;
 mod models;
+mod nixl;
 mod probes;
 mod proof;
 mod race;
