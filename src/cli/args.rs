@@ -84,8 +84,11 @@ pub(super) enum Sub {
     /// The race without checks
     Load {
         /// Models, raced one after another
-        #[arg(required = true)]
+        #[arg(required_unless_present = "list_loaders")]
         models: Vec<String>,
+        /// List the published loaders that race as loader:NAME, and which of them are installed
+        #[arg(long)]
+        list_loaders: bool,
         /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
         /// the reason and the command that uses them
         #[arg(long, conflicts_with_all = ["record", "export", "no_verify"])]
@@ -198,6 +201,11 @@ pub(super) enum Sub {
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,
+    #[command(name = "__outside", hide = true)]
+    Outside {
+        /// The command line
+        line: String,
+    },
     #[command(name = "__probe-nixl", hide = true)]
     ProbeNixl,
     #[command(name = "__pictures", hide = true)]
@@ -287,6 +295,9 @@ pub(super) struct RaceArgs {
     /// keep_heap, cufile, warmup (loads before the one that is measured)
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
+    /// Most seconds that a lane of a command or loader may take (default: 600)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) limit: Option<u64>,
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,

@@ -237,6 +237,7 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.verify = !race.no_verify;
     config.telemetry = !race.no_telemetry;
     config.knobs = race.settings.iter().cloned().collect();
+    config.knobs.extend(race.limit.map(|seconds| ("limit_s".to_owned(), seconds)));
     config.record.clone_from(&race.record);
     Ok(config)
 }

@@ -20,7 +20,7 @@ pub use fix::{Change, FixPlan, FixProgress, FixRisk, FixStage, Needs};
 pub use machine::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use phase::{PHASES, Phase, PhaseTimes};
-pub use run::{LaneOrder, RouteCounts, RunResult};
+pub use run::{LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use span::{Span, SpanBatch};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};

@@ -110,6 +110,7 @@ fn run(order: &LaneOrder, sender: &Sender) -> RunResult {
         gpu_peak_bytes: None,
         cpu_ns: None,
         knobs: BTreeMap::new(),
+        outside: None,
         setup_parts_ns: BTreeMap::new(),
         notes: Vec::new(),
         error: None,
@@ -131,6 +132,8 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         *at = now;
     };
     let device = match &order.target {
+        // A command has its own.
+        _ if order.engine.is_outside() => Device::Host,
         Target::Gpu { ordinal, uuid, .. } => Device::Cuda(Arc::new(CudaDevice::open(*ordinal, uuid.as_deref())?)),
         Target::Host => Device::Host,
     };
@@ -189,11 +192,12 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     };
     // What a process pays only the first time, libraries' pools and the heap's pages among it, can be left out: peers that load again and again in one
     // process are compared so.
-    for _ in 0..order.knobs.get(KNOB_WARMUP).copied().unwrap_or(0) {
+    let warmup = if order.engine.is_outside() { 0 } else { order.knobs.get(KNOB_WARMUP).copied().unwrap_or(0) };
+    for _ in 0..warmup {
         let spare = Counters::default();
         super::load(&EngineContext { counters: &spare, ..context(Clock::start(), None) })?;
     }
-    if order.knobs.contains_key(KNOB_WARMUP) {
+    if warmup > 0 {
         result.setup_parts_ns.insert("earlier_loads".to_owned(), monotonic_ns() - at);
         result.setup_ns = monotonic_ns().saturating_sub(order.spawned_monotonic_ns);
     }
@@ -201,6 +205,10 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let preparing = context(Clock::start(), None);
     result.notes.extend(cache::prepare(&preparing)?);
     result.cache_resident_before_fraction = cache::resident_fraction(&preparing);
+    if order.engine.is_outside() {
+        // It is the session's to run; this process was asked for the page cache only.
+        return Ok(());
+    }
 
     let free_before = free_gpu_bytes(&device);
     // From here on VmHWM is the peak of the load alone ("5" resets it; proc_pid_clear_refs(5)).

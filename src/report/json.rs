@@ -146,7 +146,7 @@ fn run(report: &LaneReport<'_>) -> Value {
         "verified": r.verified, "route": route, "phases": r.phases, "slots": r.slots,
         "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "cpu_ns": r.cpu_ns, "knobs": r.knobs, "setup_parts_ns": r.setup_parts_ns, "notes": r.notes,
-        "error": report.error(), "last_words": lane.last_words,
+        "error": report.error(), "last_words": lane.last_words, "outside": r.outside,
     })
 }
 

@@ -42,6 +42,9 @@ pub(super) fn run_lane(
     cancel: &Receiver<()>,
     on_start: &dyn Fn(u32),
 ) -> LaneEnd {
+    if order.engine.is_outside() {
+        return super::outside::run(bus, exe, lane, order, cancel, on_start);
+    }
     order.spawned_monotonic_ns = monotonic_ns();
     let died = |how: String, last_words: String| {
         bus.emit(EventBody::LaneDied { lane, how, last_words: last_words.clone() });
@@ -199,7 +202,7 @@ fn forward(
 }
 
 /// The end of what a lane writes to standard error.
-fn last_words(mut stderr: impl Read) -> String {
+pub(super) fn last_words(mut stderr: impl Read) -> String {
     let mut kept = VecDeque::with_capacity(2 * LAST_WORDS_BYTES);
     let mut buffer = [0; 1024];
     while let Ok(got @ 1..) = stderr.read(&mut buffer) {

@@ -7,11 +7,13 @@ mod examine;
 mod explain;
 mod lanes;
 mod nixl;
+mod outside;
 mod plan;
 mod prove;
 mod run;
 
 pub use child::probe_child;
+pub use outside::{Loader, loaders, python, supervise};
 pub use plan::{GpuChoice, SessionConfig};
 pub use prove::prove;
 pub use run::{SessionError, start};
