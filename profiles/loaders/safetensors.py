@@ -6,6 +6,12 @@ place = lane.device(host=True)
 if place is None:
     lane.need("numpy", "numpy")
     load = lane.need("safetensors.numpy", "safetensors").load_file
+    try:
+        # It teaches numpy the name bfloat16.
+        lane.importlib.import_module("ml_dtypes")
+    except ImportError:
+        if any(kind == "BF16" for path in lane.files() for kind, *_ in lane.header(path).values()):
+            lane.fail("the model holds BF16 and numpy does not know it without ml_dtypes: pip install ml_dtypes, or load to a GPU by torch")
     lane.program("safetensors", "numpy")
 else:
     torch_load = lane.need("safetensors.torch", "safetensors").load_file

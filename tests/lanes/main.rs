@@ -12,6 +12,7 @@ mod harness;
 mod host;
 mod models;
 mod nixl;
+mod outside;
 mod probes;
 mod proof;
 mod race;

@@ -405,7 +405,7 @@ impl Watched {
             stop.major_faults = ended.major_faults.unwrap_or(stop.major_faults);
         }
         let start_ns = self.told.ready_ns.unwrap_or(self.started_ns);
-        let stop_ns = self.told.done_ns.unwrap_or_else(monotonic_ns).max(start_ns);
+        let stop_ns = self.told.done_ns.or(self.told.ended_ns).unwrap_or_else(monotonic_ns).max(start_ns);
         result.wall_ns = stop_ns - start_ns;
         result.setup_ns = start_ns.saturating_sub(order.spawned_monotonic_ns);
         result.setup_parts_ns = BTreeMap::from([
@@ -484,6 +484,9 @@ impl Watched {
         let mut notes = Vec::new();
         notes.extend(self.told.program.clone());
         notes.extend(self.told.notes.iter().cloned());
+        if result.error.is_some() {
+            return notes;
+        }
         if whole {
             notes.push(
                 "it told no phases and no start, so the clock ran from the start of its process to its end, its set-up included".to_owned(),
@@ -496,7 +499,7 @@ impl Watched {
             let cached = outside.read_call_bytes.zip(outside.storage_read_bytes);
             let cached = cached.map(|(calls, storage)| calls.saturating_sub(storage));
             notes.push(format!(
-                "seen from outside: {} read by system calls, {} from storage, so at least {} of the calls' out of the page cache",
+                "seen from outside: {} read by system calls, {} from storage; {} or more came out of the page cache",
                 size(outside.read_call_bytes),
                 size(outside.storage_read_bytes),
                 size(cached)
@@ -509,10 +512,9 @@ impl Watched {
             notes.push("its GPU memory is what the whole GPU's use grew by meanwhile (NVML)".to_owned());
         }
         notes.push(format!("route: {how}"));
-        notes.push(match result.verified {
-            Some(_) => "verified by the command itself".to_owned(),
-            None => "not verified: the bytes lie in a process of its own".to_owned(),
-        });
+        if result.verified.is_some() {
+            notes.push("verified by the command itself".to_owned());
+        }
         notes
     }
 }

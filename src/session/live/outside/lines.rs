@@ -64,6 +64,8 @@ pub(super) struct Told {
     pub(super) notes: Vec<String>,
     pub(super) error: Option<String>,
     pub(super) ended: Option<Ended>,
+    /// CLOCK_MONOTONIC of the end of the command.
+    pub(super) ended_ns: Option<u64>,
     /// Phases with the absolute times of their ends.
     phases: Vec<(Phase, u16, u64, u64, u64)>,
 }
@@ -111,7 +113,10 @@ impl Told {
         if let Some(note) = line.note {
             self.note(note);
         }
-        self.ended = line.supervisor.or(self.ended.take());
+        if line.supervisor.is_some() {
+            self.ended = line.supervisor;
+            self.ended_ns = Some(at_ns);
+        }
     }
 
     fn note(&mut self, note: String) {

@@ -1,6 +1,7 @@
 //! The process between a session and a command: it adopts what the command leaves behind, so that all that came of it is one tree, and ends that tree
 //! when the command has ended, when it is told to, and when its session is gone, which closes its standard input.
 
+use crate::engines::protocol::monotonic_ns;
 use crate::telemetry::tree;
 use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -49,11 +50,12 @@ fn run(line: &str) -> std::io::Result<()> {
         end_tree(own);
     });
     let status = child.wait()?;
+    let at_ns = monotonic_ns();
     end_tree(own);
     // Waiting for them adds what they used to what this process tells.
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
     let used = tree::usage(own).unwrap_or_default();
-    let told = json!({"supervisor": {
+    let told = json!({"at_ns": at_ns, "supervisor": {
         "code": status.code(), "signal": status.signal(), "storage_read_bytes": used.storage_read_bytes,
         "read_call_bytes": used.read_call_bytes, "cpu_ns": used.cpu_ns, "major_faults": used.major_faults,
     }});
