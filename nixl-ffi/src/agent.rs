@@ -51,13 +51,7 @@ impl Agent {
         // SAFETY: a C string and a place for the handle.
         let status = unsafe { (library.functions().create_agent)(name.as_ptr(), &raw mut agent) };
         check("nixl_capi_create_agent", "an agent", status)?;
-        Ok(Self {
-            library: library.clone(),
-            name,
-            agent,
-            backend: std::ptr::null_mut(),
-            options: std::ptr::null_mut(),
-        })
+        Ok(Self { library: library.clone(), name, agent, backend: std::ptr::null_mut(), options: std::ptr::null_mut() })
     }
 
     fn f(&self) -> &Functions {
@@ -205,7 +199,10 @@ impl Agent {
         file: &'a RegisteredFile<'a>,
     ) -> Result<Transfer<'a, M>, Error> {
         if memory.len != file.len {
-            return Err(Error::Invalid(format!("{} bytes of a file do not fit {} bytes of memory", file.len, memory.len)));
+            return Err(Error::Invalid(format!(
+                "{} bytes of a file do not fit {} bytes of memory",
+                file.len, memory.len
+            )));
         }
         let mut transfer = Transfer {
             agent: self,

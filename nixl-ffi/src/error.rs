@@ -28,7 +28,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { tried } => {
-                write!(f, "NIXL (libnixl_capi.so) was not found: install it with 'pip install nixl', or name its file or folder by {ENV_NIXL}")?;
+                write!(
+                    f,
+                    "NIXL (libnixl_capi.so) was not found: install it with 'pip install nixl', or name its file or folder by {ENV_NIXL}"
+                )?;
                 let failed: Vec<String> =
                     tried.iter().filter_map(|t| Some(format!("{}: {}", t.name, t.error.as_deref()?))).collect();
                 if failed.is_empty() { Ok(()) } else { write!(f, " (tried {})", failed.join("; ")) }

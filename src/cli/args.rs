@@ -271,11 +271,11 @@ pub(super) enum ConfigSub {
 /// What is raced and how.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RaceArgs {
-    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl,
-    /// nixl:GDS_MT, nixl:POSIX, auto (default: every one of these that can run here, of NIXL the first), loader:NAME (see 'load --list-loaders'),
-    /// command:LINE
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(super) engine: Vec<Engine>,
+    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl, auto (default: every
+    /// one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME (see 'load --list-loaders'), command:LINE: any other loader, {model} and
+    /// {gpu} in LINE being replaced; all that follows 'command:' is LINE, so give it an --engine of its own
+    #[arg(long, value_name = "A,B")]
+    engine: Vec<Engines>,
     /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) cache: Vec<CacheState>,
@@ -346,6 +346,37 @@ pub(super) enum FormatArg {
     Prom,
 }
 
+/// What one `--engine` names. All that follows `command:` is the command's, commas too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Engines(Vec<Engine>);
+
+impl std::str::FromStr for Engines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut engines = Vec::new();
+        let mut rest = text;
+        while !rest.starts_with("command:") {
+            match rest.split_once(',') {
+                Some((one, more)) => {
+                    engines.push(one.parse()?);
+                    rest = more;
+                }
+                None => break,
+            }
+        }
+        engines.push(rest.parse()?);
+        Ok(Self(engines))
+    }
+}
+
+impl RaceArgs {
+    /// The engines named, in order; none where the choice is left to the program.
+    pub(super) fn engines(&self) -> Vec<Engine> {
+        self.engine.iter().flat_map(|Engines(some)| some.iter().cloned()).collect()
+    }
+}
+
 pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER, for example threads=8")?;
     let known = [
@@ -395,7 +426,15 @@ mod tests {
             Cli::try_parse_from(["gds-top", "load", "m", "--cache", "cold,hot", "--engine", "mmap,pread"]).unwrap();
         let Some(Sub::Load { race, .. }) = cli.command else { panic!("not a load") };
         assert_eq!(race.cache, [CacheState::Cold, CacheState::Hot]);
-        assert_eq!(race.engine, [Engine::Mmap, Engine::Pread]);
+        assert_eq!(race.engines(), [Engine::Mmap, Engine::Pread]);
+        let line = "pread,command:load --gpus 0,1 {model}";
+        let arguments = ["gds-top", "load", "m", "--engine", line, "--engine", "nixl:POSIX"];
+        let Some(Sub::Load { race, .. }) = Cli::try_parse_from(arguments).unwrap().command else {
+            panic!("not a load")
+        };
+        let command = Engine::Command("load --gpus 0,1 {model}".to_owned());
+        assert_eq!(race.engines(), [Engine::Pread, command, "nixl:POSIX".parse().unwrap()]);
+        assert!(Cli::try_parse_from(["gds-top", "load", "m", "--engine", "pread,nonsense"]).is_err());
     }
 
     #[test]

@@ -25,8 +25,10 @@ pub(super) fn list(output: &OutputArgs) -> u8 {
     if output.json {
         let list: Vec<_> = loaders
             .iter()
-            .map(|l| serde_json::json!({"engine": format!("loader:{}", l.name), "package": l.package, "about": l.about,
-                "version": installed.get(l.package)}))
+            .map(|l| {
+                serde_json::json!({"engine": format!("loader:{}", l.name), "package": l.package, "about": l.about,
+                "version": installed.get(l.package)})
+            })
             .collect();
         print_json(&serde_json::json!({"python": python, "error": problem, "loaders": list}));
         return FINE;

@@ -218,7 +218,7 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     let exe = std::env::current_exe()
         .map_err(|e| format!("the program's own file cannot be found, which lanes are started from: {e}"))?;
     let mut config = SessionConfig::new(exe);
-    config.engines = (!race.engine.is_empty()).then(|| race.engine.clone());
+    config.engines = Some(race.engines()).filter(|named| !named.is_empty());
     config.caches = if race.cache.is_empty() { vec![CacheState::Cold] } else { race.cache.clone() };
     config.repeat = race.repeat;
     config.gpu = match race.gpu.as_deref() {

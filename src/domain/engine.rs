@@ -121,7 +121,9 @@ impl Engine {
             Self::GdsBatch => "cuFile batch I/O",
             Self::GdsStream => "cuFile asynchronous reads on streams",
             Self::Nixl(NixlPlugin::Gds) => "the NIXL library, tensor by tensor, by its plugin GDS (cuFile batches)",
-            Self::Nixl(NixlPlugin::GdsMt) => "the NIXL library, tensor by tensor, by its plugin GDS_MT (threads over cuFile)",
+            Self::Nixl(NixlPlugin::GdsMt) => {
+                "the NIXL library, tensor by tensor, by its plugin GDS_MT (threads over cuFile)"
+            }
             Self::Nixl(NixlPlugin::Posix) => "the NIXL library, tensor by tensor, by its plugin POSIX (host memory)",
             Self::Auto => "the fastest for this path, machine and cache state",
             Self::Command(_) => "a command, measured from outside",
@@ -166,7 +168,10 @@ impl FromStr for Engine {
             return if LOADERS.contains(&name) {
                 Ok(Self::Loader(name.to_owned()))
             } else {
-                Err(format!("'{name}' is no loader with a script; known are {}; any other runs as command:LINE", LOADERS.join(", ")))
+                Err(format!(
+                    "'{name}' is no loader with a script; known are {}; any other runs as command:LINE",
+                    LOADERS.join(", ")
+                ))
             };
         }
         if text == "nixl:GDS" {

@@ -75,7 +75,9 @@ impl Nixl {
 /// Settings of ours that a plugin has under a name of its own (src/plugins of NIXL 1.5).
 const fn knob_names(plugin: NixlPlugin) -> &'static [(&'static str, &'static str)] {
     match plugin {
-        NixlPlugin::Gds => &[("block_bytes", "max_request_size"), ("depth", "batch_limit"), ("slots", "batch_pool_size")],
+        NixlPlugin::Gds => {
+            &[("block_bytes", "max_request_size"), ("depth", "batch_limit"), ("slots", "batch_pool_size")]
+        }
         NixlPlugin::GdsMt => &[("threads", "thread_count")],
         NixlPlugin::Posix => &[("io_uring", "use_uring"), ("depth", "ios_pool_size")],
     }
@@ -118,7 +120,9 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     // The POSIX plugin knows host memory only, so that what goes to a GPU goes through a buffer.
     let staging = if context.device.is_gpu() && !nixl.plugin.uses_cufile() {
         let longest = model.tensors.iter().map(|t| t.bytes).max().unwrap_or(0);
-        notes.push("the plugin POSIX reads into host memory; each tensor is then copied to the GPU from there".to_owned());
+        notes.push(
+            "the plugin POSIX reads into host memory; each tensor is then copied to the GPU from there".to_owned(),
+        );
         Some(Arc::new(DeviceMemory::allocate(&Device::Host, longest)?))
     } else {
         None

@@ -35,7 +35,9 @@ fn every_plugin_lands_the_model_tensor_by_tensor_and_tells_its_phases_and_set_up
             assert_eq!(result.setup_parts_ns.contains_key("driver_open"), plugin.uses_cufile());
             assert_eq!(result.route.is_some(), plugin.uses_cufile());
             let spans = outcome.spans();
-            for phase in [Phase::RegisterBuffer, Phase::RegisterHandle, Phase::Submit, Phase::Transfer, Phase::Deregister] {
+            for phase in
+                [Phase::RegisterBuffer, Phase::RegisterHandle, Phase::Submit, Phase::Transfer, Phase::Deregister]
+            {
                 let told = spans.iter().filter(|s| s.phase == phase && s.tensor.is_some()).count();
                 assert_eq!(told, with_bytes, "{plugin:?} {phase:?}");
             }

@@ -184,16 +184,18 @@ fn a_published_loader_runs_by_its_script_and_says_how_to_get_what_is_absent() {
     }
     let (folder, model) = model();
     let site = crate::harness::folder();
-    for (file, text) in
-        [("safetensors/__init__.py", ""), ("safetensors/numpy.py", FAKE), ("numpy/__init__.py", ""), ("ml_dtypes.py", "")]
-    {
+    for (file, text) in [
+        ("safetensors/__init__.py", ""),
+        ("safetensors/numpy.py", FAKE),
+        ("numpy/__init__.py", ""),
+        ("ml_dtypes.py", ""),
+    ] {
         let file = site.path().join(file);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, text).unwrap();
     }
     let runs = |engines: &str| -> Vec<Value> {
-        let out =
-            command(folder.path(), &["--engine", engines]).env("PYTHONPATH", site.path()).output().unwrap();
+        let out = command(folder.path(), &["--engine", engines]).env("PYTHONPATH", site.path()).output().unwrap();
         let report: Value = serde_json::from_slice(&out.stdout).unwrap();
         report["runs"].as_array().unwrap().clone()
     };

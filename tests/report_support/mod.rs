@@ -356,7 +356,13 @@ pub fn race_events(paces: &[Pace]) -> Vec<Event> {
     );
     put(6_000, EventBody::ChecksDone { took_ns: 5_000 });
     put(7_000, EventBody::ModelOpened { model: model.clone() });
-    put(7_500, EventBody::EngineUnavailable { engine: Engine::Nixl(NixlPlugin::Gds), why: "libnixl_capi was not found".into() });
+    put(
+        7_500,
+        EventBody::EngineUnavailable {
+            engine: Engine::Nixl(NixlPlugin::Gds),
+            why: "libnixl_capi was not found".into(),
+        },
+    );
     let target = Target::Gpu { ordinal: 0, uuid: Some("GPU-1".into()), name: "NVIDIA H200".into() };
     let mut at_ns = 10_000;
     let mut dice = Dice::new(3);

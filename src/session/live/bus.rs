@@ -24,7 +24,12 @@ impl Bus {
     /// Opens the recording, if one is wanted, before anything else: a bad path fails before an hour of work.
     pub(super) fn new(events: Sender<Event>, record: Option<&Path>) -> Result<Self, RecordingError> {
         let recording = record.map(Writer::create).transpose()?;
-        Ok(Self(Arc::new(Inner { origin_monotonic_ns: monotonic_ns(), events, recording: Mutex::new(recording), gpu_memory_bytes: AtomicU64::new(0) })))
+        Ok(Self(Arc::new(Inner {
+            origin_monotonic_ns: monotonic_ns(),
+            events,
+            recording: Mutex::new(recording),
+            gpu_memory_bytes: AtomicU64::new(0),
+        })))
     }
 
     /// Sends an event of now.

@@ -30,7 +30,10 @@ fn reason(answer: &Value, plugin: NixlPlugin, cufile: Option<&str>) -> Option<St
         return Some(format!("NIXL ({library}) has no plugin {}; it has [{have}]; see NIXL_PLUGIN_DIR", plugin.name()));
     }
     let why = cufile.filter(|_| plugin.uses_cufile())?;
-    Some(format!("NIXL ({library}) is there, but its plugin {} needs cuFile: {why}; nixl:POSIX does not", plugin.name()))
+    Some(format!(
+        "NIXL ({library}) is there, but its plugin {} needs cuFile: {why}; nixl:POSIX does not",
+        plugin.name()
+    ))
 }
 
 #[cfg(test)]

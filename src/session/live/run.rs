@@ -265,7 +265,7 @@ impl Session {
             let commands = self.commands.clone();
             let watcher = self.watcher.clone();
             let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done, &watcher));
-            let (uses_cufile, log) = (order.engine.uses_cufile(), order.scratch.join("cufile.log"));
+            let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
             let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
             if uses_cufile {
                 super::explain::after_lane(&self.bus, &end, &log);

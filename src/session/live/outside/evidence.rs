@@ -68,14 +68,21 @@ impl Seen {
                 "/proc/driver/nvidia-fs/stats, which counts everybody's reads".to_owned(),
                 true,
             ),
-            _ if compat => counts(Route::Compat, self.nvfs, "inferred: its cufile.log speaks of compat mode".to_owned(), false),
+            _ if compat => {
+                counts(Route::Compat, self.nvfs, "inferred: its cufile.log speaks of compat mode".to_owned(), false)
+            }
             Some(0) => counts(
                 Route::Compat,
                 Some(0),
                 "inferred: nvidia-fs counted no read meanwhile, and P2PDMA cannot be seen from outside".to_owned(),
                 false,
             ),
-            _ => counts(Route::None, None, "nothing outside the process tells which way its reads went".to_owned(), false),
+            _ => counts(
+                Route::None,
+                None,
+                "nothing outside the process tells which way its reads went".to_owned(),
+                false,
+            ),
         };
         (Some(told), used)
     }

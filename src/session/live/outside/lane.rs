@@ -4,8 +4,7 @@ use super::evidence::{Seen, nvfs_reads};
 use super::lines::Told;
 use super::loaders::{self, quoted};
 use crate::domain::{
-    Engine, EventBody, LaneId, LaneOrder, LaneStage, Outside, PhaseTimes, RunResult, Span, SpanBatch, Target,
-    units,
+    Engine, EventBody, LaneId, LaneOrder, LaneStage, Outside, PhaseTimes, RunResult, Span, SpanBatch, Target, units,
 };
 use crate::engines::protocol::{Frame, LaneMessage, monotonic_ns};
 use crate::session::live::bus::Bus;
@@ -60,7 +59,9 @@ pub(in crate::session::live) fn run(
     };
     order.spawned_monotonic_ns = monotonic_ns();
     let line = match &order.engine {
-        Engine::Loader(name) => loaders::line(name, &order.scratch).map_err(|e| format!("its script could not be written: {e}")),
+        Engine::Loader(name) => {
+            loaders::line(name, &order.scratch).map_err(|e| format!("its script could not be written: {e}"))
+        }
         Engine::Command(line) => Ok(line.clone()),
         other => Err(format!("{other} is no command")),
     };
@@ -171,12 +172,8 @@ enum Prepared {
 /// Has a lane process make the page cache cold or hot and measure what it holds; it knows that a command is not its to run.
 fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, cancel: &Receiver<()>) -> Prepared {
     let lost = |what: String| Prepared::Failed(format!("the page cache could not be prepared: {what}"), String::new());
-    let spawned = Command::new(exe)
-        .arg("__lane")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
+    let spawned =
+        Command::new(exe).arg("__lane").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => return lost(error.to_string()),
@@ -415,9 +412,12 @@ impl Watched {
         let whole = self.told.ready_ns.is_none();
         let (bytes, bytes_source) = match (self.told.bytes, self.moved(whole)) {
             (Some(bytes), _) => (bytes, "told by the command".to_owned()),
-            (None, Some((bytes, counter))) => {
-                (bytes, format!("{counter} of /proc/PID/io, all processes; what was read out of mappings of the page cache counts there nowhere"))
-            }
+            (None, Some((bytes, counter))) => (
+                bytes,
+                format!(
+                    "{counter} of /proc/PID/io, all processes; what was read out of mappings of the page cache counts there nowhere"
+                ),
+            ),
             (None, None) => (0, "not known: /proc/PID/io could not be read".to_owned()),
         };
         result.bytes = bytes;
@@ -449,8 +449,12 @@ impl Watched {
             program: self.told.program.clone(),
             exit,
             last_words: Some(words.to_owned()).filter(|words| !words.is_empty()),
-            clock: if whole { "from the start of the process to its end" } else { "from its line 'ready' to its line 'done'" }
-                .to_owned(),
+            clock: if whole {
+                "from the start of the process to its end"
+            } else {
+                "from its line 'ready' to its line 'done'"
+            }
+            .to_owned(),
             bytes_source,
             processes: self.most_processes,
             read_call_bytes: since(stop.read_call_bytes, start.read_call_bytes),
@@ -472,7 +476,9 @@ impl Watched {
                 Some(format!("it told that it was ready and ended without telling that it was done{said}"))
             }
             (Some(0), ..) => None,
-            (Some(NOT_INSTALLED), ..) if matches!(engine, Engine::Loader(_)) && !last.is_empty() => Some(last.to_owned()),
+            (Some(NOT_INSTALLED), ..) if matches!(engine, Engine::Loader(_)) && !last.is_empty() => {
+                Some(last.to_owned())
+            }
             (Some(127), ..) => Some(format!("ended with status 127: the shell found no such program{said}")),
             (Some(code), ..) => Some(format!("ended with status {code}{said}")),
             (None, Some(signal), _) => Some(format!("was killed by signal {signal}{said}")),

@@ -80,7 +80,8 @@ fn every_loader_has_a_script_that_tells_its_version_its_start_and_its_end() {
     let scratch = tempfile::tempdir().unwrap_or_else(|e| unreachable!("{e}"));
     for (loader, name) in all().into_iter().zip(LOADERS) {
         assert_eq!(loader.name, name);
-        for part in ["lane.need(", "lane.ready()", "lane.done(paths, place)", "lane.verify(tensors, paths)", "program"] {
+        for part in ["lane.need(", "lane.ready()", "lane.done(paths, place)", "lane.verify(tensors, paths)", "program"]
+        {
             assert!(loader.script.contains(part), "{name} has no {part}");
         }
         let line = line(name, scratch.path()).unwrap_or_default();
