@@ -127,8 +127,9 @@ fn wheel_folders(site: &Path, folders: &mut Vec<PathBuf>) {
     folders.extend(children(&nvidia, "cu").into_iter().map(|package| package.join("lib")));
 }
 
-/// Folders with Python packages: the virtual environment, the `python3` of PATH, the user's, the system's, pyenv's.
-fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Vec<PathBuf> {
+/// Folders with Python packages: those of PYTHONPATH, of the virtual environment, the `python3` of PATH, the user's, the system's, pyenv's.
+/// Folders that the search names itself are taken below `root`.
+pub fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Vec<PathBuf> {
     let mut prefixes = Vec::new();
     prefixes.extend(env("VIRTUAL_ENV").map(PathBuf::from));
     if let Some(path) = env("PATH") {
@@ -150,7 +151,8 @@ fn python_folders(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Vec<Pa
     }
     prefixes.push(root.join("usr/local"));
     prefixes.push(root.join("usr"));
-    let mut folders = Vec::new();
+    let mut folders: Vec<PathBuf> = env("PYTHONPATH").iter().flat_map(std::env::split_paths).collect();
+    folders.retain(|folder| folder.is_absolute());
     for prefix in prefixes {
         for lib in ["lib", "lib64", "local/lib"] {
             for python in children(&prefix.join(lib), "python3") {

@@ -135,6 +135,7 @@ pub(super) mod tests {
             gpu_peak_bytes: None,
             cpu_ns: None,
             knobs: Default::default(),
+            outside: None,
             setup_parts_ns: Default::default(),
             notes: vec![],
             error: None,

@@ -84,12 +84,15 @@ pub(super) enum Sub {
     /// The race without checks
     Load {
         /// Models, raced one after another
-        #[arg(required = true)]
+        #[arg(required_unless_present = "list_loaders")]
         models: Vec<String>,
         /// Load each model alone and then all of them at the same time (one after another on the GPUs of --gpu), and show what they cost each
         /// other
         #[arg(long, conflicts_with = "sweep")]
         together: bool,
+        /// List the published loaders that race as loader:NAME, and which of them are installed
+        #[arg(long)]
+        list_loaders: bool,
         /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
         /// the reason and the command that uses them
         #[arg(long, conflicts_with_all = ["record", "export", "no_verify"])]
@@ -216,6 +219,13 @@ pub(super) enum Sub {
         #[arg(long)]
         keep_cache: bool,
     },
+    #[command(name = "__outside", hide = true)]
+    Outside {
+        /// The command line
+        line: String,
+    },
+    #[command(name = "__probe-nixl", hide = true)]
+    ProbeNixl,
     #[command(name = "__pictures", hide = true)]
     Pictures {
         /// Folder to write them to
@@ -279,10 +289,11 @@ pub(super) enum ConfigSub {
 /// What is raced and how.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RaceArgs {
-    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, auto (default: every
-    /// one that can run here)
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(super) engine: Vec<Engine>,
+    /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl, auto (default: every
+    /// one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME (see 'load --list-loaders'), command:LINE: any other loader, {model} and
+    /// {gpu} in LINE being replaced; all that follows 'command:' is LINE, so give it an --engine of its own
+    #[arg(long, value_name = "A,B")]
+    engine: Vec<Engines>,
     /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) cache: Vec<CacheState>,
@@ -300,13 +311,16 @@ pub(super) struct RaceArgs {
     #[arg(long)]
     pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, io_uring, odirect,
-    /// keep_heap, cufile, pin_ahead
+    /// keep_heap, cufile, pin_ahead, warmup (loads before the one that is measured)
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache
     /// reads of the model by a plain reader (some six seconds a model)
     #[arg(long)]
     pub(super) ceilings: bool,
+    /// Most seconds that a lane of a command or loader may take (default: 600)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) limit: Option<u64>,
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
@@ -355,6 +369,37 @@ pub(super) enum FormatArg {
     Prom,
 }
 
+/// What one `--engine` names. All that follows `command:` is the command's, commas too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Engines(Vec<Engine>);
+
+impl std::str::FromStr for Engines {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut engines = Vec::new();
+        let mut rest = text;
+        while !rest.starts_with("command:") {
+            match rest.split_once(',') {
+                Some((one, more)) => {
+                    engines.push(one.parse()?);
+                    rest = more;
+                }
+                None => break,
+            }
+        }
+        engines.push(rest.parse()?);
+        Ok(Self(engines))
+    }
+}
+
+impl RaceArgs {
+    /// The engines named, in order; none where the choice is left to the program.
+    pub(super) fn engines(&self) -> Vec<Engine> {
+        self.engine.iter().flat_map(|Engines(some)| some.iter().cloned()).collect()
+    }
+}
+
 pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER, for example threads=8")?;
     let known = [
@@ -369,6 +414,7 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
         "cufile",
         "stream_flags",
         "pin_ahead",
+        "warmup",
     ];
     let (engine, short) = match name.rsplit_once('.') {
         Some((engine, short)) => (Some(engine), short),
@@ -404,7 +450,15 @@ mod tests {
             Cli::try_parse_from(["gds-top", "load", "m", "--cache", "cold,hot", "--engine", "mmap,pread"]).unwrap();
         let Some(Sub::Load { race, .. }) = cli.command else { panic!("not a load") };
         assert_eq!(race.cache, [CacheState::Cold, CacheState::Hot]);
-        assert_eq!(race.engine, [Engine::Mmap, Engine::Pread]);
+        assert_eq!(race.engines(), [Engine::Mmap, Engine::Pread]);
+        let line = "pread,command:load --gpus 0,1 {model}";
+        let arguments = ["gds-top", "load", "m", "--engine", line, "--engine", "nixl:POSIX"];
+        let Some(Sub::Load { race, .. }) = Cli::try_parse_from(arguments).unwrap().command else {
+            panic!("not a load")
+        };
+        let command = Engine::Command("load --gpus 0,1 {model}".to_owned());
+        assert_eq!(race.engines(), [Engine::Pread, command, "nixl:POSIX".parse().unwrap()]);
+        assert!(Cli::try_parse_from(["gds-top", "load", "m", "--engine", "pread,nonsense"]).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod check;
 mod config;
 mod fix;
 mod learn;
+mod loaders;
 mod models;
 mod outcome;
 mod pictures;
@@ -40,11 +41,14 @@ pub fn main() -> ExitCode {
             let asked = engines::ceilings::Asked { model: &model, gpu: gpu.as_deref(), copies_only, keep_cache };
             engines::ceilings::measure(asked)
         }
+        Some(Sub::Load { list_loaders: true, output, .. }) => loaders::list(&output),
+        Some(Sub::Load { models, together: true, race, output, .. }) => together::load(&models, &race, &output),
+        Some(Sub::Outside { line }) => crate::session::live::supervise(&line),
+        Some(Sub::ProbeNixl) => engines::probe::probe_nixl(),
         Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
             models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)
         }
-        Some(Sub::Load { models, together: true, race, output, .. }) => together::load(&models, &race, &output),
         Some(Sub::Load { models, race, output, .. }) => race::load(&models, &race, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)

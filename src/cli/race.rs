@@ -218,7 +218,7 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     let exe = std::env::current_exe()
         .map_err(|e| format!("the program's own file cannot be found, which lanes are started from: {e}"))?;
     let mut config = SessionConfig::new(exe);
-    config.engines = (!race.engine.is_empty()).then(|| race.engine.clone());
+    config.engines = Some(race.engines()).filter(|named| !named.is_empty());
     config.caches = if race.cache.is_empty() { vec![CacheState::Cold] } else { race.cache.clone() };
     config.repeat = race.repeat;
     config.gpu = race.gpu.as_deref().map_or(Ok(GpuChoice::Auto), super::targets::parse)?;
@@ -226,6 +226,7 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.telemetry = !race.no_telemetry;
     config.knobs = race.settings.iter().cloned().collect();
     config.ceilings = race.ceilings;
+    config.knobs.extend(race.limit.map(|seconds| ("limit_s".to_owned(), seconds)));
     config.record.clone_from(&race.record);
     Ok(config)
 }

@@ -101,7 +101,7 @@ struct Proof {
 
 /// Sweeps one model and prints what was found.
 pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
-    let engines = if race.engine.is_empty() { USUAL.to_vec() } else { race.engine.clone() };
+    let engines = Some(race.engines()).filter(|named| !named.is_empty()).unwrap_or_else(|| USUAL.to_vec());
     if let Some(engine) = engines.iter().find(|engine| knobs(engine, 1).is_empty()) {
         return fail(
             super::outcome::BAD_CALL,

@@ -173,6 +173,30 @@ impl DeviceMemory {
         }
     }
 
+    /// Copies `len` bytes of host memory to `offset` and waits; a pageable copy where this is GPU memory.
+    ///
+    /// # Errors
+    /// When a range is outside, the source is not host memory, or CUDA refuses.
+    pub fn copy_from_host(&self, offset: u64, host: &Self, host_offset: u64, len: usize) -> Result<(), DeviceError> {
+        if !host.is_host() {
+            return Err(DeviceError::system("copying from host memory", "the source is GPU memory"));
+        }
+        let from = host.check(host_offset, len)?;
+        let to = self.check(offset, len)?;
+        match self.kind {
+            // SAFETY: both ranges were checked to lie inside their allocations, which are different ones. The source may be written to by others
+            // in principle; it is only read as bytes, by the driver, through an address.
+            Kind::Cuda(_) => unsafe { cudarc::driver::sys::cuMemcpyHtoD_v2(to, from as *const c_void, len) }
+                .result()
+                .map_err(|e| DeviceError::cuda("copying pageable memory to the GPU", e)),
+            Kind::Host => {
+                // SAFETY: as above; `copy` bears a source and a destination in one allocation.
+                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len) };
+                Ok(())
+            }
+        }
+    }
+
     /// Copies bytes at `offset` back into `bytes` and waits.
     ///
     /// # Errors

@@ -23,17 +23,52 @@ pub enum Engine {
     GdsBatch,
     /// `cuFileReadAsync` on streams.
     GdsStream,
-    /// The NIXL library.
-    Nixl,
+    /// The NIXL library, by one of its plugins for files.
+    Nixl(NixlPlugin),
     /// The fastest of the others for this path, machine and cache state.
     Auto,
     /// Any loader as a command line, measured from outside.
     Command(String),
+    /// A loader that comes with a script of ours (see [`LOADERS`]), measured as a command is.
+    Loader(String),
+}
+
+/// Loaders that come with a script, by name: the published packages that load safetensors files.
+pub const LOADERS: [&str; 6] =
+    ["safetensors", "fastsafetensors", "runai-model-streamer", "instanttensor", "kvikio", "torch-cuda-gds"];
+
+/// A plugin of NIXL that reads files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NixlPlugin {
+    /// `GDS`: cuFile's batches.
+    Gds,
+    /// `GDS_MT`: threads over `cuFileRead`.
+    GdsMt,
+    /// `POSIX`: asynchronous reads of the kernel into host memory.
+    Posix,
+}
+
+impl NixlPlugin {
+    /// NIXL's name of it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gds => "GDS",
+            Self::GdsMt => "GDS_MT",
+            Self::Posix => "POSIX",
+        }
+    }
+
+    /// Whether it reads by cuFile.
+    #[must_use]
+    pub const fn uses_cufile(self) -> bool {
+        matches!(self, Self::Gds | Self::GdsMt)
+    }
 }
 
 impl Engine {
     /// The engines with a fixed name, in the order of the contract.
-    pub const NAMED: [Self; 10] = [
+    pub const NAMED: [Self; 12] = [
         Self::Mmap,
         Self::Pread,
         Self::Direct,
@@ -42,14 +77,35 @@ impl Engine {
         Self::GdsSlab,
         Self::GdsBatch,
         Self::GdsStream,
-        Self::Nixl,
+        Self::Nixl(NixlPlugin::Gds),
         Self::Auto,
+        Self::Nixl(NixlPlugin::GdsMt),
+        Self::Nixl(NixlPlugin::Posix),
     ];
 
     /// Whether the engine needs libcufile.
     #[must_use]
     pub const fn uses_cufile(&self) -> bool {
         matches!(self, Self::GdsPerTensor | Self::GdsBounce | Self::GdsSlab | Self::GdsBatch | Self::GdsStream)
+    }
+
+    /// Its place among the eleven colours of lanes: the order of [`Self::NAMED`], the plugins of NIXL as one, then everything outside.
+    #[must_use]
+    pub fn place(&self) -> usize {
+        let like = if matches!(self, Self::Nixl(_)) { &Self::Nixl(NixlPlugin::Gds) } else { self };
+        Self::NAMED[..10].iter().position(|engine| engine == like).unwrap_or(10)
+    }
+
+    /// Whether the lane opens cuFile: to use it, or to read its statistics beside a library that does.
+    #[must_use]
+    pub const fn opens_cufile(&self) -> bool {
+        self.uses_cufile() || matches!(self, Self::Nixl(plugin) if plugin.uses_cufile())
+    }
+
+    /// Whether it is a process of somebody else's, watched from outside.
+    #[must_use]
+    pub const fn is_outside(&self) -> bool {
+        matches!(self, Self::Command(_) | Self::Loader(_))
     }
 
     /// One line that says what the engine does.
@@ -64,9 +120,14 @@ impl Engine {
             Self::GdsSlab => "cuFile into one slab, coalesced aligned reads over threads",
             Self::GdsBatch => "cuFile batch I/O",
             Self::GdsStream => "cuFile asynchronous reads on streams",
-            Self::Nixl => "the NIXL library",
+            Self::Nixl(NixlPlugin::Gds) => "the NIXL library, tensor by tensor, by its plugin GDS (cuFile batches)",
+            Self::Nixl(NixlPlugin::GdsMt) => {
+                "the NIXL library, tensor by tensor, by its plugin GDS_MT (threads over cuFile)"
+            }
+            Self::Nixl(NixlPlugin::Posix) => "the NIXL library, tensor by tensor, by its plugin POSIX (host memory)",
             Self::Auto => "the fastest for this path, machine and cache state",
             Self::Command(_) => "a command, measured from outside",
+            Self::Loader(_) => "a published loader by its script, measured from outside",
         }
     }
 }
@@ -82,9 +143,12 @@ impl fmt::Display for Engine {
             Self::GdsSlab => "gds-slab",
             Self::GdsBatch => "gds-batch",
             Self::GdsStream => "gds-stream",
-            Self::Nixl => "nixl",
+            Self::Nixl(NixlPlugin::Gds) => "nixl",
+            Self::Nixl(NixlPlugin::GdsMt) => "nixl:GDS_MT",
+            Self::Nixl(NixlPlugin::Posix) => "nixl:POSIX",
             Self::Auto => "auto",
             Self::Command(line) => return write!(f, "command:{line}"),
+            Self::Loader(name) => return write!(f, "loader:{name}"),
         })
     }
 }
@@ -100,9 +164,22 @@ impl FromStr for Engine {
                 Ok(Self::Command(line.to_owned()))
             };
         }
+        if let Some(name) = text.strip_prefix("loader:") {
+            return if LOADERS.contains(&name) {
+                Ok(Self::Loader(name.to_owned()))
+            } else {
+                Err(format!(
+                    "'{name}' is no loader with a script; known are {}; any other runs as command:LINE",
+                    LOADERS.join(", ")
+                ))
+            };
+        }
+        if text == "nixl:GDS" {
+            return Ok(Self::Nixl(NixlPlugin::Gds));
+        }
         Self::NAMED.into_iter().find(|engine| engine.to_string() == text).ok_or_else(|| {
             let known: Vec<String> = Self::NAMED.iter().map(ToString::to_string).collect();
-            format!("'{text}' is no engine; known are {} and command:LINE", known.join(", "))
+            format!("'{text}' is no engine; known are {}, loader:NAME and command:LINE", known.join(", "))
         })
     }
 }
@@ -193,6 +270,11 @@ mod tests {
         }
         let command = Engine::Command("python3 load.py".to_owned());
         assert_eq!(command.to_string().parse::<Engine>().unwrap(), command);
+        for name in LOADERS {
+            let loader = format!("loader:{name}").parse::<Engine>().unwrap();
+            assert_eq!((loader.to_string(), loader.is_outside()), (format!("loader:{name}"), true));
+        }
+        assert_eq!("nixl:GDS".parse(), Ok(Engine::Nixl(NixlPlugin::Gds)));
     }
 
     #[test]
@@ -200,6 +282,7 @@ mod tests {
         let said = "gds".parse::<Engine>().unwrap_err();
         assert!(said.contains("gds-per-tensor") && said.contains("mmap"), "{said}");
         assert!("command: ".parse::<Engine>().is_err());
+        assert!("loader:vllm".parse::<Engine>().unwrap_err().contains("fastsafetensors"));
     }
 
     #[test]

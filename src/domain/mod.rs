@@ -16,14 +16,14 @@ pub mod system;
 pub mod units;
 
 pub use ceiling::{Ceiling, CeilingKind};
-pub use engine::{CacheState, Engine, Target};
+pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
 pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};
 pub use fix::{Change, FixPlan, FixProgress, FixRisk, FixStage, Needs};
 pub use machine::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use phase::{PHASES, Phase, PhaseTimes};
-pub use run::{LaneOrder, RouteCounts, RunResult};
+pub use run::{LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};

@@ -59,6 +59,33 @@ pub struct RouteCounts {
     pub proven: bool,
 }
 
+/// What was seen of a command from outside, beside what every run has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outside {
+    /// Name and version, as the command told them.
+    pub program: Option<String>,
+    /// `status 0` or `signal 9`.
+    pub exit: String,
+    /// The end of what it wrote to standard output and standard error.
+    pub last_words: Option<String>,
+    /// What the wall time spans.
+    pub clock: String,
+    /// Who says how many bytes were loaded.
+    pub bytes_source: String,
+    /// Most processes at once.
+    pub processes: u32,
+    /// Bytes read by system calls during the clock (rchar of /proc/PID/io), all processes.
+    pub read_call_bytes: Option<u64>,
+    /// Bytes fetched from storage during the clock (read_bytes), all processes.
+    pub storage_read_bytes: Option<u64>,
+    /// Page faults during the clock that needed storage.
+    pub major_faults: Option<u64>,
+    /// Most resident memory, shared pages counted for each process.
+    pub rss_peak_bytes: Option<u64>,
+    /// Most resident memory, shared pages counted once.
+    pub pss_peak_bytes: Option<u64>,
+}
+
 /// One load, measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -106,4 +133,7 @@ pub struct RunResult {
     pub notes: Vec<String>,
     /// Why the run failed, in a sentence.
     pub error: Option<String>,
+    /// What was seen of a command from outside; `None` for our own engines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<Outside>,
 }

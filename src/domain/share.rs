@@ -86,6 +86,7 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
         knobs: BTreeMap::new(),
         setup_parts_ns: BTreeMap::new(),
         notes: Vec::new(),
+        outside: None,
         error,
     })
 }
@@ -144,6 +145,7 @@ mod tests {
             knobs: BTreeMap::new(),
             setup_parts_ns: BTreeMap::new(),
             notes: vec![],
+            outside: None,
             error: None,
         }
     }

@@ -45,6 +45,8 @@ pub struct EngineContext<'a> {
     pub device: &'a Device,
     /// The open cuFile driver, for the engines that use it.
     pub cufile: Option<&'a super::cufile::CuFile>,
+    /// NIXL with a back end, for the engines that are it.
+    pub nixl: Option<&'a super::nixl::Nixl>,
     pub(super) clock: Clock,
     /// Counters for the publisher.
     pub counters: &'a Counters,

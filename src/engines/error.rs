@@ -51,6 +51,9 @@ pub enum LoadError {
     /// cuFile refused.
     #[error("{0}")]
     CuFile(String),
+    /// NIXL was not found, or refused.
+    #[error("{0}")]
+    Nixl(String),
     /// An engine of the contract that this version does not have.
     #[error("the engine '{engine}' is not part of this version")]
     Unsupported {

@@ -2,7 +2,7 @@
 
 use super::error::LoadError;
 use super::protocol::{GO, monotonic_ns};
-use crate::domain::{Engine, LaneOrder, Span};
+use crate::domain::{LaneOrder, Span};
 use crate::weights::{self, plan};
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) fn until(at_monotonic_ns: u64) {
 /// Engines put a part of a model into an image of its own, which is no longer than the part. Outside, spans speak of the whole model's image and of its
 /// tensors, so that all lanes fill one map.
 pub(super) fn to_whole_image(order: &LaneOrder, spans: &mut [Span]) -> Result<(), LoadError> {
-    let ours = !matches!(order.engine, Engine::Nixl | Engine::Command(_));
+    let ours = !order.engine.is_outside();
     if order.ranges.is_empty() || !ours {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 /// Each tensor starts on a GPU page of its own (64 KiB), as separate allocations would, so that no two registrations share one.
-const GPU_PAGE: u64 = 64 << 10;
+pub(super) const GPU_PAGE: u64 = 64 << 10;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;

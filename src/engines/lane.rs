@@ -7,6 +7,7 @@ use super::clock::Clock;
 use super::context::{Counters, EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
+use super::nixl::{self, Nixl};
 use super::protocol::{Frame, LaneMessage, monotonic_ns};
 use super::verify;
 use super::{auto, cache};
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 /// How often counters are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
+/// The setting that has a model loaded so many times before the load that is measured.
+const KNOB_WARMUP: &str = "warmup";
 /// Spans in one message.
 const SPANS_A_FRAME: usize = 16 << 10;
 
@@ -112,6 +115,7 @@ fn run(order: &LaneOrder, sender: &Sender) -> RunResult {
         gpu_peak_bytes: None,
         cpu_ns: None,
         knobs: BTreeMap::new(),
+        outside: None,
         setup_parts_ns: BTreeMap::new(),
         notes: Vec::new(),
         error: None,
@@ -133,11 +137,13 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         *at = now;
     };
     let device = match &order.target {
+        // A command has its own.
+        _ if order.engine.is_outside() => Device::Host,
         Target::Gpu { ordinal, uuid, .. } => Device::Cuda(Arc::new(CudaDevice::open(*ordinal, uuid.as_deref())?)),
         Target::Host => Device::Host,
     };
     part("context", &mut at);
-    let cufile = if order.engine.uses_cufile() {
+    let cufile = if order.engine.opens_cufile() {
         Some(CuFile::open(order)?)
     } else if auto::wants_cufile(order) {
         // A choice among engines can do without one of them.
@@ -151,6 +157,20 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         parts.insert("driver_open".to_owned(), cufile.driver_open_ns);
         at = monotonic_ns();
     }
+    let nixl = match nixl::plugin_of(&order.engine) {
+        Some(plugin) => {
+            let nixl = Nixl::open(order, plugin)?;
+            // Beside those of cuFile, whose library NIXL's plugins find loaded.
+            for (name, ns) in
+                [("nixl_library", nixl.library_ns), ("nixl_agent", nixl.agent_ns), ("nixl_backend", nixl.backend_ns)]
+            {
+                parts.insert(name.to_owned(), ns);
+            }
+            at = monotonic_ns();
+            Some(nixl)
+        }
+        None => None,
+    };
     let proven_route = match &cufile {
         Some(cufile) if order.engine == Engine::Auto => {
             let route = auto::prove_route(cufile, &device, order);
@@ -169,15 +189,31 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         order,
         device: &device,
         cufile: cufile.as_ref(),
+        nixl: nixl.as_ref(),
         clock,
         counters: &counters,
         stop: AtomicBool::new(false),
         cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
+    // What a process pays only the first time, libraries' pools and the heap's pages among it, can be left out: peers that load again and again in one
+    // process are compared so.
+    let warmup = if order.engine.is_outside() { 0 } else { order.knobs.get(KNOB_WARMUP).copied().unwrap_or(0) };
+    for _ in 0..warmup {
+        let spare = Counters::default();
+        super::load(&EngineContext { counters: &spare, ..context(Clock::start(), None) })?;
+    }
+    if warmup > 0 {
+        result.setup_parts_ns.insert("earlier_loads".to_owned(), monotonic_ns() - at);
+        result.setup_ns = monotonic_ns().saturating_sub(order.spawned_monotonic_ns);
+    }
     sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
     let preparing = context(Clock::start(), None);
     result.notes.extend(cache::prepare(&preparing)?);
     result.cache_resident_before_fraction = cache::resident_fraction(&preparing);
+    if order.engine.is_outside() {
+        // It is the session's to run; this process was asked for the page cache only.
+        return Ok(());
+    }
 
     let free_before = free_gpu_bytes(&device);
     // From here on VmHWM is the peak of the load alone ("5" resets it; proc_pid_clear_refs(5)).
@@ -249,7 +285,7 @@ fn measured<'a>(
     result
         .knobs
         .extend(order.knobs.iter().filter(|(name, _)| !loaded.knobs.contains_key(*name)).map(|(n, v)| (n.clone(), *v)));
-    if order.engine.uses_cufile() {
+    if order.engine.opens_cufile() {
         let kept = std::env::var_os(super::protocol::ENV_KEPT_HEAP).is_some();
         result.knobs.insert(super::protocol::KNOB_KEEP_HEAP.to_owned(), u64::from(kept));
     }

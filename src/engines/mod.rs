@@ -21,6 +21,7 @@ mod gds_slab;
 mod gds_stream;
 mod lane;
 mod mmap;
+mod nixl;
 mod pread;
 pub mod probe;
 pub mod probe_read;
@@ -34,10 +35,10 @@ pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;
 
-use crate::domain::Engine;
+use crate::domain::{Engine, NixlPlugin};
 
 /// Engines of this version, in the order in which they race.
-pub const AVAILABLE: [Engine; 9] = [
+pub const AVAILABLE: [Engine; 10] = [
     Engine::Mmap,
     Engine::Pread,
     Engine::Direct,
@@ -46,6 +47,7 @@ pub const AVAILABLE: [Engine; 9] = [
     Engine::GdsSlab,
     Engine::GdsBatch,
     Engine::GdsStream,
+    Engine::Nixl(NixlPlugin::Gds),
     Engine::Auto,
 ];
 
@@ -60,6 +62,7 @@ fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Engine::GdsSlab => gds_slab::load(context),
         Engine::GdsBatch => gds_batch::load(context),
         Engine::GdsStream => gds_stream::load(context),
+        Engine::Nixl(_) => nixl::load(context),
         Engine::Auto => auto::load(context),
         other => Err(LoadError::Unsupported { engine: other.to_string() }),
     }

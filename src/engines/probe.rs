@@ -80,6 +80,12 @@ pub fn probe_cuda() -> u8 {
     })
 }
 
+/// Finds NIXL and prints what it is: file, version, plugins.
+#[must_use]
+pub fn probe_nixl() -> u8 {
+    answer(|_| super::nixl::probe_nixl())
+}
+
 /// Has the library's log go into `scratch`, where nobody said another place: the environment cannot be changed safely from inside, so the
 /// process starts itself again with it, and comes back only when that failed.
 pub(super) fn with_own_log(scratch: &Path) -> Option<u8> {

@@ -11,7 +11,7 @@ const BOTTOM: f64 = 40.0;
 
 /// The colour of an engine, the same as on the screen.
 pub(super) fn lane_colour(engine: &Engine) -> String {
-    format!("var(--l{})", Engine::NAMED.iter().position(|e| e == engine).unwrap_or(10))
+    format!("var(--l{})", engine.place())
 }
 
 /// Text inside markup.

@@ -155,7 +155,7 @@ fn run(state: &State, report: &LaneReport<'_>) -> Value {
         "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "cpu_ns": r.cpu_ns, "knobs": r.knobs, "setup_parts_ns": r.setup_parts_ns, "notes": r.notes,
         "ceiling": super::ceilings::of_run(state, lane),
-        "error": report.error(), "last_words": lane.last_words,
+        "error": report.error(), "last_words": lane.last_words, "outside": r.outside,
     })
 }
 

@@ -23,15 +23,21 @@ pub fn device_of(path: &Path) -> Option<(u32, u32)> {
 pub(super) struct LaneMeters {
     // Holds the process's folder in /proc open, so that a later process of the same number is never taken for it.
     process: Option<Process>,
+    /// The supervisor of a command, whose whole tree is read.
+    tree: Option<u32>,
 }
 
 impl LaneMeters {
     pub(super) fn of(pid: u32) -> Self {
-        Self { process: i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) }
+        let tree = super::tree::is_supervisor(pid).then_some(pid);
+        Self { tree, process: i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) }
     }
 
     pub(super) fn read(&self, into: &mut Values) {
         let Some(process) = &self.process else { return };
+        if let Some(root) = self.tree {
+            return read_tree(root, into);
+        }
         if let Ok(status) = process.status() {
             // In KiB. A zombie has no memory left to tell of.
             let mut kib = |metric, value: Option<u64>| {
@@ -53,6 +59,20 @@ impl LaneMeters {
             into.insert(Metric::LaneCpuNs, ticks * 1e9 / procfs::ticks_per_second() as f64);
         }
     }
+}
+
+fn read_tree(root: u32, into: &mut Values) {
+    let Some(used) = super::tree::usage(root) else { return };
+    let readings = [
+        (Metric::LaneRssBytes, used.rss_bytes),
+        (Metric::LaneRssAnonBytes, used.rss_anon_bytes),
+        (Metric::LaneRssFileBytes, used.rss_file_bytes),
+        (Metric::LaneStorageReadBytes, used.storage_read_bytes),
+        (Metric::LaneReadCallBytes, used.read_call_bytes),
+        (Metric::LaneThreads, Some(used.threads)),
+        (Metric::LaneCpuNs, Some(used.cpu_ns)),
+    ];
+    into.extend(readings.into_iter().filter_map(|(metric, value)| Some((metric, value? as f64))));
 }
 
 /// The machine: page cache, and reads of one block device.

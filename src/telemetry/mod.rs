@@ -8,6 +8,7 @@ mod nvml;
 mod processes;
 mod sampler;
 mod system;
+pub mod tree;
 
 pub use meters::device_of;
 pub use nvml::GpuRef;

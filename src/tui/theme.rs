@@ -110,7 +110,7 @@ impl Theme {
     /// The style of an engine: the same in every table and chart.
     #[must_use]
     pub(crate) fn lane(&self, engine: &Engine) -> Style {
-        self.lanes[Engine::NAMED.iter().position(|e| e == engine).unwrap_or(10)]
+        self.lanes[engine.place()]
     }
 
     /// Text that is there for those who look for it: between dim and faint.
@@ -170,9 +170,9 @@ pub(crate) fn marker(engine: &Engine) -> char {
         Engine::GdsSlab => '●',
         Engine::GdsBatch => '★',
         Engine::GdsStream => '◈',
-        Engine::Nixl => '□',
+        Engine::Nixl(_) => '□',
         Engine::Auto => '☆',
-        Engine::Command(_) => '△',
+        Engine::Command(_) | Engine::Loader(_) => '△',
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::harness::{Outcome, folder, knobs, order, run};
 use crate::{models, sound, standins};
-use gds_top::domain::{CacheState, Engine, LaneOrder, ModelInfo, Phase};
+use gds_top::domain::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, Phase};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -163,11 +163,13 @@ fn without_verification_nothing_is_called_verified() {
 }
 
 #[test]
-fn an_engine_that_this_version_has_not_is_an_error_that_names_it() {
+fn the_lane_process_of_a_command_prepares_the_page_cache_and_loads_nothing() {
     let folder = folder();
     let model = models::odd(folder.path());
-    for engine in [Engine::Nixl, Engine::Command("cat".to_owned())] {
-        let outcome = run(&order(engine.clone(), &model), &[]);
-        assert!(outcome.error().contains(&engine.to_string()), "{}", outcome.error());
-    }
+    let order = LaneOrder { cache: CacheState::Hot, ..order(Engine::Command("cat".to_owned()), &model) };
+    let outcome = run(&order, &[]);
+    let result = outcome.result();
+    assert_eq!((&result.error, result.wall_ns, result.verified), (&None, 0, None), "{result:?}");
+    assert!(result.cache_resident_before_fraction.is_none_or(|share| share > 0.9), "{result:?}");
+    assert_eq!(outcome.stages(), [LaneStage::Setup, LaneStage::PreparingCache]);
 }

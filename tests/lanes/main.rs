@@ -11,6 +11,8 @@ mod gpu;
 mod harness;
 mod host;
 mod models;
+mod nixl;
+mod outside;
 mod probes;
 mod proof;
 mod race;

@@ -89,7 +89,27 @@ pub fn finding(d: &mut Dice) -> Finding {
 }
 
 fn any_engine(d: &mut Dice) -> Engine {
-    if d.below(8) == 0 { Engine::Command(format!("x{}", d.text())) } else { d.pick(&Engine::NAMED) }
+    match d.below(9) {
+        0 => Engine::Command(format!("x{}", d.text())),
+        1 => Engine::Loader(d.pick(&LOADERS).to_owned()),
+        _ => d.pick(&Engine::NAMED),
+    }
+}
+
+fn any_outside(d: &mut Dice) -> Outside {
+    Outside {
+        program: d.maybe(Dice::text),
+        exit: d.text(),
+        last_words: d.maybe(Dice::text),
+        clock: d.text(),
+        bytes_source: d.text(),
+        processes: d.below(9) as u32,
+        read_call_bytes: d.maybe(Dice::size),
+        storage_read_bytes: d.maybe(Dice::size),
+        major_faults: d.maybe(Dice::size),
+        rss_peak_bytes: d.maybe(Dice::size),
+        pss_peak_bytes: d.maybe(Dice::size),
+    }
 }
 
 fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo) -> RunResult {
@@ -128,6 +148,7 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         gpu_peak_bytes: d.maybe(Dice::size),
         cpu_ns: d.maybe(Dice::size),
         knobs: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
+        outside: d.maybe(any_outside),
         setup_parts_ns: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
         notes: (0..d.below(3)).map(|_| d.text()).collect(),
         error: if d.below(4) == 0 { Some(d.text()) } else { None },
@@ -355,7 +376,13 @@ pub fn race_events(paces: &[Pace]) -> Vec<Event> {
     );
     put(6_000, EventBody::ChecksDone { took_ns: 5_000 });
     put(7_000, EventBody::ModelOpened { model: model.clone() });
-    put(7_500, EventBody::EngineUnavailable { engine: Engine::Nixl, why: "libnixl_capi was not found".into() });
+    put(
+        7_500,
+        EventBody::EngineUnavailable {
+            engine: Engine::Nixl(NixlPlugin::Gds),
+            why: "libnixl_capi was not found".into(),
+        },
+    );
     let target = Target::Gpu { ordinal: 0, uuid: Some("GPU-1".into()), name: "NVIDIA H200".into() };
     let mut at_ns = 10_000;
     let mut dice = Dice::new(3);
@@ -450,6 +477,7 @@ pub fn race_events(paces: &[Pace]) -> Vec<Event> {
                 gpu_peak_bytes: Some(landed),
                 cpu_ns: Some(clock / 2),
                 knobs: BTreeMap::from([("threads".to_owned(), 1)]),
+                outside: None,
                 setup_parts_ns: BTreeMap::from([("context".to_owned(), 150_000_000)]),
                 notes: vec![],
                 error: None,

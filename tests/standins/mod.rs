@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Source, file name in the built folder, soname, visibility of everything.
-const SOURCES: [(&str, &str, &str); 4] = [
+const SOURCES: [(&str, &str, &str); 5] = [
     ("cufile", "libcufile.so.0", include_str!("cufile.c")),
     ("cuda", "libcuda.so.1", include_str!("cuda.c")),
     ("nvml", "libnvidia-ml.so.1", include_str!("nvml.c")),
+    ("nixl", "libnixl_capi.so", include_str!("nixl.c")),
     ("redirect", "redirect.so", include_str!("redirect.c")),
 ];
 const HEADER: &str = include_str!("standin.h");
@@ -26,6 +27,8 @@ pub struct Standins {
     pub cuda: PathBuf,
     /// The NVML.
     pub nvml: PathBuf,
+    /// The C interface of NIXL, for `GDS_TOP_NIXL`.
+    pub nixl: PathBuf,
     /// For LD_PRELOAD, with `GDS_TOP_TEST_REDIRECT` naming a folder made by [`machine`].
     pub redirect: PathBuf,
 }
@@ -74,6 +77,7 @@ pub fn build() -> Option<Standins> {
         cufile: at("libcufile.so.0"),
         cuda: at("libcuda.so.1"),
         nvml: at("libnvidia-ml.so.1"),
+        nixl: at("libnixl_capi.so"),
         redirect: at("redirect.so"),
         folder,
     })

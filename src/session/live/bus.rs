@@ -1,10 +1,11 @@
 //! Where events come together: they get their time, go to the recording if there is one, and on to the front.
 
-use crate::domain::{Event, EventBody, LogLevel};
+use crate::domain::{Event, EventBody, LogLevel, Metric};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::recording::{RecordingError, Writer};
 use crossbeam_channel::Sender;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A cloneable sender of events of one session.
@@ -15,13 +16,20 @@ struct Inner {
     origin_monotonic_ns: u64,
     events: Sender<Event>,
     recording: Mutex<Option<Writer>>,
+    /// Use of GPU memory when last read, whole bytes; 0 while it was not.
+    gpu_memory_bytes: AtomicU64,
 }
 
 impl Bus {
     /// Opens the recording, if one is wanted, before anything else: a bad path fails before an hour of work.
     pub(super) fn new(events: Sender<Event>, record: Option<&Path>) -> Result<Self, RecordingError> {
         let recording = record.map(Writer::create).transpose()?;
-        Ok(Self(Arc::new(Inner { origin_monotonic_ns: monotonic_ns(), events, recording: Mutex::new(recording) })))
+        Ok(Self(Arc::new(Inner {
+            origin_monotonic_ns: monotonic_ns(),
+            events,
+            recording: Mutex::new(recording),
+            gpu_memory_bytes: AtomicU64::new(0),
+        })))
     }
 
     /// Sends an event of now.
@@ -31,6 +39,10 @@ impl Bus {
 
     /// Sends an event that happened at `monotonic_ns`.
     pub(super) fn emit_at(&self, monotonic_ns: u64, body: EventBody) {
+        if let EventBody::Sampled { sample } = &body {
+            let bytes = sample.values.get(&Metric::GpuMemoryBytes).copied().unwrap_or(0.0);
+            self.0.gpu_memory_bytes.store(bytes as u64, Ordering::Relaxed);
+        }
         let event = Event { at_ns: monotonic_ns.saturating_sub(self.0.origin_monotonic_ns), body };
         let mut failed = None;
         {
@@ -49,6 +61,11 @@ impl Bus {
             let text = format!("the recording stops here: {error}");
             let _ = self.0.events.send(Event { at_ns, body: EventBody::Said { level: LogLevel::Error, text } });
         }
+    }
+
+    /// Use of GPU memory by everybody, as the newest sample tells it; `None` where it does not.
+    pub(super) fn gpu_memory_bytes(&self) -> Option<f64> {
+        Some(self.0.gpu_memory_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0).map(|bytes| bytes as f64)
     }
 
     /// Sends an event of now that is not kept in the recording.

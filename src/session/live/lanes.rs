@@ -58,6 +58,9 @@ fn run_to_end(
     cancel: &Receiver<()>,
     on_start: &dyn Fn(u32),
 ) -> LaneEnd {
+    if order.engine.is_outside() {
+        return super::outside::run(bus, exe, lane, order, cancel, on_start);
+    }
     order.spawned_monotonic_ns = monotonic_ns();
     let died = |how: String, last_words: String| {
         bus.emit(EventBody::LaneDied { lane, how, last_words: last_words.clone() });
@@ -130,7 +133,9 @@ const KEEP_HEAP: &str =
 
 fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
     let mut command = Command::new(exe);
-    let keep_heap = order.engine.uses_cufile() && order.knobs.get(KNOB_KEEP_HEAP).is_none_or(|value| *value != 0);
+    // NIXL is shown as its users run it, unless the setting says otherwise.
+    let keep_heap = order.engine.opens_cufile()
+        && order.knobs.get(KNOB_KEEP_HEAP).map_or(order.engine.uses_cufile(), |value| *value != 0);
     // What the user set for glibc is the user's.
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
@@ -232,7 +237,7 @@ fn forward(
 }
 
 /// The end of what a lane writes to standard error.
-fn last_words(mut stderr: impl Read) -> String {
+pub(super) fn last_words(mut stderr: impl Read) -> String {
     let mut kept = VecDeque::with_capacity(2 * LAST_WORDS_BYTES);
     let mut buffer = [0; 1024];
     while let Ok(got @ 1..) = stderr.read(&mut buffer) {

@@ -8,6 +8,8 @@ mod examine;
 mod explain;
 mod gate;
 mod lanes;
+mod nixl;
+mod outside;
 mod plan;
 mod prove;
 mod run;
@@ -15,6 +17,7 @@ mod targets;
 mod turns;
 
 pub use child::probe_child;
+pub use outside::{Loader, loaders, python, supervise};
 pub use plan::{GpuChoice, SessionConfig};
 pub use prove::prove;
 pub use run::{SessionError, start};

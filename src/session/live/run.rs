@@ -254,7 +254,7 @@ impl Session {
         for turn in planned {
             let (ends, heard) = self.take_turn(&turn, sampler.as_ref());
             for (end, (_, order)) in ends.iter().zip(&turn) {
-                if order.engine.uses_cufile() {
+                if order.engine.opens_cufile() {
                     super::explain::after_lane(&self.bus, end, &order.scratch.join("cufile.log"));
                 }
                 if let LaneEnd::Finished { route: Some(route), .. } = end {
@@ -407,13 +407,20 @@ impl Session {
 
     /// The engines that can run here; the others are said with their reasons.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
-        let (cufile, others): (Vec<Engine>, Vec<Engine>) =
+        let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
             engines::AVAILABLE.into_iter().partition(Engine::uses_cufile);
         let scratch = self.scratch.path().to_string_lossy().into_owned();
         let reason = match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
             Ok(answer) => cufile_obstacle(&answer, target),
             Err(error) => Some(error),
         };
+        others.retain(|engine| match super::nixl::obstacle(&self.config.exe, engine, reason.as_deref()) {
+            Some(why) => {
+                self.bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
+                false
+            }
+            None => true,
+        });
         match reason {
             None => {
                 let (able, unable): (Vec<Engine>, Vec<Engine>) =

@@ -33,7 +33,7 @@ impl Columns {
         let placed = places.max().unwrap_or(0) as u16;
         let longest = names.map(|engine| width(&engine.to_string())).max().unwrap_or(4) as u16;
         let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
-        let cufile = state.lanes.iter().any(|l| l.engine.uses_cufile());
+        let cufile = state.lanes.iter().any(|l| l.engine.opens_cufile());
         let mut columns = Self {
             name: longest.clamp(6, 18).max(placed.min(26)) + 5,
             bar: 0,
@@ -376,10 +376,11 @@ fn leader_time(heat: &Heat<'_>, ui: &UiState) -> Option<u64> {
 
 /// The route of an entry's reads with the mark of its proof.
 fn route(entry: &Entry<'_>, theme: &Theme) -> (String, ratatui::style::Style) {
-    if !entry.engine.uses_cufile() {
+    let counts = entry.typical().and_then(|l| l.result.as_ref()?.route.as_ref());
+    if counts.is_none() && !entry.engine.opens_cufile() {
         return ("–".to_owned(), theme.dim);
     }
-    let Some(counts) = entry.typical().and_then(|l| l.result.as_ref()?.route.as_ref()) else {
+    let Some(counts) = counts else {
         return ("not known".to_owned(), theme.dim);
     };
     let status = match counts.route {

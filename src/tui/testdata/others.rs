@@ -156,6 +156,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         gpu_peak_bytes: None,
         cpu_ns: None,
         knobs: std::collections::BTreeMap::new(),
+        outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
         notes: Vec::new(),
         error: None,

@@ -1,0 +1,371 @@
+//! An agent, its back end, and one read after another: register memory and file, prepare, post, poll, release, deregister.
+
+use crate::error::Error;
+use crate::library::Library;
+use crate::raw::{self, Functions, Handle, Status};
+use cufile_ffi::IoMemory;
+use std::ffi::{CStr, CString, c_int};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+
+/// What kind of memory a range is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Host memory (`DRAM_SEG`).
+    Host,
+    /// Memory of the GPU with this CUDA ordinal (`VRAM_SEG`).
+    Gpu(u32),
+}
+
+impl Memory {
+    const fn raw(self) -> (c_int, u64) {
+        match self {
+            Self::Host => (raw::MEM_DRAM, 0),
+            Self::Gpu(ordinal) => (raw::MEM_VRAM, ordinal as u64),
+        }
+    }
+}
+
+/// A NIXL agent with at most one back end. NIXL's agents are made here without locks of their own, so one thread at a time uses an agent.
+#[derive(Debug)]
+pub struct Agent {
+    library: Library,
+    name: CString,
+    agent: Handle,
+    backend: Handle,
+    /// Options that name the back end; null before there is one.
+    options: Handle,
+}
+
+// SAFETY: the handles point to heap structures that are bound to no thread. Agent is not Sync, so no two threads use them at once.
+unsafe impl Send for Agent {}
+
+impl Agent {
+    /// Makes an agent, with NIXL's progress thread as its Python interface has it by default.
+    ///
+    /// # Errors
+    /// When NIXL refuses.
+    pub fn new(library: &Library, name: &str) -> Result<Self, Error> {
+        let name = text(name)?;
+        let mut agent = std::ptr::null_mut();
+        // SAFETY: a C string and a place for the handle.
+        let status = unsafe { (library.functions().create_agent)(name.as_ptr(), &raw mut agent) };
+        check("nixl_capi_create_agent", "an agent", status)?;
+        Ok(Self { library: library.clone(), name, agent, backend: std::ptr::null_mut(), options: std::ptr::null_mut() })
+    }
+
+    fn f(&self) -> &Functions {
+        self.library.functions()
+    }
+
+    /// The plugins that NIXL found, by name.
+    ///
+    /// # Errors
+    /// When NIXL refuses.
+    pub fn plugins(&self) -> Result<Vec<String>, Error> {
+        let mut list = std::ptr::null_mut();
+        // SAFETY: a live agent and a place for the handle.
+        let status = unsafe { (self.f().get_available_plugins)(self.agent, &raw mut list) };
+        check("nixl_capi_get_available_plugins", "the agent", status)?;
+        let mut found = Vec::new();
+        let mut size = 0;
+        // SAFETY: the list was made just above; the strings live as long as it does and are copied before it goes.
+        unsafe {
+            if (self.f().string_list_size)(list, &raw mut size) == raw::SUCCESS {
+                for index in 0..size {
+                    let mut name = std::ptr::null();
+                    if (self.f().string_list_get)(list, index, &raw mut name) == raw::SUCCESS && !name.is_null() {
+                        found.push(CStr::from_ptr(name).to_string_lossy().into_owned());
+                    }
+                }
+            }
+            (self.f().destroy_string_list)(list);
+        }
+        Ok(found)
+    }
+
+    /// Loads a plugin and makes it this agent's back end, with settings of its own by name (those left out are the plugin's defaults).
+    ///
+    /// # Errors
+    /// When the agent has one already, or NIXL refuses: the plugin is not there, a library that it needs is missing, or it cannot start here.
+    pub fn create_backend(&mut self, plugin: &str, settings: &[(&str, String)]) -> Result<(), Error> {
+        if !self.backend.is_null() {
+            return Err(Error::Invalid("this agent has a back end already".to_owned()));
+        }
+        let name = text(plugin)?;
+        let pairs: Vec<(CString, CString)> =
+            settings.iter().map(|(name, value)| Ok((text(name)?, text(value)?))).collect::<Result<_, Error>>()?;
+        let mut params = std::ptr::null_mut();
+        // SAFETY: a place for the handle.
+        check("nixl_capi_create_params", plugin, unsafe { (self.f().create_params)(&raw mut params) })?;
+        let mut backend = std::ptr::null_mut();
+        // SAFETY: live handles and C strings; NIXL copies the settings, so that they are given back at once.
+        let status = unsafe {
+            let mut status = raw::SUCCESS;
+            for (name, value) in &pairs {
+                if status == raw::SUCCESS {
+                    status = (self.f().params_add)(params, name.as_ptr(), value.as_ptr());
+                }
+            }
+            if status == raw::SUCCESS {
+                status = (self.f().create_backend)(self.agent, name.as_ptr(), params, &raw mut backend);
+            }
+            (self.f().destroy_params)(params);
+            status
+        };
+        check("nixl_capi_create_backend", &format!("the plugin {plugin}"), status)?;
+        self.backend = backend;
+        let mut options = std::ptr::null_mut();
+        // SAFETY: a place for the handle.
+        check("nixl_capi_create_opt_args", plugin, unsafe { (self.f().create_opt_args)(&raw mut options) })?;
+        self.options = options;
+        // SAFETY: both handles were made above and live as long as the agent.
+        check("nixl_capi_opt_args_add_backend", plugin, unsafe { (self.f().opt_args_add_backend)(options, backend) })
+    }
+
+    /// Registers the `len` bytes of `memory` from `offset`.
+    ///
+    /// # Errors
+    /// When the range lies outside, there is no back end, or NIXL refuses.
+    pub fn register<M: IoMemory>(
+        &self,
+        memory: &Arc<M>,
+        kind: Memory,
+        offset: usize,
+        len: usize,
+    ) -> Result<Registered<'_, M>, Error> {
+        if offset.checked_add(len).is_none_or(|end| end > memory.len()) {
+            return Err(Error::Invalid(format!(
+                "{len} bytes at {offset} reach beyond memory of {} bytes",
+                memory.len()
+            )));
+        }
+        let address = memory.base() as usize + offset;
+        let (kind, device) = kind.raw();
+        let list = self.register_one(kind, address, len, device, "memory")?;
+        Ok(Registered { list, kind, address, len, device, memory: Arc::clone(memory) })
+    }
+
+    /// Registers the `len` bytes of a file from `offset`. The descriptor must stay open as long as the registration lives, which the borrow sees to.
+    ///
+    /// # Errors
+    /// When there is no back end or NIXL refuses.
+    pub fn register_file<'a>(
+        &'a self,
+        file: BorrowedFd<'a>,
+        offset: u64,
+        len: usize,
+    ) -> Result<RegisteredFile<'a>, Error> {
+        let start = usize::try_from(offset)
+            .map_err(|_| Error::Invalid(format!("offset {offset} is beyond the address space")))?;
+        let number = u64::from(file.as_raw_fd().unsigned_abs());
+        let list = self.register_one(raw::MEM_FILE, start, len, number, "a file")?;
+        Ok(RegisteredFile { list, start, len, number })
+    }
+
+    fn register_one(
+        &self,
+        kind: c_int,
+        start: usize,
+        len: usize,
+        device: u64,
+        what: &str,
+    ) -> Result<Registration<'_>, Error> {
+        if self.options.is_null() {
+            return Err(Error::Invalid("the agent has no back end".to_owned()));
+        }
+        let mut list = std::ptr::null_mut();
+        // SAFETY: a place for the handle.
+        check("nixl_capi_create_reg_dlist", what, unsafe { (self.f().create_reg_dlist)(kind, &raw mut list) })?;
+        let mut made = Registration { agent: self, list, registered: false };
+        // SAFETY: the list was made above; metadata of no length is allowed (a name in it could be taken for a path to open).
+        let status = unsafe { (self.f().reg_dlist_add_desc)(list, start, len, device, std::ptr::null(), 0) };
+        check("nixl_capi_reg_dlist_add_desc", what, status)?;
+        // SAFETY: live handles. The range is valid by IoMemory's promise and is kept alive by the registration's owner, or it is a range of an open
+        // file, which the library only notes.
+        let status = unsafe { (self.f().register_mem)(self.agent, list, self.options) };
+        check("nixl_capi_register_mem", what, status)?;
+        made.registered = true;
+        Ok(made)
+    }
+
+    /// Prepares a read of the registered range of a file into registered memory of the same length.
+    ///
+    /// # Errors
+    /// When the lengths differ or NIXL refuses.
+    pub fn prepare_read<'a, M: IoMemory>(
+        &'a self,
+        memory: &'a Registered<'a, M>,
+        file: &'a RegisteredFile<'a>,
+    ) -> Result<Transfer<'a, M>, Error> {
+        if memory.len != file.len {
+            return Err(Error::Invalid(format!(
+                "{} bytes of a file do not fit {} bytes of memory",
+                file.len, memory.len
+            )));
+        }
+        let mut transfer = Transfer {
+            agent: self,
+            memory: Arc::clone(&memory.memory),
+            lists: [std::ptr::null_mut(); 2],
+            request: std::ptr::null_mut(),
+            running: false,
+        };
+        let ends = [(memory.kind, memory.address, memory.device), (raw::MEM_FILE, file.start, file.number)];
+        for (place, (kind, start, device)) in transfer.lists.iter_mut().zip(ends) {
+            // SAFETY: a place for the handle, then a live list.
+            let status = unsafe {
+                match (self.f().create_xfer_dlist)(kind, place) {
+                    raw::SUCCESS => (self.f().xfer_dlist_add_desc)(*place, start, memory.len, device),
+                    refused => refused,
+                }
+            };
+            check("nixl_capi_create_xfer_dlist", "a read", status)?;
+        }
+        // SAFETY: live handles; both ranges are registered with this agent, and their registrations are borrowed for the transfer's life. An agent
+        // that reads files names itself as the remote one.
+        let status = unsafe {
+            (self.f().create_xfer_req)(
+                self.agent,
+                raw::READ,
+                transfer.lists[0],
+                transfer.lists[1],
+                self.name.as_ptr(),
+                &raw mut transfer.request,
+                std::ptr::null_mut(),
+            )
+        };
+        check("nixl_capi_create_xfer_req", "a read", status)?;
+        Ok(transfer)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // SAFETY: each handle was made by the library and is given back once; registrations and transfers borrow the agent, so none is left.
+        unsafe {
+            if !self.options.is_null() {
+                (self.f().destroy_opt_args)(self.options);
+            }
+            if !self.backend.is_null() {
+                (self.f().destroy_backend)(self.backend);
+            }
+            (self.f().destroy_agent)(self.agent);
+        }
+    }
+}
+
+/// A list of one range, registered with the agent until it is dropped.
+#[derive(Debug)]
+struct Registration<'a> {
+    agent: &'a Agent,
+    list: Handle,
+    registered: bool,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the list was made by the library and is given back once; transfers borrow their registrations, so none uses it any more.
+        unsafe {
+            if self.registered {
+                (self.agent.f().deregister_mem)(self.agent.agent, self.list, self.agent.options);
+            }
+            (self.agent.f().destroy_reg_dlist)(self.list);
+        }
+    }
+}
+
+/// Registered memory. Dropping it deregisters before the memory is let go.
+#[derive(Debug)]
+pub struct Registered<'a, M: IoMemory> {
+    #[expect(dead_code, reason = "held to be dropped")]
+    list: Registration<'a>,
+    kind: c_int,
+    address: usize,
+    len: usize,
+    device: u64,
+    memory: Arc<M>,
+}
+
+/// A registered range of a file. Dropping it deregisters.
+#[derive(Debug)]
+pub struct RegisteredFile<'a> {
+    #[expect(dead_code, reason = "held to be dropped")]
+    list: Registration<'a>,
+    start: usize,
+    len: usize,
+    number: u64,
+}
+
+/// A read that was prepared. Dropping it releases the request.
+#[derive(Debug)]
+pub struct Transfer<'a, M: IoMemory> {
+    agent: &'a Agent,
+    memory: Arc<M>,
+    lists: [Handle; 2],
+    request: Handle,
+    running: bool,
+}
+
+impl<M: IoMemory> Transfer<'_, M> {
+    /// Hands the read to the back end. True when it was done at once.
+    ///
+    /// # Errors
+    /// When NIXL refuses.
+    pub fn post(&mut self) -> Result<bool, Error> {
+        // Before the call, so that an answer which cannot be understood leaves the memory alone.
+        self.running = true;
+        // SAFETY: live handles; memory and file stay registered and alive until the transfer is dropped.
+        let status = unsafe { (self.agent.f().post_xfer_req)(self.agent.agent, self.request, std::ptr::null_mut()) };
+        self.progress("nixl_capi_post_xfer_req", status)
+    }
+
+    /// Whether the read is done.
+    ///
+    /// # Errors
+    /// When it failed.
+    pub fn poll(&mut self) -> Result<bool, Error> {
+        // SAFETY: live handles.
+        let status = unsafe { (self.agent.f().get_xfer_status)(self.agent.agent, self.request) };
+        self.progress("nixl_capi_get_xfer_status", status)
+    }
+
+    fn progress(&mut self, call: &'static str, status: Status) -> Result<bool, Error> {
+        if status == raw::IN_PROGRESS {
+            return Ok(false);
+        }
+        check(call, "a read", status)?;
+        self.running = false;
+        Ok(true)
+    }
+}
+
+impl<M: IoMemory> Drop for Transfer<'_, M> {
+    fn drop(&mut self) {
+        // SAFETY: each handle was made by the library and is given back once.
+        unsafe {
+            let f = self.agent.f();
+            if !self.request.is_null() {
+                let released = (f.release_xfer_req)(self.agent.agent, self.request) == raw::SUCCESS;
+                if released {
+                    (f.destroy_xfer_req)(self.request);
+                }
+                if self.running && !released {
+                    // It may still write, and NIXL does not say when it stops: the memory is kept for the rest of the process.
+                    std::mem::forget(Arc::clone(&self.memory));
+                }
+            }
+            for list in self.lists.into_iter().filter(|list| !list.is_null()) {
+                (f.destroy_xfer_dlist)(list);
+            }
+        }
+    }
+}
+
+fn text(text: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| Error::Invalid(format!("'{}' holds a zero byte", text.escape_default())))
+}
+
+fn check(call: &'static str, what: &str, status: Status) -> Result<(), Error> {
+    if status == raw::SUCCESS { Ok(()) } else { Err(Error::Refused { call, what: what.to_owned(), status }) }
+}

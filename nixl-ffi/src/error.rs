@@ -1,0 +1,60 @@
+//! What can go wrong, as sentences.
+
+use crate::search::{ENV_NIXL, Tried};
+use std::fmt;
+
+/// An error of finding or using NIXL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// No libnixl_capi was found.
+    NotFound {
+        /// Every name that was tried, with the loader's words.
+        tried: Vec<Tried>,
+    },
+    /// A call was answered with an error.
+    Refused {
+        /// The function.
+        call: &'static str,
+        /// What for.
+        what: String,
+        /// Its status, a negative number.
+        status: i32,
+    },
+    /// A range beyond the memory, or a name with a zero byte.
+    Invalid(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { tried } => {
+                write!(
+                    f,
+                    "NIXL (libnixl_capi.so) was not found: install it with 'pip install nixl', or name its file or folder by {ENV_NIXL}"
+                )?;
+                let failed: Vec<String> =
+                    tried.iter().filter_map(|t| Some(format!("{}: {}", t.name, t.error.as_deref()?))).collect();
+                if failed.is_empty() { Ok(()) } else { write!(f, " (tried {})", failed.join("; ")) }
+            }
+            Self::Refused { call, what, status } => {
+                write!(f, "{call} of {what} was answered with {status} ({})", describe(*status))
+            }
+            Self::Invalid(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The status in words (`nixl_capi_status_t`).
+fn describe(status: i32) -> &'static str {
+    match status {
+        -1 => "invalid parameter",
+        -2 => "the back end refused; its own words are on standard error",
+        -3 => "invalid state",
+        -4 => "an exception inside NIXL",
+        -5 => "no telemetry",
+        -6 => "not found, or no back end serves the request",
+        _ => "a status that NIXL 1.5 does not know",
+    }
+}

@@ -1,0 +1,141 @@
+//! Where libnixl_capi may be.
+//!
+//! The wheel `nixl` is a thin shell over `nixl_cu13` or `nixl_cu12`, whose libraries lie in `.nixl_cu13.mesonpy.libs` beside the package, with
+//! run paths to the wheel's other folders, so that loading the one file by its path is enough. A build from source installs into
+//! `/usr/local/nixl` or `/opt/nvidia/nvda_nixl`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the file or folder of NIXL to use; then no other is tried.
+pub const ENV_NIXL: &str = "GDS_TOP_NIXL";
+/// The file's name.
+pub const FILE: &str = "libnixl_capi.so";
+
+/// A name that the loader was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// The name as given to the loader: a plain name or a path.
+    pub name: String,
+    /// The loader's words; None where it loaded.
+    pub error: Option<String>,
+}
+
+/// Where to look, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// What the loader is asked for.
+    pub candidates: Vec<PathBuf>,
+    /// Folders in which the libraries of CUDA and cuFile that the plugins need may lie, for where the loader does not know them.
+    pub beside: Vec<PathBuf>,
+}
+
+impl Search {
+    /// By the environment and file systems of this machine.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::from_environment(&|name| std::env::var_os(name).filter(|v| !v.is_empty()), Path::new("/"))
+    }
+
+    /// [`Search::system`] with a given environment, and the absolute folders that it names itself taken below `root`.
+    pub fn from_environment(env: &dyn Fn(&str) -> Option<OsString>, root: &Path) -> Self {
+        let sites = cufile_ffi::python_folders(env, root);
+        let mut beside = Vec::new();
+        for site in &sites {
+            beside.extend(children(&site.join("nvidia"), "cu").into_iter().map(|package| package.join("lib")));
+        }
+        for cuda in children(&root.join("usr/local"), "cuda") {
+            beside.push(cuda.join("lib64"));
+            beside.push(cuda.join("targets/x86_64-linux/lib"));
+        }
+        beside.retain(|folder| folder.is_dir());
+        if let Some(named) = env(ENV_NIXL) {
+            let named = PathBuf::from(named);
+            let mut candidates = if named.is_dir() { inside(&named) } else { vec![named.clone()] };
+            if candidates.is_empty() {
+                // The loader's words then say what is wrong with the name.
+                candidates.push(named.join(FILE));
+            }
+            return Self { candidates, beside };
+        }
+        let mut candidates = vec![PathBuf::from(FILE)];
+        let system = ["usr/local/nixl", "usr/local", "opt/nvidia/nvda_nixl", "opt/nixl", "usr"].map(|p| root.join(p));
+        for folder in sites.iter().chain(&system) {
+            for file in inside(folder) {
+                if !candidates.contains(&file) {
+                    candidates.push(file);
+                }
+            }
+        }
+        Self { candidates, beside }
+    }
+}
+
+/// The libraries in a folder of packages, of an unpacked wheel, or of an installation; those for newer CUDA first.
+fn inside(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    folders.extend(children(folder, ".nixl"));
+    for lib in ["lib", "lib64"] {
+        folders.push(folder.join(lib));
+        folders.extend(["x86_64-linux-gnu", "aarch64-linux-gnu"].map(|triple| folder.join(lib).join(triple)));
+    }
+    folders.into_iter().map(|folder| folder.join(FILE)).filter(|file| file.is_file()).collect()
+}
+
+/// Entries of `folder` whose name starts with `prefix`, the last name first.
+fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|e| e.file_name().to_string_lossy().starts_with(prefix))
+        .map(|e| e.path())
+        .collect();
+    found.sort_by(|a, b| b.cmp(a));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn place(root: &Path, folder: &str) -> PathBuf {
+        let folder = root.join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(FILE);
+        std::fs::write(&file, b"").unwrap();
+        file
+    }
+
+    #[test]
+    fn the_variable_excludes_every_other_place_and_may_name_a_file_or_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        place(root, "usr/local/nixl/lib64");
+        let wheel = place(root, "site/.nixl_cu13.mesonpy.libs");
+        for (named, found) in [
+            (wheel.clone(), wheel.clone()),
+            (root.join("site"), wheel.clone()),
+            (root.join("site/.nixl_cu13.mesonpy.libs"), wheel.clone()),
+            (root.join("usr"), root.join("usr").join(FILE)),
+        ] {
+            let env = |name: &str| (name == ENV_NIXL).then(|| named.clone().into_os_string());
+            assert_eq!(Search::from_environment(&env, root).candidates, [found], "{}", named.display());
+        }
+    }
+
+    #[test]
+    fn wheels_on_the_python_path_come_before_the_system_and_newer_cuda_before_older() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let old = place(root, "site/.nixl_cu12.mesonpy.libs");
+        let new = place(root, "site/.nixl_cu13.mesonpy.libs");
+        let system = place(root, "opt/nvidia/nvda_nixl/lib64");
+        std::fs::create_dir_all(root.join("site/nvidia/cu13/lib")).unwrap();
+        let env = |name: &str| (name == "PYTHONPATH").then(|| root.join("site").into_os_string());
+        let search = Search::from_environment(&env, root);
+        assert_eq!(search.candidates, [PathBuf::from(FILE), new, old, system]);
+        assert_eq!(search.beside, [root.join("site/nvidia/cu13/lib")]);
+    }
+}

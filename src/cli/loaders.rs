@@ -1,0 +1,61 @@
+//! The published loaders that have a script here, and which of them the Python at hand has.
+
+use super::args::OutputArgs;
+use super::outcome::{FINE, print, print_json};
+use crate::host::run_limited;
+use crate::session::live::{Loader, loaders, python};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::Command;
+use std::time::Duration;
+
+/// Limit of asking Python: it reads the metadata of a few packages.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Prints a line `name version` for each package named that is installed.
+const ASK: &str = "import sys\nfrom importlib.metadata import version\nfor n in sys.argv[1:]:\n    try: print(n, version(n))\n    except Exception: pass\n";
+
+/// Prints them.
+pub(super) fn list(output: &OutputArgs) -> u8 {
+    let loaders = loaders();
+    let (installed, problem) = match installed(&loaders) {
+        Ok(installed) => (installed, None),
+        Err(problem) => (BTreeMap::new(), Some(problem)),
+    };
+    let python = python().to_string_lossy().into_owned();
+    if output.json {
+        let list: Vec<_> = loaders
+            .iter()
+            .map(|l| {
+                serde_json::json!({"engine": format!("loader:{}", l.name), "package": l.package, "about": l.about,
+                "version": installed.get(l.package)})
+            })
+            .collect();
+        print_json(&serde_json::json!({"python": python, "error": problem, "loaders": list}));
+        return FINE;
+    }
+    let mut text = format!("Published loaders, run by {python} (GDS_TOP_PYTHON names another):\n");
+    for loader in &loaders {
+        let state = match (installed.get(loader.package), &problem) {
+            (Some(version), _) => version.clone(),
+            (None, Some(_)) => "unknown".to_owned(),
+            (None, None) => format!("not installed: pip install {}", loader.package),
+        };
+        let _ = writeln!(text, "  loader:{:<21} {state}\n    {}", loader.name, loader.about);
+    }
+    if let Some(problem) = problem {
+        let _ = writeln!(text, "Which are installed is not known: {problem}");
+    }
+    print(text.as_bytes())
+}
+
+/// Versions by package.
+fn installed(loaders: &[Loader]) -> Result<BTreeMap<String, String>, String> {
+    let mut command = Command::new(python());
+    command.arg("-c").arg(ASK).args(loaders.iter().map(|loader| loader.package));
+    let ran = run_limited(&mut command, LIMIT).map_err(|e| format!("{} could not be run: {e}", python().display()))?;
+    if ran.exit_code != Some(0) {
+        let said = ran.stderr.lines().last().unwrap_or("no words");
+        return Err(format!("{} did not answer: {said}", python().display()));
+    }
+    Ok(ran.stdout.lines().filter_map(|line| line.split_once(' ')).map(|(n, v)| (n.to_owned(), v.to_owned())).collect())
+}

@@ -1,0 +1,124 @@
+//! Which way the reads of a command went, told from what can be seen outside: what it had mapped, what nvidia-fs counted, what libcufile logged.
+
+use crate::domain::{Route, RouteCounts};
+use std::path::Path;
+
+/// Reads that nvidia-fs has counted so far, for everybody on the machine; `None` without the module, or where it does not count.
+pub(super) fn nvfs_reads() -> Option<u64> {
+    parse_reads(&std::fs::read_to_string("/proc/driver/nvidia-fs/stats").ok()?)
+}
+
+/// The number of reads in nvidia-fs' statistics, whose lines read `Reads : n=5 ok=5 err=0 …` (since 2.7 with the colon set apart or not).
+fn parse_reads(text: &str) -> Option<u64> {
+    if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
+        return None;
+    }
+    let line = text.lines().find(|line| line.starts_with("Reads"))?;
+    line.split_whitespace().find_map(|word| word.strip_prefix("n=")?.parse().ok())
+}
+
+/// What was seen of a command.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// The libcufile that one of its processes had mapped.
+    pub(super) cufile: Option<String>,
+    /// Whether the mappings of all its processes could be read.
+    pub(super) readable: bool,
+    /// Reads that nvidia-fs counted meanwhile, where it counts.
+    pub(super) nvfs: Option<u64>,
+    /// The text of its cufile.log; empty without one.
+    pub(super) log: String,
+}
+
+impl Seen {
+    /// The end of the log in the lane's folder.
+    pub(super) fn read_log(folder: &Path) -> String {
+        let bytes = std::fs::read(folder.join("cufile.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(256 << 10)..]).into_owned()
+    }
+
+    /// The route, for a command that used cuFile; and what is to be said of it.
+    pub(super) fn route(&self) -> (Option<RouteCounts>, String) {
+        let used = match (&self.cufile, self.log.is_empty()) {
+            (Some(path), _) => format!("it had {path} mapped"),
+            (None, false) => "it wrote a cufile.log".to_owned(),
+            (None, true) if self.readable => {
+                let said = "none of its processes had libcufile mapped when looked at, so its reads were not cuFile's";
+                return (None, said.to_owned());
+            }
+            (None, true) => {
+                let said = "what its processes had mapped could not be read, so whether it used cuFile is not known";
+                return (None, said.to_owned());
+            }
+        };
+        let counts = |route, nvfs_reads, source: String, proven| RouteCounts {
+            route,
+            nvfs_reads,
+            p2p_reads: None,
+            posix_reads: None,
+            source,
+            proven,
+        };
+        let log = self.log.to_ascii_lowercase();
+        let compat = log.contains("compatible mode") || log.contains("compat mode");
+        let told = match self.nvfs {
+            Some(reads @ 1..) => counts(
+                Route::Nvfs,
+                Some(reads),
+                "/proc/driver/nvidia-fs/stats, which counts everybody's reads".to_owned(),
+                true,
+            ),
+            _ if compat => {
+                counts(Route::Compat, self.nvfs, "inferred: its cufile.log speaks of compat mode".to_owned(), false)
+            }
+            Some(0) => counts(
+                Route::Compat,
+                Some(0),
+                "inferred: nvidia-fs counted no read meanwhile, and P2PDMA cannot be seen from outside".to_owned(),
+                false,
+            ),
+            _ => counts(
+                Route::None,
+                None,
+                "nothing outside the process tells which way its reads went".to_owned(),
+                false,
+            ),
+        };
+        (Some(told), used)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_of_reads_is_read_where_it_counts() {
+        let text = "GDS Version: 1.16\nIO stats: Enabled, peer IO stats: Disabled\nReads\t\t\t\t: n=17 ok=17 err=0 readMiB=68\n";
+        assert_eq!(parse_reads(text), Some(17));
+        assert_eq!(parse_reads(&text.replace("stats: Enabled", "stats: Disabled")), None);
+        assert_eq!(parse_reads(""), None);
+    }
+
+    #[test]
+    fn only_a_counter_proves_a_route() {
+        let seen = Seen { readable: true, ..Seen::default() };
+        assert_eq!(seen.route().0, None);
+        assert!(seen.route().1.contains("not cuFile's"));
+        let mapped = Seen { cufile: Some("/x/libcufile.so.0".into()), ..seen.clone() };
+        for (nvfs, log, route, proven) in [
+            (Some(5), "", Route::Nvfs, true),
+            (Some(0), "", Route::Compat, false),
+            (None, "NOTICE running in compatible mode", Route::Compat, false),
+            (None, "", Route::None, false),
+        ] {
+            let (told, said) = Seen { nvfs, log: log.to_owned(), ..mapped.clone() }.route();
+            let told = told.unwrap();
+            assert_eq!((told.route, told.proven, told.nvfs_reads), (route, proven, nvfs), "{told:?}");
+            assert!(said.contains("libcufile.so.0"), "{said}");
+        }
+        let hidden = Seen::default().route();
+        assert!(hidden.0.is_none() && hidden.1.contains("not known"));
+    }
+}

@@ -1,0 +1,156 @@
+//! What a command may tell of itself, on the descriptor that `GDS_TOP_FD` names: one JSON object a line, every key optional.
+//!
+//! | key | meaning |
+//! |---|---|
+//! | `at_ns` | CLOCK_MONOTONIC when it happened (Python's `time.monotonic_ns()`); else the time at which the line arrived counts |
+//! | `program` | name and version of the loader |
+//! | `ready` | true: set-up is over, the clock starts |
+//! | `phase`, `ns` | a phase of the report by name and how long it took; it ends at `at_ns`. With `slot` (a timeline, default 0) and `bytes` |
+//! | `landed` | bytes on the target so far |
+//! | `done` | true: all bytes are on the target, the clock stops. With `bytes`, those that were loaded |
+//! | `verified` | whether the bytes equal the file's, where the command compared them |
+//! | `note`, `error` | a sentence for the report; with `error` the run has failed |
+
+use crate::domain::{Phase, Span};
+use serde::Deserialize;
+
+/// A line as it stands.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Line {
+    at_ns: Option<u64>,
+    program: Option<String>,
+    ready: bool,
+    phase: Option<String>,
+    ns: Option<u64>,
+    slot: u16,
+    bytes: Option<u64>,
+    landed: Option<u64>,
+    done: bool,
+    verified: Option<bool>,
+    note: Option<String>,
+    error: Option<String>,
+    pub(super) supervisor: Option<Ended>,
+}
+
+/// The supervisor's last line.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Ended {
+    pub(super) code: Option<i32>,
+    pub(super) signal: Option<i32>,
+    pub(super) storage_read_bytes: Option<u64>,
+    pub(super) read_call_bytes: Option<u64>,
+    pub(super) cpu_ns: Option<u64>,
+    pub(super) major_faults: Option<u64>,
+}
+
+/// Spans kept of one command, so that one that tells without end fills no memory.
+const MOST_SPANS: usize = 1 << 20;
+/// Notes kept of one command.
+const MOST_NOTES: usize = 20;
+
+/// What a command has told so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Told {
+    pub(super) program: Option<String>,
+    /// CLOCK_MONOTONIC of `ready`.
+    pub(super) ready_ns: Option<u64>,
+    /// CLOCK_MONOTONIC of `done`.
+    pub(super) done_ns: Option<u64>,
+    pub(super) bytes: Option<u64>,
+    pub(super) landed: Option<u64>,
+    pub(super) verified: Option<bool>,
+    pub(super) notes: Vec<String>,
+    pub(super) error: Option<String>,
+    pub(super) ended: Option<Ended>,
+    /// CLOCK_MONOTONIC of the end of the command.
+    pub(super) ended_ns: Option<u64>,
+    /// Phases with the absolute times of their ends.
+    phases: Vec<(Phase, u16, u64, u64, u64)>,
+}
+
+impl Told {
+    /// Takes in a line that arrived at `now_ns`. What is no JSON object is a note once.
+    pub(super) fn take(&mut self, text: &str, now_ns: u64) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let line: Line = match serde_json::from_str(text) {
+            Ok(line) => line,
+            Err(error) => {
+                let start: String = text.chars().take(80).collect();
+                return self.note(format!("a line that the command told was not understood ({error}): {start}"));
+            }
+        };
+        // A time of the future or of another clock would make nonsense of the run.
+        let at_ns = line.at_ns.filter(|at| *at <= now_ns).unwrap_or(now_ns);
+        if line.program.is_some() {
+            self.program = line.program;
+        }
+        if line.ready && self.ready_ns.is_none() {
+            self.ready_ns = Some(at_ns);
+        }
+        if let Some(name) = &line.phase {
+            let phase = serde_json::from_value::<Phase>(serde_json::Value::String(name.clone()));
+            match (phase, line.ns) {
+                (Ok(phase), Some(ns)) if self.phases.len() < MOST_SPANS => {
+                    self.phases.push((phase, line.slot, at_ns.saturating_sub(ns), at_ns, line.bytes.unwrap_or(0)));
+                }
+                (Ok(_), Some(_)) => self.note(format!("more than {MOST_SPANS} phases were told; the rest is left out")),
+                (Ok(_), None) => self.note(format!("the phase {name} was told without its ns")),
+                (Err(_), _) => self.note(format!("'{name}' is no phase of the report")),
+            }
+        }
+        if line.done && self.done_ns.is_none() {
+            self.done_ns = Some(at_ns);
+            self.bytes = line.bytes;
+        }
+        self.landed = line.landed.or(self.landed);
+        self.verified = line.verified.or(self.verified);
+        self.error = line.error.or(self.error.take());
+        if let Some(note) = line.note {
+            self.note(note);
+        }
+        if line.supervisor.is_some() {
+            self.ended = line.supervisor;
+            self.ended_ns = Some(at_ns);
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// The phases as spans of a clock that started at `start_ns` and ran for `wall_ns`: cut at both ends, and on one slot never overlapping, the earlier
+    /// one keeping the time that two claim. And the number of slots.
+    pub(super) fn spans(&self, start_ns: u64, wall_ns: u64) -> (Vec<Span>, u32) {
+        let mut spans: Vec<Span> = self
+            .phases
+            .iter()
+            .map(|(phase, slot, start, end, bytes)| Span {
+                slot: *slot,
+                phase: *phase,
+                tensor: None,
+                start_ns: start.saturating_sub(start_ns),
+                end_ns: end.saturating_sub(start_ns).min(wall_ns),
+                bytes: *bytes,
+                offset: 0,
+            })
+            .collect();
+        spans.sort_by_key(|span| (span.slot, span.start_ns, span.end_ns));
+        let mut before = (0, 0);
+        for span in &mut spans {
+            if before.0 == span.slot {
+                span.start_ns = span.start_ns.max(before.1);
+            }
+            before = (span.slot, span.end_ns.max(span.start_ns));
+        }
+        spans.retain(|span| span.start_ns < span.end_ns);
+        let slots = spans.iter().map(|span| u32::from(span.slot) + 1).max().unwrap_or(0);
+        (spans, slots)
+    }
+}

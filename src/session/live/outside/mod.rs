@@ -1,0 +1,13 @@
+//! Lanes of somebody else's loader: a command that is started, watched by its tree of processes, cut off at a limit, and ended with all that came of it.
+
+mod evidence;
+mod lane;
+mod lines;
+mod loaders;
+mod supervisor;
+#[cfg(test)]
+mod tests;
+
+pub(super) use lane::run;
+pub use loaders::{Loader, all as loaders, python};
+pub use supervisor::supervise;

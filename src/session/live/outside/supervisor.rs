@@ -1,0 +1,83 @@
+//! The process between a session and a command: it adopts what the command leaves behind, so that all that came of it is one tree, and ends that tree
+//! when the command has ended, when it is told to, and when its session is gone, which closes its standard input.
+
+use crate::engines::protocol::monotonic_ns;
+use crate::telemetry::tree;
+use rustix::io::FdFlags;
+use rustix::process::{Pid, Signal, WaitOptions};
+use serde_json::json;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long processes that were killed may take to go: one in a system call of a driver does so later than others.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs a command line by `sh -c` to its end and ends what it left. Its standard output goes to standard error, and the descriptor that
+/// `GDS_TOP_FD` names is this process's standard output. The last line there is the supervisor's own: `{"supervisor": {...}}`.
+#[must_use]
+pub fn supervise(line: &str) -> u8 {
+    match run(line) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("gds-top: the command could not be started: {error}");
+            2
+        }
+    }
+}
+
+fn run(line: &str) -> std::io::Result<()> {
+    let own = std::process::id();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let lines = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3)?;
+    rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
+    // The command's, so it survives the exec.
+    rustix::io::fcntl_setfd(&lines, FdFlags::empty())?;
+    let started = Command::new("sh")
+        .args(["-c", line])
+        .env("GDS_TOP_FD", lines.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn();
+    rustix::io::fcntl_setfd(&lines, FdFlags::CLOEXEC)?;
+    let mut child = started?;
+    std::thread::spawn(move || {
+        // Nothing is ever written there: it ends when the session says so, or is gone.
+        let _ = std::io::stdin().read(&mut [0]);
+        end_tree(own);
+    });
+    let status = child.wait()?;
+    let at_ns = monotonic_ns();
+    end_tree(own);
+    // Waiting for them adds what they used to what this process tells.
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+    let used = tree::usage(own).unwrap_or_default();
+    let told = json!({"at_ns": at_ns, "supervisor": {
+        "code": status.code(), "signal": status.signal(), "storage_read_bytes": used.storage_read_bytes,
+        "read_call_bytes": used.read_call_bytes, "cpu_ns": used.cpu_ns, "major_faults": used.major_faults,
+    }});
+    let mut lines = File::from(lines);
+    // A line that the command left unfinished must not swallow this one.
+    let _ = writeln!(lines, "\n{told}");
+    Ok(())
+}
+
+/// Kills all descendants, again and again until none is left: one may have started another meanwhile.
+fn end_tree(own: u32) {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        let others: Vec<u32> = tree::members(own).into_iter().filter(|pid| *pid != own).collect();
+        if others.is_empty() {
+            return;
+        }
+        for pid in others {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,197 @@
+//! A process and all its descendants as one: what they use now and what they have used, by procfs.
+//!
+//! What a process that has ended used is kept by the one that waited for it (wait(2) adds CPU times, faults and I/O to the parent's), so that the sum
+//! over a tree whose root adopts orphans loses nothing.
+
+use procfs::ProcResult;
+use procfs::process::{MMapPath, Process, Stat};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The use of a tree of processes. What could not be read of any of them is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeUse {
+    /// Processes that live now, the root included.
+    pub processes: u32,
+    /// Threads of them.
+    pub threads: u64,
+    /// Resident memory, summed: pages that several of them share count for each.
+    pub rss_bytes: Option<u64>,
+    /// Anonymous part of it.
+    pub rss_anon_bytes: Option<u64>,
+    /// Mapped-file part of it.
+    pub rss_file_bytes: Option<u64>,
+    /// CPU time so far, user and system, of those that ended too.
+    pub cpu_ns: u64,
+    /// Bytes fetched from storage so far (`read_bytes`).
+    pub storage_read_bytes: Option<u64>,
+    /// Bytes read by system calls so far (`rchar`).
+    pub read_call_bytes: Option<u64>,
+    /// Page faults that needed storage, so far.
+    pub major_faults: u64,
+}
+
+fn add(sum: &mut Option<u64>, more: Option<u64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0).saturating_add(more));
+    }
+}
+
+impl TreeUse {
+    fn take(&mut self, process: &Process, stat: &Stat) {
+        self.processes += 1;
+        self.major_faults += stat.majflt + stat.cmajflt;
+        let reaped = u64::try_from(stat.cutime).unwrap_or(0) + u64::try_from(stat.cstime).unwrap_or(0);
+        let ticks = (stat.utime + stat.stime + reaped) as f64;
+        self.cpu_ns += (ticks * 1e9 / procfs::ticks_per_second() as f64) as u64;
+        if let Ok(status) = process.status() {
+            let bytes = |kib: Option<u64>| kib.map(|kib| kib.saturating_mul(1024));
+            add(&mut self.rss_bytes, bytes(status.vmrss));
+            add(&mut self.rss_anon_bytes, bytes(status.rssanon));
+            add(&mut self.rss_file_bytes, bytes(status.rssfile));
+            self.threads += status.threads;
+        }
+        if let Ok(io) = process.io() {
+            add(&mut self.storage_read_bytes, Some(io.read_bytes));
+            add(&mut self.read_call_bytes, Some(io.rchar));
+        }
+    }
+}
+
+/// The root and its descendants that are no zombies, the root first.
+#[must_use]
+pub fn members(root: u32) -> Vec<u32> {
+    tree(root).into_iter().map(|(process, _)| process.pid.unsigned_abs()).collect()
+}
+
+fn tree(root: u32) -> Vec<(Process, Stat)> {
+    let Ok(all) = procfs::process::all_processes() else { return Vec::new() };
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    let mut known = BTreeMap::new();
+    for process in all.filter_map(ProcResult::ok) {
+        // One that ended since is none of them any more.
+        let Ok(stat) = process.stat() else { continue };
+        children.entry(stat.ppid).or_default().push(stat.pid);
+        known.insert(stat.pid, (process, stat));
+    }
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut left: Vec<i32> = i32::try_from(root).into_iter().collect();
+    while let Some(pid) = left.pop() {
+        if !seen.insert(pid) {
+            continue;
+        }
+        left.extend(children.get(&pid).into_iter().flatten());
+        if let Some(one) = known.remove(&pid).filter(|(_, stat)| stat.state != 'Z') {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// What the tree below and including `root` uses and has used; `None` when the root is gone.
+#[must_use]
+pub fn usage(root: u32) -> Option<TreeUse> {
+    let tree = tree(root);
+    if tree.is_empty() {
+        return None;
+    }
+    let mut sum = TreeUse::default();
+    for (process, stat) in &tree {
+        sum.take(process, stat);
+    }
+    Some(sum)
+}
+
+/// Memory of the tree with shared pages counted once (proportional set size), in bytes. Costs a walk over all their mappings, so not for every
+/// sample; `None` where the kernel or a permission keeps it.
+#[must_use]
+pub fn shared_once_bytes(root: u32) -> Option<u64> {
+    let mut sum = None;
+    for (process, _) in tree(root) {
+        let rollup = process.smaps_rollup().ok();
+        let pss = rollup.and_then(|r| r.memory_map_rollup.0.first()?.extension.map.get("Pss").copied());
+        add(&mut sum, pss);
+    }
+    sum
+}
+
+/// The libcufile that a process of the tree has mapped, by path; and whether every process could be looked into.
+#[must_use]
+pub fn mapped_cufile(root: u32) -> (Option<String>, bool) {
+    let mut readable = true;
+    for (process, _) in tree(root) {
+        let Ok(maps) = process.maps() else {
+            readable = false;
+            continue;
+        };
+        let found = maps.iter().find_map(|map| match &map.pathname {
+            MMapPath::Path(path) if path.file_name()?.to_str()?.starts_with("libcufile.so") => {
+                Some(path.to_string_lossy().into_owned())
+            }
+            _ => None,
+        });
+        if found.is_some() {
+            return (found, readable);
+        }
+    }
+    (None, readable)
+}
+
+/// Whether a process is the supervisor of a command, by its command line.
+pub(super) fn is_supervisor(pid: u32) -> bool {
+    let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
+    process.and_then(|p| p.cmdline().ok()).is_some_and(|line| line.get(1).is_some_and(|word| word == SUPERVISOR))
+}
+
+/// The hidden subcommand of this program that runs a command and adopts what that leaves behind.
+pub const SUPERVISOR: &str = "__outside";
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_tree_is_its_root_and_all_that_came_of_it() {
+        let mut child =
+            Command::new("sh").args(["-c", "sh -c 'sleep 60 & wait' & wait"]).stdin(Stdio::null()).spawn().unwrap();
+        let start = std::time::Instant::now();
+        let found = loop {
+            let found = members(child.id());
+            if found.len() >= 3 || start.elapsed().as_secs() > 20 {
+                break found;
+            }
+        };
+        assert_eq!((found.len(), found[0]), (3, child.id()), "{found:?}");
+        let used = usage(child.id()).unwrap();
+        assert_eq!(used.processes, 3);
+        assert!(used.rss_bytes.is_some_and(|b| b > 0) && used.read_call_bytes.is_some(), "{used:?}");
+        for pid in found.into_iter().rev() {
+            rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid as i32).unwrap(),
+                rustix::process::Signal::KILL,
+            )
+            .unwrap();
+        }
+        child.wait().unwrap();
+        assert_eq!(usage(child.id()), None);
+    }
+
+    #[test]
+    fn what_a_child_read_is_kept_by_the_parent_that_waited_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x");
+        std::fs::write(&file, vec![0; 8 << 20]).unwrap();
+        let line = format!("cat {} > /dev/null; exec sleep 60", file.display());
+        let mut child = Command::new("sh").args(["-c", &line]).stdin(Stdio::null()).spawn().unwrap();
+        let start = std::time::Instant::now();
+        let enough = |used: TreeUse| used.processes == 1 && used.read_call_bytes.is_some_and(|bytes| bytes >= 8 << 20);
+        while !usage(child.id()).is_some_and(enough) {
+            assert!(start.elapsed().as_secs() < 20, "{:?}", usage(child.id()));
+        }
+        assert!(!is_supervisor(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,148 @@
+//! The engine `nixl`: against a stand-in of its C interface, and against the real library of the wheels.
+
+use crate::harness::{folder, gpu_order, knobs, order, run, standin_env};
+use crate::{models, sound, standins};
+use gds_top::domain::{Engine, LaneOrder, NixlPlugin, Phase, Route};
+use std::path::PathBuf;
+
+const PLUGINS: [NixlPlugin; 3] = [NixlPlugin::Gds, NixlPlugin::GdsMt, NixlPlugin::Posix];
+
+#[test]
+fn every_plugin_lands_the_model_tensor_by_tensor_and_tells_its_phases_and_set_up() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let machine = folder.path().join("machine");
+    standins::machine(&machine, folder.path());
+    let env = standin_env(
+        &built.folder,
+        &[
+            ("GDS_TOP_NIXL", built.nixl.to_str().unwrap()),
+            ("LD_PRELOAD", built.redirect.to_str().unwrap()),
+            ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()),
+        ],
+    );
+    let with_bytes = model.tensors.iter().filter(|t| t.bytes > 0).count();
+    for plugin in PLUGINS {
+        for order in [order(Engine::Nixl(plugin), &model), gpu_order(Engine::Nixl(plugin), &model)] {
+            let gpu = order.target != gds_top::domain::Target::Host;
+            let outcome = run(&order, &env);
+            sound::check(&outcome, &model);
+            let result = outcome.result();
+            for part in ["nixl_library", "nixl_agent", "nixl_backend"] {
+                assert!(result.setup_parts_ns.contains_key(part), "{part}: {:?}", result.setup_parts_ns);
+            }
+            assert_eq!(result.setup_parts_ns.contains_key("driver_open"), plugin.uses_cufile());
+            assert_eq!(result.route.is_some(), plugin.uses_cufile());
+            let spans = outcome.spans();
+            for phase in
+                [Phase::RegisterBuffer, Phase::RegisterHandle, Phase::Submit, Phase::Transfer, Phase::Deregister]
+            {
+                let told = spans.iter().filter(|s| s.phase == phase && s.tensor.is_some()).count();
+                assert_eq!(told, with_bytes, "{plugin:?} {phase:?}");
+            }
+            let copied = spans.iter().any(|s| s.phase == Phase::Copy);
+            assert_eq!(copied, gpu && plugin == NixlPlugin::Posix, "{plugin:?} {gpu}");
+            assert!(result.notes.iter().any(|n| n.contains(plugin.name()) && n.contains("NIXL")), "{:?}", result.notes);
+        }
+    }
+}
+
+#[test]
+fn loads_before_the_measured_one_are_set_up_and_count_nowhere_else() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let env = [("GDS_TOP_NIXL", built.nixl.to_str().unwrap())];
+    let outcome = run(&knobs(order(Engine::Nixl(NixlPlugin::Posix), &model), &[("warmup", 2)]), &env);
+    sound::check(&outcome, &model);
+    let result = outcome.result();
+    assert!(result.setup_parts_ns["earlier_loads"] > 0 && result.knobs["warmup"] == 2, "{result:?}");
+}
+
+#[test]
+fn each_call_that_is_refused_is_a_sentence_and_wrong_bytes_are_found() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let nixl = ("GDS_TOP_NIXL", built.nixl.to_str().unwrap());
+    let order = order(Engine::Nixl(NixlPlugin::Posix), &model);
+    for (told, part) in [
+        (("STANDIN_NIXL_FAIL", "create_agent:-4"), "an exception inside NIXL"),
+        (("STANDIN_NIXL_FAIL", "create_backend:-2"), "nixl_capi_create_backend of the plugin POSIX"),
+        (("STANDIN_NIXL_PLUGINS", "UCX,OBJ"), "its plugins are [UCX, OBJ]"),
+        (("STANDIN_NIXL_FAIL", "register_mem:-2:2"), "nixl_capi_register_mem of a file"),
+        (("STANDIN_NIXL_FAIL", "create_xfer_req:-1"), "invalid parameter"),
+        (("STANDIN_NIXL_FAIL", "post_xfer_req:-2"), "nixl_capi_post_xfer_req"),
+        (("STANDIN_NIXL_FAIL", "get_xfer_status:-2:2"), "nixl_capi_get_xfer_status"),
+        (("STANDIN_NIXL_STUB", "1"), "stub"),
+    ] {
+        let outcome = run(&order, &[nixl, told]);
+        assert!(outcome.error().contains(part), "{told:?}: {}", outcome.error());
+    }
+    let outcome = run(&order, &[nixl, ("STANDIN_NIXL_CORRUPT", "2")]);
+    assert_eq!(outcome.result().verified, Some(false));
+}
+
+#[test]
+fn without_nixl_the_engine_says_how_to_get_it() {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let outcome = run(&order(Engine::Nixl(NixlPlugin::Posix), &model), &[("GDS_TOP_NIXL", "/nonexistent")]);
+    let error = outcome.error();
+    assert!(error.contains("pip install nixl") && error.contains("GDS_TOP_NIXL"), "{error}");
+}
+
+/// The wheel of `GDS_TOP_TEST_WHEELS`, where it is.
+fn wheel() -> Option<PathBuf> {
+    let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS") else {
+        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
+        return None;
+    };
+    let folder = std::path::absolute(root).unwrap().join("nixl");
+    if !folder.is_dir() {
+        standins::skipped("the wheels hold no NIXL");
+        return None;
+    }
+    Some(folder)
+}
+
+#[test]
+fn the_real_library_lands_the_model_by_posix_reads() {
+    let Some(wheel) = wheel() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let env = [("GDS_TOP_NIXL", wheel.to_str().unwrap())];
+    let outcome = run(&order(Engine::Nixl(NixlPlugin::Posix), &model), &env);
+    sound::check(&outcome, &model);
+    let result = outcome.result();
+    assert!(result.notes.iter().any(|note| note.starts_with("NIXL 1.")), "{:?}", result.notes);
+}
+
+#[test]
+fn the_real_library_lands_the_model_by_the_real_cufile() {
+    let Some(wheel) = wheel() else { return };
+    let Some(built) = standins::build() else { return };
+    let libcufile = wheel.parent().unwrap().join("1.20.0.107/nvidia/cu13/lib/libcufile.so.0");
+    if !libcufile.is_file() || !wheel.join("nvidia/cu13/lib/libcudart.so.13").is_file() {
+        standins::skipped("NIXL's GDS plugins need the wheels of libcufile 1.20 and of the CUDA run-time library");
+        return;
+    }
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let machine = folder.path().join("machine");
+    standins::machine(&machine, folder.path());
+    let env = [
+        ("GDS_TOP_NIXL", wheel.to_str().unwrap()),
+        ("PYTHONPATH", wheel.to_str().unwrap()),
+        ("LD_PRELOAD", built.redirect.to_str().unwrap()),
+        ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()),
+    ];
+    for plugin in [NixlPlugin::Gds, NixlPlugin::GdsMt] {
+        let order = LaneOrder { libcufile: Some(libcufile.clone()), ..order(Engine::Nixl(plugin), &model) };
+        let outcome = run(&order, &env);
+        sound::check(&outcome, &model);
+        let route = outcome.result().route.clone().unwrap();
+        assert_eq!((route.route, route.proven), (Route::Compat, true), "{route:?}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Commands and published loaders as lanes: told and silent ones, bad ends, and that nothing of them is left.
+
+use crate::harness::folder;
+use crate::models;
+use crate::standins;
+use gds_top::domain::ModelInfo;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn command(model: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+    command
+        .args(["load", "--gpu", "host", "--cache", "as-is", "--json"])
+        .args(arguments)
+        .arg(model)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for name in ["PYTHONPATH", "GDS_TOP_PYTHON", "GDS_TOP_FD"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(model: &Path, engine: &str, more: &[&str]) -> (Output, Value) {
+    let mut arguments = vec!["--engine", engine];
+    arguments.extend(more);
+    let out = command(model, &arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!said.contains("panicked"), "{said}");
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let run = report["runs"][0].clone();
+    (out, run)
+}
+
+fn model() -> (tempfile::TempDir, ModelInfo) {
+    let folder = folder();
+    let model = models::odd(folder.path());
+    (folder, model)
+}
+
+/// Processes whose command line holds the word.
+fn alive(word: &str) -> Vec<i32> {
+    let all = procfs::process::all_processes().unwrap();
+    let named = |p: &procfs::process::Process| p.cmdline().is_ok_and(|line| line.iter().any(|w| w.contains(word)));
+    let living = |p: &procfs::process::Process| p.stat().is_ok_and(|stat| stat.state != 'Z');
+    all.flatten().filter(|p| named(p) && living(p)).map(|p| p.pid).collect()
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(30), "no {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_command_that_tells_has_its_own_clock_phases_bytes_and_verification() {
+    let (folder, _) = model();
+    // Arguments of engines are separated by commas, so the line holds none.
+    let script = folder.path().join("load.sh");
+    let lines = r#"
+tell() { echo "$1" >&"$GDS_TOP_FD"; }
+tell '{"program": "tester 1.2"}'
+sleep 0.2
+tell '{"ready": true}'
+cat "$1"/*.safetensors > /dev/null
+sleep 0.1
+tell '{"phase": "transfer", "ns": 50000000, "bytes": 4096}'
+tell '{"done": true, "bytes": 4096}'
+echo "model $GDS_TOP_MODEL gpu $GDS_TOP_GPU $2"
+tell '{"verified": true}'
+sleep 0.2
+"#;
+    std::fs::write(&script, lines).unwrap();
+    let engine = format!("command:bash {} {{model}} {{gpu}}", script.display());
+    let (out, run) = run(folder.path(), &engine, &[]);
+    assert_eq!(out.status.code(), Some(0), "{run:#}");
+    assert_eq!((&run["error"], &run["verified"], &run["bytes"]), (&Value::Null, &true.into(), &4096.into()), "{run:#}");
+    let wall = run["wall_ns"].as_u64().unwrap();
+    assert!((100_000_000..300_000_000).contains(&wall), "what comes before and after is not counted: {wall}");
+    assert!(run["setup_ns"].as_u64().unwrap() >= 200_000_000, "{run:#}");
+    let phases: u64 = run["phases"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap()).sum();
+    assert_eq!((phases, run["phases"]["transfer"].as_u64().unwrap() / 1_000_000), (wall, 50), "{run:#}");
+    let outside = &run["outside"];
+    assert_eq!((&outside["program"], &outside["exit"]), (&"tester 1.2".into(), &"status 0".into()));
+    assert!(outside["last_words"].as_str().unwrap().contains("gpu host host"), "{outside:#}");
+    assert!(outside["read_call_bytes"].as_u64().is_some(), "{outside:#}");
+    assert_eq!(run["route"], Value::Null);
+}
+
+#[test]
+fn a_silent_command_is_measured_whole_by_what_its_processes_read() {
+    let (folder, model) = model();
+    let (out, run) = run(folder.path(), "command:(cat {model}/*.safetensors | cat) > /dev/null", &[]);
+    assert_eq!(out.status.code(), Some(0), "{run:#}");
+    assert_eq!((&run["verified"], run["phases"].as_object().map(serde_json::Map::len)), (&Value::Null, Some(0)));
+    let bytes = run["bytes"].as_u64().unwrap();
+    assert!(bytes >= model.tensor_bytes(), "children that have ended count: {bytes} of {}", model.tensor_bytes());
+    assert!(run["outside"]["bytes_source"].as_str().unwrap().contains("rchar"), "{run:#}");
+    assert!(run["notes"].as_array().unwrap().iter().any(|n| n.as_str().unwrap().contains("set-up included")));
+}
+
+#[test]
+fn a_bad_end_is_a_sentence_with_the_last_words() {
+    let (folder, _) = model();
+    for (line, part) in [
+        ("echo it broke >&2; exit 9", "ended with status 9; its last words: it broke"),
+        ("kill -SEGV $$", "was killed by signal 11"),
+        ("no-such-program-here", "the shell found no such program"),
+        (r#"echo '{"ready": true}' >&$GDS_TOP_FD"#, "without telling that it was done"),
+        (r#"echo '{"error": "the disk is full"}' >&$GDS_TOP_FD; exit 1"#, "the disk is full"),
+    ] {
+        let (out, run) = run(folder.path(), &format!("command:{line}"), &[]);
+        assert!(run["error"].as_str().unwrap_or_default().contains(part), "{line}: {run:#}");
+        assert_eq!((out.status.code(), &run["verified"]), (Some(3), &Value::Null), "{line}");
+    }
+}
+
+#[test]
+fn a_command_beyond_its_limit_is_cut_off_and_so_is_what_left_its_group() {
+    let (folder, _) = model();
+    let mark = format!("8{}.5", std::process::id());
+    let line = format!("command:setsid sleep {mark} & (sleep {mark} & wait) & sleep {mark}");
+    let start = Instant::now();
+    let (_, run) = run(folder.path(), &line, &["--limit", "1"]);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    let error = run["error"].as_str().unwrap();
+    assert!(error.contains("more than 1 s") && error.contains("--limit"), "{error}");
+    until("end of the tree", || alive(&mark).is_empty());
+}
+
+#[test]
+fn what_a_command_leaves_behind_ends_with_it() {
+    let (folder, _) = model();
+    let mark = format!("7{}.5", std::process::id());
+    let (out, run) = run(folder.path(), &format!("command:setsid sleep {mark} >/dev/null 2>&1 & true"), &[]);
+    assert_eq!(out.status.code(), Some(0), "{run:#}");
+    until("end of the tree", || alive(&mark).is_empty());
+}
+
+fn started(folder: &Path, mark: &str) -> Child {
+    let child = command(folder, &["--engine", &format!("command:setsid sleep {mark} & sleep {mark}")]).spawn().unwrap();
+    until("command", || alive(mark).len() >= 2);
+    child
+}
+
+#[test]
+fn a_cancelled_session_and_one_that_was_killed_leave_no_process() {
+    let (folder, _) = model();
+    for (number, signal) in [(5, "-INT"), (6, "-KILL")] {
+        let mark = format!("{number}{}.5", std::process::id());
+        let mut child = started(folder.path(), &mark);
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        until("end of the tree", || alive(&mark).is_empty());
+        let status = child.wait().unwrap();
+        assert!(signal == "-KILL" || status.code() == Some(130), "{status:?}");
+    }
+}
+
+/// A package `safetensors` of a few lines, that reads files into bytes; and a `numpy` with nothing in it.
+const FAKE: &str = r#"
+import json, struct
+class Bytes(bytes):
+    def tobytes(self):
+        return bytes(self)
+def load_file(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    (length,) = struct.unpack("<Q", data[:8])
+    table = json.loads(data[8:8 + length])
+    table.pop("__metadata__", None)
+    cut = lambda row: Bytes(data[8 + length + row["data_offsets"][0]:8 + length + row["data_offsets"][1]])
+    return {name: cut(row) for name, row in table.items()}
+"#;
+
+#[test]
+fn a_published_loader_runs_by_its_script_and_says_how_to_get_what_is_absent() {
+    if Command::new("python3").arg("-V").output().is_err() {
+        return standins::skipped("the scripts of loaders need python3");
+    }
+    let (folder, model) = model();
+    let site = crate::harness::folder();
+    for (file, text) in [
+        ("safetensors/__init__.py", ""),
+        ("safetensors/numpy.py", FAKE),
+        ("numpy/__init__.py", ""),
+        ("ml_dtypes.py", ""),
+    ] {
+        let file = site.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    let runs = |engines: &str| -> Vec<Value> {
+        let out = command(folder.path(), &["--engine", engines]).env("PYTHONPATH", site.path()).output().unwrap();
+        let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+        report["runs"].as_array().unwrap().clone()
+    };
+    let run = &runs("loader:safetensors")[0];
+    assert_eq!((&run["error"], &run["verified"]), (&Value::Null, &true.into()), "{run:#}");
+    assert_eq!(run["bytes"].as_u64(), Some(model.tensor_bytes()));
+    assert!(run["phases"]["transfer"].as_u64().unwrap() > 0, "{run:#}");
+    assert!(run["outside"]["program"].as_str().unwrap().starts_with("safetensors "), "{run:#}");
+    // The others are absent for a Python that ignores the user's packages, or they need a GPU.
+    std::fs::write(site.path().join("fastsafetensors.py"), "raise ImportError('not here')").unwrap();
+    let run = &runs("loader:fastsafetensors")[0];
+    let error = run["error"].as_str().unwrap();
+    assert!(error.contains("pip install fastsafetensors") && error.contains("GDS_TOP_PYTHON"), "{error}");
+}
+
+#[test]
+fn the_list_of_loaders_names_each_with_its_package() {
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(["load", "--list-loaders"]).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(0));
+    for name in gds_top::domain::LOADERS {
+        assert!(text.contains(&format!("loader:{name}")), "{text}");
+    }
+}

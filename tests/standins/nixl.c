@@ -1,0 +1,215 @@
+/* Stand-in for libnixl_capi: agent, one back end, registrations counted, reads done by pread once they were polled a few times. Tests only.
+ *
+ * STANDIN_NIXL_FAIL     call:code[:nth],… as in standin.h, names without their nixl_capi_
+ * STANDIN_NIXL_PLUGINS  names of the plugins, separated by commas (default: GDS,GDS_MT,POSIX)
+ * STANDIN_NIXL_STUB     set: says that it is a stub
+ * STANDIN_NIXL_CORRUPT  n: the n-th read spoils a byte
+ * Registrations or requests that are left when the agent goes, and ranges that were not registered, end the process with words. */
+#include "standin.h"
+#include <fcntl.h>
+#include <stdbool.h>
+
+enum { DRAM, VRAM, FILE_SEGMENT = 4 };
+struct desc { uintptr_t addr; size_t len; uint64_t dev; };
+struct list { int kind; struct desc d; int count; };
+struct agent { char plugin[32]; int registered, requests; struct desc memory[64], file[64]; };
+struct request { struct desc memory, file; int polls, posted; };
+struct options { struct agent *agent; };
+static struct agent *the_agent;
+static int reads;
+
+#define FAIL(name) do { int code_ = standin_fail("STANDIN_NIXL_FAIL", name); if (code_) return code_; } while (0)
+
+static void wrong(const char *what)
+{
+    fprintf(stderr, "stand-in for NIXL: %s\n", what);
+    abort();
+}
+
+EXPORT bool nixl_capi_is_stub(void) { return getenv("STANDIN_NIXL_STUB") != NULL; }
+
+EXPORT int nixl_capi_create_agent(const char *name, void **agent)
+{
+    FAIL("create_agent");
+    if (!name || !*name)
+        return -1;
+    the_agent = calloc(1, sizeof *the_agent);
+    *agent = the_agent;
+    return 0;
+}
+
+EXPORT int nixl_capi_destroy_agent(void *agent)
+{
+    struct agent *a = agent;
+    if (a->registered || a->requests)
+        wrong("the agent goes while something is registered or requested");
+    free(a);
+    return 0;
+}
+
+static const char *plugins(void)
+{
+    const char *told = getenv("STANDIN_NIXL_PLUGINS");
+    return told ? told : "GDS,GDS_MT,POSIX";
+}
+
+EXPORT int nixl_capi_get_available_plugins(void *agent, void **list)
+{
+    FAIL("get_available_plugins");
+    (void)agent;
+    *list = strdup(plugins());
+    return 0;
+}
+EXPORT int nixl_capi_destroy_string_list(void *list) { free(list); return 0; }
+EXPORT int nixl_capi_string_list_size(void *list, size_t *size)
+{
+    *size = *(char *)list ? 1 : 0;
+    for (const char *c = list; *c; c++)
+        *size += *c == ',' || *c == '\0';
+    return 0;
+}
+EXPORT int nixl_capi_string_list_get(void *list, size_t index, const char **text)
+{
+    static char name[32];
+    const char *at = list;
+    while (index--)
+        at = strchr(at, ',') + 1;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+    *text = name;
+    return 0;
+}
+
+EXPORT int nixl_capi_create_params(void **params) { *params = calloc(1, 8); return 0; }
+EXPORT int nixl_capi_params_add(void *params, const char *name, const char *value)
+{
+    (void)params;
+    fprintf(stderr, "stand-in for NIXL: setting %s=%s\n", name, value);
+    return 0;
+}
+EXPORT int nixl_capi_destroy_params(void *params) { free(params); return 0; }
+
+EXPORT int nixl_capi_create_backend(void *agent, const char *plugin, void *params, void **backend)
+{
+    FAIL("create_backend");
+    if (!params || !strstr(plugins(), plugin))
+        return -2;
+    snprintf(((struct agent *)agent)->plugin, 32, "%s", plugin);
+    *backend = calloc(1, 8);
+    return 0;
+}
+EXPORT int nixl_capi_destroy_backend(void *backend) { free(backend); return 0; }
+EXPORT int nixl_capi_create_opt_args(void **options) { *options = calloc(1, 8); return 0; }
+EXPORT int nixl_capi_destroy_opt_args(void *options) { free(options); return 0; }
+EXPORT int nixl_capi_opt_args_add_backend(void *options, void *backend) { return options && backend ? 0 : -1; }
+
+static int make(int kind, void **list)
+{
+    struct list *l = calloc(1, sizeof *l);
+    l->kind = kind;
+    *list = l;
+    return 0;
+}
+static int put(struct list *l, uintptr_t addr, size_t len, uint64_t dev)
+{
+    if (l->count++)
+        return -1;
+    l->d = (struct desc){addr, len, dev};
+    return 0;
+}
+EXPORT int nixl_capi_create_reg_dlist(int kind, void **list) { return make(kind, list); }
+EXPORT int nixl_capi_destroy_reg_dlist(void *list) { free(list); return 0; }
+EXPORT int nixl_capi_reg_dlist_add_desc(void *list, uintptr_t addr, size_t len, uint64_t dev, const void *meta, size_t meta_len)
+{
+    return meta_len && !meta ? -1 : put(list, addr, len, dev);
+}
+EXPORT int nixl_capi_create_xfer_dlist(int kind, void **list) { return make(kind, list); }
+EXPORT int nixl_capi_destroy_xfer_dlist(void *list) { free(list); return 0; }
+EXPORT int nixl_capi_xfer_dlist_add_desc(void *list, uintptr_t addr, size_t len, uint64_t dev) { return put(list, addr, len, dev); }
+
+static struct desc *known(struct agent *a, const struct list *l)
+{
+    struct desc *all = l->kind == FILE_SEGMENT ? a->file : a->memory;
+    for (int i = 0; i < 64; i++)
+        if (all[i].len == l->d.len && all[i].addr == l->d.addr && all[i].dev == l->d.dev)
+            return &all[i];
+    return NULL;
+}
+
+EXPORT int nixl_capi_register_mem(void *agent, void *list, void *options)
+{
+    FAIL("register_mem");
+    struct agent *a = agent;
+    struct list *l = list;
+    if (!options || (l->kind == VRAM && !strcmp(a->plugin, "POSIX")))
+        return -2;
+    struct desc *all = l->kind == FILE_SEGMENT ? a->file : a->memory;
+    for (int i = 0; i < 64; i++) {
+        if (!all[i].len) {
+            all[i] = l->d;
+            a->registered++;
+            return 0;
+        }
+    }
+    return -2;
+}
+EXPORT int nixl_capi_deregister_mem(void *agent, void *list, void *options)
+{
+    struct desc *d = known(agent, list);
+    if (!options || !d)
+        wrong("what was not registered is deregistered");
+    memset(d, 0, sizeof *d);
+    ((struct agent *)agent)->registered--;
+    return 0;
+}
+
+EXPORT int nixl_capi_create_xfer_req(void *agent, int operation, void *local, void *remote, const char *name, void **request, void *options)
+{
+    (void)options;
+    FAIL("create_xfer_req");
+    struct list *memory = local, *file = remote;
+    if (operation != 0 || !name || !known(agent, memory) || !known(agent, file) || memory->d.len != file->d.len)
+        return -2;
+    struct request *r = calloc(1, sizeof *r);
+    r->memory = memory->d;
+    r->file = file->d;
+    ((struct agent *)agent)->requests++;
+    *request = r;
+    return 0;
+}
+EXPORT int nixl_capi_post_xfer_req(void *agent, void *request, void *options)
+{
+    (void)agent, (void)options;
+    FAIL("post_xfer_req");
+    ((struct request *)request)->posted = 1;
+    return 1;
+}
+EXPORT int nixl_capi_get_xfer_status(void *agent, void *request)
+{
+    (void)agent;
+    FAIL("get_xfer_status");
+    struct request *r = request;
+    if (!r->posted || ++r->polls < 3)
+        return r->posted ? 1 : -3;
+    /* Tensors are not aligned, and the library that reads for real would see to that. */
+    int flags = fcntl((int)r->file.dev, F_GETFL);
+    fcntl((int)r->file.dev, F_SETFL, flags & ~O_DIRECT);
+    size_t done = 0;
+    while (done < r->memory.len) {
+        ssize_t got = pread((int)r->file.dev, (char *)r->memory.addr + done, r->memory.len - done, (off_t)(r->file.addr + done));
+        if (got <= 0)
+            return -2;
+        done += (size_t)got;
+    }
+    const char *spoil = getenv("STANDIN_NIXL_CORRUPT");
+    if (spoil && ++reads == atoi(spoil))
+        *(char *)r->memory.addr ^= 1;
+    return 0;
+}
+EXPORT int nixl_capi_release_xfer_req(void *agent, void *request)
+{
+    (void)request;
+    FAIL("release_xfer_req");
+    ((struct agent *)agent)->requests--;
+    return 0;
+}
+EXPORT int nixl_capi_destroy_xfer_req(void *request) { free(request); return 0; }
