@@ -1,7 +1,7 @@
 //! Advice in words, and only where the figures of the runs support it.
 
 use super::compare::Comparison;
-use super::predict::{CostModel, crossover};
+use super::cost::{CostModel, crossover};
 use crate::domain::{CacheState, Engine, Phase, Route, RunResult, Span, units};
 
 /// A run and what else is known of it.
