@@ -1,6 +1,7 @@
 //! Reasoning: overhead split, cost model, comparison, advice. Pure functions over the words of the domain: no input, no output, no clock.
 
 mod advice;
+mod against;
 mod classes;
 mod compare;
 mod cost;
@@ -12,6 +13,7 @@ mod rows;
 mod timing;
 
 pub use advice::{Advice, RunFacts, advice};
+pub use against::{Against, Change, Measured, Side, against};
 pub use classes::{SizeClass, size_classes};
 pub use compare::{Comparison, Standing, compare};
 pub use cost::{CostModel, Crossover, cost_model, crossover};

@@ -88,7 +88,7 @@ pub(super) enum Sub {
         models: Vec<String>,
         /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
         /// the reason and the command that uses them
-        #[arg(long, conflicts_with_all = ["record", "export", "no_verify"])]
+        #[arg(long, conflicts_with_all = ["record", "export", "no_verify", "baseline"])]
         sweep: bool,
         #[command(flatten)]
         race: RaceArgs,
@@ -154,11 +154,14 @@ pub(super) enum Sub {
         #[command(flatten)]
         race: RaceArgs,
     },
-    /// Render reports again from recordings
+    /// Render reports again from recordings; several are compared as well
     Report {
         /// The recordings
         #[arg(required = true)]
         recordings: Vec<PathBuf>,
+        /// Compare each with this recording or report.json; exit status 1 on a regression
+        #[arg(long, value_name = "FILE")]
+        baseline: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -287,6 +290,9 @@ pub(super) struct RaceArgs {
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
+    /// Compare with this recording or report.json at the end; exit status 1 where an engine is slower beyond the noise, or broken
+    #[arg(long, value_name = "FILE")]
+    pub(super) baseline: Option<PathBuf>,
 }
 
 /// Where results go and how they look.
