@@ -147,9 +147,10 @@ pub fn against(baseline: &[Measured], now: &[Measured]) -> Vec<Against> {
     let mut told: Vec<Against> = Vec::new();
     for run in now {
         let Some(model) = &run.model else { continue };
-        if told.iter().any(|t| {
-            t.engine == run.engine && t.cache == run.cache && t.model == *model && t.target == run.target
-        }) {
+        if told
+            .iter()
+            .any(|t| t.engine == run.engine && t.cache == run.cache && t.model == *model && t.target == run.target)
+        {
             continue;
         }
         let like = |runs: &[Measured]| -> Vec<u64> {

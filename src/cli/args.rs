@@ -172,6 +172,15 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// What looking costs: the same load bare, headless with meters, and under the screens, in turn, with the ratios (default: pread, hot, 5 rounds)
+    Overhead {
+        /// The model
+        model: String,
+        #[command(flatten)]
+        race: RaceArgs,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Print shell completions
     Completions {
         /// The shell
@@ -198,6 +207,13 @@ pub(super) enum Sub {
         /// Folder for the library's log
         #[arg(long)]
         scratch: Option<PathBuf>,
+    },
+    #[command(name = "__on-terminal", hide = true)]
+    OnTerminal {
+        /// The model
+        model: String,
+        #[command(flatten)]
+        race: RaceArgs,
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,

@@ -36,8 +36,8 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
             return Err(format!("{} is no report of gds-top: it is no regular file of at most 1 GiB", path.display()));
         }
         let text = std::fs::read(path).map_err(failed)?;
-        let report: Report = serde_json::from_slice(&text)
-            .map_err(|e| format!("{} is no report of gds-top: {e}", path.display()))?;
+        let report: Report =
+            serde_json::from_slice(&text).map_err(|e| format!("{} is no report of gds-top: {e}", path.display()))?;
         report.runs
     } else {
         let mut state = State::default();
@@ -132,10 +132,13 @@ pub(super) fn table(before: &str, now: &str, told: &[Against]) -> String {
     out.push('\n');
     for t in &worse {
         let what = match (t.change, t.difference()) {
-            (Change::Slower, Some(difference)) => format!("is {:.1} % slower than in {}", difference * 100.0, plain(before)),
+            (Change::Slower, Some(difference)) => {
+                format!("is {:.1} % slower than in {}", difference * 100.0, plain(before))
+            }
             _ => format!("loaded the model in {} and does not rightly {now}", plain(before)),
         };
-        let _ = writeln!(out, "Regression: {} ({}, {}) {what}.", plain(&t.engine.to_string()), t.cache, plain(&t.model));
+        let _ =
+            writeln!(out, "Regression: {} ({}, {}) {what}.", plain(&t.engine.to_string()), t.cache, plain(&t.model));
     }
     if worse.is_empty() {
         let _ = writeln!(out, "No regression.");

@@ -9,6 +9,7 @@ mod fix;
 mod learn;
 mod models;
 mod outcome;
+mod overhead;
 mod pictures;
 mod predict;
 mod race;
@@ -28,7 +29,9 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
-        Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. }) if race.baseline.is_some() => {
+        Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. } | Sub::Overhead { race, .. })
+            if race.baseline.is_some() =>
+        {
             fail(BAD_CALL, "--baseline compares the races of 'gds-top load', '--headless' and 'report' only")
         }
         Some(Sub::Lane) => engines::run_lane(),
@@ -59,6 +62,8 @@ pub fn main() -> ExitCode {
             recordings::report(&recordings, baseline.as_deref(), &output)
         }
         Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
+        Some(Sub::Overhead { race, model, output }) => overhead::run(&model, &race, &output),
+        Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
         Some(Sub::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);

@@ -13,6 +13,9 @@ use crate::tui;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+/// How long a session that was told to quit is waited for: its lane is ended at once, and a recording of hours is completed within a second.
+const SESSION_END: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// The interactive program.
 pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &OutputArgs) -> u8 {
     let taste = match taste(output) {
@@ -38,11 +41,14 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
     let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here) };
-    let replay = feed.replay;
+    let (replay, rest) = (feed.replay, feed.events.clone());
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
+    // The session has been told to quit; until it has, its recording lacks its end.
+    let until = std::time::Instant::now() + SESSION_END;
+    while rest.recv_deadline(until).is_ok() {}
     if let Some((folder, formats)) = export_plan(output) {
         match report::export(&outcome.state, &folder, &formats) {
             Ok(files) => files.iter().for_each(|file| note(&format!("wrote {}", file.display()))),
