@@ -242,7 +242,7 @@ fn a_race_that_was_left_with_q_is_recorded_whole() {
     let mut terminal = Terminal::start(&arguments, &[("HOME", &home), ("XDG_CACHE_HOME", &home)]);
     terminal.until("1 Environment");
     terminal.keys("2");
-    terminal.until("1/1");
+    terminal.until("✔ verified");
     terminal.keys("q");
     assert_eq!(terminal.end().0, 0);
     let events = gds_top::session::recording::read(&recording).unwrap();

@@ -2,34 +2,38 @@
 //! own, round by round in turn, so that a machine that drifts drifts for all three.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, fail, note, print, print_json};
 use super::race;
 use crate::analysis::median;
 use crate::domain::{CacheState, Engine, units};
 use crate::report::words::plain;
-use crate::session::{State, recording};
-use rustix::process::{ioctl_tiocsctty, setsid};
+use crate::session::live;
+use crate::session::{Feed, REAL_TIME, State, recording};
+use crate::tui::Screen;
+use rustix::process::{Signal, getpid, ioctl_tiocsctty, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Rounds where `--repeat` does not say.
 const ROUNDS: u32 = 5;
 /// The size of the pseudo-terminal.
 const TERMINAL: Winsize = Winsize { ws_row: 36, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-/// How often the session under the screens is looked at for its lane. Each look reads a few lines of /proc.
+/// How often is asked whether the session has ended.
 const LOOK: Duration = Duration::from_millis(50);
 /// A session that takes longer than this is ended: something hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// How long the screens go on after the lane, so that its result is recorded.
-const AFTER: Duration = Duration::from_millis(500);
+/// How long the screens go on after the race, as they would for somebody who looks.
+const AFTER: Duration = Duration::from_millis(200);
+/// Exit status of a session under the screens that TERM ended, which is how this one ends itself.
+const BY_TERM: i32 = 143;
 
 /// A way of looking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +164,7 @@ fn session(way: Way, arguments: &[OsString]) -> Result<(), String> {
     }
 }
 
-/// The program on a pseudo-terminal whose other end reads all and keeps nothing; `q` ends it once its lane has come and gone.
+/// The program on a pseudo-terminal whose other end reads all and keeps nothing.
 fn under_screens(command: &mut Command) -> std::io::Result<()> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
@@ -171,8 +175,7 @@ fn under_screens(command: &mut Command) -> std::io::Result<()> {
     let mut child = command.spawn()?;
     // The command holds the ends that the child got: while they are open here, reading never ends.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut keys = File::from(master);
-    let mut shown = keys.try_clone()?;
+    let mut shown = File::from(master);
     let reader = std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         // The last of it is kept: there a program says why it gave up.
@@ -182,56 +185,34 @@ fn under_screens(command: &mut Command) -> std::io::Result<()> {
         }
         String::from_utf8_lossy(&last).trim().to_owned()
     });
-    let ended = wait_for_lane(&mut child, &mut keys);
-    let status = match ended {
-        Ok(()) => child.wait(),
-        Err(error) => {
-            // It is our own child, and it did not end by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(error)
-        }
-    };
+    let status = wait(&mut child).inspect_err(|_| {
+        // It is our own child, and it did not end by itself.
+        let _ = child.kill();
+        let _ = child.wait();
+    });
     // Without the child's end, reading ends.
     let last_words = reader.join().unwrap_or_default();
     match status? {
-        status if status.success() => Ok(()),
+        status if status.success() || status.code() == Some(BY_TERM) => Ok(()),
         status => Err(std::io::Error::other(format!("it ended with {status}: {}", plain(&last_words)))),
     }
 }
 
-fn wait_for_lane(child: &mut Child, keys: &mut File) -> std::io::Result<()> {
+/// Waits for the session to end by itself, as its race does.
+fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     let begun = Instant::now();
-    let mut came = false;
-    let mut gone: Option<Instant> = None;
-    while child.try_wait()?.is_none() {
-        if begun.elapsed() > PATIENCE {
-            return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "its lane never ended"));
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
         }
-        let running = has_lane(child.id());
-        came |= running;
-        match gone {
-            _ if running => gone = None,
-            None if came => gone = Some(Instant::now()),
-            // Again and again: a question on the screen may take the first.
-            Some(since) if since.elapsed() > AFTER => keys.write_all(b"q")?,
-            _ => {}
+        if begun.elapsed() > PATIENCE {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                "it did not end within a quarter of an hour",
+            ));
         }
         std::thread::sleep(LOOK);
     }
-    Ok(())
-}
-
-/// Whether a process has a lane for a child.
-fn has_lane(pid: u32) -> bool {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    tasks.flatten().any(|task| {
-        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        children.split_whitespace().any(|child| {
-            std::fs::read(format!("/proc/{child}/cmdline"))
-                .is_ok_and(|line| line.windows(6).any(|part| part == b"__lane"))
-        })
-    })
 }
 
 /// Time and bytes of the one load of a recording.
@@ -315,14 +296,38 @@ fn text(told: &[Outcome]) -> String {
     out
 }
 
-/// The interactive program on the terminal that it was given as standard input, which becomes its own: it is asked for its size, and its signals are not those
-/// of the terminal that the measurement was started from.
+/// The race on screens, on the terminal that is standard input, which becomes this session's own: it is asked for its size, and its signals are not those of the
+/// terminal that the measurement was started from. Ends after the race.
 pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> u8 {
     let own = setsid().and_then(|_| ioctl_tiocsctty(std::io::stdin()));
     if let Err(error) = own {
         return fail(BAD_CALL, &format!("the terminal on standard input cannot be made this session's: {error}"));
     }
-    race::interactive(Some(model), arguments, &OutputArgs::default()).max(FINE)
+    let output = OutputArgs::default();
+    let (mut config, taste) = match race::config(arguments).and_then(|config| Ok((config, race::taste(&output)?))) {
+        Ok(both) => both,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    config.model = Some(model);
+    config.checks = false;
+    let session = match live::start(config) {
+        Ok(session) => session,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    let (sender, events) = crossbeam_channel::unbounded();
+    let shown = Feed { events, commands: session.commands, replay: false };
+    std::thread::spawn(move || {
+        for event in &session.events {
+            if sender.send(event).is_err() {
+                return;
+            }
+        }
+        drop(sender);
+        std::thread::sleep(AFTER);
+        // The screens put the terminal right at TERM and end.
+        let _ = kill_process(getpid(), Signal::TERM);
+    });
+    race::screens(shown, taste, Screen::Race, REAL_TIME, &output)
 }
 
 #[cfg(test)]
