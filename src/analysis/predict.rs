@@ -198,7 +198,7 @@ mod tests {
             } else {
                 shape(&[measured.bytes])
             };
-            let told = predict(&[measured.clone()], &own).unwrap();
+            let told = predict(std::slice::from_ref(&measured), &own).unwrap();
             assert!(
                 (told.wall_ns as f64 / measured.wall_ns as f64 - 1.0).abs() < 1e-6,
                 "{told:?} {}",
@@ -246,7 +246,7 @@ mod tests {
         let (slow, fast) = (serial(&sizes(), 200_000, 7), serial(&sizes(), 100_000, 9));
         let alike = width(&[fast.clone(), fast.clone()], &sizes());
         assert!(width(&[slow.clone(), fast.clone()], &sizes()) > 1.2 * alike);
-        assert!(width(&[fast.clone()], &sizes()) > 1.2 * alike, "one run tells less than two that agree");
+        assert!(width(std::slice::from_ref(&fast), &sizes()) > 1.2 * alike, "one run tells less than two that agree");
         assert!(width(&[fast.clone(), fast.clone()], &[3_000_000_000]) > 1.2 * alike);
         assert!(predict(&[fast], &shape(&[3_000_000_000])).unwrap().extrapolated);
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn one_tensor_and_tensors_of_one_size_tell_a_rate() {
         for measured in [serial(&[1 << 30], 1_000_000, 10), serial(&[1 << 24; 64], 1_000_000, 10)] {
-            let told = predict(&[measured.clone()], &shape(&[measured.bytes])).unwrap();
+            let told = predict(std::slice::from_ref(&measured), &shape(&[measured.bytes])).unwrap();
             assert!(told.wall_ns > measured.bytes / 20 && told.wall_ns < measured.bytes, "{told:?}");
         }
     }

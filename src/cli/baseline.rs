@@ -84,7 +84,7 @@ pub(super) fn judge(baseline: &Baseline, state: &State, output: &OutputArgs) -> 
     }
     let text = table(&baseline.name, "now", &told);
     let said = if output.json {
-        text.lines().for_each(|line| eprintln_quietly(line));
+        text.lines().for_each(say_on_stderr);
         FINE
     } else {
         print(format!("\n{text}").as_bytes())
@@ -93,7 +93,7 @@ pub(super) fn judge(baseline: &Baseline, state: &State, output: &OutputArgs) -> 
     said.max(if worse { BAD_ANSWER } else { FINE })
 }
 
-fn eprintln_quietly(line: &str) {
+fn say_on_stderr(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{line}");
 }
