@@ -232,6 +232,45 @@ fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
 }
 
 #[test]
+fn a_race_that_was_left_with_q_is_recorded_whole() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let model = model(folder.path());
+    let recording = folder.path().join("race.gdsrec");
+    let (model, path) = (model.to_str().unwrap(), recording.to_str().unwrap());
+    let home = folder.path().display().to_string();
+    let arguments = [model, "--gpu", "host", "--engine", "pread", "--record", path];
+    let mut terminal = Terminal::start(&arguments, &[("HOME", &home), ("XDG_CACHE_HOME", &home)]);
+    terminal.until("1 Environment");
+    terminal.keys("2");
+    terminal.until("✔ verified");
+    terminal.keys("q");
+    assert_eq!(terminal.end().0, 0);
+    let events = gds_top::session::recording::read(&recording).unwrap();
+    let events: Vec<_> = events.map(|event| event.unwrap().body).collect();
+    let is = |wanted: fn(&gds_top::domain::EventBody) -> bool| events.iter().any(wanted);
+    assert!(is(|body| matches!(body, gds_top::domain::EventBody::LaneFinished { .. })));
+    assert!(is(|body| matches!(body, gds_top::domain::EventBody::SessionEnded { .. })));
+}
+
+#[test]
+fn the_cost_of_looking_is_told_for_the_three_ways() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let model = model(folder.path());
+    let home = folder.path().display().to_string();
+    let output = std::process::Command::new(PROGRAM)
+        .args(["overhead", model.to_str().unwrap(), "--gpu", "host", "--repeat", "2", "--json"])
+        .envs([("HOME", &home), ("XDG_CACHE_HOME", &home)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ways = told[0]["ways"].as_array().unwrap();
+    assert_eq!(ways.iter().map(|w| w["way"].as_str().unwrap()).collect::<Vec<_>>(), ["bare", "headless", "screens"]);
+    assert!(ways.iter().all(|w| w["wall_ns"].as_array().unwrap().len() == 2 && w["ratio"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
 fn a_panic_restores_the_terminal_and_is_told_below() {
     if !cfg!(debug_assertions) {
         return;

@@ -1,8 +1,10 @@
 //! Advice in words, and only where the figures of the runs support it.
 
 use super::compare::Comparison;
-use super::predict::{CostModel, crossover};
+use super::cost::{CostModel, crossover};
+use super::median_u64;
 use crate::domain::{CacheState, Engine, Phase, Route, RunResult, Span, units};
+use std::collections::BTreeMap;
 
 /// A run and what else is known of it.
 #[derive(Clone, Debug)]
@@ -13,6 +15,8 @@ pub struct RunFacts<'a> {
     pub registrations: u64,
     /// Tensors that it loaded.
     pub tensors: u64,
+    /// What the first reads of its slots took beyond a later one, averaged over the slots, in nanoseconds.
+    pub first_reads_ns: u64,
     /// Its cost model, where one could be fitted.
     pub cost: Option<CostModel>,
 }
@@ -22,13 +26,32 @@ impl<'a> RunFacts<'a> {
     #[must_use]
     pub fn new(run: &'a RunResult, spans: &[Span], tensors: u64, cost: Option<CostModel>) -> Self {
         let registrations = spans.iter().filter(|s| s.phase == Phase::RegisterBuffer).count() as u64;
-        Self { run, registrations, tensors, cost }
+        Self { run, registrations, tensors, first_reads_ns: first_reads_ns(spans, run.slots), cost }
     }
 
     fn share(&self, phases: &[Phase]) -> (u64, f64) {
         let ns = phases.iter().map(|p| self.run.phases.get(*p)).sum();
         (ns, ns as f64 / self.run.wall_ns.max(1) as f64)
     }
+}
+
+/// Where blocks of one size are read: how much longer than the median one the first of each slot took, averaged over the slots. Tensors of their own differ in
+/// size, so that nothing is told of them.
+fn first_reads_ns(spans: &[Span], slots: u32) -> u64 {
+    let reads = || spans.iter().filter(|s| s.phase == Phase::Transfer && s.bytes > 0);
+    if slots == 0 || reads().any(|s| s.tensor.is_some()) {
+        return 0;
+    }
+    let Some(usual) = median_u64(&reads().map(Span::duration_ns).collect::<Vec<_>>()) else { return 0 };
+    let mut first: BTreeMap<u16, &Span> = BTreeMap::new();
+    for span in reads() {
+        let known = first.entry(span.slot).or_insert(span);
+        if span.start_ns < known.start_ns {
+            *known = span;
+        }
+    }
+    let beyond = |span: &&Span| span.duration_ns().saturating_sub(usual);
+    first.values().map(beyond).fold(0, u64::saturating_add) / u64::from(slots)
 }
 
 /// A piece of advice.
@@ -51,6 +74,8 @@ const DOMINANT: f64 = 0.25;
 const MANY: u64 = 16;
 /// Engines closer than this are equally fast.
 const SAME: f64 = 1.05;
+/// From here on an engine is another class of slow.
+const TWICE: f64 = 2.0;
 
 /// What the runs teach, the most costly first. Runs that failed teach nothing.
 #[must_use]
@@ -70,11 +95,14 @@ pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice>
         told.extend(registrations(fact).or_else(|| per_tensor(fact)));
         told.extend(one_time_cost(fact));
         told.extend(idle_slots(fact));
+        told.extend(first_reads(fact));
     }
     told.sort_by_key(|a| std::cmp::Reverse(a.at_stake_ns));
     for comparison in comparisons {
         told.extend(compat_loses(comparison, facts));
         told.extend(disk_decides(comparison));
+        told.extend(read_again(comparison));
+        told.extend(pageable(comparison));
         told.extend(crossing(comparison, facts));
     }
     told
@@ -141,6 +169,56 @@ fn idle_slots(fact: &RunFacts<'_>) -> Option<Advice> {
             share * 100.0
         );
         Advice { at_stake_ns: None, ..about(fact, ns, text) }
+    })
+}
+
+fn first_reads(fact: &RunFacts<'_>) -> Option<Advice> {
+    let ns = fact.first_reads_ns;
+    (fact.run.engine.uses_cufile() && ns as f64 >= DOMINANT * fact.run.wall_ns as f64).then(|| {
+        let text = format!(
+            "{} ({}): the first read of each of {} threads took {} longer than a later one, of {}: what the library makes at a first read pays for a larger \
+             model, or for a process that loads more than once.",
+            fact.run.engine,
+            fact.run.cache,
+            fact.run.slots,
+            units::duration(ns),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns, text)
+    })
+}
+
+/// O_DIRECT goes to the disk for what the page cache holds.
+fn read_again(comparison: &Comparison) -> Option<Advice> {
+    let fastest = comparison.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.uses_cufile())?;
+    let direct = comparison.standings.iter().find(|s| s.engine == Engine::Direct && s.ratio_to_fastest > SAME)?;
+    (comparison.cache == CacheState::Hot).then(|| Advice {
+        engine: Some(Engine::Direct),
+        cache: Some(CacheState::Hot),
+        text: format!(
+            "direct (hot) is {}× slower than {}: it reads from the disk what lies in the page cache. Use auto, which looks there first.",
+            units::three_digits(direct.ratio_to_fastest),
+            fastest.engine
+        ),
+        at_stake_ns: Some(direct.wall_ns.saturating_sub(fastest.wall_ns)),
+    })
+}
+
+/// One thread that copies from memory which is not pinned.
+fn pageable(comparison: &Comparison) -> Option<Advice> {
+    let fastest = comparison.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
+    let mmap = comparison.standings.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
+    let on_gpu = comparison.target != crate::domain::Target::Host.to_string();
+    (comparison.cache == CacheState::Hot && on_gpu).then(|| Advice {
+        engine: Some(Engine::Mmap),
+        cache: Some(CacheState::Hot),
+        text: format!(
+            "mmap (hot) is {}× slower than {}: one thread copies from memory that is not pinned, so the driver copies every byte once more. Read into a small \
+             pinned ring over several threads.",
+            units::three_digits(mmap.ratio_to_fastest),
+            fastest.engine
+        ),
+        at_stake_ns: Some(mmap.wall_ns.saturating_sub(fastest.wall_ns)),
     })
 }
 
@@ -240,7 +318,7 @@ mod tests {
         let slow = run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000);
         let slow = with_phases(slow, &[(Phase::RegisterBuffer, 160_000_000), (Phase::Deregister, 70_000_000)]);
         let again = RunResult { repeat: 1, ..slow.clone() };
-        let fact = |run| RunFacts { run, registrations: 311, tensors: 311, cost: None };
+        let fact = |run| RunFacts { run, registrations: 311, tensors: 311, first_reads_ns: 0, cost: None };
         assert_eq!(
             texts(&[fact(&slow), fact(&again)]),
             ["gds-per-tensor (hot): 311 registrations cost 230 ms of 540 ms: register once."]
@@ -253,10 +331,16 @@ mod tests {
             run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000),
             &[(Phase::RegisterBuffer, 20_000_000)],
         );
-        assert!(texts(&[RunFacts { run: &cheap, registrations: 311, tensors: 311, cost: None }]).is_empty());
+        assert!(
+            texts(&[RunFacts { run: &cheap, registrations: 311, tensors: 311, first_reads_ns: 0, cost: None }])
+                .is_empty()
+        );
         let mut failed = with_phases(cheap.clone(), &[(Phase::RegisterBuffer, 500_000_000)]);
         failed.error = Some("gone".into());
-        assert!(texts(&[RunFacts { run: &failed, registrations: 311, tensors: 311, cost: None }]).is_empty());
+        assert!(
+            texts(&[RunFacts { run: &failed, registrations: 311, tensors: 311, first_reads_ns: 0, cost: None }])
+                .is_empty()
+        );
     }
 
     #[test]
@@ -274,7 +358,7 @@ mod tests {
         let unproven = RunResult { route: Some(RouteCounts { proven: false, ..counts.clone() }), ..slow.clone() };
         slow.route = Some(counts);
         let told = |slow| {
-            let plain = |run| RunFacts { run, registrations: 1, tensors: 9, cost: None };
+            let plain = |run| RunFacts { run, registrations: 1, tensors: 9, first_reads_ns: 0, cost: None };
             texts(&[plain(&fast), plain(slow)])
         };
         assert!(told(&unproven).is_empty());
@@ -288,8 +372,51 @@ mod tests {
             .into_iter()
             .map(|(e, t)| run(e, CacheState::Cold, 0, t))
             .collect();
-        let facts: Vec<RunFacts<'_>> =
-            runs.iter().map(|run| RunFacts { run, registrations: 0, tensors: 9, cost: None }).collect();
+        let facts: Vec<RunFacts<'_>> = runs
+            .iter()
+            .map(|run| RunFacts { run, registrations: 0, tensors: 9, first_reads_ns: 0, cost: None })
+            .collect();
         assert!(texts(&facts)[0].contains("the disk decides"));
+    }
+
+    #[test]
+    fn what_the_first_reads_cost_is_told_where_it_weighs() {
+        let block = |slot, start_ns, end_ns| Span {
+            slot,
+            phase: Phase::Transfer,
+            tensor: None,
+            start_ns,
+            end_ns,
+            bytes: 1 << 22,
+            offset: 0,
+        };
+        let mut spans = vec![block(0, 0, 31_000_000), block(1, 0, 31_000_000)];
+        spans.extend((31..70).flat_map(|t| [0, 1].map(|slot| block(slot, t * 1_000_000, (t + 1) * 1_000_000))));
+        let slow = RunResult { slots: 2, ..run(Engine::GdsSlab, CacheState::Hot, 0, 70_000_000) };
+        let told = texts(&[RunFacts::new(&slow, &spans, 9, None)]);
+        assert!(told[0].contains("2 threads took 30.0 ms longer") && told[0].contains("70.0 ms"), "{told:?}");
+        let long = RunResult { wall_ns: 900_000_000, ..slow };
+        assert!(texts(&[RunFacts::new(&long, &spans, 9, None)]).is_empty());
+    }
+
+    #[test]
+    fn hot_direct_and_mmap_are_told_why_they_lose() {
+        let runs: Vec<RunResult> = [(Engine::Mmap, 600), (Engine::Pread, 100), (Engine::Direct, 1000)]
+            .into_iter()
+            .map(|(e, t)| RunResult { target: "NVIDIA H200".into(), ..run(e, CacheState::Hot, 0, t) })
+            .collect();
+        let facts: Vec<RunFacts<'_>> = runs.iter().map(|run| RunFacts::new(run, &[], 9, None)).collect();
+        let told = texts(&facts);
+        assert!(told.iter().any(|t| t.contains("10.0× slower than pread: it reads from the disk")), "{told:?}");
+        assert!(told.iter().any(|t| t.contains("6.00× slower than pread") && t.contains("not pinned")), "{told:?}");
+    }
+
+    #[test]
+    fn degenerate_runs_teach_nothing_and_break_nothing() {
+        let empty = RunResult { bytes: 0, wall_ns: 0, slots: 0, ..run(Engine::GdsSlab, CacheState::Hot, 0, 1) };
+        let one = run(Engine::GdsPerTensor, CacheState::Hot, 0, 1);
+        let facts = [RunFacts::new(&empty, &[], 0, None), RunFacts::new(&one, &[], 1, None)];
+        assert!(texts(&facts).is_empty());
+        assert!(advice(&[], &[]).is_empty());
     }
 }

@@ -1,22 +1,28 @@
 //! Reasoning: overhead split, cost model, comparison, advice. Pure functions over the words of the domain: no input, no output, no clock.
 
 mod advice;
+mod against;
 mod classes;
 mod compare;
+mod cost;
 mod curve;
 mod fit;
 mod phases;
 mod predict;
 mod rows;
+mod timing;
 
 pub use advice::{Advice, RunFacts, advice};
+pub use against::{Against, Change, Measured, Side, against};
 pub use classes::{SizeClass, size_classes};
 pub use compare::{Comparison, Standing, compare};
+pub use cost::{CostModel, Crossover, cost_model, crossover};
 pub use curve::{bytes_per_bucket, landed_per_bucket};
 pub use fit::{Fit, fit};
 pub use phases::{SpanFault, phase_times};
-pub use predict::{CostModel, Crossover, Prediction, cost_model, crossover, predict};
+pub use predict::{Prediction, Shape, predict};
 pub use rows::{TensorRow, tensor_rows};
+pub use timing::{Timing, timing};
 
 /// The median of values; of an even number, the mean of the middle two. `None` of none.
 #[must_use]

@@ -1,115 +1,24 @@
-//! From one measured model to another: what an engine would take for a model of another shape.
+//! From measured loads to the load of another model: every run makes its own prediction, the one in the middle is told, and how far they are from one
+//! another says how much it is worth.
 
-use super::fit::{Fit, fit};
 use super::median;
-use super::rows::TensorRow;
-use std::collections::BTreeMap;
+use super::timing::{Parts, Timing, along, nearest};
+use crate::domain::CacheState;
 
-/// What an engine costs here.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CostModel {
-    /// Cost of a tensor on its slot.
-    pub fit: Fit,
-    /// Slots that worked at once, on average: time on slots over time on the clock, at least a little above 0.
-    pub parallelism: f64,
-    /// Part of the clock before the first tensor and after the last: opening, pinning, allocating, releasing.
-    pub fixed_ns: u64,
-    /// Bytes of the model that was measured.
-    pub measured_bytes: u64,
-    /// Half the distance between the fastest and the slowest repeat over their median; `None` with fewer than two repeats.
-    pub repeat_spread: Option<f64>,
-    /// Where tensors are loaded one after another: median size and time of a tensor on its slot by size class (powers of two), growing in both.
-    /// Small and large tensors may differ in more than their bytes (cuFile registers them in different ways), which no line tells.
-    classes: Vec<(f64, f64)>,
-    /// What the measured load took beyond this model of it, in nanoseconds: a first read that waits, a buffer that is made once.
-    unexplained_ns: f64,
+/// The model whose load is to be predicted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Sizes of its tensors.
+    pub sizes_bytes: Vec<u64>,
+    /// What the engine would pin for it, where that is known and differs from model to model.
+    pub pinned_bytes: Option<u64>,
 }
 
-impl CostModel {
-    /// What a tensor adds to the clock whatever its size, in nanoseconds.
+impl Shape {
+    /// Bytes of all tensors.
     #[must_use]
-    pub fn per_tensor_ns(&self) -> f64 {
-        self.fit.overhead_ns / self.parallelism
-    }
-
-    /// Time on slots for tensors of these sizes, one after the other, in nanoseconds.
-    fn work_ns(&self, sizes_bytes: &[u64]) -> f64 {
-        let bytes = sizes_bytes.iter().fold(0, |sum: u64, b| sum.saturating_add(*b));
-        if self.classes.len() < 2 {
-            return self.fit.model_ns(sizes_bytes.len() as u64, bytes);
-        }
-        sizes_bytes.iter().map(|bytes| along(&self.classes, *bytes as f64)).sum()
-    }
-
-    /// Bytes a second on the clock, all slots together, overhead left out.
-    #[must_use]
-    pub fn bytes_per_s(&self) -> f64 {
-        self.fit.bytes_per_s * self.parallelism
-    }
-}
-
-/// The cost model of an engine from one run's rows, its wall time, and the wall times of all its repeats. `None` where no line can be fitted.
-#[must_use]
-pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Option<CostModel> {
-    let fit = fit(rows)?;
-    let first = rows.iter().filter_map(|r| r.start_ns).min()?;
-    let last = rows.iter().filter_map(|r| r.end_ns).max()?.min(wall_ns);
-    let working = last.checked_sub(first).filter(|ns| *ns > 0)?;
-    let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
-    let parallelism = busy / working as f64;
-    let times: Vec<f64> = repeats_ns.iter().map(|ns| *ns as f64).collect();
-    let spread = match (times.iter().copied().reduce(f64::min), times.iter().copied().reduce(f64::max), median(&times))
-    {
-        (Some(low), Some(high), Some(middle)) if times.len() > 1 && middle > 0.0 => Some((high - low) / 2.0 / middle),
-        _ => None,
-    };
-    let mut model = (parallelism > 1e-6).then(|| CostModel {
-        fit,
-        parallelism,
-        fixed_ns: wall_ns.saturating_sub(working),
-        measured_bytes: rows.iter().map(|r| r.bytes).fold(0, u64::saturating_add),
-        repeat_spread: spread,
-        classes: if parallelism < MOST_SERIAL { classes(rows) } else { Vec::new() },
-        unexplained_ns: 0.0,
-    })?;
-    let sizes: Vec<u64> = rows.iter().map(|r| r.bytes).collect();
-    model.unexplained_ns = (working as f64 - model.work_ns(&sizes) / parallelism).max(0.0);
-    Some(model)
-}
-
-/// Up to this many slots at once, tensors count as loaded one after another.
-const MOST_SERIAL: f64 = 1.2;
-/// A class of fewer tensors tells nothing, save the largest: a model has few tensors of its vocabulary's size, and they weigh most.
-const LEAST_OF_A_CLASS: usize = 4;
-
-fn classes(rows: &[TensorRow]) -> Vec<(f64, f64)> {
-    let mut by_class: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
-    for row in rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0) {
-        by_class.entry(row.bytes.ilog2()).or_default().push((row.bytes as f64, row.busy_ns() as f64));
-    }
-    let largest = by_class.keys().next_back().copied();
-    let mut knots: Vec<(f64, f64)> = Vec::new();
-    for (class, points) in by_class {
-        if points.len() < LEAST_OF_A_CLASS && Some(class) != largest {
-            continue;
-        }
-        let (sizes, times): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
-        if let (Some(size), Some(time)) = (median(&sizes), median(&times)) {
-            // Noise must not make a larger tensor cheaper.
-            let before = knots.last().map_or(0.0, |(_, ns)| *ns);
-            knots.push((size, time.max(before)));
-        }
-    }
-    knots
-}
-
-/// The height of a broken line; level before its first knot, and on behind its last as its last piece goes.
-fn along(knots: &[(f64, f64)], x: f64) -> f64 {
-    let next = knots.partition_point(|(at, _)| *at <= x).clamp(1, knots.len().saturating_sub(1).max(1));
-    match (knots.get(next - 1), knots.get(next)) {
-        (Some((x0, y0)), Some((x1, y1))) => (y0 + (x.max(knots[0].0) - x0) * (y1 - y0) / (x1 - x0)).max(0.0),
-        (Some((_, y0)), None) => *y0,
-        _ => 0.0,
+    pub fn bytes(&self) -> u64 {
+        self.sizes_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
 
@@ -122,171 +31,240 @@ pub struct Prediction {
     pub low_ns: u64,
     /// Not likely more.
     pub high_ns: u64,
-    /// Part of `wall_ns` that is overhead per tensor.
+    /// Part of `wall_ns` that its tensors cost beyond their bytes; 0 where blocks are read, whatever tensors they hold.
     pub overhead_ns: u64,
-    /// Whether tensors are larger or smaller than any that was measured.
+    /// Whether it lies far outside what was measured: tensors more than twice as large or small where they are loaded one after another, else a
+    /// model of more than four times the bytes.
     pub extrapolated: bool,
 }
 
-/// Narrower than this no prediction is: machines vary by as much from minute to minute.
+/// Doubt, as a share of the time, that is left when runs agree: machines vary by as much from minute to minute.
 const LEAST_DOUBT: f64 = 0.05;
-/// Doubt with a single run, of whose repeats nothing is known.
+/// The same where one thread loads tensor after tensor: what it gets of the machine differs from process to process by more.
+const ONE_THREAD_DOUBT: f64 = 0.15;
+/// The same where the disk decides.
+const COLD_DOUBT: f64 = 0.15;
+/// More doubt where there was one run, of whose repeats nothing is known.
 const SINGLE_RUN_DOUBT: f64 = 0.15;
+/// More doubt for each factor of two between the models' bytes; and cold, where what caches lie below the disk depends on them.
+const DOUBT_A_DOUBLING: f64 = 0.02;
+const COLD_DOUBT_A_DOUBLING: f64 = 0.05;
+/// More doubt outside what was measured.
+const OUTSIDE_DOUBT: f64 = 0.10;
 
-/// Predicts the load of a model with tensors of these sizes: `fixed + (overhead * N + bytes / bandwidth) / parallelism`, with the broken line through
-/// the size classes in place of the straight one where tensors are loaded one after another.
+/// Predicts a load from runs of one engine in one cache state on one model.
 ///
-/// The interval is two standard errors of the line plus what the line left unexplained (half of it where it is counted) plus the spread of the repeats (15 % where there was one run, never under 5 %); its upper end also
-/// lets the fixed part grow with the model, since allocations and registrations may. Sizes twice outside those measured double it.
+/// A load in blocks takes the time at which the measured one had landed as many bytes, or, of more bytes, its whole time and the rest at the pace that it
+/// had once it was under way; then its tail. A load tensor by tensor takes what was paid once, plus each tensor's own time by its size. What is
+/// pinned grows and shrinks the start and the tail.
+///
+/// The interval spans the distance between the lowest and the highest of the runs' predictions to both sides, as a factor, with the doubts above on it.
+/// `None` without runs, and for a model without bytes.
 #[must_use]
-pub fn predict(model: &CostModel, sizes_bytes: &[u64]) -> Prediction {
-    let count = sizes_bytes.len() as u64;
-    let bytes = sizes_bytes.iter().fold(0, |sum: u64, b| sum.saturating_add(*b));
-    let work = model.work_ns(sizes_bytes) / model.parallelism;
-    // Of a smaller model as much of it as there are bytes, of a larger one no more than there was.
-    let counted = model.unexplained_ns * (bytes as f64 / model.measured_bytes.max(1) as f64).min(1.0);
-    let wall = work + model.fixed_ns as f64 + counted;
-    let (low, high) = model.fit.sizes_bytes;
-    // Below the smallest measured tensor the overhead still tells; far above the largest the bandwidth might change.
-    let extrapolated = sizes_bytes.iter().any(|b| *b > high.saturating_mul(2) || b.saturating_mul(2) < low);
-    let doubt = model.repeat_spread.unwrap_or(SINGLE_RUN_DOUBT).max(LEAST_DOUBT);
-    let mut half =
-        2.0 * model.fit.model_error_ns(count, bytes) / model.parallelism + doubt * wall + model.unexplained_ns
-            - counted / 2.0;
-    if extrapolated {
-        half *= 2.0;
+pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
+    let first = runs.first()?;
+    let bytes = shape.bytes();
+    if bytes == 0 {
+        return None;
     }
-    let growth = (bytes as f64 / model.measured_bytes.max(1) as f64 - 1.0).max(0.0) * model.fixed_ns as f64;
-    Prediction {
-        wall_ns: wall as u64,
-        low_ns: (wall - half).max(0.0) as u64,
-        high_ns: (wall + half + growth) as u64,
-        overhead_ns: (model.per_tensor_ns() * count as f64) as u64,
-        extrapolated,
-    }
-}
-
-/// Where two engines take the same time for a tensor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Crossover {
-    /// Size of the tensor in bytes.
-    pub bytes: u64,
-    /// Whether the first engine wins below it (and the second above).
-    pub first_wins_below: bool,
-    /// Whether it lies outside the sizes that were measured.
-    pub extrapolated: bool,
-}
-
-/// Lines that explain less than this say nothing about where they cross.
-const LEAST_R2: f64 = 0.8;
-
-/// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size, where a line fits badly, or where
-/// overheads or costs of a byte differ by less than two of their standard errors: then the crossing would be one of noise.
-#[must_use]
-pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
-    let (a1, a2) = (first.per_tensor_ns(), second.per_tensor_ns());
-    let (b1, b2) = (1e9 / first.bytes_per_s(), 1e9 / second.bytes_per_s());
-    let error = |m: &CostModel| {
-        let (a, b) = m.fit.errors();
-        (a / m.parallelism, b / m.parallelism)
+    let walls: Vec<f64> = runs.iter().map(|run| wall_ns(run, shape)).collect();
+    let wall = median(&walls)?;
+    let (low, high) = walls.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)));
+    let doublings = (bytes as f64 / first.bytes.max(1) as f64).log2().abs();
+    let extrapolated = runs.iter().any(|run| is_outside(run, shape));
+    let cold = first.cache != CacheState::Hot;
+    let mut doubt = match &first.parts {
+        _ if cold => COLD_DOUBT,
+        Parts::Tensors { .. } => ONE_THREAD_DOUBT,
+        Parts::Blocks { .. } => LEAST_DOUBT,
     };
-    let ((ea1, eb1), (ea2, eb2)) = (error(first), error(second));
-    let differ = (a1 - a2).abs() > 2.0 * ea1.hypot(ea2) && (b1 - b2).abs() > 2.0 * eb1.hypot(eb2);
-    if !differ || first.fit.r2.min(second.fit.r2) < LEAST_R2 {
-        return None;
+    doubt += doublings * if cold { COLD_DOUBT_A_DOUBLING } else { DOUBT_A_DOUBLING };
+    doubt += if runs.len() > 1 { (high.max(1.0) / low.max(1.0)).ln() } else { SINGLE_RUN_DOUBT };
+    if extrapolated && matches!(first.parts, Parts::Tensors { .. }) {
+        doubt += OUTSIDE_DOUBT;
     }
-    let bytes = (a1 - a2) / (b2 - b1);
-    // Not a number where the lines are parallel; negative where one is better at every size.
-    if !(1.0..1e18).contains(&bytes) {
-        return None;
+    // Headers grow with the tensors; where they are read beside the data that costs nothing, so it is part of the doubt only.
+    let headers = runs.iter().map(|run| run.open_ns).max().unwrap_or(0) as f64
+        * (shape.sizes_bytes.len() as f64 / first.tensors.max(1) as f64 - 1.0).max(0.0);
+    let overheads: Vec<f64> = runs.iter().map(|run| overhead_ns(run, shape)).collect();
+    Some(Prediction {
+        wall_ns: wall as u64,
+        low_ns: (wall * (-doubt).exp()) as u64,
+        high_ns: (wall * doubt.exp() + headers) as u64,
+        overhead_ns: median(&overheads)? as u64,
+        extrapolated,
+    })
+}
+
+fn wall_ns(run: &Timing, shape: &Shape) -> f64 {
+    let bytes = shape.bytes() as f64;
+    match &run.parts {
+        Parts::Blocks { landed, ns_per_byte, tail_ns } => {
+            let (Some((_, begun)), Some((all, ended))) = (landed.first(), landed.last()) else { return 0.0 };
+            let at = if bytes > *all { ended + (bytes - all) * ns_per_byte } else { along(landed, bytes) };
+            // Pinning goes before the first block, and what is pinned is in flight at the end.
+            let ring = match shape.pinned_bytes {
+                Some(pinned) if run.pinned_bytes > 0 => pinned as f64 / run.pinned_bytes as f64 - 1.0,
+                _ => 0.0,
+            };
+            (at + tail_ns + (begun + tail_ns) * ring).max(0.0)
+        }
+        Parts::Tensors { once_ns, unmap_ns_per_byte, moving, around, scale, .. } => {
+            let own = |b: &u64| moving.ns(*b) + nearest(around, *b);
+            let tensors: f64 = shape.sizes_bytes.iter().filter(|b| **b > 0).map(own).sum();
+            once_ns + unmap_ns_per_byte * bytes + scale * tensors
+        }
     }
-    let inside = |m: &CostModel| (m.fit.sizes_bytes.0..=m.fit.sizes_bytes.1).contains(&(bytes as u64));
-    Some(Crossover { bytes: bytes as u64, first_wins_below: a1 < a2, extrapolated: !(inside(first) && inside(second)) })
+}
+
+fn overhead_ns(run: &Timing, shape: &Shape) -> f64 {
+    let Parts::Tensors { moving, around, scale, sizes_bytes, .. } = &run.parts else { return 0.0 };
+    // Below the smallest tensor that was measured, moving costs what it cost there: that is no byte's cost.
+    let least = moving.ns(sizes_bytes.0.min(4096));
+    shape.sizes_bytes.iter().filter(|b| **b > 0).map(|b| scale * (nearest(around, *b) + least.min(moving.ns(*b)))).sum()
+}
+
+fn is_outside(run: &Timing, shape: &Shape) -> bool {
+    match &run.parts {
+        Parts::Blocks { .. } => shape.bytes() > run.bytes.saturating_mul(4),
+        Parts::Tensors { sizes_bytes: (low, high), .. } => {
+            shape.sizes_bytes.iter().any(|b| *b > high.saturating_mul(2) || (*b > 0 && b.saturating_mul(2) < *low))
+        }
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::fit::tests::{row, sizes};
+    use super::super::rows::TensorRow;
+    use super::super::timing::timing;
     use super::*;
-    use crate::analysis::fit::tests::{row, sizes};
+    use crate::analysis::compare::tests::run;
+    use crate::domain::{Engine, Phase, Span};
 
-    /// Rows one after the other on one slot.
-    fn rows(sizes: &[u64], overhead_ns: u64, bytes_per_ns: u64) -> (Vec<TensorRow>, u64) {
-        let mut at = 0;
-        let rows = sizes
-            .iter()
-            .map(|b| {
-                let mut row = row(*b, overhead_ns, b / bytes_per_ns);
-                row.start_ns = Some(at);
-                at += row.busy_ns();
-                row.end_ns = Some(at);
-                row
+    fn shape(sizes: &[u64]) -> Shape {
+        Shape { sizes_bytes: sizes.to_vec(), pinned_bytes: None }
+    }
+
+    /// Tensor after tensor on one slot, from 50 ms on; the first call makes something for all.
+    fn serial(sizes: &[u64], overhead_ns: u64, bytes_per_ns: u64) -> Timing {
+        let (mut at, mut spans, mut rows): (u64, Vec<Span>, Vec<TensorRow>) = (50_000_000, Vec::new(), Vec::new());
+        for (i, bytes) in sizes.iter().enumerate() {
+            let mut row = row(*bytes, overhead_ns, bytes / bytes_per_ns);
+            if i == 0 {
+                row.phases.add(Phase::RegisterBuffer, 9_000_000);
+            }
+            row.start_ns = Some(at);
+            let (tensor, start_ns) = (Some(i as u32), at);
+            at += row.busy_ns();
+            row.end_ns = Some(at);
+            spans.push(Span {
+                slot: 0,
+                phase: Phase::Transfer,
+                tensor,
+                start_ns,
+                end_ns: at,
+                bytes: *bytes,
+                offset: 0,
+            });
+            rows.push(row);
+        }
+        timing(&rows, &spans, &run(Engine::GdsPerTensor, CacheState::Hot, 0, at)).unwrap()
+    }
+
+    /// Eight slots that each read blocks of 4 MiB in 1 ms, from 10 ms on; their first read takes 30 ms.
+    fn blocks(count: u64, pinned_bytes: u64) -> Timing {
+        const BLOCK: u64 = 4 << 20;
+        let spans: Vec<Span> = (0..count)
+            .map(|i| {
+                let (slot, turn) = ((i % 8) as u16, i / 8);
+                let start_ns = if turn == 0 { 10_000_000 } else { 39_000_000 + turn * 1_000_000 };
+                let end_ns = 40_000_000 + turn * 1_000_000;
+                Span { slot, phase: Phase::Transfer, tensor: None, start_ns, end_ns, bytes: BLOCK, offset: i * BLOCK }
             })
             .collect();
-        (rows, at)
+        let wall_ns = spans.iter().map(|s| s.end_ns).max().unwrap() + 5_000_000;
+        let mut result = run(Engine::GdsSlab, CacheState::Hot, 0, wall_ns);
+        result.pinned_peak_bytes = Some(pinned_bytes);
+        timing(&[row(count * BLOCK, 0, 1)], &spans, &result).unwrap()
     }
 
     #[test]
-    fn a_model_of_another_shape_is_predicted_from_the_first() {
-        let (measured, wall_ns) = rows(&sizes(), 2_700_000, 7);
-        let model = cost_model(&measured, wall_ns + 50_000_000, &[wall_ns + 50_000_000]).unwrap();
-        assert_eq!(model.fixed_ns, 50_000_000);
-        let large: Vec<u64> = (0..339).map(|i| if i % 2 == 0 { 7168 } else { 89_000_000 }).collect();
-        let (_, truth) = rows(&large, 2_700_000, 7);
-        let told = predict(&model, &large);
-        assert!((told.wall_ns as f64 / (truth + 50_000_000) as f64 - 1.0).abs() < 0.01, "{told:?} {truth}");
-        assert!(told.low_ns < told.wall_ns && told.wall_ns < told.high_ns && !told.extrapolated);
-        assert!((told.overhead_ns as f64 / 339.0 / 2.7e6 - 1.0).abs() < 0.01);
-    }
-
-    #[test]
-    fn sizes_never_measured_widen_the_interval() {
-        let (measured, wall_ns) = rows(&sizes(), 100_000, 7);
-        let model = cost_model(&measured, wall_ns, &[wall_ns, wall_ns, wall_ns]).unwrap();
-        let (inside, outside) = (predict(&model, &[300_000_000]), predict(&model, &[3_000_000_000]));
-        assert!(outside.extrapolated && !inside.extrapolated);
-        let width = |p: &Prediction| (p.high_ns - p.low_ns) as f64 / p.wall_ns as f64;
-        assert!(width(&outside) > 1.5 * width(&inside));
-    }
-
-    #[test]
-    fn slots_that_work_at_once_count_once_on_the_clock() {
-        let (mut measured, wall_ns) = rows(&sizes(), 100_000, 7);
-        for row in &mut measured {
-            row.start_ns = row.start_ns.map(|t| t / 4);
-            row.end_ns = row.end_ns.map(|t| t / 4);
+    fn the_measured_model_is_told_as_it_was_measured() {
+        for measured in [serial(&sizes(), 2_700_000, 7), blocks(400, 0)] {
+            let own = if matches!(measured.parts, Parts::Tensors { .. }) {
+                shape(&sizes())
+            } else {
+                shape(&[measured.bytes])
+            };
+            let told = predict(std::slice::from_ref(&measured), &own).unwrap();
+            assert!(
+                (told.wall_ns as f64 / measured.wall_ns as f64 - 1.0).abs() < 1e-6,
+                "{told:?} {}",
+                measured.wall_ns
+            );
+            assert!(told.low_ns < told.wall_ns && told.wall_ns < told.high_ns && !told.extrapolated);
         }
-        let model = cost_model(&measured, wall_ns / 4, &[]).unwrap();
-        assert!((model.parallelism - 4.0).abs() < 0.01);
-        let told = predict(&model, &sizes()).wall_ns as f64;
-        assert!((told / (wall_ns / 4) as f64 - 1.0).abs() < 0.01);
     }
 
     #[test]
-    fn engines_cross_where_their_lines_do() {
-        let (a, wall_a) = rows(&sizes(), 2_000_000, 20);
-        let (b, wall_b) = rows(&sizes(), 100_000, 10);
-        let (a, b) = (cost_model(&a, wall_a, &[]).unwrap(), cost_model(&b, wall_b, &[]).unwrap());
-        let cross = crossover(&a, &b).unwrap();
-        assert!((cross.bytes as f64 / 38e6 - 1.0).abs() < 0.01, "{cross:?}");
-        assert!(!cross.first_wins_below && !cross.extrapolated);
-        assert!(crossover(&b, &a).unwrap().first_wins_below);
-        let (c, wall_c) = rows(&sizes(), 50_000, 20);
-        assert_eq!(crossover(&cost_model(&c, wall_c, &[]).unwrap(), &b), None, "better at every size");
+    fn tensors_of_another_model_pay_their_own_and_the_first_call_once() {
+        let measured = serial(&sizes(), 2_700_000, 7);
+        let large: Vec<u64> = (0..339).map(|i| if i % 2 == 0 { 7168 } else { 89_000_000 }).collect();
+        let truth = serial(&large, 2_700_000, 7).wall_ns;
+        let told = predict(&[measured], &shape(&large)).unwrap();
+        assert!((told.wall_ns as f64 / truth as f64 - 1.0).abs() < 0.01, "{told:?} {truth}");
+        assert!((told.overhead_ns as f64 / 339.0 / 2.7e6 - 1.0).abs() < 0.01, "{told:?}");
     }
 
     #[test]
-    fn noise_makes_no_crossing() {
-        // Overheads alike but for noise; one is a tenth slower a byte, so a crossing could only come from the noise.
-        let noisy = |shift: u64, bytes_per_ns| {
-            let (mut rows, wall_ns) = rows(&sizes(), 100_000, bytes_per_ns);
-            for (i, row) in rows.iter_mut().enumerate() {
-                row.phases.add(crate::domain::Phase::Sync, row.busy_ns() * ((i as u64 * 5 + shift) % 13) / 30);
-            }
-            cost_model(&rows, wall_ns, &[]).unwrap()
+    fn what_starts_once_is_paid_once_whichever_model_was_measured() {
+        let (small, large) = (blocks(160, 0), blocks(4000, 0));
+        for (from, to) in [(&small, &large), (&large, &small)] {
+            let told = predict(std::slice::from_ref(from), &shape(&[to.bytes])).unwrap();
+            assert!((told.wall_ns as f64 / to.wall_ns as f64 - 1.0).abs() < 0.02, "{told:?} {}", to.wall_ns);
+        }
+    }
+
+    #[test]
+    fn a_larger_ring_takes_longer_to_pin_and_to_drain() {
+        let measured = blocks(400, 64 << 20);
+        let same = Shape { sizes_bytes: vec![measured.bytes], pinned_bytes: Some(64 << 20) };
+        let twice = Shape { pinned_bytes: Some(128 << 20), ..same.clone() };
+        let wall = |shape| predict(std::slice::from_ref(&measured), shape).unwrap().wall_ns;
+        // 10 ms to the first block and 5 ms behind the last.
+        assert_eq!(wall(&twice) - wall(&same), 15_000_000);
+    }
+
+    #[test]
+    fn runs_that_differ_and_sizes_never_measured_widen_the_interval() {
+        let width = |runs: &[Timing], sizes: &[u64]| {
+            let p = predict(runs, &shape(sizes)).unwrap();
+            p.high_ns as f64 / p.low_ns as f64
         };
-        let (a, b) = (noisy(0, 11), noisy(3, 10));
-        assert!((a.fit.overhead_ns - b.fit.overhead_ns).abs() > 1.0, "they do differ a little");
-        assert_eq!(crossover(&a, &b), None);
+        let (slow, fast) = (serial(&sizes(), 200_000, 7), serial(&sizes(), 100_000, 9));
+        let alike = width(&[fast.clone(), fast.clone()], &sizes());
+        assert!(width(&[slow.clone(), fast.clone()], &sizes()) > 1.2 * alike);
+        assert!(width(std::slice::from_ref(&fast), &sizes()) > 1.2 * alike, "one run tells less than two that agree");
+        assert!(width(&[fast.clone(), fast.clone()], &[3_000_000_000]) > 1.2 * alike);
+        assert!(predict(&[fast], &shape(&[3_000_000_000])).unwrap().extrapolated);
+    }
+
+    #[test]
+    fn nothing_is_told_of_nothing() {
+        assert_eq!(predict(&[], &shape(&[1])), None);
+        assert_eq!(predict(&[blocks(8, 0)], &shape(&[0, 0])), None);
+        let result = run(Engine::Mmap, CacheState::Hot, 0, 5);
+        assert_eq!(timing(&[], &[], &result), None);
+        assert_eq!(timing(&[row(0, 0, 0)], &[], &result), None, "tensors without bytes");
+    }
+
+    #[test]
+    fn one_tensor_and_tensors_of_one_size_tell_a_rate() {
+        for measured in [serial(&[1 << 30], 1_000_000, 10), serial(&[1 << 24; 64], 1_000_000, 10)] {
+            let told = predict(std::slice::from_ref(&measured), &shape(&[measured.bytes])).unwrap();
+            assert!(told.wall_ns > measured.bytes / 20 && told.wall_ns < measured.bytes, "{told:?}");
+        }
     }
 }

@@ -95,7 +95,7 @@ pub(super) enum Sub {
         list_loaders: bool,
         /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
         /// the reason and the command that uses them
-        #[arg(long, conflicts_with_all = ["record", "export", "no_verify"])]
+        #[arg(long, conflicts_with_all = ["record", "export", "no_verify", "baseline"])]
         sweep: bool,
         #[command(flatten)]
         race: RaceArgs,
@@ -161,16 +161,28 @@ pub(super) enum Sub {
         #[command(flatten)]
         race: RaceArgs,
     },
-    /// Render reports again from recordings
+    /// Render reports again from recordings; several are compared as well
     Report {
         /// The recordings
         #[arg(required = true)]
         recordings: Vec<PathBuf>,
+        /// Compare each with this recording or report.json; exit status 1 on a regression
+        #[arg(long, value_name = "FILE")]
+        baseline: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
     /// Prove on this hardware that every available engine lands the right bytes
     Selftest {
+        #[command(flatten)]
+        race: RaceArgs,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// What looking costs: the same load bare, headless with meters, and under the screens, in turn, with the ratios (default: pread, hot, 5 rounds)
+    Overhead {
+        /// The model
+        model: String,
         #[command(flatten)]
         race: RaceArgs,
         #[command(flatten)]
@@ -202,6 +214,13 @@ pub(super) enum Sub {
         /// Folder for the library's log
         #[arg(long)]
         scratch: Option<PathBuf>,
+    },
+    #[command(name = "__on-terminal", hide = true)]
+    OnTerminal {
+        /// The model
+        model: String,
+        #[command(flatten)]
+        race: RaceArgs,
     },
     #[command(name = "__probe-cuda", hide = true)]
     ProbeCuda,
@@ -324,6 +343,9 @@ pub(super) struct RaceArgs {
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
+    /// Compare with this recording or report.json at the end; exit status 1 where an engine is slower beyond the noise, or broken
+    #[arg(long, value_name = "FILE")]
+    pub(super) baseline: Option<PathBuf>,
 }
 
 /// Where results go and how they look.

@@ -1,6 +1,7 @@
 //! Door: arguments, mode, exit code.
 
 mod args;
+mod baseline;
 mod capture;
 mod check;
 mod config;
@@ -9,6 +10,7 @@ mod learn;
 mod loaders;
 mod models;
 mod outcome;
+mod overhead;
 mod pictures;
 mod predict;
 mod race;
@@ -30,6 +32,11 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
+        Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. } | Sub::Overhead { race, .. })
+            if race.baseline.is_some() =>
+        {
+            fail(BAD_CALL, "--baseline compares the races of 'gds-top load', '--headless' and 'report' only")
+        }
         Some(Sub::Lane) => engines::run_lane(),
         Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
         Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
@@ -62,8 +69,12 @@ pub fn main() -> ExitCode {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
             learn::run(model, export.as_deref(), &race, &output)
         }
-        Some(Sub::Report { recordings, output }) => recordings::report(&recordings, &output),
+        Some(Sub::Report { recordings, baseline, output }) => {
+            recordings::report(&recordings, baseline.as_deref(), &output)
+        }
         Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
+        Some(Sub::Overhead { race, model, output }) => overhead::run(&model, &race, &output),
+        Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
         Some(Sub::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);

@@ -2,42 +2,52 @@
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, BAD_CALL, fail, print, print_json};
-use crate::analysis::{self, CostModel, Prediction, TensorRow};
-use crate::domain::{CacheState, Engine, PhaseTimes, RunResult, units};
-use crate::report;
-use crate::session::{State, recording};
+use crate::analysis::{self, Prediction, Shape};
+use crate::domain::units;
+use crate::engines;
+use crate::report::{self, Timings};
+use crate::session::{State, recording, shipped};
 use crate::weights::{self, Profile, dtype};
 use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The recordings that ship: two shapes on an NVIDIA H200.
-const SHIPPED: [(&str, &[u8]); 2] = [
-    ("h200-qwen3-0.6b.gdsrec", include_bytes!("../../assets/recordings/h200-qwen3-0.6b.gdsrec")),
-    ("h200-qwen2.5-7b.gdsrec", include_bytes!("../../assets/recordings/h200-qwen2.5-7b.gdsrec")),
-];
-
-/// What an engine cost in one measured load.
+/// The runs of an engine in one recording or report.
 struct Source {
-    engine: Engine,
-    cache: CacheState,
-    cost: CostModel,
+    timings: Timings,
     /// Name of the recording or report.
     from: String,
-    model: String,
-    target: String,
-    runs: usize,
+}
+
+impl Source {
+    fn measured_bytes(&self) -> u64 {
+        self.timings.runs.first().map_or(0, |run| run.bytes)
+    }
+
+    /// What the engine would pin for a model of so many bytes, where its settings are its own choice by the size of the model.
+    fn pinned_for(&self, bytes: u64) -> Option<u64> {
+        let knob = |name| self.timings.knobs.get(name).copied();
+        let used = (knob("threads")?, knob("slots")?, knob("block_bytes")?);
+        let cpus = self.timings.cpus? as usize;
+        let (threads, slots, block_bytes) = engines::pread_settings(bytes, cpus);
+        (engines::pread_settings(self.measured_bytes(), cpus) == used).then_some(threads * slots * block_bytes)
+    }
+
+    fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
+        let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let shape = Shape { sizes_bytes: sizes_bytes.to_vec(), pinned_bytes: self.pinned_for(bytes) };
+        analysis::predict(&self.timings.runs, &shape)
+    }
 }
 
 /// The model whose load is to be predicted.
-struct Shape {
+struct Model {
     name: String,
     sizes_bytes: Vec<u64>,
 }
 
-impl Shape {
+impl Model {
     fn bytes(&self) -> u64 {
         self.sizes_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
@@ -45,117 +55,80 @@ impl Shape {
 
 /// Prints the predictions.
 pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
-    let shape = match shape(model) {
-        Ok(shape) => shape,
+    let model = match named(model) {
+        Ok(model) => model,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let sources = match sources(from) {
         Ok(sources) => sources,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    let mut told = predictions(&shape, &sources);
+    let mut told = predictions(&model, &sources);
     if told.is_empty() {
         return fail(
             BAD_ANSWER,
-            "nothing can be predicted: no load in there has enough tensors of different sizes with a time each; record one with 'gds-top load MODEL \
+            "nothing can be predicted: the model has no bytes, or no load in there ended well with a timeline; record one with 'gds-top load MODEL \
              --record FILE'",
         );
     }
-    told.sort_by_key(|(source, prediction)| (source.cache, prediction.wall_ns));
+    told.sort_by_key(|(source, prediction)| (source.timings.cache, prediction.wall_ns));
     if output.json {
-        let list: Vec<_> = told.iter().map(|(source, prediction)| to_json(&shape, source, prediction)).collect();
+        let list: Vec<_> = told.iter().map(|(source, prediction)| to_json(&model, source, prediction)).collect();
         return print_json(&json!(list));
     }
-    print(to_text(&shape, &told, from.is_empty()).as_bytes())
+    print(to_text(&model, &told, from.is_empty()).as_bytes())
 }
 
 /// A profile by name needs no files.
-fn shape(model: &str) -> Result<Shape, String> {
+fn named(model: &str) -> Result<Model, String> {
     if !Path::new(model).exists() && Profile::names().contains(&model) {
         let profile = Profile::named(model).map_err(|e| e.to_string())?;
         let sizes = profile.expand().iter().map(|t| dtype::tensor_bytes(&t.dtype, &t.shape)).collect::<Result<_, _>>();
         let sizes_bytes = sizes.map_err(|problem| format!("the profile '{model}' is damaged: {problem:?}"))?;
-        return Ok(Shape { name: profile.title, sizes_bytes });
+        return Ok(Model { name: profile.title, sizes_bytes });
     }
     let opened = weights::open(model).map_err(|e| e.to_string())?;
-    Ok(Shape { name: opened.name.clone(), sizes_bytes: opened.tensors.iter().map(|t| t.bytes).collect() })
+    Ok(Model { name: opened.name.clone(), sizes_bytes: opened.tensors.iter().map(|t| t.bytes).collect() })
 }
 
 fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
+    let mut add = |name: &str, timings: Vec<Timings>| {
+        sources.extend(timings.into_iter().map(|timings| Source { timings, from: name.to_owned() }));
+    };
     if from.is_empty() {
-        for (name, bytes) in SHIPPED {
-            let unpacked = tempfile::Builder::new().suffix(".gdsrec").tempfile();
-            let mut file = unpacked.map_err(|e| format!("making a temporary file failed: {e}"))?;
-            file.write_all(bytes).map_err(|e| format!("writing {} failed: {e}", file.path().display()))?;
-            sources.extend(recorded(file.path(), name)?);
+        for shipped in [shipped::SMALL, shipped::LARGE] {
+            add(shipped.name, report::timings(&shipped.state().map_err(|e| e.to_string())?));
         }
         return Ok(sources);
     }
     for path in from {
         let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let found = if name.ends_with(".json") { reported(path, &name) } else { recorded(path, &name) };
-        sources.extend(found?);
+        add(&name, if name.ends_with(".json") { reported(path)? } else { recorded(path)? });
     }
     Ok(sources)
 }
 
-/// The cost models of a recording.
-fn recorded(path: &Path, name: &str) -> Result<Vec<Source>, String> {
+fn recorded(path: &Path) -> Result<Vec<Timings>, String> {
     let mut state = State::default();
     for event in recording::read(path).map_err(|e| e.to_string())? {
         state.reduce(&event.map_err(|e| e.to_string())?);
     }
-    let costs = report::cost_models(&state);
-    let good = |engine: &Engine, cache: CacheState| -> Vec<&RunResult> {
-        let same = state.lanes.iter().filter(|l| l.engine == *engine && l.cache == cache);
-        same.filter_map(|l| l.result.as_ref()).filter(|r| r.error.is_none() && r.verified != Some(false)).collect()
-    };
-    Ok(costs
-        .into_iter()
-        .filter_map(|(engine, cache, cost)| {
-            let good = good(&engine, cache);
-            let first = good.first()?;
-            let (model, target, runs) = (first.model.clone(), first.target.clone(), good.len());
-            Some(Source { engine, cache, cost, from: name.to_owned(), model, target, runs })
-        })
-        .collect())
+    Ok(report::timings(&state))
 }
 
 /// What is needed of report.json.
 #[derive(Deserialize)]
 struct Report {
-    runs: Vec<Run>,
-    tensors: Vec<Tensor>,
+    analysis: Analysis,
 }
 
 #[derive(Deserialize)]
-struct Run {
-    engine: Engine,
-    cache: CacheState,
-    repeat: u32,
-    model: Option<String>,
-    target: Option<String>,
-    wall_ns: Option<u64>,
-    verified: Option<bool>,
-    error: Option<String>,
+struct Analysis {
+    timings: Vec<Timings>,
 }
 
-#[derive(Deserialize)]
-struct Tensor {
-    engine: Engine,
-    cache: CacheState,
-    repeat: u32,
-    bytes: u64,
-    file_offset: u64,
-    aligned: bool,
-    start_ns: Option<u64>,
-    end_ns: Option<u64>,
-    phases: PhaseTimes,
-}
-
-/// The cost models of a report.
-fn reported(path: &Path, name: &str) -> Result<Vec<Source>, String> {
+fn reported(path: &Path) -> Result<Vec<Timings>, String> {
     // A report of a large model is some megabytes; more than this is something else.
     const MOST_BYTES: u64 = 1 << 30;
     let bad = |what: String| format!("{} is no report of gds-top: {what}", path.display());
@@ -165,84 +138,43 @@ fn reported(path: &Path, name: &str) -> Result<Vec<Source>, String> {
     }
     let text = std::fs::read(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
     let report: Report = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
-    let mut sources: Vec<Source> = Vec::new();
-    for run in report.runs.iter().filter(|run| run.is_good()) {
-        if sources.iter().any(|s| s.engine == run.engine && s.cache == run.cache) {
-            continue;
-        }
-        let rows: Vec<TensorRow> = (0_u32..)
-            .zip(
-                report
-                    .tensors
-                    .iter()
-                    .filter(|t| t.engine == run.engine && t.cache == run.cache && t.repeat == run.repeat),
-            )
-            .filter(|(_, t)| t.start_ns.is_some())
-            .map(|(number, t)| TensorRow {
-                tensor: number,
-                bytes: t.bytes,
-                file_offset: t.file_offset,
-                aligned: t.aligned,
-                start_ns: t.start_ns,
-                end_ns: t.end_ns,
-                phases: t.phases,
-            })
-            .collect();
-        let same = |r: &&Run| r.engine == run.engine && r.cache == run.cache && r.is_good();
-        let walls: Vec<u64> = report.runs.iter().filter(same).filter_map(|r| r.wall_ns).collect();
-        let Some(cost) = run.wall_ns.and_then(|wall_ns| analysis::cost_model(&rows, wall_ns, &walls)) else { continue };
-        sources.push(Source {
-            engine: run.engine.clone(),
-            cache: run.cache,
-            cost,
-            from: name.to_owned(),
-            model: run.model.clone().unwrap_or_default(),
-            target: run.target.clone().unwrap_or_default(),
-            runs: walls.len(),
-        });
-    }
-    Ok(sources)
-}
-
-impl Run {
-    fn is_good(&self) -> bool {
-        self.error.is_none() && self.verified != Some(false) && self.wall_ns.is_some_and(|ns| ns > 0)
-    }
+    Ok(report.analysis.timings)
 }
 
 /// One prediction for each engine and cache state, from the measured model nearest in size: engines set themselves by the size of the model.
-fn predictions<'a>(shape: &Shape, sources: &'a [Source]) -> Vec<(&'a Source, Prediction)> {
-    let distance =
-        |source: &Source| (shape.bytes().max(1) as f64 / source.cost.measured_bytes.max(1) as f64).ln().abs();
+fn predictions<'a>(model: &Model, sources: &'a [Source]) -> Vec<(&'a Source, Prediction)> {
+    let distance = |source: &Source| (model.bytes().max(1) as f64 / source.measured_bytes().max(1) as f64).ln().abs();
     let mut nearest: Vec<&Source> = Vec::new();
     for source in sources {
-        match nearest.iter_mut().find(|s| s.engine == source.engine && s.cache == source.cache) {
+        let same =
+            |s: &&mut &Source| s.timings.engine == source.timings.engine && s.timings.cache == source.timings.cache;
+        match nearest.iter_mut().find(same) {
             Some(known) if distance(source) < distance(known) => *known = source,
             Some(_) => {}
             None => nearest.push(source),
         }
     }
-    nearest.into_iter().map(|source| (source, analysis::predict(&source.cost, &shape.sizes_bytes))).collect()
+    nearest.into_iter().filter_map(|source| Some((source, source.predict(&model.sizes_bytes)?))).collect()
 }
 
-fn to_json(shape: &Shape, source: &Source, prediction: &Prediction) -> serde_json::Value {
+fn to_json(model: &Model, source: &Source, prediction: &Prediction) -> serde_json::Value {
     json!({
-        "model": shape.name, "tensors": shape.sizes_bytes.len(), "bytes": shape.bytes(),
-        "engine": source.engine, "cache": source.cache, "wall_ns": prediction.wall_ns, "low_ns": prediction.low_ns,
+        "model": model.name, "tensors": model.sizes_bytes.len(), "bytes": model.bytes(),
+        "engine": source.timings.engine, "cache": source.timings.cache, "wall_ns": prediction.wall_ns, "low_ns": prediction.low_ns,
         "high_ns": prediction.high_ns, "overhead_ns": prediction.overhead_ns, "extrapolated": prediction.extrapolated,
         "based_on": {
-            "source": source.from, "model": source.model, "bytes": source.cost.measured_bytes, "target": source.target,
-            "runs": source.runs, "fit_r2": source.cost.fit.r2,
+            "source": source.from, "model": source.timings.model, "bytes": source.measured_bytes(),
+            "target": source.timings.target, "runs": source.timings.runs.len(),
         },
     })
 }
 
-fn to_text(shape: &Shape, told: &[(&Source, Prediction)], shipped: bool) -> String {
+fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> String {
     let mut out = format!(
         "{}: {} tensors, {}\n\n{:<5} {:<15} {:>9}  {:>21} {:>10}  {:>13}  {}\n",
-        shape.name,
-        units::count(shape.sizes_bytes.len() as u64),
-        units::bytes(shape.bytes()),
+        model.name,
+        units::count(model.sizes_bytes.len() as u64),
+        units::bytes(model.bytes()),
         "cache",
         "engine",
         "expected",
@@ -253,25 +185,27 @@ fn to_text(shape: &Shape, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     );
     for (source, p) in told {
         let between = format!("{} and {}", units::duration(p.low_ns), units::duration(p.high_ns));
-        let rate = units::bytes_per_s(shape.bytes(), p.wall_ns).map_or_else(String::new, units::rate);
+        let rate = units::bytes_per_s(model.bytes(), p.wall_ns).map_or_else(String::new, units::rate);
         let mark = if p.extrapolated { " *" } else { "" };
         let _ = writeln!(
             out,
             "{:<5} {:<15} {:>9}  {between:>21} {rate:>10}  {:>13}  {}{mark}",
-            source.cache,
-            source.engine,
+            source.timings.cache,
+            source.timings.engine,
             units::duration(p.wall_ns),
             units::duration(p.overhead_ns),
-            source.model,
+            source.timings.model,
         );
     }
     out.push('\n');
     let mut bases: Vec<String> = told
         .iter()
         .map(|(s, _)| {
-            let bytes = units::bytes(s.cost.measured_bytes);
-            let runs = if s.runs == 1 { "one run".to_owned() } else { format!("{} runs", s.runs) };
-            format!("{}: loads of {bytes} onto {} in {}, {runs} of an engine", s.model, s.target, s.from)
+            let bytes = units::bytes(s.measured_bytes());
+            let runs = s.timings.runs.len();
+            let runs = if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") };
+            let Timings { model, target, .. } = &s.timings;
+            format!("{model}: loads of {bytes} onto {target} in {}, {runs} of an engine", s.from)
         })
         .collect();
     bases.sort();
@@ -281,10 +215,14 @@ fn to_text(shape: &Shape, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     }
     let _ = writeln!(
         out,
-        "Expected is fixed + tensors × overhead + bytes / bandwidth of the measured load; what lies between covers the doubt of the line and the spread of the runs."
+        "Each measured run is taken apart into what is paid once, by byte and by tensor, and makes its own prediction; expected is the middle one, and what is \
+         likely lies around them as widely as they differ, wider the further the model is from the measured one."
     );
     if told.iter().any(|(_, p)| p.extrapolated) {
-        let _ = writeln!(out, "* some tensors are more than twice as large or as small as any that was measured");
+        let _ = writeln!(
+            out,
+            "* far from what was measured: tensors more than twice as large or small, or a model of more than four times the bytes"
+        );
     }
     if shipped {
         let _ = writeln!(
@@ -296,61 +234,105 @@ fn to_text(shape: &Shape, told: &[(&Source, Prediction)], shipped: bool) -> Stri
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::print_stdout)]
 mod tests {
     use super::*;
+    use crate::domain::CacheState;
 
-    fn hot(sources: &[Source], engine: Engine) -> &Source {
-        sources.iter().find(|s| s.engine == engine && s.cache == CacheState::Hot).unwrap()
+    const PAIRS: [(&str, &str); 2] =
+        [("h200-qwen3-0.6b", "h200-qwen2.5-7b"), ("h200-auto-qwen3-0.6b", "h200-auto-qwen2.5-7b")];
+
+    fn state(name: &str) -> State {
+        let mut state = State::default();
+        for event in recording::read(Path::new(&format!("assets/recordings/{name}.gdsrec"))).unwrap() {
+            state.reduce(&event.unwrap());
+        }
+        state
     }
 
-    fn shipped(name: &str) -> Vec<Source> {
-        let sources = sources(&[]).unwrap();
-        sources.into_iter().filter(|s| s.from.contains(name)).collect()
+    fn of(state: &State) -> Vec<Source> {
+        report::timings(state).into_iter().map(|timings| Source { timings, from: String::new() }).collect()
+    }
+
+    /// A line for each prediction that a recording of the pair makes of the other's model: engine, cache, error, whether the interval holds what was measured,
+    /// and how far the runs that it comes from, and those that it speaks of, lie apart.
+    fn all_ways() -> Vec<(String, CacheState, f64, bool, f64)> {
+        let mut ways = Vec::new();
+        for (small, large) in PAIRS {
+            let (small, large) = (state(small), state(large));
+            for (from, to) in [(&small, &large), (&large, &small)] {
+                let sizes: Vec<u64> = to.model.as_ref().unwrap().tensors.iter().map(|t| t.bytes).collect();
+                let measured = of(to);
+                for source in of(from) {
+                    let (engine, cache) = (&source.timings.engine, source.timings.cache);
+                    let same = |s: &&Source| s.timings.engine == *engine && s.timings.cache == cache;
+                    let truth = &measured.iter().find(same).unwrap().timings.runs;
+                    let walls: Vec<u64> = truth.iter().map(|run| run.wall_ns).collect();
+                    let middle = analysis::median_u64(&walls).unwrap();
+                    let told = source.predict(&sizes).unwrap();
+                    let error = told.wall_ns as f64 / middle as f64 - 1.0;
+                    let apart = |runs: &[analysis::Timing]| {
+                        let walls = || runs.iter().map(|run| run.wall_ns as f64);
+                        walls().fold(0.0, f64::max) / walls().fold(f64::MAX, f64::min) - 1.0
+                    };
+                    let apart = apart(&source.timings.runs).max(apart(truth));
+                    println!(
+                        "{:>11} from {:<10} {cache:<4} {engine:<14} {:>9} ({} to {}), measured {:>9}: {:+5.1} %, runs within {:.0} %",
+                        to.model.as_ref().unwrap().name,
+                        source.timings.model,
+                        units::duration(told.wall_ns),
+                        units::duration(told.low_ns),
+                        units::duration(told.high_ns),
+                        units::duration(middle),
+                        error * 100.0,
+                        apart * 100.0
+                    );
+                    let held = (told.low_ns..=told.high_ns).contains(&middle);
+                    ways.push((engine.to_string(), cache, error, held, apart));
+                }
+            }
+        }
+        ways
     }
 
     #[test]
-    fn one_shape_predicts_the_other_which_was_measured_too() {
-        // Medians of three hot loads of the larger model on the same machine, from its own recording.
-        let small = shipped("qwen3-0.6b");
-        let large = shape("qwen2.5-7b").unwrap();
-        for (engine, measured_ns) in
-            [(Engine::GdsPerTensor, 1_631_832_000), (Engine::GdsSlab, 431_560_000), (Engine::Direct, 5_036_173_000)]
-        {
-            let told = analysis::predict(&hot(&small, engine.clone()).cost, &large.sizes_bytes);
-            let off = told.wall_ns as f64 / measured_ns as f64 - 1.0;
-            assert!(off.abs() < 0.15, "{engine}: {off:+.2}");
-            assert!((told.low_ns..told.high_ns).contains(&measured_ns), "{engine}: {told:?}");
+    fn hot_each_engine_of_one_model_predicts_the_other_within_15_percent() {
+        // What no figure of one recording can tell is how fast the machine was in the other: where runs of the very same load lie more than a fifth
+        // apart, the middle one is not known to 15 % itself.
+        let hot: Vec<_> = all_ways().into_iter().filter(|way| way.1 == CacheState::Hot).collect();
+        assert_eq!(hot.len(), 22);
+        for (engine, _, error, held, apart) in &hot {
+            assert!(*held, "{engine}: {error:+.2}");
+            assert!(error.abs() < 0.15 || *apart > 0.2, "{engine}: {error:+.2}, runs within {apart:.2}");
+        }
+        let missed = hot.iter().filter(|way| way.2.abs() >= 0.15).count();
+        assert!(missed <= 3, "{missed} of {}", hot.len());
+    }
+
+    #[test]
+    fn cold_the_interval_holds_what_was_measured() {
+        for (engine, cache, error, held, _) in all_ways() {
+            assert!(held, "{engine} {cache}: {error:+.2}");
         }
     }
 
     #[test]
     fn a_report_predicts_what_its_recording_does() {
-        let mut state = State::default();
-        for event in recording::read(Path::new("assets/recordings/h200-qwen3-0.6b.gdsrec")).unwrap() {
-            state.reduce(&event.unwrap());
-        }
+        let state = state("h200-qwen3-0.6b");
         let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
         std::fs::write(file.path(), report::json(&state).to_string()).unwrap();
-        let large = shape("qwen2.5-7b").unwrap();
-        let (from_report, from_recording) = (sources(&[file.path().to_owned()]).unwrap(), shipped("qwen3-0.6b"));
+        let (from_report, from_recording) = (sources(&[file.path().to_owned()]).unwrap(), of(&state));
         assert_eq!(from_report.len(), from_recording.len());
-        for source in &from_recording {
-            let same = from_report.iter().find(|s| s.engine == source.engine && s.cache == source.cache).unwrap();
-            assert_eq!(
-                analysis::predict(&same.cost, &large.sizes_bytes),
-                analysis::predict(&source.cost, &large.sizes_bytes),
-                "{} {}",
-                source.engine,
-                source.cache
-            );
+        let large = named("qwen2.5-7b").unwrap();
+        for (one, other) in from_report.iter().zip(&from_recording) {
+            assert_eq!(one.predict(&large.sizes_bytes), other.predict(&large.sizes_bytes), "{}", one.timings.engine);
         }
     }
 
     #[test]
     fn a_profile_is_predicted_from_the_nearest_measured_size() {
         let all = sources(&[]).unwrap();
-        let (large, small) = (shape("llama-3.1-70b").unwrap(), shape("qwen3-0.6b").unwrap());
+        let (large, small) = (named("llama-3.1-70b").unwrap(), named("qwen3-0.6b").unwrap());
         assert!(predictions(&large, &all).iter().all(|(s, _)| s.from.contains("7b")));
         assert!(predictions(&small, &all).iter().all(|(s, _)| s.from.contains("0.6b")));
         assert!(predictions(&large, &all).iter().all(|(_, p)| p.low_ns < p.wall_ns && p.wall_ns < p.high_ns));
@@ -363,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_is_no_model_and_no_recording_is_said() {
-        assert!(shape("no-such-model").is_err());
+        assert!(named("no-such-model").is_err());
         let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
         std::fs::write(file.path(), "{}").unwrap();
         let said = sources(&[file.path().to_owned()]).err().unwrap();

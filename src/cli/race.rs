@@ -1,7 +1,8 @@
 //! The race: interactive, headless, or without checks.
 
 use super::args::{FormatArg, OutputArgs, RaceArgs};
-use super::outcome::{BAD_CALL, FINE, fail, note};
+use super::baseline::{self, Baseline};
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note};
 use crate::config::{Taste, ThemeName};
 use crate::domain::CacheState;
 use crate::headless;
@@ -11,6 +12,9 @@ use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+
+/// How long a session that was told to quit is waited for: its lane is ended at once, and a recording of hours is completed within a second.
+const SESSION_END: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The interactive program.
 pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &OutputArgs) -> u8 {
@@ -22,6 +26,9 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
         Ok(config) => config,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
+    if race.baseline.is_some() {
+        return fail(BAD_CALL, "--baseline compares at the end of a race: use it with 'gds-top load' or '--headless'");
+    }
     config.model = model;
     config.end_after_race = false;
     let feed = match live::start(config) {
@@ -34,11 +41,14 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
     let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here) };
-    let replay = feed.replay;
+    let (replay, rest) = (feed.replay, feed.events.clone());
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
+    // The session has been told to quit; until it has, its recording lacks its end.
+    let until = std::time::Instant::now() + SESSION_END;
+    while rest.recv_deadline(until).is_ok() {}
     if let Some((folder, formats)) = export_plan(output) {
         match report::export(&outcome.state, &folder, &formats) {
             Ok(files) => files.iter().for_each(|file| note(&format!("wrote {}", file.display()))),
@@ -65,10 +75,10 @@ fn export_here(state: &State) -> String {
 
 /// Checks, race, report, without a terminal.
 pub(super) fn headless(model: Option<String>, race: &RaceArgs, output: &OutputArgs) -> u8 {
-    match config(race) {
-        Ok(mut config) => {
+    match config(race).and_then(|config| Ok((config, baseline(race)?))) {
+        Ok((mut config, baseline)) => {
             config.model = model;
-            follow(config, output, export_plan(output))
+            follow(config, output, export_plan(output), baseline.as_ref())
         }
         Err(sentence) => fail(BAD_CALL, &sentence),
     }
@@ -84,6 +94,10 @@ pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u
         );
     }
     let mut worst = FINE;
+    let baseline = match baseline(race) {
+        Ok(baseline) => baseline,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
     for (number, model) in models.iter().enumerate() {
         let mut config = match config(race) {
             Ok(config) => config,
@@ -100,7 +114,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u
             config.record = config.record.map(|path| labelled(&path, &label()));
         }
         let export = export_plan(output).map(|(dir, formats)| (if several { dir.join(label()) } else { dir }, formats));
-        let status = follow(config, output, export);
+        let status = follow(config, output, export, baseline.as_ref());
         if status == 130 {
             return status;
         }
@@ -120,11 +134,26 @@ fn labelled(path: &Path, label: &str) -> PathBuf {
 }
 
 /// Runs a live session headless, to its end.
-pub(super) fn follow(config: SessionConfig, output: &OutputArgs, export: Option<(PathBuf, Vec<Format>)>) -> u8 {
+pub(super) fn follow(
+    config: SessionConfig,
+    output: &OutputArgs,
+    export: Option<(PathBuf, Vec<Format>)>,
+    baseline: Option<&Baseline>,
+) -> u8 {
     match live::start(config) {
-        Ok(feed) => follow_feed(&feed, output, export).exit,
+        Ok(feed) => {
+            let outcome = follow_feed(&feed, output, export);
+            // What was interrupted, or could not run, is not to be compared.
+            let judged = baseline.filter(|_| outcome.exit <= BAD_ANSWER);
+            outcome.exit.max(judged.map_or(FINE, |baseline| baseline::judge(baseline, &outcome.state, output)))
+        }
         Err(error) => fail(BAD_CALL, &error.to_string()),
     }
+}
+
+/// The baseline that was named, read before anything runs.
+pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
+    race.baseline.as_deref().map(baseline::read).transpose()
 }
 
 /// Follows any feed headless.

@@ -1,11 +1,14 @@
 //! Recordings: shown again, or rendered again as a report.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_CALL, FINE, fail};
-use super::race::{export_plan, follow_feed, screens, taste};
+use super::baseline::{self, Baseline};
+use super::outcome::{BAD_CALL, FINE, fail, print, print_json};
+use super::race::{export_plan, follow_feed, headless_options, screens, taste};
+use crate::analysis::against;
+use crate::headless;
 use crate::session::{REAL_TIME, replay};
 use crate::tui::Screen;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 /// A pause in which nothing happens is cut to this, so that a replay of a session that waited is no waiting.
@@ -50,16 +53,16 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &Outp
     }
 }
 
-/// Renders the reports of recordings again.
-pub(super) fn report(recordings: &[PathBuf], output: &OutputArgs) -> u8 {
+/// Renders the reports of recordings again; several are compared, and each with a baseline where one is named.
+pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, output: &OutputArgs) -> u8 {
     let several = recordings.len() > 1;
-    if several && output.json {
-        return fail(
-            BAD_CALL,
-            "--json prints one result; name one recording, or use --export DIR, which gets a folder for each",
-        );
-    }
+    // All are read before anything is told.
+    let earlier = match baseline.map(baseline::read).transpose() {
+        Ok(earlier) => earlier,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
     let mut worst = FINE;
+    let mut all: Vec<Baseline> = Vec::new();
     for recording in recordings {
         let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
         let feed = match replay::start(recording, 0.0, options) {
@@ -67,9 +70,40 @@ pub(super) fn report(recordings: &[PathBuf], output: &OutputArgs) -> u8 {
             Err(error) => return fail(BAD_CALL, &error.to_string()),
         };
         let label = recording.file_stem().map_or_else(|| "report".into(), |s| s.to_string_lossy().into_owned());
-        let export = export_plan(output).map(|(dir, formats)| (if several { dir.join(label) } else { dir }, formats));
+        let export = export_plan(output).map(|(dir, formats)| (if several { dir.join(&label) } else { dir }, formats));
         let quiet = OutputArgs { quiet: true, ..output.clone() };
-        worst = worst.max(follow_feed(&feed, &quiet, export).exit);
+        let state = if several && output.json {
+            // The comparison is the one JSON value on standard output.
+            let outcome = headless::run(&feed, &headless_options(&quiet, export), &mut io::sink(), &mut io::stderr());
+            worst = worst.max(outcome.exit);
+            outcome.state
+        } else {
+            let outcome = follow_feed(&feed, &quiet, export);
+            worst = worst.max(outcome.exit);
+            outcome.state
+        };
+        if let Some(earlier) = &earlier {
+            worst = worst.max(baseline::judge(earlier, &state, output));
+        }
+        all.push(Baseline { name: label, runs: baseline::measured(&state) });
+    }
+    if several {
+        worst = worst.max(together(&all, output));
     }
     worst
+}
+
+/// Several recordings: side by side, and each against the first where it holds the same loads.
+fn together(all: &[Baseline], output: &OutputArgs) -> u8 {
+    let Some((first, others)) = all.split_first() else { return FINE };
+    let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs))).collect();
+    if output.json {
+        let list: Vec<_> = compared.iter().map(|(o, told)| baseline::to_json(&first.name, &o.name, told)).collect();
+        return print_json(&serde_json::json!({ "comparisons": list }));
+    }
+    let mut text = format!("\n{}", baseline::side_by_side(all));
+    for (other, told) in compared.iter().filter(|(_, told)| !told.is_empty()) {
+        text.push_str(&format!("\n{}: {}", other.name, baseline::table(&first.name, "there", told)));
+    }
+    print(text.as_bytes())
 }

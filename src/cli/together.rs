@@ -2,7 +2,7 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_CALL, fail};
-use super::race::{config, export_plan, follow};
+use super::race::{baseline, config, export_plan, follow};
 
 /// Runs it and tells it as one session.
 pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u8 {
@@ -18,8 +18,12 @@ pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u
         Ok(config) => config,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
+    let baseline = match baseline(race) {
+        Ok(baseline) => baseline,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
     config.model = Some(first.clone());
     config.together_with = others.to_vec();
     config.checks = false;
-    follow(config, output, export_plan(output))
+    follow(config, output, export_plan(output), baseline.as_ref())
 }

@@ -34,6 +34,7 @@ pub use clock::record_spans;
 pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;
+pub use pread::pread_settings;
 
 use crate::domain::{Engine, NixlPlugin};
 

@@ -46,6 +46,13 @@ fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     (threads, 2, block_bytes)
 }
 
+/// Threads, slots of each and bytes of a slot that the engine takes for a model of so many bytes on so many CPUs where nothing is set. What it pins is
+/// their product.
+#[must_use]
+pub fn pread_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
+    defaults(model_bytes, cpus)
+}
+
 /// How threads read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {

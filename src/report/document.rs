@@ -1,8 +1,9 @@
 //! What all forms of the report share: the state, and what the analysis makes of it, worked out once.
 
+use super::Timings;
 use crate::analysis::{
-    Advice, Comparison, CostModel, Crossover, Prediction, RunFacts, TensorRow, advice, compare, cost_model, crossover,
-    predict, tensor_rows,
+    Advice, Comparison, CostModel, Crossover, Prediction, RunFacts, Shape, TensorRow, advice, compare, cost_model,
+    crossover, predict, tensor_rows, timing,
 };
 use crate::domain::{CacheState, Engine, ModelInfo, RunResult};
 use crate::session::{Lane, LaneStatus, State};
@@ -38,9 +39,9 @@ pub(super) struct Crossing<'a> {
     pub(super) crossover: Crossover,
 }
 
-/// The cost model applied to the model that it was fitted to, beside what was measured.
-pub(super) struct Check<'a> {
-    pub(super) engine: &'a Engine,
+/// What the parts of the runs say of the model that they were taken from, beside what was measured.
+pub(super) struct Check {
+    pub(super) engine: Engine,
     pub(super) cache: CacheState,
     pub(super) told: Prediction,
     pub(super) measured_ns: u64,
@@ -101,22 +102,50 @@ impl<'a> Document<'a> {
         crossings
     }
 
-    pub(super) fn checks_of_the_cost_model(&self) -> Vec<Check<'_>> {
-        let median = |lane: &Lane, model: &ModelInfo| {
-            let standing = |c: &Comparison| c.standings.iter().find(|s| s.engine == lane.engine).map(|s| s.wall_ns);
-            self.comparisons.iter().filter(|c| c.cache == lane.cache && c.model == model.name).find_map(standing)
+    /// The good runs of each engine and cache state on each target, taken apart.
+    pub(super) fn timings(&self) -> Vec<Timings> {
+        let mut all: Vec<Timings> = Vec::new();
+        let cpus = self.state.machine.as_ref().map(|m| m.cpus).filter(|cpus| *cpus > 0);
+        for lane in &self.lanes {
+            // A part of a model says nothing of a whole one.
+            let Some(run) = lane.good().filter(|_| lane.lane.share.is_none()) else { continue };
+            let Some(timing) = timing(&lane.rows, &lane.lane.spans, run) else { continue };
+            let same = |t: &&mut Timings| {
+                t.engine == run.engine && t.cache == run.cache && t.model == run.model && t.target == run.target
+            };
+            match all.iter_mut().find(same) {
+                Some(known) => known.runs.push(timing),
+                None => all.push(Timings {
+                    engine: run.engine.clone(),
+                    cache: run.cache,
+                    model: run.model.clone(),
+                    target: run.target.clone(),
+                    cpus,
+                    knobs: run.knobs.clone(),
+                    runs: vec![timing],
+                }),
+            }
+        }
+        all
+    }
+
+    pub(super) fn checks_of_the_cost_model(&self) -> Vec<Check> {
+        let shape = |timings: &Timings| {
+            let lane = self.lanes.iter().find(|l| l.good().is_some_and(|r| r.model == timings.model))?;
+            let model = self.state.model_of(lane.lane)?;
+            Some(Shape { sizes_bytes: model.tensors.iter().map(|t| t.bytes).collect(), pinned_bytes: None })
         };
-        self.costs()
+        let median = |timings: &Timings| {
+            let standing = |c: &Comparison| c.standings.iter().find(|s| s.engine == timings.engine).map(|s| s.wall_ns);
+            let same =
+                |c: &&Comparison| c.cache == timings.cache && c.model == timings.model && c.target == timings.target;
+            self.comparisons.iter().filter(same).find_map(standing)
+        };
+        self.timings()
             .into_iter()
-            .filter_map(|(lane, cost)| {
-                let model = self.state.model_of(lane.lane)?;
-                let sizes: Vec<u64> = model.tensors.iter().map(|t| t.bytes).collect();
-                Some(Check {
-                    engine: &lane.lane.engine,
-                    cache: lane.lane.cache,
-                    told: predict(cost, &sizes),
-                    measured_ns: median(lane.lane, model)?,
-                })
+            .filter_map(|timings| {
+                let (told, measured_ns) = (predict(&timings.runs, &shape(&timings)?)?, median(&timings)?);
+                Some(Check { engine: timings.engine, cache: timings.cache, told, measured_ns })
             })
             .collect()
     }

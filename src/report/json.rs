@@ -298,5 +298,6 @@ fn analysis(document: &Document<'_>) -> Value {
         .collect();
     json!({
         "engines": engines, "comparisons": comparisons, "crossovers": crossovers, "predictions": predictions, "advice": advice,
+        "timings": document.timings(),
     })
 }

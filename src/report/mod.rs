@@ -29,14 +29,29 @@ pub fn advice(state: &crate::session::State) -> Vec<crate::analysis::Advice> {
     document::Document::new(state).advice
 }
 
-/// The cost model of each engine and cache state that has one, from its first good run: what a prediction for another model starts from
-/// ([`crate::analysis::predict`]).
+/// The good runs of an engine in a cache state, taken apart: what a prediction for another model starts from ([`crate::analysis::predict`]).
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Timings {
+    /// The engine.
+    pub engine: crate::domain::Engine,
+    /// Cache state.
+    pub cache: crate::domain::CacheState,
+    /// Name of the model that was loaded.
+    pub model: String,
+    /// Where its bytes landed.
+    pub target: String,
+    /// Logical CPUs of the machine; `None` where it was not recorded.
+    pub cpus: Option<u32>,
+    /// Settings of the engine.
+    pub knobs: std::collections::BTreeMap<String, u64>,
+    /// The runs.
+    pub runs: Vec<crate::analysis::Timing>,
+}
+
+/// The timings of a session.
 #[must_use]
-pub fn cost_models(
-    state: &crate::session::State,
-) -> Vec<(crate::domain::Engine, crate::domain::CacheState, crate::analysis::CostModel)> {
-    let document = document::Document::new(state);
-    document.costs().into_iter().map(|(l, cost)| (l.lane.engine.clone(), l.lane.cache, cost.clone())).collect()
+pub fn timings(state: &crate::session::State) -> Vec<Timings> {
+    document::Document::new(state).timings()
 }
 
 /// The name of a meter in files: `pcie_rx_bytes_per_s`.

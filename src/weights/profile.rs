@@ -5,11 +5,12 @@ use super::error::{WeightsError, name_text};
 use serde::Deserialize;
 
 /// The shipped profiles by name.
-const EMBEDDED: [(&str, &str); 10] = [
+const EMBEDDED: [(&str, &str); 11] = [
     ("qwen3-0.6b", include_str!("../../profiles/models/qwen3-0.6b.json")),
     ("qwen2.5-7b", include_str!("../../profiles/models/qwen2.5-7b.json")),
     ("llama-3.1-8b", include_str!("../../profiles/models/llama-3.1-8b.json")),
     ("llama-3.1-70b", include_str!("../../profiles/models/llama-3.1-70b.json")),
+    ("llama-3.1-405b", include_str!("../../profiles/models/llama-3.1-405b.json")),
     ("qwen3-30b-a3b", include_str!("../../profiles/models/qwen3-30b-a3b.json")),
     ("qwen3-8b-fp8", include_str!("../../profiles/models/qwen3-8b-fp8.json")),
     ("odd-sizes", include_str!("../../profiles/models/odd-sizes.json")),
@@ -166,6 +167,7 @@ mod tests {
             ("qwen2.5-7b", 339, 15_231_233_024, 4),
             ("llama-3.1-8b", 291, 16_060_522_496, 4),
             ("llama-3.1-70b", 723, 141_107_412_992, 30),
+            ("llama-3.1-405b", 1137, 811_706_777_600, 191),
             ("qwen3-30b-a3b", 18_867, 61_064_245_248, 16),
             ("qwen3-8b-fp8", 651, 9_436_551_168, 2),
         ] {

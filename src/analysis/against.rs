@@ -1,0 +1,238 @@
+//! Runs against earlier runs of the same engines: what became faster or slower beyond the noise, and what no longer works.
+
+use super::median_u64;
+use crate::domain::{CacheState, Engine, RunResult};
+use serde::Deserialize;
+
+/// What is needed of a run; `runs[]` of a report is a list of these.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Measured {
+    /// The engine.
+    pub engine: Engine,
+    /// The model's name; `None` where the run died before it told.
+    pub model: Option<String>,
+    /// Cache state.
+    pub cache: CacheState,
+    /// Where the bytes landed.
+    pub target: String,
+    /// Tensor bytes.
+    pub bytes: Option<u64>,
+    /// Wall time in nanoseconds.
+    pub wall_ns: Option<u64>,
+    /// Whether every byte equals the file.
+    pub verified: Option<bool>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+impl From<&RunResult> for Measured {
+    fn from(run: &RunResult) -> Self {
+        Self {
+            engine: run.engine.clone(),
+            model: Some(run.model.clone()),
+            cache: run.cache,
+            target: run.target.clone(),
+            bytes: Some(run.bytes),
+            wall_ns: Some(run.wall_ns),
+            verified: run.verified,
+            error: run.error.clone(),
+        }
+    }
+}
+
+impl Measured {
+    /// Its time, where it may be compared: it ended well and its bytes were not found wrong.
+    fn good_ns(&self) -> Option<u64> {
+        self.wall_ns.filter(|ns| *ns > 0 && self.error.is_none() && self.verified != Some(false))
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        // A model that grew under the same name is another one.
+        let same_bytes = match (self.bytes, other.bytes) {
+            (Some(one), Some(two)) if self.error.is_none() && other.error.is_none() => one == two,
+            _ => true,
+        };
+        self.engine == other.engine
+            && self.cache == other.cache
+            && self.target == other.target
+            && self.model == other.model
+            && same_bytes
+    }
+}
+
+/// The runs of an engine on one side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Side {
+    /// Median time in nanoseconds.
+    pub wall_ns: u64,
+    /// Good runs.
+    pub runs: usize,
+    /// Half the distance between fastest and slowest over the median; 0 with one run.
+    pub spread: f64,
+}
+
+impl Side {
+    fn of(walls: &[u64]) -> Option<Self> {
+        let wall_ns = median_u64(walls)?;
+        let (low, high) = (walls.iter().min()?, walls.iter().max()?);
+        Some(Self { wall_ns, runs: walls.len(), spread: (high - low) as f64 / 2.0 / wall_ns.max(1) as f64 })
+    }
+
+    /// What two sets of runs of the same thing may differ by on this side's account.
+    fn noise(&self) -> f64 {
+        if self.runs > 1 { self.spread } else { SINGLE_RUN_NOISE }
+    }
+}
+
+/// How an engine stands against the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// No more different than runs of the same are.
+    Same,
+    /// Faster beyond the noise.
+    Faster,
+    /// Slower beyond the noise.
+    Slower,
+    /// It loaded the model in the baseline and now does not, or not rightly.
+    Broken,
+}
+
+impl Change {
+    /// Whether it is a regression.
+    #[must_use]
+    pub const fn is_regression(self) -> bool {
+        matches!(self, Self::Slower | Self::Broken)
+    }
+}
+
+/// An engine that is in both sets of runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Against {
+    /// The engine.
+    pub engine: Engine,
+    /// Cache state.
+    pub cache: CacheState,
+    /// The model's name.
+    pub model: String,
+    /// Where the bytes landed.
+    pub target: String,
+    /// In the baseline.
+    pub before: Side,
+    /// Now; `None` where no run is good.
+    pub now: Option<Side>,
+    /// By what share the medians may differ before it counts.
+    pub allowed: f64,
+    /// What it comes to.
+    pub change: Change,
+}
+
+impl Against {
+    /// Time now over time before, less one; `None` where there is none now.
+    #[must_use]
+    pub fn difference(&self) -> Option<f64> {
+        self.now.map(|now| now.wall_ns as f64 / self.before.wall_ns.max(1) as f64 - 1.0)
+    }
+}
+
+/// Medians of the same runs differ by this from session to session even where repeats agree.
+const LEAST_NOISE: f64 = 0.05;
+/// What one run, of whose repeats nothing is known, may be off by.
+const SINGLE_RUN_NOISE: f64 = 0.15;
+
+/// Compares engine by engine (same model, bytes, target and cache state). The time differs beyond the noise where the medians differ by more than 5 % plus
+/// half the range of the repeats of either side (15 % for a side of one run); a loss is reckoned on the baseline's time, a gain on the new one, so that
+/// the rule is the same both ways. Engines that are on one side only are left out, and so are those that had no good run in the baseline.
+#[must_use]
+pub fn against(baseline: &[Measured], now: &[Measured]) -> Vec<Against> {
+    let mut told: Vec<Against> = Vec::new();
+    for run in now {
+        let Some(model) = &run.model else { continue };
+        if told
+            .iter()
+            .any(|t| t.engine == run.engine && t.cache == run.cache && t.model == *model && t.target == run.target)
+        {
+            continue;
+        }
+        let like = |runs: &[Measured]| -> Vec<u64> {
+            runs.iter().filter(|r| r.is_like(run)).filter_map(Measured::good_ns).collect()
+        };
+        let Some(before) = Side::of(&like(baseline)) else { continue };
+        let side = Side::of(&like(now));
+        let wrong = now.iter().any(|r| r.is_like(run) && r.verified == Some(false));
+        let allowed = LEAST_NOISE + before.noise() + side.map_or(0.0, |side| side.noise());
+        let change = match side {
+            None => Change::Broken,
+            Some(_) if wrong => Change::Broken,
+            Some(side) if side.wall_ns as f64 > before.wall_ns as f64 * (1.0 + allowed) => Change::Slower,
+            Some(side) if before.wall_ns as f64 > side.wall_ns as f64 * (1.0 + allowed) => Change::Faster,
+            Some(_) => Change::Same,
+        };
+        told.push(Against {
+            engine: run.engine.clone(),
+            cache: run.cache,
+            model: model.clone(),
+            target: run.target.clone(),
+            before,
+            now: side,
+            allowed,
+            change,
+        });
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::compare::tests::run;
+
+    fn runs(engine: &Engine, walls: &[u64]) -> Vec<Measured> {
+        let one = |ns: &u64| Measured::from(&run(engine.clone(), CacheState::Hot, 0, *ns));
+        walls.iter().map(one).collect()
+    }
+
+    fn change(before: &[u64], now: &[u64]) -> Change {
+        against(&runs(&Engine::Pread, before), &runs(&Engine::Pread, now))[0].change
+    }
+
+    #[test]
+    fn what_lies_within_the_noise_is_the_same_and_what_lies_beyond_is_not() {
+        for (before, now, expected) in [
+            (&[100, 100, 100][..], &[104, 104, 104][..], Change::Same),
+            (&[100, 100, 100], &[107, 107, 107], Change::Slower),
+            (&[107, 107, 107], &[100, 100, 100], Change::Faster),
+            // Repeats that differ by a third hide a difference of a fifth.
+            (&[85, 100, 115], &[105, 120, 135], Change::Same),
+            (&[85, 100, 115], &[140, 150, 160], Change::Slower),
+            (&[100], &[130], Change::Same),
+            (&[100], &[140], Change::Slower),
+        ] {
+            assert_eq!(change(before, now), expected, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn an_engine_that_fails_now_or_lands_wrong_bytes_is_a_regression() {
+        let before = runs(&Engine::Pread, &[100, 101]);
+        let mut wrong = runs(&Engine::Pread, &[50, 50]);
+        wrong[1].verified = Some(false);
+        let mut failed = runs(&Engine::Pread, &[50]);
+        failed[0].error = Some("disk gone".into());
+        for now in [wrong, failed] {
+            let told = against(&before, &now);
+            assert!(told[0].change == Change::Broken && told[0].change.is_regression(), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_same_engine_model_target_and_cache_are_compared() {
+        let before = runs(&Engine::Pread, &[100]);
+        let mut other = runs(&Engine::Pread, &[900]);
+        other[0].bytes = Some(5);
+        assert!(against(&before, &other).is_empty(), "another model under the same name");
+        assert!(against(&before, &runs(&Engine::Mmap, &[900])).is_empty());
+        let mut broken_before = runs(&Engine::Pread, &[100]);
+        broken_before[0].error = Some("no".into());
+        assert!(against(&broken_before, &runs(&Engine::Pread, &[100])).is_empty());
+    }
+}

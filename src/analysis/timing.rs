@@ -1,0 +1,253 @@
+//! One load taken apart into what another model would pay once, for each byte and for each tensor. A prediction is made of these parts alone, and put
+//! together again for the model that was measured they give the time that was measured.
+
+use super::fit::fit;
+use super::median;
+use super::rows::TensorRow;
+use crate::domain::{CacheState, Phase, PhaseTimes, RunResult, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The time of one load by parts. Times in nanoseconds, sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Bytes of the tensors that were loaded.
+    pub bytes: u64,
+    /// How many tensors they were.
+    pub tensors: u64,
+    /// From clock start to the end.
+    pub wall_ns: u64,
+    /// The state of the page cache.
+    pub cache: CacheState,
+    /// Most memory that was pinned at once; 0 where none was.
+    pub pinned_bytes: u64,
+    /// Time in which files were opened and headers read.
+    pub open_ns: u64,
+    /// The rest, by the way in which the load was done.
+    pub parts: Parts,
+}
+
+/// The parts of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Parts {
+    /// Blocks on many slots at once, whatever tensors they hold.
+    Blocks {
+        /// (bytes landed, time): from when the first block was begun; growing in both.
+        landed: Vec<(f64, f64)>,
+        /// What a byte takes once all slots are under way.
+        ns_per_byte: f64,
+        /// From the last byte read to the end: copies that are still in flight, memory that is given back.
+        tail_ns: f64,
+    },
+    /// Tensor after tensor on one slot.
+    Tensors {
+        /// Everything that is not a tensor's, and what the first tensor paid for all.
+        once_ns: f64,
+        /// Taking down mappings, which takes a time for each page.
+        unmap_ns_per_byte: f64,
+        /// Time in which a tensor's bytes move, by its size.
+        moving: Law,
+        /// (size, time around the moving of bytes) by size class, growing in size.
+        around: Vec<(f64, f64)>,
+        /// The tensors' time over what the two above say of them: classes are told by medians, which long ones do not move.
+        scale: f64,
+        /// The smallest and the largest tensor.
+        sizes_bytes: (u64, u64),
+    },
+}
+
+/// How long bytes take to move, by their number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Law {
+    /// A time for each tensor and a time for each byte.
+    Line {
+        /// For each tensor.
+        ns: f64,
+        /// For each byte.
+        ns_per_byte: f64,
+    },
+    /// Through (size, time) of the size classes, growing in both: a library cuts reads and takes other ways by their size, which no line tells.
+    Broken {
+        /// The corners.
+        corners: Vec<(f64, f64)>,
+    },
+}
+
+/// Up to this many slots at once, tensors count as loaded one after another.
+const MOST_SERIAL: f64 = 1.2;
+/// A class of fewer tensors tells nothing, save the largest: a model has few tensors of its vocabulary's size, and they weigh most.
+const LEAST_OF_A_CLASS: usize = 4;
+/// Points of the curve of bytes landed.
+const POINTS: usize = 40;
+/// From this share of the bytes on a load is under way: threads run, and what the library makes at its first calls is made.
+const UNDER_WAY: f64 = 0.25;
+
+/// Takes a load apart. `None` where no tensor's time is known, or where no bytes were loaded.
+#[must_use]
+pub fn timing(rows: &[TensorRow], spans: &[Span], run: &RunResult) -> Option<Timing> {
+    let bytes = rows.iter().map(|r| r.bytes).fold(0, u64::saturating_add);
+    if bytes == 0 || run.wall_ns == 0 {
+        return None;
+    }
+    let moving = |s: &&Span| s.phase.moves_bytes() && s.bytes > 0;
+    let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
+    let by_tensor = spans.iter().filter(moving).all(|s| s.tensor.is_some()) && busy <= MOST_SERIAL * run.wall_ns as f64;
+    let parts = if by_tensor { tensors(rows, spans, run, bytes)? } else { blocks(spans, run.wall_ns, bytes)? };
+    Some(Timing {
+        bytes,
+        tensors: rows.len() as u64,
+        wall_ns: run.wall_ns,
+        cache: run.cache,
+        pinned_bytes: run.pinned_peak_bytes.unwrap_or(0),
+        open_ns: total(spans, Phase::Open),
+        parts,
+    })
+}
+
+fn total(spans: &[Span], phase: Phase) -> u64 {
+    spans.iter().filter(|s| s.phase == phase).map(Span::duration_ns).fold(0, u64::saturating_add)
+}
+
+fn blocks(spans: &[Span], wall_ns: u64, bytes: u64) -> Option<Parts> {
+    // Where anything was copied to the target, copies are what lands.
+    let copied = spans.iter().any(|s| s.phase == Phase::Copy && s.bytes > 0);
+    let phase = if copied { Phase::Copy } else { Phase::Transfer };
+    let mut landing: Vec<&Span> = spans.iter().filter(|s| s.phase == phase && s.bytes > 0).collect();
+    landing.sort_unstable_by_key(|s| s.end_ns);
+    let begun = landing.iter().map(|s| s.start_ns).min()? as f64;
+    let ended = landing.last()?.end_ns.min(wall_ns) as f64;
+    // Blocks hold headers and padding too; the curve speaks of the tensors' bytes.
+    let whole: f64 = landing.iter().map(|s| s.bytes as f64).sum();
+    let step = landing.len().div_ceil(POINTS).max(1);
+    let mut landed = vec![(0.0, begun)];
+    let mut sum = 0.0;
+    for (i, span) in landing.iter().enumerate() {
+        sum += span.bytes as f64;
+        if i == 0 || (i + 1) % step == 0 || i + 1 == landing.len() {
+            landed.push((sum / whole * bytes as f64, (span.end_ns.min(wall_ns) as f64).max(begun)));
+        }
+    }
+    let under_way: Vec<(f64, f64)> = landed.iter().copied().filter(|p| p.0 >= UNDER_WAY * bytes as f64).collect();
+    let mean = (ended - begun).max(0.0) / bytes as f64;
+    let ns_per_byte = steepness(&under_way).filter(|slope| *slope > 0.0).unwrap_or(mean);
+    Some(Parts::Blocks { landed, ns_per_byte, tail_ns: (wall_ns as f64 - ended).max(0.0) })
+}
+
+/// The median of the slopes between all pairs of points, each weighted by its length; `None` of fewer than four points.
+fn steepness(points: &[(f64, f64)]) -> Option<f64> {
+    if points.len() < 4 {
+        return None;
+    }
+    let mut slopes: Vec<(f64, f64)> = Vec::new();
+    for (i, (x0, y0)) in points.iter().enumerate() {
+        slopes.extend(points.iter().skip(i + 1).filter(|p| p.0 > *x0).map(|(x1, y1)| ((y1 - y0) / (x1 - x0), x1 - x0)));
+    }
+    slopes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = slopes.iter().map(|s| s.1).sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    slopes
+        .iter()
+        .find(|(_, weight)| {
+            sum += weight;
+            sum >= half
+        })
+        .map(|s| s.0)
+}
+
+fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> Option<Parts> {
+    let mut rows: Vec<&TensorRow> = rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0).collect();
+    rows.sort_by_key(|r| r.start_ns);
+    let first = *rows.first()?;
+    let moved = |r: &TensorRow| (r.phases.get(Phase::Transfer) + r.phases.get(Phase::Copy)) as f64;
+    let around_of = |r: &TensorRow| (r.busy_ns() as f64 - moved(r)).max(0.0);
+    let moving = law(&rows, run.cache, moved)?;
+    // The first call of each kind makes what later calls use, so it tells nothing of a tensor of its size.
+    let later = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
+    let around = classes(later.iter().map(|r| (r.bytes, around_of(r))));
+    let warm_up = (around_of(first) - nearest(&around, first.bytes)).max(0.0);
+    let told: f64 = rows.iter().map(|r| moving.ns(r.bytes) + nearest(&around, r.bytes)).sum();
+    let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
+    // What a mapping costs at its end grows with its pages; closing files does not.
+    let unmap = if run.phases.get(Phase::Map) > 0 { total(spans, Phase::Release) as f64 } else { 0.0 };
+    Some(Parts::Tensors {
+        once_ns: (run.wall_ns as f64 - busy - unmap).max(0.0) + warm_up,
+        unmap_ns_per_byte: unmap / bytes as f64,
+        scale: if told > 0.0 { (busy - warm_up) / told } else { 1.0 },
+        moving,
+        around,
+        sizes_bytes: rows.iter().fold((u64::MAX, 0), |(low, high), r| (low.min(r.bytes), high.max(r.bytes))),
+    })
+}
+
+/// A copy out of the page cache is one mechanism at every size, so a line; all else may change its ways with the size.
+fn law(rows: &[&TensorRow], cache: CacheState, moved: impl Fn(&TensorRow) -> f64) -> Option<Law> {
+    let copies = rows.iter().all(|r| r.phases.get(Phase::Copy) > 0 && r.phases.get(Phase::Transfer) == 0);
+    if copies && cache == CacheState::Hot {
+        let only: Vec<TensorRow> = rows.iter().map(|r| only_copy(r)).collect();
+        if let Some(line) = fit(&only) {
+            return Some(Law::Line { ns: line.overhead_ns, ns_per_byte: line.ns_per_byte() });
+        }
+    }
+    let mut corners = classes(rows.iter().map(|r| (r.bytes, moved(r))));
+    // Noise must not make a larger tensor cheaper.
+    let mut most = 0.0_f64;
+    for corner in &mut corners {
+        most = most.max(corner.1);
+        corner.1 = most;
+    }
+    (!corners.is_empty()).then_some(Law::Broken { corners })
+}
+
+fn only_copy(row: &TensorRow) -> TensorRow {
+    let mut phases = PhaseTimes::default();
+    phases.add(Phase::Copy, row.phases.get(Phase::Copy));
+    TensorRow { phases, ..row.clone() }
+}
+
+/// Median size and time by size class (powers of two).
+fn classes(points: impl Iterator<Item = (u64, f64)>) -> Vec<(f64, f64)> {
+    let mut by_class: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    for (bytes, ns) in points.filter(|p| p.0 > 0) {
+        by_class.entry(bytes.ilog2()).or_default().push((bytes as f64, ns));
+    }
+    let largest = by_class.keys().next_back().copied();
+    let most = by_class.values().map(Vec::len).max().unwrap_or(0).min(LEAST_OF_A_CLASS);
+    by_class
+        .into_iter()
+        .filter(|(class, points)| points.len() >= most || Some(*class) == largest)
+        .filter_map(|(_, points)| {
+            let (sizes, times): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
+            median(&sizes).zip(median(&times))
+        })
+        .collect()
+}
+
+/// The time of the class that is nearest in size: registrations go in steps, not in slopes.
+pub(super) fn nearest(classes: &[(f64, f64)], bytes: u64) -> f64 {
+    let far = |class: &&(f64, f64)| (bytes.max(1) as f64 / class.0.max(1.0)).ln().abs();
+    classes.iter().min_by(|a, b| far(a).total_cmp(&far(b))).map_or(0.0, |class| class.1)
+}
+
+impl Law {
+    /// Nanoseconds for so many bytes.
+    pub(super) fn ns(&self, bytes: u64) -> f64 {
+        match self {
+            Self::Line { ns, ns_per_byte } => ns + ns_per_byte * bytes as f64,
+            Self::Broken { corners } => along(corners, bytes as f64),
+        }
+    }
+}
+
+/// The height of a broken line: level before its first corner, on behind its last as its last piece goes; through the origin where there is one corner.
+pub(super) fn along(corners: &[(f64, f64)], x: f64) -> f64 {
+    let next = corners.partition_point(|(at, _)| *at <= x).clamp(1, corners.len().saturating_sub(1).max(1));
+    match (corners.get(next - 1), corners.get(next)) {
+        (Some((x0, y0)), Some((x1, y1))) => {
+            (y0 + (x.max(corners[0].0) - x0) * (y1 - y0) / (x1 - x0).max(f64::MIN_POSITIVE)).max(0.0)
+        }
+        (Some((x0, y0)), None) => y0 / x0.max(1.0) * x,
+        _ => 0.0,
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs beside earlier ones: `--baseline FILE` after a race, and `report A B`.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_ANSWER, FINE, note, print};
+use crate::analysis::{Against, Change, Measured, against};
+use crate::domain::units;
+use crate::report::words::plain;
+use crate::session::{LaneStatus, State, recording};
+use serde::Deserialize;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Runs to compare with, and what they are called.
+pub(super) struct Baseline {
+    pub(super) name: String,
+    pub(super) runs: Vec<Measured>,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    runs: Vec<Measured>,
+}
+
+/// Reads a recording, or a report.json.
+///
+/// # Errors
+/// A sentence where the file cannot be read, is neither, or holds no run that ended well.
+pub(super) fn read(path: &Path) -> Result<Baseline, String> {
+    const MOST_BYTES: u64 = 1 << 30;
+    let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+    let runs = if name.ends_with(".json") {
+        let failed = |e: std::io::Error| format!("reading {} failed: {e}", path.display());
+        let seen = std::fs::metadata(path).map_err(failed)?;
+        if !seen.is_file() || seen.len() > MOST_BYTES {
+            return Err(format!("{} is no report of gds-top: it is no regular file of at most 1 GiB", path.display()));
+        }
+        let text = std::fs::read(path).map_err(failed)?;
+        let report: Report =
+            serde_json::from_slice(&text).map_err(|e| format!("{} is no report of gds-top: {e}", path.display()))?;
+        report.runs
+    } else {
+        let mut state = State::default();
+        for event in recording::read(path).map_err(|e| e.to_string())? {
+            state.reduce(&event.map_err(|e| e.to_string())?);
+        }
+        measured(&state)
+    };
+    if !runs.iter().any(|run| run.error.is_none() && run.verified != Some(false)) {
+        return Err(format!("{} holds no run that ended well: there is nothing to compare with", path.display()));
+    }
+    Ok(Baseline { name, runs })
+}
+
+/// The runs of a session; a lane that died is one that failed.
+pub(super) fn measured(state: &State) -> Vec<Measured> {
+    let of = |lane: &crate::session::Lane| match (&lane.result, &lane.status) {
+        (Some(run), _) => Some(Measured::from(run)),
+        (None, LaneStatus::Failed(why)) => Some(Measured {
+            engine: lane.engine.clone(),
+            model: state.model.as_ref().map(|m| m.name.clone()),
+            cache: lane.cache,
+            target: lane.target.to_string(),
+            bytes: None,
+            wall_ns: None,
+            verified: None,
+            error: Some(why.clone()),
+        }),
+        _ => None,
+    };
+    state.lanes.iter().filter_map(of).collect()
+}
+
+/// Compares a session with its baseline, says how they stand (on standard error where standard output holds JSON), and hands back the exit status: 1 where an
+/// engine is slower beyond the noise, fails, or lands wrong bytes, or where nothing can be compared.
+pub(super) fn judge(baseline: &Baseline, state: &State, output: &OutputArgs) -> u8 {
+    let told = against(&baseline.runs, &measured(state));
+    if told.is_empty() {
+        note(&format!(
+            "nothing here can be compared with {}: it holds no good run of the same engine, model, target and cache state",
+            plain(&baseline.name)
+        ));
+        return BAD_ANSWER;
+    }
+    let text = table(&baseline.name, "now", &told);
+    let said = if output.json {
+        text.lines().for_each(say_on_stderr);
+        FINE
+    } else {
+        print(format!("\n{text}").as_bytes())
+    };
+    let worse = told.iter().any(|t| t.change.is_regression());
+    said.max(if worse { BAD_ANSWER } else { FINE })
+}
+
+fn say_on_stderr(line: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The comparison as a table, with a sentence for each regression.
+pub(super) fn table(before: &str, now: &str, told: &[Against]) -> String {
+    let mut out = format!(
+        "Against {} (differs where the medians do by more than 5 % and half the ranges of the repeats; a side of one run counts 15 %)\n",
+        plain(before)
+    );
+    let mut of: Option<(&str, &str, crate::domain::CacheState)> = None;
+    for t in told {
+        let this = (t.model.as_str(), t.target.as_str(), t.cache);
+        if of != Some(this) {
+            of = Some(this);
+            let _ = writeln!(out, "\n{}, {} cache, {}", plain(&t.model), t.cache, plain(&t.target));
+            let _ = writeln!(out, "  {:<15} {:>9}  {:>9}  {:>8}  {:>7}", "engine", "before", "now", "change", "noise");
+        }
+        let change = t.difference().map_or_else(String::new, |d| format!("{:+.1} %", d * 100.0));
+        let word = match t.change {
+            Change::Same => "the same",
+            Change::Faster => "faster",
+            Change::Slower => "slower",
+            Change::Broken => "broken",
+        };
+        let _ = writeln!(
+            out,
+            "  {:<15} {:>9}  {:>9}  {change:>8}  {:>5.1} %  {word}",
+            plain(&t.engine.to_string()),
+            units::duration(t.before.wall_ns),
+            t.now.map_or_else(|| "–".to_owned(), |side| units::duration(side.wall_ns)),
+            t.allowed * 100.0
+        );
+    }
+    let worse: Vec<&Against> = told.iter().filter(|t| t.change.is_regression()).collect();
+    out.push('\n');
+    for t in &worse {
+        let what = match (t.change, t.difference()) {
+            (Change::Slower, Some(difference)) => {
+                format!("is {:.1} % slower than in {}", difference * 100.0, plain(before))
+            }
+            _ => format!("loaded the model in {} and does not rightly {now}", plain(before)),
+        };
+        let _ =
+            writeln!(out, "Regression: {} ({}, {}) {what}.", plain(&t.engine.to_string()), t.cache, plain(&t.model));
+    }
+    if worse.is_empty() {
+        let _ = writeln!(out, "No regression.");
+    }
+    out
+}
+
+/// The comparison as JSON.
+pub(super) fn to_json(before: &str, now: &str, told: &[Against]) -> serde_json::Value {
+    let engines: Vec<_> = told
+        .iter()
+        .map(|t| {
+            json!({
+                "engine": t.engine, "cache": t.cache, "model": t.model, "target": t.target,
+                "before_ns": t.before.wall_ns, "before_runs": t.before.runs,
+                "now_ns": t.now.map(|s| s.wall_ns), "now_runs": t.now.map_or(0, |s| s.runs),
+                "difference": t.difference(), "allowed": t.allowed, "regression": t.change.is_regression(),
+                "change": match t.change {
+                    Change::Same => "same",
+                    Change::Faster => "faster",
+                    Change::Slower => "slower",
+                    Change::Broken => "broken",
+                },
+            })
+        })
+        .collect();
+    json!({"baseline": before, "now": now, "engines": engines})
+}
+
+/// Every engine's median in each of several recordings, side by side: they need not speak of the same model.
+pub(super) fn side_by_side(all: &[Baseline]) -> String {
+    let mut rows: Vec<(String, String, crate::domain::CacheState, String)> = Vec::new();
+    for run in all.iter().flat_map(|b| &b.runs) {
+        let Some(model) = &run.model else { continue };
+        let row = (model.clone(), run.target.clone(), run.cache, run.engine.to_string());
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    rows.sort();
+    let names: Vec<String> = all.iter().map(|b| plain(&b.name).trim_end_matches(".gdsrec").to_owned()).collect();
+    let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(12);
+    let mut out = String::from("Side by side (medians of the good runs)\n");
+    let mut of = None;
+    for (model, target, cache, engine) in &rows {
+        if of != Some((model, target, cache)) {
+            of = Some((model, target, cache));
+            let _ = writeln!(out, "\n{}, {cache} cache, {}", plain(model), plain(target));
+            let heads: String = names.iter().map(|n| format!("  {n:>width$}")).collect();
+            let _ = writeln!(out, "  {:<15}{heads}", "engine");
+        }
+        let cells: String = all
+            .iter()
+            .map(|b| {
+                let good: Vec<u64> = b
+                    .runs
+                    .iter()
+                    .filter(|r| {
+                        r.model.as_ref() == Some(model)
+                            && r.target == *target
+                            && r.cache == *cache
+                            && r.engine.to_string() == *engine
+                            && r.error.is_none()
+                            && r.verified != Some(false)
+                    })
+                    .filter_map(|r| r.wall_ns.filter(|ns| *ns > 0))
+                    .collect();
+                let cell = crate::analysis::median_u64(&good).map_or_else(|| "–".to_owned(), units::duration);
+                format!("  {cell:>width$}")
+            })
+            .collect();
+        let _ = writeln!(out, "  {:<15}{cells}", plain(engine));
+    }
+    out
+}

@@ -1,0 +1,354 @@
+//! `overhead`: what looking costs. The same load bare (no meters), headless with meters, and under the screens on a pseudo-terminal, each in a session of its
+//! own, round by round in turn, so that a machine that drifts drifts for all three.
+
+use super::args::{OutputArgs, RaceArgs};
+use super::outcome::{BAD_ANSWER, BAD_CALL, fail, note, print, print_json};
+use super::race;
+use crate::analysis::median;
+use crate::domain::{CacheState, Engine, units};
+use crate::report::words::plain;
+use crate::session::live;
+use crate::session::{Feed, REAL_TIME, State, recording};
+use crate::tui::Screen;
+use rustix::process::{Signal, getpid, ioctl_tiocsctty, kill_process, setsid};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Rounds where `--repeat` does not say.
+const ROUNDS: u32 = 5;
+/// The size of the pseudo-terminal.
+const TERMINAL: Winsize = Winsize { ws_row: 36, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+/// How often is asked whether the session has ended.
+const LOOK: Duration = Duration::from_millis(50);
+/// A session that takes longer than this is ended: something hangs.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// How long the screens go on after the race, as they would for somebody who looks.
+const AFTER: Duration = Duration::from_millis(200);
+/// Exit status of a session under the screens that TERM ended, which is how this one ends itself.
+const BY_TERM: i32 = 143;
+
+/// A way of looking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Bare,
+    Headless,
+    Screens,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::Bare, Self::Headless, Self::Screens];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Headless => "headless",
+            Self::Screens => "screens",
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Bare => "no meters, no output",
+            Self::Headless => "meters at their usual pace",
+            Self::Screens => "meters, and the screens on a terminal of 120 by 36",
+        }
+    }
+}
+
+/// What one engine's rounds came to.
+struct Outcome {
+    engine: Engine,
+    cache: CacheState,
+    bytes: u64,
+    /// Times in nanoseconds by way, in the order of [`Way::ALL`].
+    walls: [Vec<u64>; 3],
+}
+
+/// Runs the rounds and prints the ratios.
+pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
+    if race.record.is_some() {
+        return fail(BAD_CALL, "--record keeps one session, and this makes many: use it with 'gds-top load'");
+    }
+    let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
+    let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
+    let rounds = if race.repeat == 1 { ROUNDS } else { race.repeat };
+    let mut told = Vec::new();
+    for (engine, cache) in engines.iter().flat_map(|e| caches.iter().map(move |c| (e, *c))) {
+        match measure(model, race, engine, cache, rounds, output) {
+            Ok(outcome) => told.push(outcome),
+            Err(sentence) => return fail(BAD_ANSWER, &sentence),
+        }
+    }
+    if output.json {
+        print_json(&json!(told.iter().map(Outcome::to_json).collect::<Vec<_>>()))
+    } else {
+        print(text(&told).as_bytes())
+    }
+}
+
+fn measure(
+    model: &str,
+    race: &RaceArgs,
+    engine: &Engine,
+    cache: CacheState,
+    rounds: u32,
+    output: &OutputArgs,
+) -> Result<Outcome, String> {
+    let folder = tempfile::tempdir().map_err(|e| format!("making a temporary folder failed: {e}"))?;
+    let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
+    // Round 0 is thrown away: the first load of a series finds caches and clocks of its own.
+    for round in 0..=rounds {
+        // Who goes first changes from round to round.
+        for turn in 0..Way::ALL.len() {
+            let at = (turn + round as usize) % Way::ALL.len();
+            let way = Way::ALL[at];
+            let recording = folder.path().join(format!("{}-{round}.gdsrec", way.name()));
+            let arguments = arguments(model, race, engine, cache, &recording);
+            session(way, &arguments)?;
+            let (wall_ns, bytes) = result(&recording, way)?;
+            outcome.bytes = bytes;
+            if round > 0 {
+                outcome.walls[at].push(wall_ns);
+            }
+            if !output.quiet {
+                let word = if round == 0 { "warm-up".to_owned() } else { format!("round {round} of {rounds}") };
+                note(&format!("{engine} ({cache}), {word}, {}: {}", way.name(), units::duration(wall_ns)));
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, recording: &Path) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec![model.into()];
+    let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+    option("--engine", engine.to_string().into());
+    option("--cache", cache.to_string().into());
+    option("--record", recording.into());
+    if let Some(gpu) = &race.gpu {
+        option("--gpu", gpu.into());
+    }
+    for (name, value) in &race.settings {
+        option("--set", format!("{name}={value}").into());
+    }
+    // Verifying comes after the clock and would take longer than the load.
+    arguments.push("--no-verify".into());
+    arguments
+}
+
+fn session(way: Way, arguments: &[OsString]) -> Result<(), String> {
+    let exe = std::env::current_exe().map_err(|e| format!("the program's own file cannot be found: {e}"))?;
+    let failed = |e: std::io::Error| format!("a session ({}) failed: {e}", way.name());
+    let mut command = Command::new(exe);
+    if way == Way::Screens {
+        return under_screens(command.arg("__on-terminal").args(arguments)).map_err(failed);
+    }
+    command.arg("load").args(arguments).arg("--quiet").stdin(Stdio::null()).stdout(Stdio::null());
+    if way == Way::Bare {
+        command.arg("--no-telemetry");
+    }
+    // A run that fails is told by its recording; a session that could not begin by its exit status and its own sentence.
+    let status = command.status().map_err(failed)?;
+    if matches!(status.code(), Some(0 | 1)) {
+        Ok(())
+    } else {
+        Err(format!("the session ({}) ended with {status}", way.name()))
+    }
+}
+
+/// The program on a pseudo-terminal whose other end reads all and keeps nothing.
+fn under_screens(command: &mut Command) -> std::io::Result<()> {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    tcsetwinsize(&master, TERMINAL)?;
+    let slave = ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave).env("TERM", "xterm-256color");
+    let mut child = command.spawn()?;
+    // The command holds the ends that the child got: while they are open here, reading never ends.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut shown = File::from(master);
+    let reader = std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        // The last of it is kept: there a program says why it gave up.
+        let mut last = Vec::new();
+        while let Ok(count @ 1..) = shown.read(&mut buffer) {
+            last = buffer[count.saturating_sub(400)..count].to_vec();
+        }
+        String::from_utf8_lossy(&last).trim().to_owned()
+    });
+    let status = wait(&mut child).inspect_err(|_| {
+        // It is our own child, and it did not end by itself.
+        let _ = child.kill();
+        let _ = child.wait();
+    });
+    // Without the child's end, reading ends.
+    let last_words = reader.join().unwrap_or_default();
+    match status? {
+        status if status.success() || status.code() == Some(BY_TERM) => Ok(()),
+        status => Err(std::io::Error::other(format!("it ended with {status}: {}", plain(&last_words)))),
+    }
+}
+
+/// Waits for the session to end by itself, as its race does.
+fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                "it did not end within a quarter of an hour",
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Time and bytes of the one load of a recording.
+fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
+    let mut state = State::default();
+    for event in recording::read(path).map_err(|e| e.to_string())? {
+        state.reduce(&event.map_err(|e| e.to_string())?);
+    }
+    let lane = state.lanes.first();
+    let run = lane.and_then(|l| l.result.as_ref()).ok_or_else(|| {
+        let why = state.unavailable.first().map_or_else(|| "it did not finish".to_owned(), |(_, why)| why.clone());
+        format!("the load ({}) has no result: {why}", way.name())
+    })?;
+    match &run.error {
+        Some(error) => Err(format!("the load ({}) failed: {error}", way.name())),
+        None => Ok((run.wall_ns, run.bytes)),
+    }
+}
+
+impl Outcome {
+    fn median_ns(&self, way: usize) -> f64 {
+        median(&self.walls[way].iter().map(|ns| *ns as f64).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+    }
+
+    /// Time over that of the bare load; above 1, looking costs.
+    fn ratio(&self, way: usize) -> f64 {
+        self.median_ns(way) / self.median_ns(0)
+    }
+
+    /// Half the range of the bare loads over their median: what no ratio can tell.
+    fn noise(&self) -> f64 {
+        let (low, high) = self.walls[0].iter().fold((u64::MAX, 0), |(low, high), ns| (low.min(*ns), high.max(*ns)));
+        high.saturating_sub(low) as f64 / 2.0 / self.median_ns(0)
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        let ways: Vec<_> = Way::ALL
+            .iter()
+            .enumerate()
+            .map(|(i, way)| {
+                json!({"way": way.name(), "wall_ns": self.walls[i], "median_ns": self.median_ns(i), "ratio": self.ratio(i)})
+            })
+            .collect();
+        json!({"engine": self.engine, "cache": self.cache, "bytes": self.bytes, "noise": self.noise(), "ways": ways})
+    }
+}
+
+fn text(told: &[Outcome]) -> String {
+    let mut out = String::new();
+    for outcome in told {
+        let rounds = outcome.walls[0].len();
+        let _ = writeln!(
+            out,
+            "{} ({}), {}, {rounds} rounds in turn",
+            outcome.engine,
+            outcome.cache,
+            units::bytes(outcome.bytes)
+        );
+        let _ = writeln!(out, "  {:<9} {:>9} {:>20} {:>11}  {:>7}", "", "median", "fastest, slowest", "rate", "ratio");
+        for (i, way) in Way::ALL.iter().enumerate() {
+            let walls = &outcome.walls[i];
+            let (low, high) = walls.iter().fold((u64::MAX, 0), |(low, high), ns| (low.min(*ns), high.max(*ns)));
+            let middle = outcome.median_ns(i) as u64;
+            let _ = writeln!(
+                out,
+                "  {:<9} {:>9} {:>20} {:>11}  {:>7.4}  {}",
+                way.name(),
+                units::duration(middle),
+                format!("{}, {}", units::duration(low), units::duration(high)),
+                units::bytes_per_s(outcome.bytes, middle).map_or_else(String::new, units::rate),
+                outcome.ratio(i),
+                way.words()
+            );
+        }
+        let _ = writeln!(
+            out,
+            "The ratio is the median time over that of the bare loads, which themselves lie within ±{:.1} % of their median.\n",
+            outcome.noise() * 100.0
+        );
+    }
+    out
+}
+
+/// The race on screens, on the terminal that is standard input, which becomes this session's own: it is asked for its size, and its signals are not those of the
+/// terminal that the measurement was started from. Ends after the race.
+pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> u8 {
+    let own = setsid().and_then(|_| ioctl_tiocsctty(std::io::stdin()));
+    if let Err(error) = own {
+        return fail(BAD_CALL, &format!("the terminal on standard input cannot be made this session's: {error}"));
+    }
+    let output = OutputArgs::default();
+    let (mut config, taste) = match race::config(arguments).and_then(|config| Ok((config, race::taste(&output)?))) {
+        Ok(both) => both,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    config.model = Some(model);
+    config.checks = false;
+    let session = match live::start(config) {
+        Ok(session) => session,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    let (sender, events) = crossbeam_channel::unbounded();
+    let shown = Feed { events, commands: session.commands, replay: false };
+    std::thread::spawn(move || {
+        for event in &session.events {
+            if sender.send(event).is_err() {
+                return;
+            }
+        }
+        drop(sender);
+        std::thread::sleep(AFTER);
+        // The screens put the terminal right at TERM and end.
+        let _ = kill_process(getpid(), Signal::TERM);
+    });
+    race::screens(shown, taste, Screen::Race, REAL_TIME, &output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_of_medians_and_the_noise_is_that_of_the_bare_loads() {
+        let walls = [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]];
+        let outcome = Outcome { engine: Engine::Pread, cache: CacheState::Hot, bytes: 1000, walls };
+        assert!((outcome.ratio(1) - 1.01).abs() < 1e-9 && (outcome.ratio(2) - 1.2).abs() < 1e-9);
+        assert!((outcome.noise() - 0.1).abs() < 1e-9);
+        let told = text(&[outcome]);
+        assert!(told.contains("1.0100") && told.contains("1.2000") && told.contains("±10.0 %"), "{told}");
+    }
+
+    #[test]
+    fn a_session_is_the_same_but_for_the_looking() {
+        let race = RaceArgs { gpu: Some("host".into()), settings: vec![("threads".into(), 2)], ..RaceArgs::default() };
+        let told = arguments("m", &race, &Engine::Direct, CacheState::Cold, Path::new("/r"));
+        let told: Vec<_> = told.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        assert_eq!(told.join(" "), "m --engine direct --cache cold --record /r --gpu host --set threads=2 --no-verify");
+    }
+}
