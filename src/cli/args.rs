@@ -12,6 +12,7 @@ use std::path::PathBuf;
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
     after_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
+                  Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
                   Exit status: 0 fine, 1 the answer is bad, 2 the call or the input is wrong, 3 nothing could be run, 130 interrupted."
 )]
 pub(super) struct Cli {
@@ -23,6 +24,9 @@ pub(super) struct Cli {
     /// Checks, then the race, then a report; needs no terminal
     #[arg(long)]
     pub(super) headless: bool,
+    /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
+    #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true)]
+    pub(super) config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) race: RaceArgs,
     #[command(flatten)]
@@ -169,6 +173,15 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Print a settings file with every setting and every key, commented out, to be changed and kept
+    Settings {
+        /// Print a theme of the program instead, to begin an own one with
+        #[arg(long, value_name = "NAME")]
+        template: Option<String>,
+        /// Print every action and its keys as a Markdown table instead
+        #[arg(long, conflicts_with = "template")]
+        keys: bool,
+    },
     /// Print shell completions
     Completions {
         /// The shell
@@ -206,6 +219,23 @@ pub(super) enum Sub {
         #[arg(long, value_name = "DIR")]
         machine: PathBuf,
     },
+}
+
+impl Sub {
+    /// Whether it neither looks at nor is shown by anything that the settings could change.
+    pub(super) const fn needs_no_settings(&self) -> bool {
+        matches!(
+            self,
+            Self::Settings { .. }
+                | Self::Completions { .. }
+                | Self::Man
+                | Self::Lane
+                | Self::ProbeCufile { .. }
+                | Self::ProbeRead { .. }
+                | Self::ProbeCuda
+                | Self::Pictures { .. }
+        )
+    }
 }
 
 /// What to do with cufile.json.
@@ -268,9 +298,9 @@ pub(super) struct RaceArgs {
     /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) cache: Vec<CacheState>,
-    /// Runs of each engine in each cache state
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(super) repeat: u32,
+    /// Runs of each engine in each cache state [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) repeat: Option<u32>,
     /// GPU by index or UUID, or 'host' for host memory
     #[arg(long, value_name = "INDEX|UUID|host")]
     pub(super) gpu: Option<String>,
@@ -304,9 +334,12 @@ pub(super) struct OutputArgs {
     /// No colour, no bar
     #[arg(long)]
     pub(super) plain: bool,
-    /// Theme: dark, light, high-contrast, colour-blind, mono
-    #[arg(long, value_name = "NAME")]
+    /// Theme: dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
+    #[arg(long, value_name = "NAME|FILE")]
     pub(super) theme: Option<String>,
+    /// What lines of charts are drawn with: braille, block, ascii
+    #[arg(long, value_name = "NAME")]
+    pub(super) markers: Option<String>,
     /// Only the result
     #[arg(short, long)]
     pub(super) quiet: bool,

@@ -13,6 +13,7 @@ mod predict;
 mod race;
 mod recordings;
 mod selftest;
+mod settings;
 mod sweep;
 
 use crate::engines;
@@ -26,6 +27,11 @@ use std::process::ExitCode;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    // What only prints a text of the program must work whatever the settings say, and so must the helpers of a run that has read them.
+    let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
+    if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {
+        return ExitCode::from(fail(BAD_CALL, &sentence));
+    }
     let status = match cli.command {
         Some(Sub::Lane) => engines::run_lane(),
         Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
@@ -53,6 +59,7 @@ pub fn main() -> ExitCode {
         }
         Some(Sub::Report { recordings, output }) => recordings::report(&recordings, &output),
         Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
+        Some(Sub::Settings { template, keys }) => settings::show(template.as_deref(), keys),
         Some(Sub::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);

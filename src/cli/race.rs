@@ -1,8 +1,9 @@
 //! The race: interactive, headless, or without checks.
 
-use super::args::{FormatArg, OutputArgs, RaceArgs};
+use super::args::{FormatArg, OutputArgs, RaceArgs, parse_setting};
 use super::outcome::{BAD_CALL, FINE, fail, note};
-use crate::config::{Taste, ThemeName};
+use super::settings::{self, Look};
+use crate::config::ThemeName;
 use crate::domain::CacheState;
 use crate::headless;
 use crate::report::{self, Format};
@@ -32,8 +33,19 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 }
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
-pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
-    let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here) };
+pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
+    let liked = settings::current();
+    let options = tui::Options {
+        taste: look.taste,
+        palette: look.palette,
+        markers: look.markers,
+        no_mouse: liked.mouse == Some(false),
+        frames_per_second: liked.frames_per_second,
+        keys: settings::keys(),
+        first_screen: first,
+        speed,
+        export: Some(export_here),
+    };
     let replay = feed.replay;
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,
@@ -142,14 +154,16 @@ pub(super) fn follow_feed(
 /// How headless output looks on these streams.
 pub(super) fn headless_options(output: &OutputArgs, export: Option<(PathBuf, Vec<Format>)>) -> headless::Options {
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
-    let no_colour = output.plain || dumb || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let liked = settings::current();
+    let mono = liked.theme.as_deref().is_some_and(|name| name.parse() == Ok(ThemeName::Mono));
+    let no_colour = output.plain || mono || dumb || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     headless::Options {
         json: output.json,
         quiet: output.quiet,
         verbose: output.verbose,
         progress: io::stderr().is_terminal() && !output.plain && !dumb,
         colour: io::stdout().is_terminal() && !no_colour,
-        ascii: dumb,
+        ascii: liked.ascii.unwrap_or(dumb),
         export,
         width: columns(),
     }
@@ -204,13 +218,8 @@ pub(super) fn export_plan(output: &OutputArgs) -> Option<(PathBuf, Vec<Format>)>
 }
 
 /// Theme, colours and glyphs.
-pub(super) fn taste(output: &OutputArgs) -> Result<Taste, String> {
-    let asked = match (&output.theme, output.plain) {
-        (Some(name), _) => Some(name.parse::<ThemeName>()?),
-        (None, true) => Some(ThemeName::Mono),
-        (None, false) => None,
-    };
-    Ok(Taste::detect(asked, |name| std::env::var(name).ok()))
+pub(super) fn taste(output: &OutputArgs) -> Result<Look, String> {
+    settings::look(output)
 }
 
 /// The session that the arguments describe.
@@ -218,10 +227,14 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     let exe = std::env::current_exe()
         .map_err(|e| format!("the program's own file cannot be found, which lanes are started from: {e}"))?;
     let mut config = SessionConfig::new(exe);
-    config.engines = (!race.engine.is_empty()).then(|| race.engine.clone());
-    config.caches = if race.cache.is_empty() { vec![CacheState::Cold] } else { race.cache.clone() };
-    config.repeat = race.repeat;
-    config.gpu = match race.gpu.as_deref() {
+    // What the call says comes first, then the settings, then the program.
+    let liked = settings::current();
+    let engines = if race.engine.is_empty() { &liked.engines } else { &race.engine };
+    config.engines = (!engines.is_empty()).then(|| engines.clone());
+    let caches = if race.cache.is_empty() { &liked.cache } else { &race.cache };
+    config.caches = if caches.is_empty() { vec![CacheState::Cold] } else { caches.clone() };
+    config.repeat = race.repeat.or(liked.repeat).unwrap_or(1);
+    config.gpu = match race.gpu.as_deref().or(liked.gpu.as_deref()) {
         None => GpuChoice::Auto,
         Some("host") => GpuChoice::Host,
         Some(text) if text.to_ascii_lowercase().starts_with("gpu-") => GpuChoice::Uuid(text.to_owned()),
@@ -236,7 +249,8 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     };
     config.verify = !race.no_verify;
     config.telemetry = !race.no_telemetry;
-    config.knobs = race.settings.iter().cloned().collect();
+    let knobs = liked.engine_settings.iter().filter_map(|(text, _)| parse_setting(text).ok());
+    config.knobs = knobs.chain(race.settings.iter().cloned()).collect();
     config.record.clone_from(&race.record);
     Ok(config)
 }

@@ -5,6 +5,7 @@ use super::lesson::Lesson;
 use super::painter::Painter;
 use super::screens;
 use super::theme::Theme;
+use crate::config::FRAMES_PER_SECOND;
 use crate::session::{Command, Feed, State};
 use crossbeam_channel::{Receiver, after, bounded, never, select};
 use crossterm::event::Event as Input;
@@ -12,8 +13,6 @@ use ratatui::backend::Backend;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Least time between two frames that follow events of the session.
-const FRAME: Duration = Duration::from_millis(80);
 /// Least time between two frames that follow keys.
 const KEY_FRAME: Duration = Duration::from_millis(16);
 /// How long a message stands in the place of the keys, unless a key is pressed.
@@ -67,7 +66,8 @@ pub(crate) fn run<B: Backend>(
     outside: &mut dyn FnMut(Outside<'_>) -> Option<String>,
 ) -> Result<Ending, B::Error> {
     let mut state = State::default();
-    let mut loop_state = Pace::new();
+    let frame = Duration::from_secs(1) / ui.frames_per_second.unwrap_or(FRAMES_PER_SECOND).max(1);
+    let mut loop_state = Pace::new(frame);
     let mut lesson: Receiver<Result<Lesson, String>> = never();
     let mut lesson_asked = false;
     loop {
@@ -224,6 +224,8 @@ fn moves(state: &State, ui: &UiState) -> bool {
 /// When to draw.
 #[derive(Debug)]
 struct Pace {
+    /// Least time between two frames that follow events of the session.
+    frame: Duration,
     last_frame: Option<Instant>,
     last_event: Instant,
     wanted_at: Option<Instant>,
@@ -232,9 +234,9 @@ struct Pace {
 }
 
 impl Pace {
-    fn new() -> Self {
+    fn new(frame: Duration) -> Self {
         let now = Instant::now();
-        Self { last_frame: None, last_event: now, wanted_at: Some(now), messages: (0, None) }
+        Self { frame, last_frame: None, last_event: now, wanted_at: Some(now), messages: (0, None) }
     }
 
     fn want(&mut self, gap: Duration) {
@@ -245,7 +247,7 @@ impl Pace {
 
     fn news(&mut self) {
         self.last_event = Instant::now();
-        self.want(FRAME);
+        self.want(self.frame);
     }
 
     /// Gives each message its time, then takes it away once: without a timer that runs on.
@@ -271,13 +273,13 @@ impl Pace {
 
     /// Time since the last frame; frames that follow one another while nothing moves pass none.
     fn since_frame(&self) -> Duration {
-        self.last_frame.map_or(Duration::ZERO, |last| last.elapsed().min(FRAME * 2))
+        self.last_frame.map_or(Duration::ZERO, |last| last.elapsed().min(self.frame * 2))
     }
 
     fn painted(&mut self, moves: bool) {
         let now = Instant::now();
         self.last_frame = Some(now);
-        self.wanted_at = moves.then(|| now + FRAME);
+        self.wanted_at = moves.then(|| now + self.frame);
     }
 
     fn wait(&self) -> Option<Duration> {
