@@ -153,7 +153,9 @@ impl Theme {
     /// Text that stands on a fill of `style`'s colour; without colour, reversed so that the fill ends around it.
     #[must_use]
     pub(crate) fn on(&self, style: Style) -> Style {
-        on(self.on_fill, style)
+        // Idle is near the ground, so what is written there is written as on the ground.
+        let idle = style.fg.is_some() && style.fg == self.phases[Phase::Idle as usize].fg;
+        on(if idle { self.text.fg } else { self.on_fill }, style)
     }
 
     /// Text that stands on a fill of the accent's or a status's colour.
