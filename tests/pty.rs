@@ -407,7 +407,7 @@ fn a_race_can_be_stopped_from_any_screen_and_says_so() {
 fn settings_change_keys_mouse_and_colours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
-    std::fs::write(&path, "theme = \"mono\"\nmouse = false\nmarkers = \"block\"\n[keys]\nquit = \"f10\"\nscreen_report = \"r\"\n")
+    std::fs::write(&path, "theme = \"mono\"\nmouse = false\nmarkers = \"block\"\n[keys]\nquit = \"f10\"\nscreen_report = \"Z\"\n")
         .unwrap();
     let settings = path.display().to_string();
     let mut terminal = Terminal::start(&["replay", &recording(), "--speed", "0", "--config", &settings], &[]);
@@ -419,7 +419,7 @@ fn settings_change_keys_mouse_and_colours() {
         assert!(!raw.contains(colour), "{colour:?} in mono");
     }
     assert!(terminal.shown().contains('▖') || terminal.shown().contains('▀'), "{}", terminal.shown());
-    terminal.keys("r");
+    terminal.keys("Z");
     terminal.until("Report");
     // q is no key any more.
     terminal.keys("q?");

@@ -17,6 +17,7 @@ mod settings;
 mod sweep;
 
 use crate::engines;
+use crate::tui;
 use args::{Cli, Sub};
 use clap::{CommandFactory, Parser};
 use outcome::{BAD_CALL, fail};
@@ -68,7 +69,10 @@ pub fn main() -> ExitCode {
         Some(Sub::Man) => {
             let mut text = Vec::new();
             match clap_mangen::Man::new(Cli::command()).render(&mut text) {
-                Ok(()) => outcome::print(&text),
+                Ok(()) => {
+                    text.extend_from_slice(tui::Keymap::manual().as_bytes());
+                    outcome::print(&text)
+                }
                 Err(error) => fail(BAD_CALL, &format!("the manual page could not be made: {error}")),
             }
         }

@@ -71,7 +71,8 @@ pub(crate) fn run<B: Backend>(
     let mut lesson: Receiver<Result<Lesson, String>> = never();
     let mut lesson_asked = false;
     loop {
-        if take_events(&mut wires, &mut state, &mut ui) {
+        let taken = take_events(&mut wires, &mut state, &mut ui);
+        if taken.any {
             loop_state.news();
         }
         loop_state.time_messages(&state, &mut ui);
@@ -92,8 +93,12 @@ pub(crate) fn run<B: Backend>(
             loop_state.painted(moves(&state, &ui));
         }
         let timer = loop_state.wait().map_or_else(never, after);
+        // While a frame is due soon, what a live session tells can wait for it in the queue: one wake-up a frame and not one an event.
+        // A replay's queue is short, and waiting would slow it down.
+        let wait = !wires.feed.replay && taken.all && loop_state.frame_is_coming();
+        let events = if wait { never() } else { wires.feed.events.clone() };
         select! {
-            recv(wires.feed.events) -> event => match event {
+            recv(events) -> event => match event {
                 Ok(event) => {
                     state.reduce(&event);
                     loop_state.news();
@@ -197,13 +202,21 @@ fn send(wires: &Wires, command: Command) {
     let _ = wires.feed.commands.send(command);
 }
 
+/// What became of the queue of events.
+struct Taken {
+    /// Something was in it.
+    any: bool,
+    /// Nothing is left in it.
+    all: bool,
+}
+
 /// Takes in what has arrived, up to a bound, so that a key is never kept waiting behind a flood.
-fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> bool {
+fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> Taken {
     let mut any = false;
     for _ in 0..BATCH {
         match wires.feed.events.try_recv() {
             Ok(event) => state.reduce(&event),
-            Err(crossbeam_channel::TryRecvError::Empty) => break,
+            Err(crossbeam_channel::TryRecvError::Empty) => return Taken { any, all: true },
             Err(crossbeam_channel::TryRecvError::Disconnected) => {
                 any |= !ui.over;
                 ui.over = true;
@@ -213,7 +226,7 @@ fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> bool {
         }
         any = true;
     }
-    any
+    Taken { any, all: false }
 }
 
 /// Whether the picture changes without events: the seconds of a lane that runs live.
@@ -280,6 +293,11 @@ impl Pace {
         let now = Instant::now();
         self.last_frame = Some(now);
         self.wanted_at = moves.then(|| now + self.frame);
+    }
+
+    /// A frame is wanted already, so that it will show what arrives until then too.
+    fn frame_is_coming(&self) -> bool {
+        self.wanted_at.is_some()
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -316,6 +316,19 @@ impl Keymap {
         text
     }
 
+    /// The keys as a section of the manual page, in roff.
+    #[must_use]
+    pub fn manual() -> String {
+        let safe = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
+        let mut text = String::from(".SH KEYS\nThe settings file gives other keys to these actions.\n");
+        for action in actions() {
+            let Some(row) = DEFAULT.table.iter().find(|row| row.action == action) else { continue };
+            let keys: Vec<String> = row.keys.iter().map(|key| safe(&spell(*key))).collect();
+            let _ = writeln!(text, ".TP\n\\fB{}\\fR (\\fI{}\\fR)\n{}", keys.join(", "), name(action), safe(plain(row.help)));
+        }
+        text
+    }
+
     /// Every action with its keys, as a table for a document.
     #[must_use]
     pub fn document() -> String {
