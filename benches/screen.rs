@@ -241,7 +241,9 @@ fn main() {
     let home = folder.path();
     let (small, large) = (recording("h200-qwen3-0.6b.gdsrec"), recording("h200-qwen2.5-7b.gdsrec"));
     let model = model(home).display().to_string();
-    println!("| program, {COLUMNS}x{ROWS} | first frame, ms | CPU, % of a core | wake-ups/s | bytes/s | frames/s | RSS, MiB |");
+    println!(
+        "| program, {COLUMNS}x{ROWS} | first frame, ms | CPU, % of a core | wake-ups/s | bytes/s | frames/s | RSS, MiB |"
+    );
     println!("|---|---:|---:|---:|---:|---:|---:|");
 
     let frame = first_frame(PROGRAM, &[&model, "--gpu", "host", "--engine", "pread"], "2 Race", home);
@@ -263,7 +265,11 @@ fn main() {
     let mut tool = Tool::start(PROGRAM, &["replay", &small, "--speed", "0"], home);
     tool.until("at its end");
     std::thread::sleep(Duration::from_secs(1));
-    println!("| gds-top, replay at its end | {} | {} |", first_frame(PROGRAM, &["replay", &small], "2 Race", home), rates(&tool));
+    println!(
+        "| gds-top, replay at its end | {} | {} |",
+        first_frame(PROGRAM, &["replay", &small], "2 Race", home),
+        rates(&tool)
+    );
     tool.signal(Signal::TERM);
     tool.end();
 
@@ -296,6 +302,9 @@ fn main() {
         tool.signal(Signal::TERM);
         tool.end();
     }
-    println!("\nKey to painted frame, 99th percentile of 300: {key:.1} ms at rest, {racing:.1} ms in a race; TERM in a race ended it within {:.0} ms.", ended.as_secs_f64() * 1e3);
+    println!(
+        "\nKey to painted frame, 99th percentile of 300: {key:.1} ms at rest, {racing:.1} ms in a race; TERM in a race ended it within {:.0} ms.",
+        ended.as_secs_f64() * 1e3
+    );
     exits(home);
 }

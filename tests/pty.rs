@@ -339,7 +339,9 @@ fn at_rest_nothing_is_written_and_nobody_wakes() {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
         let text = tasks.map(|task| std::fs::read_to_string(task.path().join("status")).unwrap_or_default());
         text.filter_map(|t| {
-            t.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:")).and_then(|n| n.trim().parse::<u64>().ok())
+            t.lines()
+                .find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))
+                .and_then(|n| n.trim().parse::<u64>().ok())
         })
         .sum()
     };
@@ -407,8 +409,11 @@ fn a_race_can_be_stopped_from_any_screen_and_says_so() {
 fn settings_change_keys_mouse_and_colours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
-    std::fs::write(&path, "theme = \"mono\"\nmouse = false\nmarkers = \"block\"\n[keys]\nquit = \"f10\"\nscreen_report = \"Z\"\n")
-        .unwrap();
+    std::fs::write(
+        &path,
+        "theme = \"mono\"\nmouse = false\nmarkers = \"block\"\n[keys]\nquit = \"f10\"\nscreen_report = \"Z\"\n",
+    )
+    .unwrap();
     let settings = path.display().to_string();
     let mut terminal = Terminal::start(&["replay", &recording(), "--speed", "0", "--config", &settings], &[]);
     terminal.until("replay, at its end");

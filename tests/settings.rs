@@ -26,7 +26,9 @@ fn printed(home: &Path, arguments: &[&str]) -> String {
 /// Lines that set something have their comment mark taken away.
 fn live(text: &str) -> String {
     let setting = |rest: &str| rest.split_once(" = ").is_some_and(|(name, _)| !name.contains(' ') && name != "ACTION");
-    text.lines().map(|line| line.strip_prefix("# ").filter(|rest| setting(rest)).unwrap_or(line).to_owned() + "\n").collect()
+    text.lines()
+        .map(|line| line.strip_prefix("# ").filter(|rest| setting(rest)).unwrap_or(line).to_owned() + "\n")
+        .collect()
 }
 
 #[test]
@@ -68,9 +70,12 @@ fn a_file_that_was_named_must_be_there_and_be_text() {
     let missing = folder.path().join("none.toml");
     let latin = folder.path().join("latin.toml");
     std::fs::write(&latin, b"# caf\xe9\n").unwrap();
-    for (path, part) in
-        [(missing.as_path(), "No such file"), (folder.path(), "no regular file"), (&latin, "not UTF-8"), (Path::new("/dev/zero"), "no regular file")]
-    {
+    for (path, part) in [
+        (missing.as_path(), "No such file"),
+        (folder.path(), "no regular file"),
+        (&latin, "not UTF-8"),
+        (Path::new("/dev/zero"), "no regular file"),
+    ] {
         let output = run(folder.path(), &["check", "--config", path.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(2));
         assert!(said(&output).contains(part), "{}: {}", path.display(), said(&output));
@@ -145,10 +150,14 @@ fn engines_and_cache_of_the_settings_are_raced_and_the_call_comes_first() {
     let model = folder.path().join("m");
     printed(folder.path(), &["synth", "qwen3-0.6b", model.to_str().unwrap(), "--scale", "0.01", "--quiet"]);
     let file = folder.path().join("s.toml");
-    std::fs::write(&file, "[race]\nengines = ['pread']\ncache = ['hot']\nrepeat = 2\ngpu = 'host'\nset = ['pread.threads=3']\n")
-        .unwrap();
+    std::fs::write(
+        &file,
+        "[race]\nengines = ['pread']\ncache = ['hot']\nrepeat = 2\ngpu = 'host'\nset = ['pread.threads=3']\n",
+    )
+    .unwrap();
     let raced = |more: &[&str]| -> Vec<(String, String)> {
-        let mut arguments = vec!["load", model.to_str().unwrap(), "--json", "--quiet", "--config", file.to_str().unwrap()];
+        let mut arguments =
+            vec!["load", model.to_str().unwrap(), "--json", "--quiet", "--config", file.to_str().unwrap()];
         arguments.extend(more);
         let report: serde_json::Value = serde_json::from_str(&printed(folder.path(), &arguments)).unwrap();
         let text = |run: &serde_json::Value, name: &str| run[name].as_str().unwrap_or_default().to_owned();

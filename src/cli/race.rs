@@ -45,6 +45,7 @@ pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, ou
         first_screen: first,
         speed,
         export: Some(export_here),
+        baseline: Some(keep_baseline),
     };
     let replay = feed.replay;
     let outcome = match tui::run(feed, options) {
@@ -71,6 +72,14 @@ fn export_here(state: &State) -> String {
     let folder = PathBuf::from(format!("gds-top-report-{}", state.started_unix_ms / 1000));
     match report::export(state, &folder, &Format::ALL) {
         Ok(files) => format!("wrote {} files to {}", files.len(), folder.display()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Keeps the report of a session under way below the working directory, over one that was kept before.
+fn keep_baseline(state: &State) -> String {
+    match report::export(state, Path::new("gds-top-baseline"), &[Format::Json]) {
+        Ok(_) => "kept as gds-top-baseline/report.json, for --baseline".to_owned(),
         Err(error) => error.to_string(),
     }
 }

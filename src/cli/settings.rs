@@ -61,7 +61,8 @@ fn text_of(path: &Path, what: &str) -> Result<String, String> {
         return Err(failed(&format!("it has {} bytes, and 1 MiB is the most that is read", about.len())));
     }
     let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
-    String::from_utf8(bytes).map_err(|e| failed(&format!("it is not UTF-8 text, at byte {}", e.utf8_error().valid_up_to())))
+    String::from_utf8(bytes)
+        .map_err(|e| failed(&format!("it is not UTF-8 text, at byte {}", e.utf8_error().valid_up_to())))
 }
 
 /// A theme by name, by the name of a file in `themes` beside the settings, or by path.
@@ -109,9 +110,7 @@ pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
     let asked = match (&output.theme, output.plain) {
         (Some(name), _) => Some(theme(name, settings.folder.as_deref())?),
         (None, true) => Some((ThemeName::Mono, None)),
-        (None, false) => {
-            settings.theme.as_deref().map(|name| theme(name, settings.folder.as_deref())).transpose()?
-        }
+        (None, false) => settings.theme.as_deref().map(|name| theme(name, settings.folder.as_deref())).transpose()?,
     };
     let mut taste = Taste::detect(asked.map(|(name, _)| name), |name| std::env::var(name).ok());
     taste.ascii = settings.ascii.unwrap_or(taste.ascii);

@@ -106,7 +106,12 @@ const LINES: [Line; 11] = [
     line("", "markers", "\"braille\"", "what lines of charts are drawn with: braille, block, ascii"),
     line("", "mouse", "true", "clicks and the wheel; false leaves them to the terminal"),
     line("", "frames_per_second", "10", "pictures a second while something moves, 1 to 30; at rest none is drawn"),
-    line("race", "engines", "[\"pread\", \"direct\"]", "engines that race; without this line every one that can run here"),
+    line(
+        "race",
+        "engines",
+        "[\"pread\", \"direct\"]",
+        "engines that race; without this line every one that can run here",
+    ),
     line("race", "cache", "[\"cold\"]", "page cache before each run: cold, hot, as-is; several are raced in turn"),
     line("race", "repeat", "1", "runs of each engine in each cache state, 1 to 1000"),
     line("race", "gpu", "\"0\"", "a GPU by index or UUID, or \"host\" for host memory; without this line the best one"),
@@ -135,7 +140,8 @@ impl Settings {
                 }
                 "keys" => {
                     for (key, value) in source.table(value, "[keys]")? {
-                        let found = source.texts(value, key.get_ref(), "a key or a list of keys, such as \"ctrl-r\"")?;
+                        let found =
+                            source.texts(value, key.get_ref(), "a key or a list of keys, such as \"ctrl-r\"")?;
                         settings.keys.push(KeySetting {
                             action: key.get_ref().to_string(),
                             keys: found.into_iter().map(|(text, _)| text.to_owned()).collect(),
@@ -268,7 +274,11 @@ mod tests {
         assert_eq!((settings.repeat, settings.gpu.as_deref()), (Some(1), Some("0")));
         assert_eq!(settings.engine_settings[0].0, "pread.threads=8");
         let commented = read(&Settings::template()).unwrap();
-        assert_eq!(commented, Settings { folder: Some("/etc".into()), ..Settings::default() }, "a template sets nothing");
+        assert_eq!(
+            commented,
+            Settings { folder: Some("/etc".into()), ..Settings::default() },
+            "a template sets nothing"
+        );
     }
 
     #[test]

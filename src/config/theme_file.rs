@@ -208,7 +208,8 @@ pub fn template(theme: ThemeName) -> Option<String> {
         let ansi = NAMED.get(usize::from(ink.ansi)).map_or("white", |(name, _)| name);
         format!("{{ rgb = \"#{:06x}\", ansi = \"{ansi}\" }}", ink.rgb)
     };
-    let mut text = format!("# The theme stands on this one; what is not named below is as there.\nbase = \"{theme}\"\n\n");
+    let mut text =
+        format!("# The theme stands on this one; what is not named below is as there.\nbase = \"{theme}\"\n\n");
     let ground = palette.ground.map_or_else(|| "\"terminal\"".to_owned(), show);
     let _ = writeln!(text, "# \"terminal\" leaves the terminal's own background.\nground = {ground}");
     for (name, ink) in [

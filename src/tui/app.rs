@@ -141,6 +141,7 @@ pub(crate) struct Effect {
     /// For the clipboard of the terminal.
     pub(crate) copy: Option<String>,
     pub(crate) export: bool,
+    pub(crate) baseline: bool,
 }
 
 impl UiState {
@@ -334,6 +335,7 @@ impl UiState {
                 effect.copy = Some(text);
             }
             Action::Export => effect.export = true,
+            Action::Baseline => effect.baseline = true,
             Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
                 self.step(action, state);
             }

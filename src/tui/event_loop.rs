@@ -55,6 +55,8 @@ pub(crate) enum Outside<'a> {
     Copy(&'a str),
     /// Write the report as files.
     Export(&'a State),
+    /// Keep the report as the one to compare with.
+    Baseline(&'a State),
 }
 
 /// Runs until the user quits, a signal ends it or the keyboard is gone.
@@ -184,6 +186,9 @@ fn carry_out<B: Backend>(
     }
     if effect.export {
         inside.ui.notice = outside(Outside::Export(inside.state));
+    }
+    if effect.baseline {
+        inside.ui.notice = outside(Outside::Baseline(inside.state));
     }
     if effect.suspend || effect.repaint {
         painter.measure()?;

@@ -53,6 +53,7 @@ pub(crate) enum Action {
     Measure,
     Copy,
     Export,
+    Baseline,
     Help,
     Redraw,
     Suspend,
@@ -296,8 +297,22 @@ pub(super) const TABLE: &[Row] = &[
         "charts: earlier; at the right end the charts follow what happens (also [ where nothing is replayed)",
         pannable
     ),
-    bind!(Action::PanForward, [letter('.'), letter(']')], ".", "", "charts: later (also ] where nothing is replayed)", pannable),
-    bind!(Action::Hold, [letter(' ')], "space", "hold", "hold the charts still while the session goes on, and let go", can_hold),
+    bind!(
+        Action::PanForward,
+        [letter('.'), letter(']')],
+        ".",
+        "",
+        "charts: later (also ] where nothing is replayed)",
+        pannable
+    ),
+    bind!(
+        Action::Hold,
+        [letter(' ')],
+        "space",
+        "hold",
+        "hold the charts still while the session goes on, and let go",
+        can_hold
+    ),
     bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_cursor),
     bind!(
         Action::PreviousStep,
@@ -328,6 +343,14 @@ pub(super) const TABLE: &[Row] = &[
     ),
     bind!(Action::Export, [letter('x')], "x", "export", "write the report as files", export_first),
     bind!(Action::Export, [letter('x')], "x", "", "write the report as files", can_export),
+    bind!(
+        Action::Baseline,
+        [letter('b')],
+        "b",
+        "baseline",
+        "keep this report as the one that later races are compared with by --baseline",
+        export_first
+    ),
     bind!(
         Action::Copy,
         [letter('y')],

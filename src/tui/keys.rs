@@ -1,7 +1,7 @@
 //! The keys in use: the table's, with those of the settings in their place. Labels and the documentation are made from it too.
 
-use super::keymap::{Action, Key, TABLE};
 use super::app::{Screen, UiState};
+use super::keymap::{Action, Key, TABLE};
 use crate::config::{KeySetting, hint};
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -67,6 +67,7 @@ fn place(action: Action) -> Place {
         A::NextStep | A::PreviousStep | A::Play | A::SliderUp | A::SliderDown | A::Measure => {
             Place::On(&[Screen::Learn])
         }
+        A::Baseline => Place::On(&[Screen::Report]),
         A::Open => Place::On(&[Screen::Environment, Screen::System]),
         A::Hold | A::PanBack | A::PanForward => Place::On(&[Screen::Race, Screen::System]),
         _ => Place::Everywhere,
@@ -249,7 +250,8 @@ impl Keymap {
         };
         for key in keys(&self.table, action) {
             let rival = self.table.iter().map(|row| row.action).find(|other| {
-                let by_intent = keys(&DEFAULT.table, action).contains(&key) && keys(&DEFAULT.table, *other).contains(&key);
+                let by_intent =
+                    keys(&DEFAULT.table, action).contains(&key) && keys(&DEFAULT.table, *other).contains(&key);
                 *other != action && meet(action, *other) && keys(&self.table, *other).contains(&key) && !by_intent
             });
             if let Some(rival) = rival {
@@ -296,7 +298,11 @@ impl Keymap {
 
     /// The first key of an action, as shown; empty where it has none.
     pub(crate) fn key_of(&self, action: Action) -> String {
-        self.table.iter().find(|row| row.action == action).and_then(|row| row.keys.first()).map_or_else(String::new, |k| show(*k))
+        self.table
+            .iter()
+            .find(|row| row.action == action)
+            .and_then(|row| row.keys.first())
+            .map_or_else(String::new, |k| show(*k))
     }
 
     /// The part `[keys]` of a settings file with the keys of the program, commented out.
@@ -324,7 +330,13 @@ impl Keymap {
         for action in actions() {
             let Some(row) = DEFAULT.table.iter().find(|row| row.action == action) else { continue };
             let keys: Vec<String> = row.keys.iter().map(|key| safe(&spell(*key))).collect();
-            let _ = writeln!(text, ".TP\n\\fB{}\\fR (\\fI{}\\fR)\n{}", keys.join(", "), name(action), safe(plain(row.help)));
+            let _ = writeln!(
+                text,
+                ".TP\n\\fB{}\\fR (\\fI{}\\fR)\n{}",
+                keys.join(", "),
+                name(action),
+                safe(plain(row.help))
+            );
         }
         text
     }
@@ -335,7 +347,8 @@ impl Keymap {
         let mut text = String::from("| key | action | what it does |\n|---|---|---|\n");
         for action in actions() {
             let Some(row) = DEFAULT.table.iter().find(|row| row.action == action) else { continue };
-            let keys: Vec<String> = row.keys.iter().map(|key| format!("`{}`", spell(*key).replace('|', "\\|"))).collect();
+            let keys: Vec<String> =
+                row.keys.iter().map(|key| format!("`{}`", spell(*key).replace('|', "\\|"))).collect();
             let _ = writeln!(text, "| {} | `{}` | {} |", keys.join(", "), name(action), plain(row.help));
         }
         text
@@ -417,7 +430,8 @@ mod tests {
     #[test]
     fn every_default_can_be_written_into_the_settings_as_it_is() {
         for action in actions() {
-            let keys: Vec<String> = DEFAULT.table.iter().find(|r| r.action == action).unwrap().keys.iter().map(|k| spell(*k)).collect();
+            let keys: Vec<String> =
+                DEFAULT.table.iter().find(|r| r.action == action).unwrap().keys.iter().map(|k| spell(*k)).collect();
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
             let map = Keymap::with(&[setting(&name(action), &keys)]).unwrap();
             for (ours, theirs) in map.table.iter().zip(&DEFAULT.table) {

@@ -75,6 +75,8 @@ pub struct Options {
     pub speed: u32,
     /// Writes the report as files and says where, in a line; without it nothing can be exported from the screens.
     pub export: Option<fn(&State) -> String>,
+    /// Keeps the report as a baseline and says where, in a line.
+    pub baseline: Option<fn(&State) -> String>,
 }
 
 /// How the screens ended.
@@ -122,6 +124,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
                 }
             }
             Outside::Copy(text) => copy::to_clipboard(text),
+            Outside::Baseline(state) => return options.baseline.map(|keep| keep(state)),
             Outside::Export(state) => return options.export.map(|export| export(state)),
         }
         None

@@ -26,7 +26,10 @@ pub(crate) enum Spot {
     /// A process by its number.
     Process(u32),
     /// The plot of a chart of the race: from the left to the right edge, in microseconds on the lanes' clock.
-    Time { from_us: i64, to_us: i64 },
+    Time {
+        from_us: i64,
+        to_us: i64,
+    },
 }
 
 /// Takes a wheel step or a click.
@@ -57,7 +60,11 @@ fn over_chart(ui: &UiState, event: MouseEvent) -> bool {
     let at = Position::new(event.column, event.row);
     let hits = ui.hits.borrow();
     ui.sheet.is_none()
-        && hits.iter().rev().find(|hit| hit.area.contains(at)).is_some_and(|hit| matches!(hit.target, Spot::Time { .. }))
+        && hits
+            .iter()
+            .rev()
+            .find(|hit| hit.area.contains(at))
+            .is_some_and(|hit| matches!(hit.target, Spot::Time { .. }))
 }
 
 fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {

@@ -17,7 +17,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             continue;
         }
         named.push(binding.action);
-        lines.push(vec![(format!("{:<7}", first(&binding.label)), theme.accent), (binding.help.to_owned(), theme.text)]);
+        lines
+            .push(vec![(format!("{:<7}", first(&binding.label)), theme.accent), (binding.help.to_owned(), theme.text)]);
     }
     lines.push(Vec::new());
     let words = [

@@ -53,8 +53,7 @@ impl Canvas {
             return;
         }
         let (wide, high) = (f64::from(self.columns) * 2.0 - 1.0, f64::from(self.rows) * 4.0 - 1.0);
-        let place =
-            |(px, py): (f64, f64)| ((px - x.0) / length * wide, high - (py / top).clamp(0.0, 1.0) * high);
+        let place = |(px, py): (f64, f64)| ((px - x.0) / length * wide, high - (py / top).clamp(0.0, 1.0) * high);
         let mut end = None;
         for run in runs(shown(&series.points, x), series.gap) {
             let points = decimate(run, x, self.columns);
@@ -124,8 +123,7 @@ fn glyph(dots: u8, markers: Markers) -> char {
     match markers {
         Markers::Braille => char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' '),
         Markers::Block => {
-            const BLOCKS: [char; 16] =
-                [' ', '▘', '▝', '▀', '▖', '▌', '▞', '▛', '▗', '▚', '▐', '▜', '▄', '▙', '▟', '█'];
+            const BLOCKS: [char; 16] = [' ', '▘', '▝', '▀', '▖', '▌', '▞', '▛', '▗', '▚', '▐', '▜', '▄', '▙', '▟', '█'];
             BLOCKS[quarters.sum::<usize>() & 15]
         }
         Markers::Ascii => match (dots & 0x1b != 0, dots & 0xe4 != 0) {

@@ -25,7 +25,7 @@ impl TimeView {
     /// The part of `whole` that is shown. The cursor is always in it, where `whole` has it at all.
     pub(crate) fn window(&self, (from, to): (f64, f64)) -> (f64, f64) {
         let all = to - from;
-        if !(all > 0.0 && all.is_finite()) {
+        if self.zoom == 0 || !(all > 0.0 && all.is_finite()) {
             return (from, to);
         }
         let part = all / f64::from(1_u32 << self.zoom.min(DEEPEST));
