@@ -111,8 +111,13 @@ impl Chart<'_> {
             return None;
         }
         let max = |right: bool| {
-            let values = self.series.iter().filter(|s| s.right == right).flat_map(|s| s.points.iter().map(|p| p.1));
-            values.filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max)
+            let points = || self.series.iter().filter(|s| s.right == right).flat_map(|s| &s.points);
+            let most = |values: &mut dyn Iterator<Item = f64>| {
+                values.filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max)
+            };
+            // The axis suits what is shown; where that is nothing, what there is.
+            let shown = most(&mut points().filter(|p| p.0 >= self.x.0 && p.0 <= self.x.1).map(|p| p.1));
+            if shown > f64::NEG_INFINITY { shown } else { most(&mut points().map(|p| p.1)) }
         };
         let (left_max, right_max) = (max(false), max(true));
         if left_max == f64::NEG_INFINITY && right_max == f64::NEG_INFINITY {
@@ -150,14 +155,6 @@ impl Chart<'_> {
         }
         self.x_axis(&mut pen.part(left_width + 1, h - 1, columns, 1), theme);
         let mut plot = pen.part(left_width + 1, top, columns, rows);
-        for (level, name) in near {
-            let y = row_of(*level, left, rows);
-            for column in 0..columns {
-                plot.cell(column, y, '┄', theme.faint);
-            }
-            let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
-            plot.right(columns.saturating_sub(1), y, &label, theme.dim);
-        }
         if self.x.0 < 0.0 && self.x.1 > 0.0 {
             // The clock's zero, where a lane's set-up ends.
             self.upright(&mut plot, 0.0, '┊', theme.faint);
@@ -175,6 +172,14 @@ impl Chart<'_> {
         }
         if let Some(at) = self.cursor {
             self.upright(&mut plot, at, '│', theme.accent);
+        }
+        for (level, name) in near {
+            let y = row_of(*level, left, rows);
+            for column in 0..columns {
+                plot.cell(column, y, '┄', theme.faint);
+            }
+            let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
+            plot.right(columns.saturating_sub(1), y, &label, theme.dim);
         }
         let mut canvas = Canvas::new(columns, rows).with(theme.markers);
         for (index, series) in self.series.iter().enumerate() {
