@@ -12,6 +12,7 @@ use std::path::PathBuf;
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
     after_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
+                  Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
                   Exit status: 0 fine, 1 the answer is bad, 2 the call or the input is wrong, 3 nothing could be run, 130 interrupted."
 )]
 pub(super) struct Cli {
@@ -23,6 +24,9 @@ pub(super) struct Cli {
     /// Checks, then the race, then a report; needs no terminal
     #[arg(long)]
     pub(super) headless: bool,
+    /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
+    #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true)]
+    pub(super) config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) race: RaceArgs,
     #[command(flatten)]
@@ -179,6 +183,15 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Print a settings file with every setting and every key, commented out, to be changed and kept
+    Settings {
+        /// Print a theme of the program instead, to begin an own one with
+        #[arg(long, value_name = "NAME")]
+        template: Option<String>,
+        /// Print every action and its keys as a Markdown table instead
+        #[arg(long, conflicts_with = "template")]
+        keys: bool,
+    },
     /// What looking costs: the same load bare, headless with meters, and under the screens, in turn, with the ratios (default: pread, hot, 5 rounds)
     Overhead {
         /// The model
@@ -255,6 +268,23 @@ pub(super) enum Sub {
     },
 }
 
+impl Sub {
+    /// Whether it neither looks at nor is shown by anything that the settings could change.
+    pub(super) const fn needs_no_settings(&self) -> bool {
+        matches!(
+            self,
+            Self::Settings { .. }
+                | Self::Completions { .. }
+                | Self::Man
+                | Self::Lane
+                | Self::ProbeCufile { .. }
+                | Self::ProbeRead { .. }
+                | Self::ProbeCuda
+                | Self::Pictures { .. }
+        )
+    }
+}
+
 /// What to do with cufile.json.
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigSub {
@@ -312,13 +342,13 @@ pub(super) struct RaceArgs {
     /// one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME (see 'load --list-loaders'), command:LINE: any other loader, {model} and
     /// {gpu} in LINE being replaced; all that follows 'command:' is LINE, so give it an --engine of its own
     #[arg(long, value_name = "A,B")]
-    engine: Vec<Engines>,
+    pub(super) engine: Vec<Engines>,
     /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) cache: Vec<CacheState>,
-    /// Runs of each engine in each cache state
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(super) repeat: u32,
+    /// Runs of each engine in each cache state [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) repeat: Option<u32>,
     /// GPU by index or UUID, 'host' for host memory, or several separated by commas ('all' for every GPU): one model is then cut over them, each
     /// byte on one of them; host,host is two targets without a GPU
     #[arg(long, value_name = "INDEX|UUID|host|all,…")]
@@ -363,9 +393,12 @@ pub(super) struct OutputArgs {
     /// No colour, no bar
     #[arg(long)]
     pub(super) plain: bool,
-    /// Theme: dark, light, high-contrast, colour-blind, mono
-    #[arg(long, value_name = "NAME")]
+    /// Theme: dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
+    #[arg(long, value_name = "NAME|FILE")]
     pub(super) theme: Option<String>,
+    /// What lines of charts are drawn with: braille, block, ascii
+    #[arg(long, value_name = "NAME")]
+    pub(super) markers: Option<String>,
     /// Only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
@@ -393,7 +426,7 @@ pub(super) enum FormatArg {
 
 /// What one `--engine` names. All that follows `command:` is the command's, commas too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Engines(Vec<Engine>);
+pub(super) struct Engines(Vec<Engine>);
 
 impl std::str::FromStr for Engines {
     type Err = String;

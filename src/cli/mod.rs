@@ -16,11 +16,13 @@ mod predict;
 mod race;
 mod recordings;
 mod selftest;
+mod settings;
 mod sweep;
 mod targets;
 mod together;
 
 use crate::engines;
+use crate::tui;
 use args::{Cli, Sub};
 use clap::{CommandFactory, Parser};
 use outcome::{BAD_CALL, fail};
@@ -31,6 +33,11 @@ use std::process::ExitCode;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    // What only prints a text of the program must work whatever the settings say, and so must the helpers of a run that has read them.
+    let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
+    if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {
+        return ExitCode::from(fail(BAD_CALL, &sentence));
+    }
     let status = match cli.command {
         Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. } | Sub::Overhead { race, .. })
             if race.baseline.is_some() =>
@@ -75,6 +82,7 @@ pub fn main() -> ExitCode {
         Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
         Some(Sub::Overhead { race, model, output }) => overhead::run(&model, &race, &output),
         Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
+        Some(Sub::Settings { template, keys }) => settings::show(template.as_deref(), keys),
         Some(Sub::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);
@@ -83,7 +91,10 @@ pub fn main() -> ExitCode {
         Some(Sub::Man) => {
             let mut text = Vec::new();
             match clap_mangen::Man::new(Cli::command()).render(&mut text) {
-                Ok(()) => outcome::print(&text),
+                Ok(()) => {
+                    text.extend_from_slice(tui::Keymap::manual().as_bytes());
+                    outcome::print(&text)
+                }
                 Err(error) => fail(BAD_CALL, &format!("the manual page could not be made: {error}")),
             }
         }

@@ -79,7 +79,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
-    let rounds = if race.repeat == 1 { ROUNDS } else { race.repeat };
+    let rounds = race.repeat.unwrap_or(ROUNDS);
     let mut told = Vec::new();
     for (engine, cache) in engines.iter().flat_map(|e| caches.iter().map(move |c| (e, *c))) {
         match measure(model, race, engine, cache, rounds, output) {

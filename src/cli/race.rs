@@ -1,9 +1,10 @@
 //! The race: interactive, headless, or without checks.
 
-use super::args::{FormatArg, OutputArgs, RaceArgs};
+use super::args::{FormatArg, OutputArgs, RaceArgs, parse_setting};
 use super::baseline::{self, Baseline};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note};
-use crate::config::{Taste, ThemeName};
+use super::settings::{self, Look};
+use crate::config::ThemeName;
 use crate::domain::CacheState;
 use crate::headless;
 use crate::report::{self, Format};
@@ -39,8 +40,20 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 }
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
-pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
-    let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here) };
+pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
+    let liked = settings::current();
+    let options = tui::Options {
+        taste: look.taste,
+        palette: look.palette,
+        markers: look.markers,
+        no_mouse: liked.mouse == Some(false),
+        frames_per_second: liked.frames_per_second,
+        keys: settings::keys(),
+        first_screen: first,
+        speed,
+        export: Some(export_here),
+        baseline: Some(keep_baseline),
+    };
     let (replay, rest) = (feed.replay, feed.events.clone());
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,
@@ -69,6 +82,14 @@ fn export_here(state: &State) -> String {
     let folder = PathBuf::from(format!("gds-top-report-{}", state.started_unix_ms / 1000));
     match report::export(state, &folder, &Format::ALL) {
         Ok(files) => format!("wrote {} files to {}", files.len(), folder.display()),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Keeps the report of a session under way below the working directory, over one that was kept before.
+fn keep_baseline(state: &State) -> String {
+    match report::export(state, Path::new("gds-top-baseline"), &[Format::Json]) {
+        Ok(_) => "kept as gds-top-baseline/report.json, for --baseline".to_owned(),
         Err(error) => error.to_string(),
     }
 }
@@ -171,14 +192,16 @@ pub(super) fn follow_feed(
 /// How headless output looks on these streams.
 pub(super) fn headless_options(output: &OutputArgs, export: Option<(PathBuf, Vec<Format>)>) -> headless::Options {
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
-    let no_colour = output.plain || dumb || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let liked = settings::current();
+    let mono = liked.theme.as_deref().is_some_and(|name| name.parse() == Ok(ThemeName::Mono));
+    let no_colour = output.plain || mono || dumb || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     headless::Options {
         json: output.json,
         quiet: output.quiet,
         verbose: output.verbose,
         progress: io::stderr().is_terminal() && !output.plain && !dumb,
         colour: io::stdout().is_terminal() && !no_colour,
-        ascii: dumb,
+        ascii: liked.ascii.unwrap_or(dumb),
         export,
         width: columns(),
     }
@@ -233,13 +256,8 @@ pub(super) fn export_plan(output: &OutputArgs) -> Option<(PathBuf, Vec<Format>)>
 }
 
 /// Theme, colours and glyphs.
-pub(super) fn taste(output: &OutputArgs) -> Result<Taste, String> {
-    let asked = match (&output.theme, output.plain) {
-        (Some(name), _) => Some(name.parse::<ThemeName>()?),
-        (None, true) => Some(ThemeName::Mono),
-        (None, false) => None,
-    };
-    Ok(Taste::detect(asked, |name| std::env::var(name).ok()))
+pub(super) fn taste(output: &OutputArgs) -> Result<Look, String> {
+    settings::look(output)
 }
 
 /// The session that the arguments describe.
@@ -247,13 +265,19 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     let exe = std::env::current_exe()
         .map_err(|e| format!("the program's own file cannot be found, which lanes are started from: {e}"))?;
     let mut config = SessionConfig::new(exe);
-    config.engines = Some(race.engines()).filter(|named| !named.is_empty());
-    config.caches = if race.cache.is_empty() { vec![CacheState::Cold] } else { race.cache.clone() };
-    config.repeat = race.repeat;
-    config.gpu = race.gpu.as_deref().map_or(Ok(GpuChoice::Auto), super::targets::parse)?;
+    // What the call says comes first, then the settings, then the program.
+    let liked = settings::current();
+    let engines = if race.engine.is_empty() { liked.engines.clone() } else { race.engines() };
+    config.engines = Some(engines).filter(|named| !named.is_empty());
+    let caches = if race.cache.is_empty() { &liked.cache } else { &race.cache };
+    config.caches = if caches.is_empty() { vec![CacheState::Cold] } else { caches.clone() };
+    config.repeat = race.repeat.or(liked.repeat).unwrap_or(1);
+    let gpu = race.gpu.as_deref().or(liked.gpu.as_deref());
+    config.gpu = gpu.map_or(Ok(GpuChoice::Auto), super::targets::parse)?;
     config.verify = !race.no_verify;
     config.telemetry = !race.no_telemetry;
-    config.knobs = race.settings.iter().cloned().collect();
+    let knobs = liked.engine_settings.iter().filter_map(|(text, _)| parse_setting(text).ok());
+    config.knobs = knobs.chain(race.settings.iter().cloned()).collect();
     config.ceilings = race.ceilings;
     config.knobs.extend(race.limit.map(|seconds| ("limit_s".to_owned(), seconds)));
     config.record.clone_from(&race.record);

@@ -29,6 +29,10 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> u8 {
         config.checks = false;
         config.verify = true;
         config.poison = true;
+        if race.engine.is_empty() {
+            // Every engine is to be proven, whichever the settings like to race.
+            config.engines = None;
+        }
         if race.cache.is_empty() {
             config.caches = vec![CacheState::Cold, CacheState::Hot];
         }

@@ -234,7 +234,7 @@ impl<'a> Runner<'a> {
         variants: &[(Option<(&'static str, u64)>, Settings)],
     ) -> Result<Vec<Tried>, End> {
         let settings: Vec<Settings> = variants.iter().map(|(_, settings)| settings.clone()).collect();
-        let results = self.runs(engine, cache, &settings, self.race.repeat.max(1), false)?;
+        let results = self.runs(engine, cache, &settings, self.race.repeat.unwrap_or(1), false)?;
         Ok(variants.iter().zip(results).map(|((changed, settings), runs)| tried(*changed, settings, &runs)).collect())
     }
 
@@ -243,7 +243,7 @@ impl<'a> Runner<'a> {
             note(&format!("sweeping {engine}, {cache}"));
         }
         // The first run tells the engine's own choice, which the others are changed from.
-        let first = self.runs(engine, cache, &[Settings::new()], self.race.repeat.max(1), false)?;
+        let first = self.runs(engine, cache, &[Settings::new()], self.race.repeat.unwrap_or(1), false)?;
         let runs = first.into_iter().next().unwrap_or_default();
         let knobs = knobs(engine, self.cpus);
         let default: Settings = match runs.iter().find_map(|run| run.as_ref().ok()) {

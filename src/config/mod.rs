@@ -1,7 +1,14 @@
-//! Taste: themes, colours and glyphs that suit the terminal.
+//! Taste: themes, colours and glyphs that suit the terminal, and the file in which a person says what else is liked.
 
+mod nearest;
 mod palette;
+mod settings;
 mod taste;
+mod theme_file;
+mod toml_text;
 
+pub use nearest::hint;
 pub use palette::{Ink, Palette};
+pub use settings::{FRAMES_PER_SECOND, KeySetting, Markers, Settings};
 pub use taste::{ColourDepth, Taste, ThemeName};
+pub use theme_file::{UserTheme, parse as parse_theme, template as theme_template};

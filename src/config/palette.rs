@@ -102,6 +102,22 @@ const PHASES_ON_DARK: [Ink; 12] = [
     ink(0x3d_4452, 8),
 ];
 
+// Dark enough to stand on paper, and for white words to stand on them.
+const PHASES_ON_LIGHT: [Ink; 12] = [
+    ink(0x8f_5a66, 5),
+    ink(0x8a_5a26, 3),
+    ink(0x85_5c00, 3),
+    ink(0xb0_492a, 1),
+    ink(0xb5_392a, 9),
+    ink(0x72_5d00, 3),
+    ink(0x1f_6fb0, 4),
+    ink(0x1a_7568, 6),
+    ink(0x6c_5aa0, 5),
+    ink(0x9c_3f52, 1),
+    ink(0x7d_5548, 5),
+    ink(0xc9_ccd3, 7),
+];
+
 impl Palette {
     /// The colours of a theme; `None` for `mono`, which has none.
     #[must_use]
@@ -110,7 +126,7 @@ impl Palette {
             ThemeName::Mono => return None,
             ThemeName::Dark => Self::DARK,
             ThemeName::ColourBlind => Self {
-                status: [SKY, ink(0xb9_c0cc, 7), YELLOW, VERMILION, ink(0x7d_8594, 8)],
+                status: [SKY, ink(0xb9_c0cc, 7), YELLOW, VERMILION, ink(0x82_8a99, 8)],
                 phases: PHASES_ON_DARK,
                 ..Self::DARK
             },
@@ -118,14 +134,14 @@ impl Palette {
                 ground: Some(ink(0xfa_f9f5, 15)),
                 text: ink(0x2b_303b, 0),
                 strong: ink(0x10_141c, 0),
-                dim: ink(0x6a_7180, 8),
-                faint: ink(0xc4_c6cc, 7),
+                dim: ink(0x5b_6270, 8),
+                faint: ink(0xb4_b7bf, 7),
                 accent: ink(0x4b_3fc4, 4),
                 selected: ink(0xe6_e5f5, 7),
-                status: [ink(0x1a_7f42, 2), ink(0x2f_6fb5, 4), ink(0xa1_6a00, 3), ink(0xc6_2f2f, 1), ink(0x85_8b96, 8)],
+                status: [ink(0x1a_7f42, 2), ink(0x2f_6fb5, 4), ink(0x94_6000, 3), ink(0xc6_2f2f, 1), ink(0x6a_707c, 8)],
                 lanes: LANES_ON_LIGHT,
-                phases: PHASES_ON_DARK,
-                on_fill: ink(0x10_141c, 0),
+                phases: PHASES_ON_LIGHT,
+                on_fill: ink(0xff_ffff, 15),
                 on_accent: ink(0xff_ffff, 15),
             },
             ThemeName::HighContrast => Self {
@@ -140,7 +156,7 @@ impl Palette {
                     ink(0x00_ff66, 10),
                     ink(0x66_ccff, 14),
                     ink(0xff_ff00, 11),
-                    ink(0xff_5555, 9),
+                    ink(0xff_7a7a, 9),
                     ink(0xd0_d0d0, 7),
                 ],
                 lanes: LANES_ON_DARK,
@@ -158,8 +174,8 @@ impl Palette {
         dim: ink(0x8c_94a3, 8),
         faint: ink(0x49_505e, 8),
         accent: ink(0xa9_a5ff, 13),
-        selected: ink(0x2a_2d40, 4),
-        status: [ink(0x5f_d38d, 10), ink(0x7f_b6ff, 12), ink(0xf2_c14e, 11), ink(0xff_6b6b, 9), ink(0x7d_8594, 8)],
+        selected: ink(0x28_2b3d, 4),
+        status: [ink(0x5f_d38d, 10), ink(0x7f_b6ff, 12), ink(0xf2_c14e, 11), ink(0xff_6b6b, 9), ink(0x82_8a99, 8)],
         lanes: LANES_ON_DARK,
         phases: PHASES_ON_DARK,
         on_fill: ink(0x14_161c, 0),
@@ -175,6 +191,59 @@ mod tests {
     fn the_cube_has_the_nearest_colour() {
         for (rgb, index) in [(0x00_0000, 16), (0xff_ffff, 231), (0xff_0000, 196), (0x80_8080, 244), (0x5f_87af, 67)] {
             assert_eq!(ink(rgb, 0).ansi256(), index, "{rgb:06x}");
+        }
+    }
+
+    /// Contrast as the Web Content Accessibility Guidelines 2.2 define it (relative luminance of sRGB).
+    fn contrast(a: Ink, b: Ink) -> f64 {
+        let luminance = |ink: Ink| {
+            let part = |shift: u32| f64::from((ink.rgb >> shift) & 255) / 255.0;
+            let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
+            0.2126 * linear(part(16)) + 0.7152 * linear(part(8)) + 0.0722 * linear(part(0))
+        };
+        let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
+        a.max(b) / a.min(b)
+    }
+
+    #[test]
+    fn contrast_is_that_of_the_guidelines() {
+        assert!((contrast(ink(0, 0), ink(0xff_ffff, 0)) - 21.0).abs() < 1e-9);
+        assert!((contrast(ink(0x77_7777, 0), ink(0xff_ffff, 0)) - 4.478).abs() < 0.01);
+    }
+
+    #[test]
+    fn every_theme_can_be_read_on_its_ground() {
+        for theme in ThemeName::ALL {
+            let Some(p) = Palette::of(theme) else { continue };
+            // A ground of the terminal's own may be black or the dark grey of many terminals.
+            let grounds = p.ground.map_or_else(|| vec![ink(0, 0), ink(0x1e_1e1e, 0)], |ground| vec![ground]);
+            // Guideline 1.4.3 asks 4.5 of text (1.4.6: 7), 1.4.11 asks 3 of what must be seen to understand.
+            let text = if theme == ThemeName::HighContrast { 7.0 } else { 4.5 };
+            for ground in grounds {
+                let written = [p.text, p.strong, p.dim, p.accent].into_iter().chain(p.status);
+                for (i, ink) in written.enumerate() {
+                    let ratio = contrast(ink, ground);
+                    assert!(ratio >= text, "{theme}: text {i} {:06x} on {:06x}: {ratio:.2}", ink.rgb, ground.rgb);
+                }
+                // The last phase is idle: nothing, drawn as nothing.
+                for (i, ink) in p.lanes.into_iter().chain(p.phases.into_iter().take(11)).enumerate() {
+                    let ratio = contrast(ink, ground);
+                    assert!(ratio >= 3.0, "{theme}: lane or phase {i} {:06x}: {ratio:.2}", ink.rgb);
+                }
+            }
+            for (what, over, under, least) in [("text", p.text, p.selected, text), ("dim", p.dim, p.selected, 4.5)] {
+                assert!(contrast(over, under) >= least, "{theme}: {what} of the selected row");
+            }
+            assert!(contrast(p.on_accent, p.accent) >= text, "{theme}: on the accent");
+            assert!(contrast(p.text, p.phases[11]) >= 4.5, "{theme}: text on idle");
+            for (i, fill) in p.phases.into_iter().take(11).enumerate() {
+                let ratio = contrast(p.on_fill, fill);
+                assert!(ratio >= 4.5, "{theme}: on phase {i}: {ratio:.2}");
+            }
+            for (i, fill) in p.lanes.into_iter().enumerate() {
+                let ratio = contrast(p.on_fill, fill);
+                assert!(ratio >= 3.0, "{theme}: bold on lane {i}: {ratio:.2}");
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::choices::{EnvironmentUi, LearnUi, PLAY, RaceUi, SystemUi};
 pub(crate) use super::choices::{Pane, RowKey};
 use super::derived::Derived;
 use super::keymap::{self, Action};
+use super::keys::Keymap;
 use super::lesson::Told;
 use super::mouse::{self, Hit};
 use super::screens::{Limits, environment, race};
@@ -12,6 +13,7 @@ use crate::domain::FixPlan;
 use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A screen.
@@ -122,6 +124,10 @@ pub(crate) struct UiState {
     pub(crate) quit_asked: bool,
     /// What is drawn from spans, computed once a lane.
     pub(crate) derived: Derived,
+    /// Pictures a second while something moves, where that was chosen.
+    pub(crate) frames_per_second: Option<u32>,
+    /// The keys in use.
+    pub(crate) keys: Arc<Keymap>,
 }
 
 /// What an input led to.
@@ -135,6 +141,7 @@ pub(crate) struct Effect {
     /// For the clipboard of the terminal.
     pub(crate) copy: Option<String>,
     pub(crate) export: bool,
+    pub(crate) baseline: bool,
 }
 
 impl UiState {
@@ -228,8 +235,8 @@ impl UiState {
             self.race.expanded = false;
         } else if self.screen == Screen::System {
             self.system.open = false;
-        } else if self.race.cursor.is_some() && self.screen == Screen::Race {
-            self.race.cursor = None;
+        } else if self.race.time.cursor.is_some() && self.screen == Screen::Race {
+            self.race.time.cursor = None;
         } else if self.screen == Screen::Tensors {
             self.tensors.filter.clear();
         } else if self.screen == Screen::Environment {
@@ -247,7 +254,7 @@ impl UiState {
         if (fixing || racing) && !asked && !self.over {
             self.quit_asked = true;
             let what = if fixing { "a fix is being applied" } else { "a race is under way" };
-            self.notice = Some(format!("{what}: q again stops it and quits"));
+            self.notice = Some(format!("{what}: {} again stops it and quits", self.keys.key_of(Action::Quit)));
             return Effect::default();
         }
         Effect { commands: vec![Command::Quit], quit: true, ..Effect::default() }
@@ -281,7 +288,10 @@ impl UiState {
             Action::Undo => effect.commands.extend(plan.map(Command::UndoFix)),
             Action::Recheck => effect.commands.push(Command::Recheck),
             Action::RaceAgain => effect.commands.push(Command::Race(None)),
-            Action::CancelRace => effect.commands.push(Command::CancelRace),
+            Action::CancelRace => {
+                self.notice = Some("stopping the race; what was measured stays".to_owned());
+                effect.commands.push(Command::CancelRace);
+            }
             Action::Pause => {
                 self.paused = !self.paused;
                 effect.commands.push(Command::Pause(self.paused));
@@ -301,11 +311,11 @@ impl UiState {
             Action::PreviousEngine => self.change_engine(state, false),
             Action::Sort => self.tensors.sort = self.tensors.sort.next(),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
-            Action::Left => self.move_cursor(false),
-            Action::Right => self.move_cursor(true),
-            Action::ZoomIn => self.race.zoom = (self.race.zoom + 1).min(6),
-            Action::ZoomOut => self.race.zoom = self.race.zoom.saturating_sub(1),
-            Action::ZoomAll => self.race.zoom = 0,
+            Action::Left | Action::Right | Action::PanBack | Action::PanForward => self.move_in_time(action, state),
+            Action::ZoomIn | Action::ZoomOut | Action::ZoomAll => self.move_in_time(action, state),
+            Action::Hold => {
+                self.race.held_ns = if self.race.held_ns.is_some() { None } else { Some(self.clock_ns) };
+            }
             Action::Expand => self.race.expanded = !self.race.expanded,
             Action::NextStep => self.learn.go(self.learn.step + 1),
             Action::PreviousStep => self.learn.go(self.learn.step.saturating_sub(1)),
@@ -325,6 +335,7 @@ impl UiState {
                 effect.copy = Some(text);
             }
             Action::Export => effect.export = true,
+            Action::Baseline => effect.baseline = true,
             Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
                 self.step(action, state);
             }
@@ -335,7 +346,8 @@ impl UiState {
                 effect.interrupt = true;
                 effect.commands.push(Command::Quit);
             }
-            Action::Close | Action::Quit => {}
+            Action::Close => self.escape(),
+            Action::Quit => {}
         }
         effect
     }

@@ -2,6 +2,7 @@
 
 use super::lesson::{Lesson, Simulation, Told};
 use super::lesson_steps;
+use super::widgets::time_view::TimeView;
 use crate::domain::Group;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,12 +43,12 @@ pub(crate) struct RaceUi {
     pub(crate) selected: Option<usize>,
     /// Which chart, where there is room for one.
     pub(crate) chart: usize,
-    /// Cursor in the charts, as a share of their width in thousandths.
-    pub(crate) cursor: Option<u16>,
+    /// The part of the time that the charts show, and the cursor in it.
+    pub(crate) time: TimeView,
+    /// Session time at which the charts were held still, in nanoseconds.
+    pub(crate) held_ns: Option<u64>,
     /// Pane shown on small screens.
     pub(crate) pane: usize,
-    /// The charts show a part of the time, `1 / 2^zoom` of it around the cursor.
-    pub(crate) zoom: u32,
     /// One chart has the whole screen.
     pub(crate) expanded: bool,
 }

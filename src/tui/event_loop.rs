@@ -5,6 +5,7 @@ use super::lesson::Lesson;
 use super::painter::Painter;
 use super::screens;
 use super::theme::Theme;
+use crate::config::FRAMES_PER_SECOND;
 use crate::session::{Command, Feed, State};
 use crossbeam_channel::{Receiver, after, bounded, never, select};
 use crossterm::event::Event as Input;
@@ -12,8 +13,6 @@ use ratatui::backend::Backend;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Least time between two frames that follow events of the session.
-const FRAME: Duration = Duration::from_millis(80);
 /// Least time between two frames that follow keys.
 const KEY_FRAME: Duration = Duration::from_millis(16);
 /// How long a message stands in the place of the keys, unless a key is pressed.
@@ -56,6 +55,8 @@ pub(crate) enum Outside<'a> {
     Copy(&'a str),
     /// Write the report as files.
     Export(&'a State),
+    /// Keep the report as the one to compare with.
+    Baseline(&'a State),
 }
 
 /// Runs until the user quits, a signal ends it or the keyboard is gone.
@@ -67,11 +68,13 @@ pub(crate) fn run<B: Backend>(
     outside: &mut dyn FnMut(Outside<'_>) -> Option<String>,
 ) -> Result<Ending, B::Error> {
     let mut state = State::default();
-    let mut loop_state = Pace::new();
+    let frame = Duration::from_secs(1) / ui.frames_per_second.unwrap_or(FRAMES_PER_SECOND).max(1);
+    let mut loop_state = Pace::new(frame);
     let mut lesson: Receiver<Result<Lesson, String>> = never();
     let mut lesson_asked = false;
     loop {
-        if take_events(&mut wires, &mut state, &mut ui) {
+        let taken = take_events(&mut wires, &mut state, &mut ui);
+        if taken.any {
             loop_state.news();
         }
         loop_state.time_messages(&state, &mut ui);
@@ -92,8 +95,12 @@ pub(crate) fn run<B: Backend>(
             loop_state.painted(moves(&state, &ui));
         }
         let timer = loop_state.wait().map_or_else(never, after);
+        // While a frame is due soon, what a live session tells can wait for it in the queue: one wake-up a frame and not one an event.
+        // A replay's queue is short, and waiting would slow it down.
+        let wait = !wires.feed.replay && taken.all && loop_state.frame_is_coming();
+        let events = if wait { never() } else { wires.feed.events.clone() };
         select! {
-            recv(wires.feed.events) -> event => match event {
+            recv(events) -> event => match event {
                 Ok(event) => {
                     state.reduce(&event);
                     loop_state.news();
@@ -180,6 +187,9 @@ fn carry_out<B: Backend>(
     if effect.export {
         inside.ui.notice = outside(Outside::Export(inside.state));
     }
+    if effect.baseline {
+        inside.ui.notice = outside(Outside::Baseline(inside.state));
+    }
     if effect.suspend || effect.repaint {
         painter.measure()?;
     }
@@ -197,13 +207,21 @@ fn send(wires: &Wires, command: Command) {
     let _ = wires.feed.commands.send(command);
 }
 
+/// What became of the queue of events.
+struct Taken {
+    /// Something was in it.
+    any: bool,
+    /// Nothing is left in it.
+    all: bool,
+}
+
 /// Takes in what has arrived, up to a bound, so that a key is never kept waiting behind a flood.
-fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> bool {
+fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> Taken {
     let mut any = false;
     for _ in 0..BATCH {
         match wires.feed.events.try_recv() {
             Ok(event) => state.reduce(&event),
-            Err(crossbeam_channel::TryRecvError::Empty) => break,
+            Err(crossbeam_channel::TryRecvError::Empty) => return Taken { any, all: true },
             Err(crossbeam_channel::TryRecvError::Disconnected) => {
                 any |= !ui.over;
                 ui.over = true;
@@ -213,7 +231,7 @@ fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> bool {
         }
         any = true;
     }
-    any
+    Taken { any, all: false }
 }
 
 /// Whether the picture changes without events: the seconds of a lane that runs live.
@@ -224,6 +242,8 @@ fn moves(state: &State, ui: &UiState) -> bool {
 /// When to draw.
 #[derive(Debug)]
 struct Pace {
+    /// Least time between two frames that follow events of the session.
+    frame: Duration,
     last_frame: Option<Instant>,
     last_event: Instant,
     wanted_at: Option<Instant>,
@@ -232,9 +252,9 @@ struct Pace {
 }
 
 impl Pace {
-    fn new() -> Self {
+    fn new(frame: Duration) -> Self {
         let now = Instant::now();
-        Self { last_frame: None, last_event: now, wanted_at: Some(now), messages: (0, None) }
+        Self { frame, last_frame: None, last_event: now, wanted_at: Some(now), messages: (0, None) }
     }
 
     fn want(&mut self, gap: Duration) {
@@ -245,7 +265,7 @@ impl Pace {
 
     fn news(&mut self) {
         self.last_event = Instant::now();
-        self.want(FRAME);
+        self.want(self.frame);
     }
 
     /// Gives each message its time, then takes it away once: without a timer that runs on.
@@ -271,13 +291,18 @@ impl Pace {
 
     /// Time since the last frame; frames that follow one another while nothing moves pass none.
     fn since_frame(&self) -> Duration {
-        self.last_frame.map_or(Duration::ZERO, |last| last.elapsed().min(FRAME * 2))
+        self.last_frame.map_or(Duration::ZERO, |last| last.elapsed().min(self.frame * 2))
     }
 
     fn painted(&mut self, moves: bool) {
         let now = Instant::now();
         self.last_frame = Some(now);
-        self.wanted_at = moves.then(|| now + FRAME);
+        self.wanted_at = moves.then(|| now + self.frame);
+    }
+
+    /// A frame is wanted already, so that it will show what arrives until then too.
+    fn frame_is_coming(&self) -> bool {
+        self.wanted_at.is_some()
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -1,9 +1,10 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
 use super::app::{Pane, Screen, UiState};
+pub(crate) use super::keys::Binding;
 use crate::domain::{FixRisk, FixStage};
 use crate::session::State;
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent};
 
 /// What a key can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +41,9 @@ pub(crate) enum Action {
     ZoomIn,
     ZoomOut,
     ZoomAll,
+    PanBack,
+    PanForward,
+    Hold,
     Expand,
     NextStep,
     PreviousStep,
@@ -49,6 +53,7 @@ pub(crate) enum Action {
     Measure,
     Copy,
     Export,
+    Baseline,
     Help,
     Redraw,
     Suspend,
@@ -59,8 +64,8 @@ pub(crate) enum Action {
 /// A key without its accidents (shift is part of the character).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    code: KeyCode,
-    control: bool,
+    pub(super) code: KeyCode,
+    pub(super) control: bool,
 }
 
 const fn plain(code: KeyCode) -> Key {
@@ -75,18 +80,18 @@ const fn control(c: char) -> Key {
     Key { code: KeyCode::Char(c), control: true }
 }
 
-/// A line of the table.
-pub(crate) struct Binding {
-    pub(crate) action: Action,
-    keys: &'static [Key],
+/// A line of the table: an action with the keys that it has unless the settings say otherwise.
+pub(super) struct Row {
+    pub(super) action: Action,
+    pub(super) keys: &'static [Key],
     /// The keys as shown.
-    pub(crate) label: &'static str,
+    pub(super) label: &'static str,
     /// One or two words for the footer; empty keeps it out of there.
-    pub(crate) short: &'static str,
+    pub(super) short: &'static str,
     /// A sentence for the help.
-    pub(crate) help: &'static str,
+    pub(super) help: &'static str,
     /// Whether it does something now.
-    pub(crate) when: fn(&State, &UiState) -> bool,
+    pub(super) when: fn(&State, &UiState) -> bool,
 }
 
 fn always(_: &State, _: &UiState) -> bool {
@@ -155,7 +160,11 @@ fn replaying(_: &State, ui: &UiState) -> bool {
 }
 
 fn racing(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && !ui.replay && !ui.over && state.running_lane().is_some()
+    bare(state, ui) && !ui.replay && !ui.over && state.running_lane().is_some()
+}
+
+fn racing_here(state: &State, ui: &UiState) -> bool {
+    racing(state, ui) && ui.screen == Screen::Race
 }
 
 fn can_race(state: &State, ui: &UiState) -> bool {
@@ -172,6 +181,15 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
 
 fn has_cursor(state: &State, ui: &UiState) -> bool {
     on_race(state, ui) && !state.lanes.is_empty()
+}
+
+/// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
+fn pannable(state: &State, ui: &UiState) -> bool {
+    has_cursor(state, ui) && ui.race.time.zoomed()
+}
+
+fn can_hold(state: &State, ui: &UiState) -> bool {
+    has_cursor(state, ui) && !ui.replay && (ui.race.held_ns.is_some() || state.running_lane().is_some())
 }
 
 fn on_learn(state: &State, ui: &UiState) -> bool {
@@ -199,12 +217,12 @@ fn opens(state: &State, ui: &UiState) -> bool {
 
 macro_rules! bind {
     ($action:expr, [$($key:expr),*], $label:literal, $short:literal, $help:literal, $when:expr) => {
-        Binding { action: $action, keys: &[$($key),*], label: $label, short: $short, help: $help, when: $when }
+        Row { action: $action, keys: &[$($key),*], label: $label, short: $short, help: $help, when: $when }
     };
 }
 
 /// The table, in the order of the footer.
-pub(crate) const TABLE: &[Binding] = &[
+pub(super) const TABLE: &[Row] = &[
     bind!(Action::Up, [plain(KeyCode::Up), letter('k')], "↑↓", "move", "move up (also k)", always),
     bind!(Action::Down, [plain(KeyCode::Down), letter('j')], "↓", "", "move down (also j)", always),
     bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", has_panes),
@@ -243,7 +261,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", has_filter),
     bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", several_verdicts),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
-    bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing),
+    bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing_here),
+    bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", racing),
     bind!(
         Action::Left,
         [plain(KeyCode::Left), letter('h')],
@@ -270,6 +289,30 @@ pub(crate) const TABLE: &[Binding] = &[
     ),
     bind!(Action::ZoomOut, [letter('-')], "-", "", "a longer time in the charts", has_cursor),
     bind!(Action::ZoomAll, [letter('0')], "0", "", "the whole time in the charts", has_cursor),
+    bind!(
+        Action::PanBack,
+        [letter(','), letter('[')],
+        ", .",
+        "",
+        "charts: earlier; at the right end the charts follow what happens (also [ where nothing is replayed)",
+        pannable
+    ),
+    bind!(
+        Action::PanForward,
+        [letter('.'), letter(']')],
+        ".",
+        "",
+        "charts: later (also ] where nothing is replayed)",
+        pannable
+    ),
+    bind!(
+        Action::Hold,
+        [letter(' ')],
+        "space",
+        "hold",
+        "hold the charts still while the session goes on, and let go",
+        can_hold
+    ),
     bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_cursor),
     bind!(
         Action::PreviousStep,
@@ -300,6 +343,14 @@ pub(crate) const TABLE: &[Binding] = &[
     ),
     bind!(Action::Export, [letter('x')], "x", "export", "write the report as files", export_first),
     bind!(Action::Export, [letter('x')], "x", "", "write the report as files", can_export),
+    bind!(
+        Action::Baseline,
+        [letter('b')],
+        "b",
+        "baseline",
+        "keep this report as the one that later races are compared with by --baseline",
+        export_first
+    ),
     bind!(
         Action::Copy,
         [letter('y')],
@@ -359,13 +410,12 @@ pub(crate) const TABLE: &[Binding] = &[
 
 /// What a key does now.
 pub(crate) fn action(key: KeyEvent, state: &State, ui: &UiState) -> Option<Action> {
-    let pressed = Key { code: key.code, control: key.modifiers.contains(KeyModifiers::CONTROL) };
-    TABLE.iter().find(|b| b.keys.contains(&pressed) && (b.when)(state, ui)).map(|b| b.action)
+    ui.keys.action(key, state, ui)
 }
 
 /// The lines of the footer: those that do something now.
-pub(crate) fn footer<'a>(state: &'a State, ui: &'a UiState) -> impl Iterator<Item = &'static Binding> + 'a {
-    TABLE.iter().filter(|b| !b.short.is_empty() && (b.when)(state, ui))
+pub(crate) fn footer<'a>(state: &'a State, ui: &'a UiState) -> impl Iterator<Item = &'a Binding> + 'a {
+    ui.keys.now(state, ui).filter(|b| !b.short.is_empty())
 }
 
 #[cfg(test)]

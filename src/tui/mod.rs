@@ -11,6 +11,7 @@ mod derived;
 mod entries;
 mod event_loop;
 mod keymap;
+mod keys;
 mod lesson;
 mod lesson_page;
 mod lesson_steps;
@@ -32,9 +33,10 @@ mod testdata;
 mod tests;
 
 pub use app::Screen;
+pub use keys::Keymap;
 pub use lesson_page::lesson_page;
 
-use crate::config::{ColourDepth, Taste, ThemeName};
+use crate::config::{ColourDepth, Markers, Palette, Taste, ThemeName};
 use crate::domain::{CacheState, Engine};
 use crate::session::{Feed, State};
 use app::UiState;
@@ -48,20 +50,33 @@ use ratatui::layout::Rect;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use std::io;
+use std::sync::Arc;
 use terminal::{FrameWriter, Loan};
 use theme::Theme;
 
 /// How to show a session.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Theme, colours, ASCII mode.
     pub taste: Taste,
+    /// The colours of a theme by file; they stand in the place of the theme's own.
+    pub palette: Option<Palette>,
+    /// What lines of charts are drawn with.
+    pub markers: Option<Markers>,
+    /// Leaves clicks and the wheel to the terminal.
+    pub no_mouse: bool,
+    /// Pictures a second while something moves; `None` is [`crate::config::FRAMES_PER_SECOND`].
+    pub frames_per_second: Option<u32>,
+    /// The keys.
+    pub keys: Keymap,
     /// The screen that is shown first.
     pub first_screen: Screen,
     /// Replay only: the speed at which the session was started, in sixteenths of real time; 0 is as fast as possible.
     pub speed: u32,
     /// Writes the report as files and says where, in a line; without it nothing can be exported from the screens.
     pub export: Option<fn(&State) -> String>,
+    /// Keeps the report as a baseline and says where, in a line.
+    pub baseline: Option<fn(&State) -> String>,
 }
 
 /// How the screens ended.
@@ -81,8 +96,8 @@ pub struct Outcome {
 /// # Errors
 /// When standard input or output is no terminal (a sentence that names the way without one), or the terminal fails.
 pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
-    let theme = Theme::new(options.taste);
-    let loan = Loan::take()?;
+    let theme = Theme::with(options.taste, options.palette.as_ref(), options.markers);
+    let loan = Loan::take(!options.no_mouse)?;
     let signals = listen_to_signals()?;
     let input = listen_to_keys()?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
@@ -91,6 +106,8 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         replay: feed.replay,
         speed: options.speed,
         can_export: options.export.is_some(),
+        frames_per_second: options.frames_per_second,
+        keys: Arc::new(options.keys),
         ..UiState::default()
     };
     let mut trouble = None;
@@ -107,6 +124,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
                 }
             }
             Outside::Copy(text) => copy::to_clipboard(text),
+            Outside::Baseline(state) => return options.baseline.map(|keep| keep(state)),
             Outside::Export(state) => return options.export.map(|export| export(state)),
         }
         None

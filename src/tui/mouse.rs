@@ -2,6 +2,7 @@
 
 use super::app::{Effect, RowKey, Screen, UiState};
 use super::keymap::Action;
+use super::screens::race_charts;
 use crate::session::State;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
@@ -24,11 +25,20 @@ pub(crate) enum Spot {
     Tensor(usize),
     /// A process by its number.
     Process(u32),
+    /// The plot of a chart of the race: from the left to the right edge, in microseconds on the lanes' clock.
+    Time {
+        from_us: i64,
+        to_us: i64,
+    },
 }
 
 /// Takes a wheel step or a click.
 pub(crate) fn input(ui: &mut UiState, event: MouseEvent, state: &State) -> Effect {
     match event.kind {
+        MouseEventKind::ScrollUp if over_chart(ui, event) => ui.act(Action::ZoomIn, state),
+        MouseEventKind::ScrollDown if over_chart(ui, event) => ui.act(Action::ZoomOut, state),
+        MouseEventKind::ScrollLeft if over_chart(ui, event) => ui.act(Action::PanBack, state),
+        MouseEventKind::ScrollRight if over_chart(ui, event) => ui.act(Action::PanForward, state),
         MouseEventKind::ScrollUp => wheel(ui, Action::Up, state),
         MouseEventKind::ScrollDown => wheel(ui, Action::Down, state),
         MouseEventKind::Down(MouseButton::Left) => click(ui, Position::new(event.column, event.row), state),
@@ -45,10 +55,29 @@ fn wheel(ui: &mut UiState, step: Action, state: &State) -> Effect {
     Effect::default()
 }
 
+/// The chart under the pointer takes the wheel.
+fn over_chart(ui: &UiState, event: MouseEvent) -> bool {
+    let at = Position::new(event.column, event.row);
+    let hits = ui.hits.borrow();
+    ui.sheet.is_none()
+        && hits
+            .iter()
+            .rev()
+            .find(|hit| hit.area.contains(at))
+            .is_some_and(|hit| matches!(hit.target, Spot::Time { .. }))
+}
+
 fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
-    let target = ui.hits.borrow().iter().rev().find(|hit| hit.area.contains(at)).map(|hit| hit.target.clone());
+    let hit = ui.hits.borrow().iter().rev().find(|hit| hit.area.contains(at)).cloned();
     ui.notice = None;
-    match target {
+    match hit.as_ref().map(|hit| hit.target.clone()) {
+        Some(Spot::Time { from_us, to_us }) => {
+            let area = hit.map_or(Rect::ZERO, |hit| hit.area);
+            let share = f64::from(at.x.saturating_sub(area.x)) / f64::from(area.width.saturating_sub(1).max(1));
+            let time = (from_us as f64 + (to_us - from_us) as f64 * share) / 1e6;
+            let whole = race_charts::whole(state, ui);
+            ui.race.time.put(whole, time);
+        }
         Some(Spot::Screen(screen)) => return ui.act(Action::Screen(screen), state),
         Some(Spot::Check(row)) => {
             let again = ui.environment.selected.as_ref() == Some(&row);

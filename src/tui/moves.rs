@@ -4,7 +4,7 @@ use super::app::{Screen, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
 use super::lesson::Simulation;
-use super::screens::{environment, race, system};
+use super::screens::{environment, race, race_charts, system};
 use crate::session::State;
 
 impl UiState {
@@ -32,11 +32,21 @@ impl UiState {
         }
     }
 
-    pub(super) fn move_cursor(&mut self, right: bool) {
-        if self.screen == Screen::Race && self.sheet.is_none() {
-            let step = (20 >> self.race.zoom.min(4)).max(1);
-            let at = self.race.cursor.map_or(if right { 0 } else { 1000 }, i32::from);
-            self.race.cursor = Some((at + if right { step } else { -step }).clamp(0, 1000) as u16);
+    /// Moves what the charts show or the cursor in them.
+    pub(super) fn move_in_time(&mut self, action: Action, state: &State) {
+        if self.screen != Screen::Race || self.sheet.is_some() {
+            return;
+        }
+        let whole = race_charts::whole(state, self);
+        let time = &mut self.race.time;
+        match action {
+            Action::Left => time.step(whole, false),
+            Action::Right => time.step(whole, true),
+            Action::PanBack => time.pan(whole, false),
+            Action::PanForward => time.pan(whole, true),
+            Action::ZoomIn => time.zoom_in(whole),
+            Action::ZoomOut => time.zoom_out(whole),
+            _ => time.zoom_all(),
         }
     }
 

@@ -15,14 +15,16 @@ static LAST_WORDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The taken terminal. Dropping it restores the terminal.
 #[derive(Debug)]
-pub(crate) struct Loan(());
+pub(crate) struct Loan {
+    mouse: bool,
+}
 
 impl Loan {
-    /// Takes the terminal: raw mode, alternate screen, bracketed paste.
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste and, where `mouse` asks for it, clicks and the wheel.
     ///
     /// # Errors
     /// In a sentence when standard input or output is no terminal, or with the system's error.
-    pub(crate) fn take() -> io::Result<Self> {
+    pub(crate) fn take(mouse: bool) -> io::Result<Self> {
         for (name, is_terminal) in
             [("standard output", io::stdout().is_terminal()), ("standard input", io::stdin().is_terminal())]
         {
@@ -33,8 +35,8 @@ impl Loan {
             }
         }
         hook_panics();
-        let loan = Self(());
-        enter()?;
+        let loan = Self { mouse };
+        enter(mouse)?;
         Ok(loan)
     }
 
@@ -47,7 +49,7 @@ impl Loan {
     pub(crate) fn resume(&self) -> io::Result<()> {
         // Raw mode may have been lost behind crossterm's back (a stop from outside, `stty sane`): it forgets first.
         let _ = terminal::disable_raw_mode();
-        enter()
+        enter(self.mouse)
     }
 }
 
@@ -61,10 +63,11 @@ impl Drop for Loan {
     }
 }
 
-fn enter() -> io::Result<()> {
+fn enter(mouse: bool) -> io::Result<()> {
     terminal::enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
-    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableMouse, cursor::Hide)
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)?;
+    if mouse { execute!(io::stdout(), EnableMouse) } else { Ok(()) }
 }
 
 /// Never fails: the terminal may be gone (HUP), and each step is tried although an earlier one failed.

@@ -1,6 +1,6 @@
 //! Roles to styles: a palette, the terminal's colours and nothing else decide how a thing looks.
 
-use crate::config::{ColourDepth, Ink, Palette, Taste, ThemeName};
+use crate::config::{ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
 use crate::domain::{Engine, Phase, Status};
 use ratatui::style::{Color, Modifier, Style};
 
@@ -29,6 +29,8 @@ pub(crate) struct Theme {
     pub(crate) mono: bool,
     /// Only ASCII characters reach the terminal.
     pub(crate) ascii: bool,
+    /// What lines of charts are drawn with.
+    pub(crate) markers: Markers,
     status: [Style; 5],
     lanes: [Style; 11],
     phases: [Style; 12],
@@ -40,10 +42,18 @@ impl Theme {
     /// The styles for a taste.
     #[must_use]
     pub(crate) fn new(taste: Taste) -> Self {
-        match Palette::of(taste.theme) {
+        Self::with(taste, None, None)
+    }
+
+    /// The styles for a taste, perhaps with the colours of a theme by file and with other markers in charts.
+    #[must_use]
+    pub(crate) fn with(taste: Taste, palette: Option<&Palette>, markers: Option<Markers>) -> Self {
+        let theme = match palette.copied().or_else(|| Palette::of(taste.theme)) {
             Some(palette) => Self::coloured(&palette, taste),
             None => Self::mono(taste.ascii),
-        }
+        };
+        let markers = if taste.ascii { Markers::Ascii } else { markers.unwrap_or_default() };
+        Self { markers, ..theme }
     }
 
     fn coloured(p: &Palette, taste: Taste) -> Self {
@@ -63,6 +73,7 @@ impl Theme {
             removed: fg(p.status[3]),
             mono: false,
             ascii: taste.ascii,
+            markers: Markers::Braille,
             status: p.status.map(|ink| heavy(fg(ink))),
             lanes: p.lanes.map(fg),
             phases: p.phases.map(fg),
@@ -87,6 +98,7 @@ impl Theme {
             removed: dim,
             mono: true,
             ascii,
+            markers: Markers::Braille,
             status: [plain, plain, bold, bold.add_modifier(Modifier::UNDERLINED), dim],
             lanes: [plain; 11],
             phases: [plain; 12],
@@ -141,7 +153,9 @@ impl Theme {
     /// Text that stands on a fill of `style`'s colour; without colour, reversed so that the fill ends around it.
     #[must_use]
     pub(crate) fn on(&self, style: Style) -> Style {
-        on(self.on_fill, style)
+        // Idle is near the ground, so what is written there is written as on the ground.
+        let idle = style.fg.is_some() && style.fg == self.phases[Phase::Idle as usize].fg;
+        on(if idle { self.text.fg } else { self.on_fill }, style)
     }
 
     /// Text that stands on a fill of the accent's or a status's colour.

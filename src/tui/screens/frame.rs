@@ -157,7 +157,7 @@ fn speed_word(sixteenths: u32) -> String {
 /// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place.
 pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let w = pen.width();
-    let all: usize = keymap::footer(state, ui).map(|b| width(b.label) + width(b.short) + 3).sum();
+    let all: usize = keymap::footer(state, ui).map(|b| width(&b.label) + width(b.short) + 3).sum();
     // Where both do not fit, the keys are worth more.
     let cost = own_cost(state);
     let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
@@ -180,7 +180,7 @@ pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
     }
     // Help and quit are the way out of everything: their room is kept.
     let bindings: Vec<_> = keymap::footer(state, ui).collect();
-    let wide = |b: &keymap::Binding| (width(b.label) + width(b.short) + 3) as u16;
+    let wide = |b: &keymap::Binding| (width(&b.label) + width(b.short) + 3) as u16;
     let (last, first): (Vec<_>, Vec<_>) =
         bindings.into_iter().partition(|b| matches!(b.action, keymap::Action::Help | keymap::Action::Quit));
     let kept: u16 = last.iter().map(|b| wide(b)).sum();
@@ -201,7 +201,7 @@ pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
 }
 
 fn key(pen: &mut Pen<'_>, x: u16, binding: &keymap::Binding, theme: &Theme) -> u16 {
-    let end = pen.text(x, 0, binding.label, theme.accent);
+    let end = pen.text(x, 0, &binding.label, theme.accent);
     pen.text(end + 1, 0, binding.short, theme.dim) + 2
 }
 

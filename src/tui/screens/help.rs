@@ -2,7 +2,6 @@
 
 use crate::session::State;
 use crate::tui::app::UiState;
-use crate::tui::keymap::TABLE;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
@@ -11,16 +10,15 @@ use crate::tui::widgets::sheet;
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
     let under = UiState { sheet: None, ..ui.clone() };
     let mut lines: Vec<Vec<Run>> = Vec::new();
-    for binding in TABLE.iter().filter(|b| (b.when)(state, &under)) {
-        // The footer joins pairs such as ↑↓; the help names each key of its own line.
-        let label = match binding.label {
-            "↑↓" => "↑",
-            "←→" => "←",
-            "[ ]" => "[",
-            "+ - 0" | "+ -" => "+",
-            label => label,
-        };
-        lines.push(vec![(format!("{label:<7}"), theme.accent), (binding.help.to_owned(), theme.text)]);
+    let mut named = Vec::new();
+    for binding in ui.keys.now(state, &under) {
+        // Some stand in the table twice, for their place in the footer.
+        if named.contains(&binding.action) {
+            continue;
+        }
+        named.push(binding.action);
+        lines
+            .push(vec![(format!("{:<7}", first(&binding.label)), theme.accent), (binding.help.to_owned(), theme.text)]);
     }
     lines.push(Vec::new());
     let words = [
@@ -36,4 +34,16 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let title = [("Keys and words".to_owned(), theme.strong)];
     let keys = [("? Esc".to_owned(), theme.accent), (" close".to_owned(), theme.dim)];
     sheet::draw(pen, &title, &lines, &keys, ui.sheet_scroll, 72, theme)
+}
+
+/// The footer joins the keys of a pair; the help names each in a line of its own.
+fn first(label: &str) -> &str {
+    if let Some((first, _)) = label.split_once(' ') {
+        return first;
+    }
+    match label {
+        "↑↓" => "↑",
+        "←→" => "←",
+        label => label,
+    }
 }

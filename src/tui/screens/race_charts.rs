@@ -6,9 +6,10 @@ use crate::domain::{Metric, Target};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Heat, elapsed_ns, heats};
+use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::{Theme, marker};
-use crate::tui::widgets::chart::{Chart, Series};
+use crate::tui::widgets::chart::{Chart, Extras, Series};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Meters are read ten times a second; twice that apart and more, something was not read.
@@ -65,15 +66,57 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, 
     }
 }
 
-/// The part of a stretch of time that the zoom shows, and where in it the cursor is, in thousandths.
-fn zoomed((from, to): (f64, f64), ui: &UiState) -> ((f64, f64), Option<u16>) {
-    let all = to - from;
-    let part = all / f64::from(1_u32 << ui.race.zoom.min(10));
-    let at = ui.race.cursor.map(|at| from + all * f64::from(at.min(1000)) / 1000.0);
-    // The window moves with the cursor: that is how one scrolls back. Without one it ends now.
-    let start = (at.map_or(to, |at| at + part / 2.0) - part).clamp(from, (to - part).max(from));
-    let inside = at.filter(|_| part > 0.0).map(|at| ((at - start) / part * 1000.0).round().clamp(0.0, 1000.0) as u16);
-    ((start, start + part), inside)
+/// The part of a stretch of time that is shown.
+fn part(whole: (f64, f64), ui: &UiState) -> (f64, f64) {
+    ui.race.time.window(whole)
+}
+
+/// The time that the charts are about, in seconds on the clock of the lanes: what zoom, pan and cursor move in.
+pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
+    let heat = heat(state, ui);
+    let end = heat.as_ref().map_or(0.0, |heat| end_of(heat, ui));
+    let (mut from, mut to) = (0.0, end);
+    if let Some(((a, b), _)) = chosen(state, ui).and_then(|lane| window(lane, now_ns(ui))) {
+        (from, to) = (a.min(from), b.max(to));
+    }
+    (from, if to > from { to } else { from + 1.0 })
+}
+
+/// Session time of the charts: now, unless they are held still.
+fn now_ns(ui: &UiState) -> u64 {
+    ui.race.held_ns.map_or(ui.clock_ns, |held| held.min(ui.clock_ns))
+}
+
+/// Seconds that a lane's clock ran, as far as the charts show it.
+fn seconds(lane: &Lane, ui: &UiState) -> f64 {
+    let ran = elapsed_ns(lane, ui.clock_ns).unwrap_or(0);
+    let held = ui.race.held_ns.map(|held| held.saturating_sub(lane.clock_ns.or(lane.started_ns).unwrap_or(held)));
+    held.map_or(ran, |held| held.min(ran)) as f64 / 1e9
+}
+
+/// The heat of the selected entry.
+fn heat<'s>(state: &'s State, ui: &UiState) -> Option<Heat<'s>> {
+    let at = selected_entry(state, ui).unwrap_or(0);
+    let mut before = 0;
+    heats(state).into_iter().find(|h| {
+        before += h.entries.len();
+        at < before
+    })
+}
+
+fn end_of(heat: &Heat<'_>, ui: &UiState) -> f64 {
+    heat.entries.iter().filter_map(|e| e.shown()).map(|lane| seconds(lane, ui)).fold(0.0, f64::max)
+}
+
+/// Draws a chart and remembers where it can be clicked.
+fn put(chart: &Chart<'_>, pen: &mut Pen<'_>, ui: &UiState, theme: &Theme, extras: &Extras) {
+    if let Some(plot) = chart.draw_with(pen, theme, extras) {
+        let micros = |seconds: f64| (seconds * 1e6).round() as i64;
+        let spot = Spot::Time { from_us: micros(chart.x.0), to_us: micros(chart.x.1) };
+        for y in plot.y..plot.y + plot.height {
+            pen.hit(ui, y, plot.x, plot.width, spot.clone());
+        }
+    }
 }
 
 /// One chart: 0 bandwidth, 1 host memory, 2 GPU.
@@ -102,21 +145,14 @@ fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run>
 }
 
 fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
-    let heats = heats(state);
-    let at = selected_entry(state, ui).unwrap_or(0);
-    let mut before = 0;
-    let heat = heats.iter().find(|h| {
-        before += h.entries.len();
-        at < before
-    });
+    let heat = heat(state, ui);
     let mut series = Vec::new();
-    let entries = heat.map(|h| h.entries.as_slice()).unwrap_or_default();
-    let seconds = |lane: &Lane| elapsed_ns(lane, ui.clock_ns).map_or(0.0, |ns| ns as f64 / 1e9);
-    let end = entries.iter().filter_map(|e| e.shown()).map(seconds).fold(0.0, f64::max);
+    let entries = heat.as_ref().map(|h| h.entries.as_slice()).unwrap_or_default();
+    let end = heat.as_ref().map_or(0.0, |heat| end_of(heat, ui));
     for entry in entries {
         let Some(lane) = entry.shown() else { continue };
         // One mean a column, and not more than thirty for a lane: finer is the noise of the blocks.
-        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane) / 30.0).max(ui.derived.grain_s(lane));
+        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane, ui) / 30.0).max(ui.derived.grain_s(lane));
         let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
@@ -135,17 +171,19 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         let top = series.remove(at);
         series.push(top);
     }
-    let title = title("Bandwidth", "GB/s", None, theme);
+    let mut title = title("Bandwidth", "GB/s", None, theme);
+    if ui.race.held_ns.is_some() {
+        title.push((" ‖ held still".to_owned(), theme.accent));
+    }
     let mut inside = pen.frame(&title, theme.faint);
-    let (x, cursor) = zoomed((0.0, if end > 0.0 { end } else { 1.0 }), ui);
     let chart = Chart {
         series: &series,
-        x,
-        ceiling: heat.and_then(|h| measured_ceiling(state, h).or_else(|| pcie_ceiling(state, h.target))),
-        cursor,
+        x: part((0.0, if end > 0.0 { end } else { 1.0 }), ui),
+        ceiling: heat.as_ref().and_then(|h| measured_ceiling(state, h).or_else(|| pcie_ceiling(state, h.target))),
+        cursor: ui.race.time.cursor,
         empty: "Bytes have not begun to move.",
     };
-    chart.draw(&mut inside, theme);
+    put(&chart, &mut inside, ui, theme, &Extras::default());
 }
 
 /// The lowest ceiling that was measured for loads of a heat, in GB/s.
@@ -175,9 +213,16 @@ fn pcie_ceiling(state: &State, target: &Target) -> Option<(f64, String)> {
 fn window(lane: &Lane, now_ns: u64) -> Option<((f64, f64), u64)> {
     let started = lane.started_ns?;
     let zero = lane.clock_ns.unwrap_or(started);
-    let end = lane.ended_ns.unwrap_or(now_ns).max(started + 1);
+    let end = lane.ended_ns.unwrap_or(now_ns).min(now_ns).max(started + 1);
     let on_clock = |at: u64| (at as f64 - zero as f64) / 1e9;
     Some(((on_clock(started), on_clock(end)), zero))
+}
+
+/// What happened to the lane on the way.
+fn events(lane: Option<&Lane>) -> Extras {
+    let landed = lane.and_then(|lane| lane.result.as_ref()).filter(|result| result.error.is_none());
+    let events = landed.map(|result| (result.wall_ns as f64 / 1e9, "loaded".to_owned())).into_iter().collect();
+    Extras { events, ..Extras::default() }
 }
 
 struct Meter {
@@ -248,12 +293,12 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
             marker: '▪',
         },
     ];
-    let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
-    let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
-    let (x, cursor) = zoomed(x, ui);
+    let series = lane.map(|lane| meters(state, lane, now_ns(ui), &list, theme)).unwrap_or_default();
+    let x = lane.and_then(|l| window(l, now_ns(ui))).map_or((0.0, 1.0), |(x, _)| x);
+    let (x, cursor) = (part(x, ui), ui.race.time.cursor);
     let mut inside = pen.frame(&title("Host memory", "GiB", lane, theme), theme.faint);
-    Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of this lane's memory yet." }
-        .draw(&mut inside, theme);
+    let chart = Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of this lane's memory yet." };
+    put(&chart, &mut inside, ui, theme, &events(lane));
 }
 
 fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
@@ -284,9 +329,10 @@ fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
             marker: '▪',
         },
     ];
-    let series = lane.map(|lane| meters(state, lane, ui.clock_ns, &list, theme)).unwrap_or_default();
-    let x = lane.and_then(|l| window(l, ui.clock_ns)).map_or((0.0, 1.0), |(x, _)| x);
-    let (x, cursor) = zoomed(x, ui);
+    let series = lane.map(|lane| meters(state, lane, now_ns(ui), &list, theme)).unwrap_or_default();
+    let x = lane.and_then(|l| window(l, now_ns(ui))).map_or((0.0, 1.0), |(x, _)| x);
+    let (x, cursor) = (part(x, ui), ui.race.time.cursor);
     let mut inside = pen.frame(&title("GPU", "GiB · GB/s", lane, theme), theme.faint);
-    Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of the GPU yet." }.draw(&mut inside, theme);
+    let chart = Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of the GPU yet." };
+    put(&chart, &mut inside, ui, theme, &events(lane));
 }

@@ -100,7 +100,7 @@ fn zoom_and_cursor_scroll_back_through_the_charts_and_e_expands_one() {
     assert!(whole != end && end != earlier && earlier.contains(" at "), "{earlier}");
     assert!(!earlier.contains("where the time went") && earlier.contains("Bandwidth"), "{earlier}");
     "0e".chars().for_each(|c| drop(key(&mut ui, &state, c)));
-    ui.race.cursor = None;
+    ui.race.time.cursor = None;
     assert_eq!(text(&frame(&state, &mut ui, &theme(), 120, 36)), whole);
 }
 

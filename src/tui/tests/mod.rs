@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chaos;
+mod charts;
 mod event_loop;
 mod hands;
 mod snapshots;

@@ -1,8 +1,10 @@
-//! A chart over time: braille lines, round axes, a ceiling, gaps where data is missing, a cursor with the values at its time.
+//! The one chart over time: lines, round axes, ceilings, events, gaps where data is missing, a cursor with the values at its time.
 
+pub(crate) use super::canvas::Canvas;
 use crate::domain::units::three_digits;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 /// One line of a chart.
@@ -28,10 +30,19 @@ pub(crate) struct Chart<'a> {
     pub(crate) x: (f64, f64),
     /// A level that the left axis cannot exceed, with its name.
     pub(crate) ceiling: Option<(f64, String)>,
-    /// Cursor in thousandths of the x range.
-    pub(crate) cursor: Option<u16>,
+    /// Time of the cursor; outside of `x` it is not drawn.
+    pub(crate) cursor: Option<f64>,
     /// What is said when there is nothing to draw.
     pub(crate) empty: &'a str,
+}
+
+/// What a chart may show beside its lines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extras {
+    /// More levels of the left axis, with their names.
+    pub(crate) ceilings: Vec<(f64, String)>,
+    /// Times at which something happened, with a word for it.
+    pub(crate) events: Vec<(f64, String)>,
 }
 
 /// A scale from 0 to `top` in steps of `step`.
@@ -88,15 +99,25 @@ impl Scale {
 }
 
 impl Chart<'_> {
-    /// Draws into the whole pen: a legend line, the plot, a line of x labels.
-    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: &Theme) {
+    /// Draws into the whole pen: a legend line, the plot, a line of x labels. Returns where in the pen the plot is.
+    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: &Theme) -> Option<Rect> {
+        self.draw_with(pen, theme, &Extras::default())
+    }
+
+    /// As `draw`, with more ceilings and with events.
+    pub(crate) fn draw_with(&self, pen: &mut Pen<'_>, theme: &Theme, extras: &Extras) -> Option<Rect> {
         let (w, h) = (pen.width(), pen.height());
         if w < 12 || h < 3 {
-            return;
+            return None;
         }
         let max = |right: bool| {
-            let values = self.series.iter().filter(|s| s.right == right).flat_map(|s| s.points.iter().map(|p| p.1));
-            values.filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max)
+            let points = || self.series.iter().filter(|s| s.right == right).flat_map(|s| &s.points);
+            let most = |values: &mut dyn Iterator<Item = f64>| {
+                values.filter(|v| v.is_finite()).fold(f64::NEG_INFINITY, f64::max)
+            };
+            // The axis suits what is shown; where that is nothing, what there is.
+            let shown = most(&mut points().filter(|p| p.0 >= self.x.0 && p.0 <= self.x.1).map(|p| p.1));
+            if shown > f64::NEG_INFINITY { shown } else { most(&mut points().map(|p| p.1)) }
         };
         let (left_max, right_max) = (max(false), max(true));
         if left_max == f64::NEG_INFINITY && right_max == f64::NEG_INFINITY {
@@ -104,13 +125,15 @@ impl Chart<'_> {
                 let at = (w.saturating_sub(width(line) as u16)) / 2;
                 pen.text(at, h / 2 + i as u16, line, theme.dim);
             }
-            return;
+            return None;
         }
         let legend = u16::from(h >= 5);
         let rows = h - 1 - legend;
         // A ceiling far above everything would press the lines flat; then it is only named.
-        let near = self.ceiling.as_ref().filter(|(level, _)| *level <= left_max.max(0.0) * 2.5);
-        let left_max = near.map_or(left_max, |(level, _)| left_max.max(*level)).max(0.0);
+        let levels = || self.ceiling.iter().chain(&extras.ceilings).filter(|(level, _)| level.is_finite());
+        let is_near = |level: f64| level > 0.0 && level <= left_max.max(0.0) * 2.5;
+        let left_max = levels().map(|(level, _)| *level).filter(|l| is_near(*l)).fold(left_max, f64::max).max(0.0);
+        let near: Vec<&(f64, String)> = levels().filter(|(level, _)| *level > 0.0 && *level <= left_max).collect();
         // A row left empty at the top is a small price for ticks that are evenly apart.
         let spare = rows > 4 && Scale::even(left_max, rows).is_none() && Scale::even(left_max, rows - 1).is_some();
         let (top, rows) = if spare { (legend + 1, rows - 1) } else { (legend, rows) };
@@ -121,7 +144,7 @@ impl Chart<'_> {
         let right_width = right.map_or(0, |scale| label_width(scale) + 1);
         let columns = w.saturating_sub(left_width + right_width + 1);
         if columns < 4 || rows < 1 {
-            return;
+            return None;
         }
         axis(&mut pen.part(0, top, left_width + 1, rows), left, left_width, theme);
         if let Some(scale) = right {
@@ -132,7 +155,25 @@ impl Chart<'_> {
         }
         self.x_axis(&mut pen.part(left_width + 1, h - 1, columns, 1), theme);
         let mut plot = pen.part(left_width + 1, top, columns, rows);
-        if let Some((level, name)) = near {
+        if self.x.0 < 0.0 && self.x.1 > 0.0 {
+            // The clock's zero, where a lane's set-up ends.
+            self.upright(&mut plot, 0.0, '┊', theme.faint);
+        }
+        for (at, word) in &extras.events {
+            if let Some(column) = self.upright(&mut plot, *at, '┊', theme.dim) {
+                let word = cut(word, columns.saturating_sub(2));
+                let start = if column + width(&word) as u16 + 1 < columns {
+                    column + 1
+                } else {
+                    column.saturating_sub(width(&word) as u16)
+                };
+                plot.text(start, rows - 1, &word, theme.dim);
+            }
+        }
+        if let Some(at) = self.cursor {
+            self.upright(&mut plot, at, '│', theme.accent);
+        }
+        for (level, name) in near {
             let y = row_of(*level, left, rows);
             for column in 0..columns {
                 plot.cell(column, y, '┄', theme.faint);
@@ -140,29 +181,30 @@ impl Chart<'_> {
             let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
             plot.right(columns.saturating_sub(1), y, &label, theme.dim);
         }
-        if self.x.0 < 0.0 && self.x.1 > 0.0 {
-            // The clock's zero, where a lane's set-up ends.
-            let zero = (-self.x.0 / (self.x.1 - self.x.0) * f64::from(columns - 1)).round() as u16;
-            for y in 0..rows {
-                plot.cell(zero, y, '┊', theme.faint);
-            }
-        }
-        if let Some(at) = self.cursor {
-            let column = (u32::from(at.min(1000)) * u32::from(columns - 1) / 1000) as u16;
-            for y in 0..rows {
-                plot.cell(column, y, '│', theme.accent);
-            }
-        }
-        let mut canvas = Canvas::new(columns, rows);
+        let mut canvas = Canvas::new(columns, rows).with(theme.markers);
         for (index, series) in self.series.iter().enumerate() {
             let scale = if series.right { right.unwrap_or(left) } else { left };
             canvas.line(series, index, self.x, scale.top);
         }
         canvas.put(&mut plot, self.series);
         if legend == 1 {
-            let far = self.ceiling.as_ref().filter(|_| near.is_none());
+            let far = levels().find(|(level, _)| *level > left_max);
             self.legend(&mut pen.part(0, 0, w, 1), far, theme);
         }
+        Some(Rect { x: left_width + 1, y: top, width: columns, height: rows })
+    }
+
+    /// A line from top to bottom at a time; its column, where the time is shown at all.
+    fn upright(&self, plot: &mut Pen<'_>, at: f64, glyph: char, style: Style) -> Option<u16> {
+        let share = (at - self.x.0) / (self.x.1 - self.x.0);
+        if !(-1e-9..=1.0 + 1e-9).contains(&share) {
+            return None;
+        }
+        let column = (share * f64::from(plot.width().saturating_sub(1))).round() as u16;
+        for y in 0..plot.height() {
+            plot.cell(column, y, glyph, style);
+        }
+        Some(column)
     }
 
     fn x_axis(&self, pen: &mut Pen<'_>, theme: &Theme) {
@@ -192,8 +234,7 @@ impl Chart<'_> {
 
     /// Names and, at the cursor's time or at the end, values.
     fn legend(&self, pen: &mut Pen<'_>, far: Option<&(f64, String)>, theme: &Theme) {
-        let (from, to) = self.x;
-        let time = self.cursor.map(|at| from + (to - from) * f64::from(at.min(1000)) / 1000.0);
+        let time = self.cursor;
         let mut runs: Vec<Run> = Vec::new();
         if let Some(time) = time {
             runs.push((format!(" at {} s  ", three_digits(time)), theme.accent));
@@ -229,10 +270,27 @@ impl Chart<'_> {
 }
 
 impl Series {
-    /// The value nearest in time, unless nothing was read near there.
-    fn at(&self, time: f64) -> Option<f64> {
-        let nearest = self.points.iter().min_by(|a, b| (a.0 - time).abs().total_cmp(&(b.0 - time).abs()))?;
-        ((nearest.0 - time).abs() <= self.gap).then_some(nearest.1)
+    /// The value that was read nearest to a time: only where the line is drawn, so never in a gap and never before or after the data.
+    pub(crate) fn at(&self, time: f64) -> Option<f64> {
+        let next = self.points.partition_point(|p| p.0 < time);
+        let (before, after) = (next.checked_sub(1).and_then(|i| self.points.get(i)), self.points.get(next));
+        // Around a point that stands alone, or at an end, it is good for as long as readings are apart.
+        let spacing = match (self.points.first(), self.points.last()) {
+            (Some(first), Some(last)) if self.points.len() > 1 => (last.0 - first.0) / (self.points.len() - 1) as f64,
+            _ => self.gap,
+        };
+        let reach = if spacing.is_finite() { (self.gap / 2.0).min(spacing) } else { 0.0 };
+        let whole = |p: &&(f64, f64)| p.0.is_finite() && p.1.is_finite();
+        let nearest = match (before, after) {
+            (Some(a), Some(b)) if b.0 - a.0 <= self.gap && whole(&a) && whole(&b) => {
+                Some(if time - a.0 <= b.0 - time { a } else { b })
+            }
+            (a, b) => {
+                let close = [a, b].into_iter().flatten().filter(|p| (p.0 - time).abs() <= reach);
+                close.min_by(|a, b| (a.0 - time).abs().total_cmp(&(b.0 - time).abs()))
+            }
+        };
+        nearest.filter(whole).map(|p| p.1)
     }
 }
 
@@ -251,113 +309,6 @@ fn axis(pen: &mut Pen<'_>, scale: Scale, label_width: u16, theme: &Theme) {
         pen.right(label_width, y, &scale.label(tick), theme.dim);
         pen.cell(label_width, y, '┤', theme.faint);
     }
-}
-
-/// Dots, two by four in a cell (Unicode braille patterns).
-pub(crate) struct Canvas {
-    columns: u16,
-    rows: u16,
-    dots: Vec<u8>,
-    owner: Vec<Option<usize>>,
-    ends: Vec<(u16, u16, usize)>,
-}
-
-impl Canvas {
-    pub(crate) fn new(columns: u16, rows: u16) -> Self {
-        let cells = usize::from(columns) * usize::from(rows);
-        Self { columns, rows, dots: vec![0; cells], owner: vec![None; cells], ends: Vec::new() }
-    }
-
-    pub(crate) fn dot(&mut self, x: i64, y: i64, owner: usize) {
-        const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
-        let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return };
-        let (column, row) = (x / 2, y / 4);
-        if column < usize::from(self.columns) && row < usize::from(self.rows) {
-            let cell = row * usize::from(self.columns) + column;
-            self.dots[cell] |= BITS[y % 4][x % 2];
-            self.owner[cell] = Some(owner);
-        }
-    }
-
-    fn line(&mut self, series: &Series, owner: usize, x: (f64, f64), top: f64) {
-        let (wide, high) = (f64::from(self.columns) * 2.0 - 1.0, f64::from(self.rows) * 4.0 - 1.0);
-        let length = if x.1 > x.0 { x.1 - x.0 } else { 1.0 };
-        let place = |(px, py): (f64, f64)| {
-            (((px - x.0) / length * wide).round(), (high - (py / top).clamp(0.0, 1.0) * high).round())
-        };
-        let mut before: Option<((f64, f64), (f64, f64))> = None;
-        for point in decimate(&series.points, x, self.columns) {
-            if !point.0.is_finite() || !point.1.is_finite() || point.0 < x.0 - length || point.0 > x.1 + length {
-                before = None;
-                continue;
-            }
-            let here = place(point);
-            match before {
-                Some((last, from)) if point.0 - last.0 <= series.gap => {
-                    let steps = (here.0 - from.0).abs().max((here.1 - from.1).abs()).clamp(1.0, 20_000.0);
-                    for step in 0..=steps as u32 {
-                        let t = f64::from(step) / steps;
-                        let at = (from.0 + (here.0 - from.0) * t, from.1 + (here.1 - from.1) * t);
-                        self.dot(at.0.round() as i64, at.1.round() as i64, owner);
-                    }
-                }
-                _ => self.dot(here.0 as i64, here.1 as i64, owner),
-            }
-            before = Some((point, here));
-        }
-        if let Some((_, (px, py))) = before
-            && px >= 0.0
-        {
-            let end = ((px / 2.0) as u16, (py / 4.0) as u16, owner);
-            self.ends.push((end.0.min(self.columns.saturating_sub(1)), end.1, owner));
-        }
-    }
-
-    /// The lines, in the styles of their series.
-    fn put(&self, pen: &mut Pen<'_>, series: &[Series]) {
-        let styles: Vec<Style> = series.iter().map(|s| s.style).collect();
-        self.put_dots(pen, &styles);
-        for (x, y, owner) in &self.ends {
-            if let Some(series) = series.get(*owner) {
-                pen.cell(*x, *y, series.marker, series.style);
-            }
-        }
-    }
-
-    /// The dots, in the styles of their owners.
-    pub(crate) fn put_dots(&self, pen: &mut Pen<'_>, styles: &[Style]) {
-        for (cell, dots) in self.dots.iter().enumerate().filter(|(_, dots)| **dots > 0) {
-            let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
-            let style = self.owner[cell].and_then(|owner| styles.get(owner)).copied().unwrap_or_default();
-            pen.cell(x as u16, y as u16, char::from_u32(0x2800 + u32::from(*dots)).unwrap_or(' '), style);
-        }
-    }
-}
-
-/// At most two points a dot column (least and greatest), in their order, so that no peak is lost and no frame pays for ten thousand points.
-fn decimate(points: &[(f64, f64)], x: (f64, f64), columns: u16) -> Vec<(f64, f64)> {
-    let buckets = usize::from(columns) * 2;
-    if points.len() <= buckets * 2 || x.1 <= x.0 {
-        return points.to_vec();
-    }
-    let bucket = |p: &(f64, f64)| ((p.0 - x.0) / (x.1 - x.0) * buckets as f64).floor();
-    let mut out = Vec::with_capacity(buckets * 2);
-    let mut rest = points;
-    while let Some(first) = rest.first() {
-        let here = bucket(first);
-        let end = rest.iter().position(|p| bucket(p) != here).unwrap_or(rest.len()).max(1);
-        let (group, after) = rest.split_at(end);
-        let order = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
-        if let (Some(low), Some(high)) = (group.iter().min_by(order), group.iter().max_by(order)) {
-            let (one, two) = if low.0 <= high.0 { (low, high) } else { (high, low) };
-            out.push(*one);
-            if one != two {
-                out.push(*two);
-            }
-        }
-        rest = after;
-    }
-    out
 }
 
 #[cfg(test)]
@@ -379,16 +330,6 @@ mod tests {
         }
         assert_eq!(Scale { top: 5.0, step: 2.5 }.label(2.5), "2.5");
         assert_eq!(Scale { top: 50.0, step: 10.0 }.label(50.0), "50");
-    }
-
-    #[test]
-    fn decimation_keeps_the_peaks() {
-        let points: Vec<(f64, f64)> =
-            (0..10_000).map(|i| (f64::from(i), if i == 5_432 { 99.0 } else { f64::from(i % 7) })).collect();
-        let kept = decimate(&points, (0.0, 10_000.0), 50);
-        assert!(kept.len() <= 200 + 2, "{}", kept.len());
-        assert!(kept.iter().any(|p| p.1 == 99.0));
-        assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0));
     }
 
     #[test]

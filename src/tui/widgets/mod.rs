@@ -1,8 +1,10 @@
 //! The pieces that screens are made of.
 
 pub(crate) mod bars;
+pub(crate) mod canvas;
 pub(crate) mod chart;
 pub(crate) mod path_drawing;
 pub(crate) mod scatter;
 pub(crate) mod sheet;
+pub(crate) mod time_view;
 pub(crate) mod timeline;

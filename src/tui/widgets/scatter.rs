@@ -73,7 +73,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
         }
     }
     // The lines lie under the points, fine where those are coarse, so that they are told apart without colour.
-    let mut canvas = Canvas::new(columns, rows);
+    let mut canvas = Canvas::new(columns, rows).with(theme.markers);
     for (owner, cloud) in clouds.iter().enumerate() {
         let Some(line) = cloud.line else { continue };
         for dot in (0..u32::from(columns) * 2).step_by(2) {

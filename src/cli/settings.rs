@@ -1,0 +1,137 @@
+//! The settings file at the door: found, read once and checked whole before anything is done.
+
+use super::args::{OutputArgs, parse_setting};
+use super::outcome::{BAD_CALL, fail, print};
+use crate::config::{Markers, Palette, Settings, Taste, ThemeName, hint, parse_theme, theme_template};
+use crate::tui::Keymap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// A settings file or a theme that is longer is surely something else.
+const LONGEST: u64 = 1 << 20;
+
+static CURRENT: OnceLock<(Settings, Keymap)> = OnceLock::new();
+
+/// The settings of this run; the defaults where none were read.
+pub(super) fn current() -> &'static Settings {
+    &CURRENT.get_or_init(Default::default).0
+}
+
+/// The keys of this run.
+pub(super) fn keys() -> Keymap {
+    CURRENT.get_or_init(Default::default).1.clone()
+}
+
+/// Reads the file that was named, or the one at the usual place where there is one.
+///
+/// # Errors
+/// A sentence with file and line.
+pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
+    let Some(path) = asked.map(Path::to_owned).or_else(|| usual_place().filter(|path| path.exists())) else {
+        return Ok(());
+    };
+    let settings = Settings::parse(&path, &text_of(&path, "the settings")?)?;
+    let keys = Keymap::with(&settings.keys)?;
+    for (text, place) in &settings.engine_settings {
+        parse_setting(text).map_err(|sentence| format!("{place}: {sentence}"))?;
+    }
+    if let Some(name) = &settings.theme {
+        theme(name, settings.folder.as_deref()).map_err(|sentence| format!("{}: {sentence}", settings.theme_place))?;
+    }
+    // Called once; a second call would keep the first settings.
+    let _ = CURRENT.set((settings, keys));
+    Ok(())
+}
+
+/// `$XDG_CONFIG_HOME/gds-top/config.toml`, else `~/.config/gds-top/config.toml` (XDG Base Directory Specification: a relative path is ignored).
+fn usual_place() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
+    Some(config.join("gds-top/config.toml"))
+}
+
+/// A text file of reasonable size; a pipe or a device is not opened, for it might never end.
+fn text_of(path: &Path, what: &str) -> Result<String, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{what} in {} cannot be read: {error}", path.display());
+    let about = std::fs::metadata(path).map_err(|e| failed(&e))?;
+    if !about.is_file() {
+        return Err(failed(&"it is no regular file"));
+    }
+    if about.len() > LONGEST {
+        return Err(failed(&format!("it has {} bytes, and 1 MiB is the most that is read", about.len())));
+    }
+    let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
+    String::from_utf8(bytes)
+        .map_err(|e| failed(&format!("it is not UTF-8 text, at byte {}", e.utf8_error().valid_up_to())))
+}
+
+/// A theme by name, by the name of a file in `themes` beside the settings, or by path.
+fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette>), String> {
+    if let Ok(theme) = name.parse::<ThemeName>() {
+        return Ok((theme, None));
+    }
+    let by_path = name.contains('/') || name.ends_with(".toml");
+    let folder = folder.map(Path::to_owned).or_else(|| usual_place()?.parent().map(Path::to_owned));
+    let path = match (&folder, by_path) {
+        (_, true) if Path::new(name).exists() => PathBuf::from(name),
+        // A path in a settings file is meant from that file.
+        (Some(folder), true) => folder.join(name),
+        (None, true) => PathBuf::from(name),
+        (Some(folder), false) => folder.join("themes").join(format!("{name}.toml")),
+        (None, false) => PathBuf::new(),
+    };
+    if !by_path && !path.is_file() {
+        let mut known: Vec<String> = ThemeName::ALL.iter().map(ToString::to_string).collect();
+        let own = folder.and_then(|folder| std::fs::read_dir(folder.join("themes")).ok());
+        for entry in own.into_iter().flatten().flatten() {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            known.extend(file.strip_suffix(".toml").map(str::to_owned));
+        }
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        return Err(format!("'{name}' is no theme{}", hint(name, &known)));
+    }
+    parse_theme(&path, &text_of(&path, "the theme")?)
+}
+
+/// How the screens look and which keys they take.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) taste: Taste,
+    pub(super) palette: Option<Palette>,
+    pub(super) markers: Option<Markers>,
+}
+
+/// The look that arguments, settings and environment ask for, in this order of weight.
+///
+/// # Errors
+/// A sentence, for an unknown theme or markers.
+pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
+    let settings = current();
+    let asked = match (&output.theme, output.plain) {
+        (Some(name), _) => Some(theme(name, settings.folder.as_deref())?),
+        (None, true) => Some((ThemeName::Mono, None)),
+        (None, false) => settings.theme.as_deref().map(|name| theme(name, settings.folder.as_deref())).transpose()?,
+    };
+    let mut taste = Taste::detect(asked.map(|(name, _)| name), |name| std::env::var(name).ok());
+    taste.ascii = settings.ascii.unwrap_or(taste.ascii);
+    taste.depth = settings.colours.unwrap_or(taste.depth);
+    let markers = output.markers.as_deref().map(str::parse).transpose()?.or(settings.markers);
+    Ok(Look { taste, palette: asked.and_then(|(_, palette)| palette), markers })
+}
+
+/// Prints the settings file with every line commented out, a theme to begin an own one with, or the keys as a table.
+pub(super) fn show(theme: Option<&str>, keys: bool) -> u8 {
+    if keys {
+        return print(Keymap::document().as_bytes());
+    }
+    let Some(name) = theme else {
+        let head = "# Settings of gds-top: $XDG_CONFIG_HOME/gds-top/config.toml (~/.config/gds-top/config.toml), or the file named by --config.\n\
+                    # What stands here are the defaults or examples; take the mark away from the lines that you change.\n\n";
+        return print(format!("{head}{}{}", Settings::template(), Keymap::template()).as_bytes());
+    };
+    match name.parse::<ThemeName>().map(theme_template) {
+        Ok(Some(text)) => print(text.as_bytes()),
+        Ok(None) => fail(BAD_CALL, "the theme 'mono' has no colours, so there is nothing to begin an own theme with"),
+        Err(sentence) => fail(BAD_CALL, &sentence),
+    }
+}

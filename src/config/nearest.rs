@@ -1,0 +1,43 @@
+//! The known name that a mistyped one was meant to be.
+
+/// The nearest of the known names, where one is near enough to be worth proposing.
+fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let typed = typed.to_lowercase().replace(['-', ' '], "_");
+    known
+        .into_iter()
+        .filter_map(|name| {
+            let plain = name.replace('-', "_");
+            // A few slips of the fingers in a word, or a word of the same beginning.
+            let slips = strsim::damerau_levenshtein(&typed, &plain);
+            let likeness = strsim::jaro_winkler(&typed, &plain);
+            (slips <= plain.len().div_ceil(3) || likeness > 0.8).then_some((slips, likeness, name))
+        })
+        .min_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)))
+        .map(|(_, _, name)| name)
+}
+
+/// `; did you mean 'theme'?`, or the known names where none is near.
+#[must_use]
+pub fn hint(typed: &str, known: &[&str]) -> String {
+    match nearest(typed, known.iter().copied()) {
+        Some(name) => format!("; did you mean '{name}'?"),
+        None => format!("; known are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_mended_and_a_stranger_gets_the_list() {
+        let known = ["theme", "ascii", "markers", "frames_per_second"];
+        for (typed, meant) in
+            [("thme", "theme"), ("themes", "theme"), ("Marker", "markers"), ("frames-per-second", "frames_per_second")]
+        {
+            assert_eq!(nearest(typed, known), Some(meant), "{typed}");
+        }
+        assert_eq!(nearest("zzz", known), None);
+        assert_eq!(hint("zzz", &["a", "b"]), "; known are a, b");
+    }
+}

@@ -1,0 +1,311 @@
+//! The settings file: what a person likes, read strictly, so that a mistyped line is told and never ignored.
+
+use super::taste::ColourDepth;
+use super::toml_text::{Text, Value};
+use crate::domain::{CacheState, Engine};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Pictures a second while something moves, unless the settings say otherwise.
+pub const FRAMES_PER_SECOND: u32 = 10;
+
+/// What the lines of charts are drawn with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Markers {
+    /// Two by four dots a cell.
+    #[default]
+    Braille,
+    /// Two by two quarters of a cell, for fonts without braille.
+    Block,
+    /// One ASCII character a cell.
+    Ascii,
+}
+
+impl Markers {
+    /// All, by name.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("braille", Self::Braille), ("block", Self::Block), ("ascii", Self::Ascii)];
+}
+
+impl std::str::FromStr for Markers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, markers)| *markers);
+        let names = Self::ALL.map(|(name, _)| name);
+        known.ok_or_else(|| format!("'{text}' is no kind of markers{}", super::nearest::hint(text, &names)))
+    }
+}
+
+/// An action and the keys that it is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySetting {
+    /// As written.
+    pub action: String,
+    /// As written; none takes the action's keys away.
+    pub keys: Vec<String>,
+    /// `FILE:LINE`, for messages.
+    pub place: String,
+}
+
+/// All settings; what is `None` or empty was not set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// Theme by name, or the file of one.
+    pub theme: Option<String>,
+    /// `FILE:LINE` of the theme, for messages.
+    pub theme_place: String,
+    /// Colours of the terminal.
+    pub colours: Option<ColourDepth>,
+    /// Only ASCII characters.
+    pub ascii: Option<bool>,
+    /// What lines of charts are drawn with.
+    pub markers: Option<Markers>,
+    /// Whether the mouse is asked for.
+    pub mouse: Option<bool>,
+    /// Pictures a second while something moves.
+    pub frames_per_second: Option<u32>,
+    /// Engines that race where none are named.
+    pub engines: Vec<Engine>,
+    /// Cache states that are raced where none is named.
+    pub cache: Vec<CacheState>,
+    /// Runs of each engine in each cache state.
+    pub repeat: Option<u32>,
+    /// GPU by index or UUID, or `host`.
+    pub gpu: Option<String>,
+    /// Engine settings, `NAME=NUMBER`, with their `FILE:LINE`.
+    pub engine_settings: Vec<(String, String)>,
+    /// Keys.
+    pub keys: Vec<KeySetting>,
+    /// The folder of the file; `themes` in it holds themes.
+    pub folder: Option<PathBuf>,
+}
+
+/// A line of the file: its table, its name, its default as written in TOML, and what it is for.
+struct Line {
+    table: &'static str,
+    name: &'static str,
+    default: &'static str,
+    about: &'static str,
+}
+
+const fn line(table: &'static str, name: &'static str, default: &'static str, about: &'static str) -> Line {
+    Line { table, name, default, about }
+}
+
+/// Every setting there is, in the order of the file.
+const LINES: [Line; 11] = [
+    line(
+        "",
+        "theme",
+        "\"dark\"",
+        "dark, light, high-contrast, colour-blind, mono; NAME for themes/NAME.toml beside this file; or a path to a theme",
+    ),
+    line("", "colours", "\"auto\"", "of the terminal: 16, 256, true (24 bit); auto reads COLORTERM and TERM"),
+    line("", "ascii", "false", "only ASCII characters; without this line the terminal and the locale decide"),
+    line("", "markers", "\"braille\"", "what lines of charts are drawn with: braille, block, ascii"),
+    line("", "mouse", "true", "clicks and the wheel; false leaves them to the terminal"),
+    line("", "frames_per_second", "10", "pictures a second while something moves, 1 to 30; at rest none is drawn"),
+    line(
+        "race",
+        "engines",
+        "[\"pread\", \"direct\"]",
+        "engines that race; without this line every one that can run here",
+    ),
+    line("race", "cache", "[\"cold\"]", "page cache before each run: cold, hot, as-is; several are raced in turn"),
+    line("race", "repeat", "1", "runs of each engine in each cache state, 1 to 1000"),
+    line("race", "gpu", "\"0\"", "a GPU by index or UUID, or \"host\" for host memory; without this line the best one"),
+    line("race", "set", "[\"pread.threads=8\"]", "engine settings as for --set; without this line each engine's own"),
+];
+
+fn names(table: &str) -> Vec<&'static str> {
+    LINES.iter().filter(|line| line.table == table).map(|line| line.name).collect()
+}
+
+impl Settings {
+    /// Reads the text of a settings file.
+    ///
+    /// # Errors
+    /// A sentence with file and line: no TOML, an unknown name with the nearest known one, a value of the wrong kind.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, String> {
+        let source = Text::new(path, text);
+        let mut settings = Self { folder: path.parent().map(Path::to_owned), ..Self::default() };
+        for (key, value) in &source.parse()? {
+            let name: &str = key.get_ref();
+            match name {
+                "race" => {
+                    for (key, value) in source.table(value, "[race]")? {
+                        settings.race(&source, key.get_ref(), key.span(), value)?;
+                    }
+                }
+                "keys" => {
+                    for (key, value) in source.table(value, "[keys]")? {
+                        let found =
+                            source.texts(value, key.get_ref(), "a key or a list of keys, such as \"ctrl-r\"")?;
+                        settings.keys.push(KeySetting {
+                            action: key.get_ref().to_string(),
+                            keys: found.into_iter().map(|(text, _)| text.to_owned()).collect(),
+                            place: source.place(&key.span()),
+                        });
+                    }
+                }
+                _ => settings.look(&source, name, key.span(), value)?,
+            }
+        }
+        // Tables are sorted by name when they are read; messages about keys should follow the file.
+        settings.keys.sort_by_key(|key| key.place.rsplit(':').next().and_then(|n| n.parse::<usize>().ok()));
+        Ok(settings)
+    }
+
+    fn look(
+        &mut self,
+        source: &Text<'_>,
+        name: &str,
+        at: std::ops::Range<usize>,
+        value: &Value<'_>,
+    ) -> Result<(), String> {
+        match name {
+            "theme" => {
+                self.theme = Some(source.text_of(value, name, "the name or the file of a theme")?.to_owned());
+                self.theme_place = source.place(&value.span());
+            }
+            "colours" => {
+                const KNOWN: [&str; 4] = ["auto", "16", "256", "true"];
+                let text = source.text_of(value, name, "\"auto\", \"16\", \"256\" or \"true\"")?;
+                self.colours = match text {
+                    "auto" => None,
+                    "16" => Some(ColourDepth::Ansi16),
+                    "256" => Some(ColourDepth::Ansi256),
+                    "true" => Some(ColourDepth::True),
+                    _ => return Err(source.unknown(&value.span(), text, "number of colours", &KNOWN)),
+                };
+            }
+            "ascii" => self.ascii = Some(source.flag(value, name)?),
+            "markers" => {
+                let text = source.text_of(value, name, "\"braille\", \"block\" or \"ascii\"")?;
+                self.markers = Some(text.parse().map_err(|e: String| source.wrong(&value.span(), &e))?);
+            }
+            "mouse" => self.mouse = Some(source.flag(value, name)?),
+            "frames_per_second" => self.frames_per_second = Some(source.number(value, name, 1..31)?),
+            _ => {
+                let mut known = names("");
+                known.extend(["race", "keys"]);
+                let inside = names("race").contains(&name);
+                return Err(if inside {
+                    source.wrong(&at, &format!("'{name}' belongs under [race]"))
+                } else {
+                    source.unknown(&at, name, "setting", &known)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn race(
+        &mut self,
+        source: &Text<'_>,
+        name: &str,
+        at: std::ops::Range<usize>,
+        value: &Value<'_>,
+    ) -> Result<(), String> {
+        match name {
+            "engines" => {
+                for (text, at) in source.texts(value, name, "a list of engines")? {
+                    self.engines.push(text.parse().map_err(|e: String| source.wrong(&at, &e))?);
+                }
+            }
+            "cache" => {
+                for (text, at) in source.texts(value, name, "a list of cache states")? {
+                    self.cache.push(text.parse().map_err(|e: String| source.wrong(&at, &e))?);
+                }
+            }
+            "repeat" => self.repeat = Some(source.number(value, name, 1..1001)?),
+            "gpu" => {
+                self.gpu = Some(source.text_of(value, name, "an index or UUID in quotes, or \"host\"")?.to_owned());
+            }
+            "set" => {
+                for (text, at) in source.texts(value, name, "a list such as [\"pread.threads=8\"]")? {
+                    self.engine_settings.push((text.to_owned(), source.place(&at)));
+                }
+            }
+            _ => return Err(source.unknown(&at, name, "setting of [race]", &names("race"))),
+        }
+        Ok(())
+    }
+
+    /// The settings file as it would say the defaults: every line there is, each commented out, with what it is for.
+    #[must_use]
+    pub fn template() -> String {
+        let mut text = String::new();
+        let mut table = "";
+        for line in &LINES {
+            if line.table != table {
+                table = line.table;
+                let _ = writeln!(text, "\n[{table}]");
+            }
+            let _ = writeln!(text, "# {}\n# {} = {}", line.about, line.name, line.default);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, String> {
+        Settings::parse(Path::new("/etc/x.toml"), text)
+    }
+
+    #[test]
+    fn every_line_of_the_template_is_read_when_its_comment_mark_is_taken_away() {
+        let live: Vec<String> = Settings::template()
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.split_once(" = ").is_some_and(|(name, _)| !name.contains(' ')) => rest.to_owned(),
+                _ => line.to_owned(),
+            })
+            .collect();
+        let settings = read(&live.join("\n")).unwrap();
+        assert_eq!(settings.theme.as_deref(), Some("dark"));
+        assert_eq!(settings.frames_per_second, Some(FRAMES_PER_SECOND));
+        assert_eq!(settings.engines, [Engine::Pread, Engine::Direct]);
+        assert_eq!((settings.repeat, settings.gpu.as_deref()), (Some(1), Some("0")));
+        assert_eq!(settings.engine_settings[0].0, "pread.threads=8");
+        let commented = read(&Settings::template()).unwrap();
+        assert_eq!(
+            commented,
+            Settings { folder: Some("/etc".into()), ..Settings::default() },
+            "a template sets nothing"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_file_line_and_remedy() {
+        for (text, line, parts) in [
+            ("thme = \"dark\"", 1, ["'thme' is no setting", "'theme'"]),
+            ("\n\nmouse = 1", 3, ["mouse takes true or false", "the number 1"]),
+            ("ascii = \"yes\"", 1, ["ascii takes true or false", "\"yes\""]),
+            ("frames_per_second = 0", 1, ["from 1 to 30", "the number 0"]),
+            ("frames_per_second = 99999999999", 1, ["from 1 to 30", "99999999999"]),
+            ("frames_per_second = 2.5", 1, ["from 1 to 30", "2.5"]),
+            ("colours = \"257\"", 1, ["'257' is no number of colours", "'256'"]),
+            ("markers = \"brail\"", 1, ["'brail'", "'braille'"]),
+            ("[race]\nengine = []", 2, ["'engine' is no setting of [race]", "'engines'"]),
+            ("[race]\nengines = [\"mmapp\"]", 2, ["mmapp", "engine"]),
+            ("[race]\ncache = [\"warm\"]", 2, ["warm", "cold"]),
+            ("repeat = 3", 1, ["'repeat' belongs under", "[race]"]),
+            ("race = 1", 1, ["[race] takes a table", "the number 1"]),
+            ("[keys]\nquit = 7", 2, ["quit takes a key", "the number 7"]),
+            ("theme = ", 1, ["not TOML", ""]),
+            ("a = 1\na = 2", 2, ["not TOML", "duplicate"]),
+            ("theme = \"\u{0}\"", 1, ["not TOML", ""]),
+        ] {
+            let said = read(text).unwrap_err();
+            assert!(said.starts_with(&format!("/etc/x.toml:{line}: ")), "{text}: {said}");
+            assert!(parts.iter().all(|part| said.contains(part)), "{text}: {said}");
+            assert!(!said.contains('\n'), "{said}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Charts under hands: cursor, zoom, pan, hold, clicks; and the widget on any data at any size.
+
+use super::{frame, text};
+use crate::config::{Markers, Taste};
+use crate::session::State;
+use crate::tui::app::{Screen, UiState};
+use crate::tui::pen::Pen;
+use crate::tui::screens::race_charts;
+use crate::tui::testdata::{self, Scene};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::chart::{Chart, Extras, Series};
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use proptest::prelude::*;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+fn keys(ui: &mut UiState, state: &State, keys: &str) {
+    for c in keys.chars() {
+        let code = match c {
+            '<' => KeyCode::Left,
+            '>' => KeyCode::Right,
+            c => KeyCode::Char(c),
+        };
+        ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state);
+    }
+}
+
+fn mouse(ui: &mut UiState, state: &State, kind: MouseEventKind, (column, row): (u16, u16)) {
+    ui.input(&Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }), state);
+}
+
+fn race(scene: Scene) -> (State, UiState) {
+    (testdata::state(scene), UiState { screen: Screen::Race, ..UiState::default() })
+}
+
+#[test]
+fn all_charts_have_the_cursor_at_one_time() {
+    let (state, mut ui) = race(Scene::Done);
+    frame(&state, &mut ui, &Theme::new(Taste::default()), 200, 60);
+    keys(&mut ui, &state, "<<<<<");
+    let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), 200, 60));
+    let times: Vec<&str> = shown.split(" at ").skip(1).filter_map(|rest| rest.split(" s ").next()).collect();
+    assert!(times.len() >= 2 && times.iter().all(|time| *time == times[0]), "{times:?}\n{shown}");
+}
+
+#[test]
+fn zoom_pan_and_the_brackets_move_what_is_shown_and_the_right_end_follows_again() {
+    let (state, mut ui) = race(Scene::Live);
+    frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
+    let whole = race_charts::whole(&state, &ui);
+    keys(&mut ui, &state, "[");
+    assert_eq!(ui.race.time.window(whole), whole, "there is nothing beside the whole");
+    keys(&mut ui, &state, "++[");
+    let (from, to) = ui.race.time.window(whole);
+    assert!(to < whole.1 && (to - from) < (whole.1 - whole.0) / 3.0);
+    keys(&mut ui, &state, "],.].");
+    let later = (whole.0, whole.1 + 5.0);
+    assert_eq!(ui.race.time.window(later).1, later.1);
+    keys(&mut ui, &state, "0");
+    assert_eq!(ui.race.time.window(whole), whole);
+}
+
+#[test]
+fn space_holds_the_charts_of_a_live_race_still_and_lets_go() {
+    let (mut state, mut ui) = race(Scene::Live);
+    let theme = Theme::new(Taste::default());
+    frame(&state, &mut ui, &theme, 120, 36);
+    keys(&mut ui, &state, " ");
+    let held = race_charts::whole(&state, &ui);
+    assert!(text(&frame(&state, &mut ui, &theme, 120, 36)).contains("held still"));
+    state.now_ns += 3_000_000_000;
+    let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
+    assert_eq!(race_charts::whole(&state, &ui), held, "{shown}");
+    keys(&mut ui, &state, " ");
+    frame(&state, &mut ui, &theme, 120, 36);
+    assert!(race_charts::whole(&state, &ui).1 > held.1 + 2.0);
+}
+
+#[test]
+fn a_click_puts_the_cursor_there_and_the_wheel_over_a_chart_zooms() {
+    let (state, mut ui) = race(Scene::Done);
+    let theme = Theme::new(Taste::default());
+    let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
+    let row = shown.lines().position(|line| line.contains("Bandwidth")).unwrap() as u16 + 5;
+    mouse(&mut ui, &state, MouseEventKind::Down(MouseButton::Left), (20, row));
+    let at = ui.race.time.cursor.expect("a cursor");
+    mouse(&mut ui, &state, MouseEventKind::ScrollUp, (20, row));
+    assert!(ui.race.time.zoomed());
+    let whole = race_charts::whole(&state, &ui);
+    let (from, to) = ui.race.time.window(whole);
+    assert!(from <= at && at <= to, "{from} {at} {to}");
+    mouse(&mut ui, &state, MouseEventKind::ScrollDown, (20, row));
+    assert!(!ui.race.time.zoomed());
+}
+
+#[test]
+fn markers_change_what_lines_are_drawn_with() {
+    for (markers, glyphs) in [(Markers::Braille, "⠤⣀⡇⠒"), (Markers::Block, "▄▀▌▖"), (Markers::Ascii, ".':")]
+    {
+        let (state, mut ui) = race(Scene::Done);
+        let theme = Theme::with(Taste::default(), None, Some(markers));
+        let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
+        let charts = shown.split("Bandwidth").nth(1).unwrap();
+        assert!(glyphs.chars().any(|glyph| charts.contains(glyph)), "{markers:?}\n{shown}");
+        let braille = charts.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c));
+        assert_eq!(braille, markers == Markers::Braille);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn no_data_at_no_size_panics(
+        mut points in prop::collection::vec((-1e6..1e6_f64, prop::num::f64::ANY), 0..300),
+        width in 0_u16..140, height in 0_u16..50, x in (prop::num::f64::ANY, prop::num::f64::ANY),
+        cursor in prop::option::of(prop::num::f64::ANY), level in prop::num::f64::ANY, event in prop::num::f64::ANY,
+        gap in 0.0..1e6_f64, right in any::<bool>(),
+    ) {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let series =
+            [Series { name: "漢字 and more".to_owned(), marker: '●', style: Style::new(), points, gap, right }];
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 100, 40));
+        let theme = Theme::new(Taste::default());
+        let chart = Chart { series: &series, x, ceiling: Some((level, "link".to_owned())), cursor, empty: "none" };
+        let extras = Extras { ceilings: vec![(event, "other".to_owned())], events: vec![(event, "loaded".to_owned())] };
+        chart.draw_with(&mut Pen::new(&mut buffer, Rect::new(3, 2, width, height)), &theme, &extras);
+    }
+}

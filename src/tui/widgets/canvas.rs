@@ -1,0 +1,261 @@
+//! Dots, two by four in a cell, shown as braille, as quarters of a cell or as ASCII; and lines of dots with gaps.
+
+use super::chart::Series;
+use crate::config::Markers;
+use crate::tui::pen::Pen;
+use ratatui::style::Style;
+
+/// A paper of dots with the owner of each cell.
+pub(crate) struct Canvas {
+    columns: u16,
+    rows: u16,
+    markers: Markers,
+    /// Bits as in the Unicode braille patterns.
+    dots: Vec<u8>,
+    owner: Vec<Option<usize>>,
+    ends: Vec<(u16, u16, usize)>,
+}
+
+impl Canvas {
+    pub(crate) fn new(columns: u16, rows: u16) -> Self {
+        let cells = usize::from(columns) * usize::from(rows);
+        Self {
+            columns,
+            rows,
+            markers: Markers::Braille,
+            dots: vec![0; cells],
+            owner: vec![None; cells],
+            ends: Vec::new(),
+        }
+    }
+
+    /// What the dots are shown with.
+    #[must_use]
+    pub(crate) fn with(self, markers: Markers) -> Self {
+        Self { markers, ..self }
+    }
+
+    pub(crate) fn dot(&mut self, x: i64, y: i64, owner: usize) {
+        const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
+        let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return };
+        let (column, row) = (x / 2, y / 4);
+        if column < usize::from(self.columns) && row < usize::from(self.rows) {
+            let cell = row * usize::from(self.columns) + column;
+            self.dots[cell] |= BITS[y % 4][x % 2];
+            self.owner[cell] = Some(owner);
+        }
+    }
+
+    /// A series over the times `x`, from 0 at the bottom to `top`. Points further apart than its gap are not joined.
+    pub(crate) fn line(&mut self, series: &Series, owner: usize, x: (f64, f64), top: f64) {
+        let length = x.1 - x.0;
+        if !(length > 0.0 && length.is_finite() && top > 0.0) || self.columns == 0 || self.rows == 0 {
+            return;
+        }
+        let (wide, high) = (f64::from(self.columns) * 2.0 - 1.0, f64::from(self.rows) * 4.0 - 1.0);
+        let place = |(px, py): (f64, f64)| ((px - x.0) / length * wide, high - (py / top).clamp(0.0, 1.0) * high);
+        let mut end = None;
+        for run in runs(shown(&series.points, x), series.gap) {
+            let points = decimate(run, x, self.columns);
+            let first = points.first().map(|p| place(*p));
+            let mut before = first;
+            for point in points {
+                let here = place(point);
+                self.stroke(before.unwrap_or(here), here, wide, owner);
+                before = Some(here);
+            }
+            end = before.filter(|(px, _)| *px >= 0.0).or(end);
+        }
+        if let Some((px, py)) = end {
+            let column = ((px.min(wide).round() / 2.0) as u16).min(self.columns - 1);
+            self.ends.push((column, ((py.round() / 4.0) as u16).min(self.rows - 1), owner));
+        }
+    }
+
+    /// A straight line of dots, cut at the left and right edge so that a far point costs nothing.
+    fn stroke(&mut self, a: (f64, f64), b: (f64, f64), wide: f64, owner: usize) {
+        let across = b.0 - a.0;
+        let (mut first, mut last) = (0.0_f64, 1.0_f64);
+        if across > 0.0 {
+            first = ((-0.5 - a.0) / across).max(0.0);
+            last = ((wide + 0.5 - a.0) / across).min(1.0);
+        } else if a.0 < -0.5 || a.0 > wide + 0.5 {
+            return;
+        }
+        if first > last {
+            return;
+        }
+        let at = |t: f64| (a.0 + across * t, a.1 + (b.1 - a.1) * t);
+        let (from, to) = (at(first), at(last));
+        let steps = (to.0 - from.0).abs().max((to.1 - from.1).abs()).ceil().clamp(1.0, 20_000.0) as u32;
+        for step in 0..=steps {
+            let t = f64::from(step) / f64::from(steps);
+            let (px, py) = (from.0 + (to.0 - from.0) * t, from.1 + (to.1 - from.1) * t);
+            self.dot(px.round() as i64, py.round() as i64, owner);
+        }
+    }
+
+    /// The lines, in the styles of their series, each with its marker at its end.
+    pub(crate) fn put(&self, pen: &mut Pen<'_>, series: &[Series]) {
+        let styles: Vec<Style> = series.iter().map(|s| s.style).collect();
+        self.put_dots(pen, &styles);
+        for (x, y, owner) in &self.ends {
+            if let Some(series) = series.get(*owner) {
+                pen.cell(*x, *y, series.marker, series.style);
+            }
+        }
+    }
+
+    /// The dots, in the styles of their owners.
+    pub(crate) fn put_dots(&self, pen: &mut Pen<'_>, styles: &[Style]) {
+        for (cell, dots) in self.dots.iter().enumerate().filter(|(_, dots)| **dots > 0) {
+            let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
+            let style = self.owner[cell].and_then(|owner| styles.get(owner)).copied().unwrap_or_default();
+            pen.cell(x as u16, y as u16, glyph(*dots, self.markers), style);
+        }
+    }
+}
+
+/// Dots as a character.
+fn glyph(dots: u8, markers: Markers) -> char {
+    // The quarters of a cell that the dots touch: upper left, upper right, lower left, lower right.
+    let quarters = [0x03, 0x18, 0x44, 0xa0].iter().enumerate().map(|(i, mask)| usize::from(dots & mask != 0) << i);
+    match markers {
+        Markers::Braille => char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' '),
+        Markers::Block => {
+            const BLOCKS: [char; 16] = [' ', '▘', '▝', '▀', '▖', '▌', '▞', '▛', '▗', '▚', '▐', '▜', '▄', '▙', '▟', '█'];
+            BLOCKS[quarters.sum::<usize>() & 15]
+        }
+        Markers::Ascii => match (dots & 0x1b != 0, dots & 0xe4 != 0) {
+            (true, true) => ':',
+            (true, false) => '\'',
+            (false, true) => '.',
+            (false, false) => ' ',
+        },
+    }
+}
+
+/// The points that are shown, and one beside them at each end, so that lines run on to the edges.
+fn shown(points: &[(f64, f64)], x: (f64, f64)) -> &[(f64, f64)] {
+    let from = points.partition_point(|p| p.0 < x.0).saturating_sub(1);
+    let to = (points.partition_point(|p| p.0 <= x.1) + 1).min(points.len());
+    points.get(from..to).unwrap_or_default()
+}
+
+/// The stretches without a gap: no two points further apart than it, and nothing that is no number.
+fn runs(points: &[(f64, f64)], gap: f64) -> impl Iterator<Item = &[(f64, f64)]> {
+    let whole = |p: &(f64, f64)| p.0.is_finite() && p.1.is_finite();
+    points.chunk_by(move |a, b| b.0 - a.0 <= gap && whole(a) && whole(b)).filter(move |run| run.iter().all(whole))
+}
+
+/// At most two points a column (least and greatest), in their order, so that no peak is lost and no frame pays for ten thousand points.
+fn decimate(points: &[(f64, f64)], x: (f64, f64), columns: u16) -> Vec<(f64, f64)> {
+    let buckets = usize::from(columns);
+    if points.len() <= buckets * 2 || x.1 <= x.0 {
+        return points.to_vec();
+    }
+    let bucket = |p: &(f64, f64)| ((p.0 - x.0) / (x.1 - x.0) * buckets as f64).floor();
+    let mut out = Vec::with_capacity(buckets * 2);
+    for group in points.chunk_by(|a, b| bucket(a) == bucket(b)) {
+        let order = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        if let (Some(low), Some(high)) = (group.iter().min_by(order), group.iter().max_by(order)) {
+            let (one, two) = if low.0 <= high.0 { (low, high) } else { (high, low) };
+            out.push(*one);
+            if one != two {
+                out.push(*two);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn series(points: Vec<(f64, f64)>, gap: f64) -> Series {
+        Series { name: String::new(), marker: 'x', style: Style::new(), points, gap, right: false }
+    }
+
+    #[test]
+    fn decimation_keeps_the_peaks_at_two_points_a_column() {
+        let points: Vec<(f64, f64)> =
+            (0..10_000).map(|i| (f64::from(i), if i == 5_432 { 99.0 } else { f64::from(i % 7) })).collect();
+        let kept = decimate(&points, (0.0, 10_000.0), 50);
+        assert!(kept.len() <= 100, "{}", kept.len());
+        assert!(kept.iter().any(|p| p.1 == 99.0));
+        assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    }
+
+    #[test]
+    fn a_long_run_is_one_line_although_its_columns_are_wider_than_its_gap() {
+        let points: Vec<(f64, f64)> = (0..36_000).map(|i| (f64::from(i) / 10.0, 1.0)).collect();
+        let mut canvas = Canvas::new(60, 4);
+        canvas.line(&series(points, 0.45), 0, (0.0, 3600.0), 2.0);
+        assert!((0..60).all(|x| (0..4).any(|y| canvas.dots[y * 60 + x] > 0)), "a column is empty");
+    }
+
+    #[test]
+    fn the_same_dots_are_braille_quarters_or_ascii() {
+        for (dots, braille, block, ascii) in
+            [(0x01, '⠁', '▘', '\''), (0xc0, '⣀', '▄', '.'), (0xff, '⣿', '█', ':'), (0x47, '⡇', '▌', ':')]
+        {
+            assert_eq!(glyph(dots, Markers::Braille), braille);
+            assert_eq!(glyph(dots, Markers::Block), block);
+            assert_eq!(glyph(dots, Markers::Ascii), ascii);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_gap_is_empty_and_never_a_zero(
+            columns in 8_u16..120, rows in 2_u16..30, first in 5_usize..200, second in 5_usize..200, high in 0.6..1.0_f64,
+        ) {
+            // Readings each tenth of a second, a pause of ten seconds, readings again; all above half of the axis.
+            let mut points: Vec<(f64, f64)> = (0..first).map(|i| (i as f64 / 10.0, high)).collect();
+            let (stop, go) = ((first - 1) as f64 / 10.0, (first - 1) as f64 / 10.0 + 10.0);
+            points.extend((0..second).map(|i| (go + i as f64 / 10.0, high)));
+            let x = (0.0, points.last().unwrap().0);
+            let mut canvas = Canvas::new(columns, rows);
+            canvas.line(&series(points, 0.45), 0, x, 1.0);
+            let column = |t: f64| (t / x.1 * (f64::from(columns) * 2.0 - 1.0)).round() as u16 / 2;
+            for c in 0..columns {
+                let lit = |rows: std::ops::Range<u16>| rows.into_iter().any(|y| canvas.dots[usize::from(y * columns + c)] > 0);
+                prop_assert!(!lit(rows - rows / 3..rows), "something at the bottom, column {c}");
+                if c > column(stop) && c < column(go) {
+                    prop_assert!(!lit(0..rows), "something in the gap, column {c}");
+                }
+            }
+        }
+
+        #[test]
+        fn no_data_and_no_size_panics(
+            mut points in prop::collection::vec((prop::num::f64::ANY, prop::num::f64::ANY), 0..200),
+            columns in 0_u16..90, rows in 0_u16..40, from in prop::num::f64::ANY, to in prop::num::f64::ANY,
+            gap in prop::num::f64::ANY, top in prop::num::f64::ANY,
+        ) {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let series = series(points.clone(), gap);
+            let mut canvas = Canvas::new(columns, rows);
+            canvas.line(&series, 0, (from, to), top);
+            for time in points.iter().map(|p| p.0).chain([from, to]) {
+                if let Some(value) = series.at(time) {
+                    prop_assert!(points.iter().any(|p| p.1 == value), "{value} was never read");
+                }
+            }
+        }
+
+        #[test]
+        fn the_cursor_says_what_the_data_says(values in prop::collection::vec(0.0..100.0_f64, 2..80), pick in 0_usize..80) {
+            let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, v)| (i as f64 * 0.1, *v)).collect();
+            let (time, value) = points[pick % points.len()];
+            let series = series(points.clone(), 0.25);
+            prop_assert_eq!(series.at(time), Some(value));
+            prop_assert_eq!(series.at(time + 0.04), Some(value).filter(|_| true));
+            prop_assert_eq!(series.at(points.last().unwrap().0 + 1.0), None);
+            prop_assert_eq!(series.at(-1.0), None);
+        }
+    }
+}

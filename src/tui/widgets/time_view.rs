@@ -1,0 +1,162 @@
+//! Which part of a stretch of time charts show, and where the cursor is in it: zoom, pan, follow.
+
+/// Deepest zoom: a 1024th of the whole.
+const DEEPEST: u32 = 10;
+/// Steps of the cursor over what is shown.
+const STEPS: f64 = 50.0;
+
+/// Choices of a person; times are in the charts' own unit (seconds). It follows the right end unless it was moved away from there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TimeView {
+    /// The part shown is `1 / 2^zoom` of the whole.
+    zoom: u32,
+    /// Time of the cursor.
+    pub(crate) cursor: Option<f64>,
+    /// Last time shown; `None` follows the right end.
+    end: Option<f64>,
+}
+
+impl TimeView {
+    /// Whether there is anything beside what is shown.
+    pub(crate) const fn zoomed(&self) -> bool {
+        self.zoom > 0
+    }
+
+    /// The part of `whole` that is shown. The cursor is always in it, where `whole` has it at all.
+    pub(crate) fn window(&self, (from, to): (f64, f64)) -> (f64, f64) {
+        let all = to - from;
+        if self.zoom == 0 || !(all > 0.0 && all.is_finite()) {
+            return (from, to);
+        }
+        let part = all / f64::from(1_u32 << self.zoom.min(DEEPEST));
+        let mut end = self.end.unwrap_or(to);
+        if let Some(at) = self.cursor {
+            end = end.clamp(at, at + part);
+        }
+        let end = end.clamp(from + part, to.max(from + part));
+        (end - part, end)
+    }
+
+    /// Moves the cursor; the first step sets it at an end of what is shown, a step beyond the right end takes it away and follows again.
+    pub(crate) fn step(&mut self, whole: (f64, f64), right: bool) {
+        let (from, to) = self.window(whole);
+        let step = (to - from) / STEPS;
+        if !(step > 0.0 && step.is_finite()) {
+            return;
+        }
+        let at = match self.cursor {
+            None if right => from,
+            None => to - step,
+            Some(at) if right => at + step,
+            Some(at) => at - step,
+        };
+        if at > whole.1 + step * 1e-6 {
+            (self.cursor, self.end) = (None, None);
+            return;
+        }
+        self.cursor = Some(at.clamp(whole.0, whole.1));
+        self.settle(to, whole);
+    }
+
+    /// Moves what is shown by half of it; the cursor stays at its time unless that leaves the picture.
+    pub(crate) fn pan(&mut self, whole: (f64, f64), right: bool) {
+        let (from, to) = self.window(whole);
+        let part = to - from;
+        let end = if right { to + part / 2.0 } else { to - part / 2.0 };
+        let end = end.clamp((whole.0 + part).min(whole.1), whole.1);
+        self.cursor = self.cursor.map(|at| at.clamp(end - part, end));
+        self.settle(end, whole);
+    }
+
+    /// Remembers the last time shown, or that it is the right end.
+    fn settle(&mut self, end: f64, whole: (f64, f64)) {
+        let end = self.cursor.map_or(end, |at| end.max(at));
+        self.end = (end < whole.1 - (whole.1 - whole.0) * 1e-9).then_some(end);
+    }
+
+    pub(crate) fn zoom_in(&mut self, whole: (f64, f64)) {
+        self.zoom_to((self.zoom + 1).min(DEEPEST), whole);
+    }
+
+    pub(crate) fn zoom_out(&mut self, whole: (f64, f64)) {
+        self.zoom_to(self.zoom.saturating_sub(1), whole);
+    }
+
+    /// The whole again, and the cursor stays.
+    pub(crate) fn zoom_all(&mut self) {
+        (self.zoom, self.end) = (0, None);
+    }
+
+    /// Puts the cursor at a time.
+    pub(crate) fn put(&mut self, whole: (f64, f64), at: f64) {
+        if at.is_finite() {
+            let end = self.window(whole).1;
+            self.cursor = Some(at.clamp(whole.0, whole.1.max(whole.0)));
+            self.settle(end, whole);
+        }
+    }
+
+    /// With a cursor the picture is around it, so that it stays in sight however deep the zoom; else its right end stays.
+    fn zoom_to(&mut self, zoom: u32, whole: (f64, f64)) {
+        let end = self.window(whole).1;
+        self.zoom = zoom;
+        let part = (whole.1 - whole.0) / f64::from(1_u32 << zoom);
+        if part > 0.0 && part.is_finite() {
+            let end = self.cursor.map_or(end, |at| at + part / 2.0);
+            self.settle(end.clamp((whole.0 + part).min(whole.1), whole.1), whole);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const WHOLE: (f64, f64) = (0.0, 100.0);
+
+    #[test]
+    fn what_is_shown_follows_until_it_is_moved_and_again_at_the_right_end() {
+        let mut view = TimeView::default();
+        assert_eq!(view.window(WHOLE), WHOLE);
+        view.zoom_in(WHOLE);
+        assert_eq!(view.window(WHOLE), (50.0, 100.0));
+        assert_eq!(view.window((0.0, 200.0)), (100.0, 200.0), "it follows what grows");
+        view.pan(WHOLE, false);
+        assert_eq!(view.window(WHOLE), (25.0, 75.0));
+        assert_eq!(view.window((0.0, 104.0)).1, 75.0, "and stays where it was put");
+        view.pan(WHOLE, true);
+        assert_eq!(view.window((0.0, 200.0)), (100.0, 200.0), "at the right end it follows again");
+        view.step(WHOLE, false);
+        assert_eq!(view.cursor, Some(99.0));
+        view.step(WHOLE, true);
+        view.step(WHOLE, true);
+        assert_eq!((view.cursor, view.end), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_is_inside_the_whole_and_holds_the_cursor(
+            moves in prop::collection::vec(0_u8..8, 0..60), from in -1e3..1e3_f64, length in 1e-6..1e6_f64,
+        ) {
+            let whole = (from, from + length);
+            let mut view = TimeView::default();
+            for step in moves {
+                match step {
+                    0 => view.zoom_in(whole),
+                    1 => view.zoom_out(whole),
+                    2 => view.zoom_all(),
+                    3 | 4 => view.step(whole, step == 3),
+                    7 => view.put(whole, from + length * 0.3),
+                    _ => view.pan(whole, step == 5),
+                }
+                let (a, b) = view.window(whole);
+                let slack = length * 1e-6;
+                prop_assert!(a >= whole.0 - slack && b <= whole.1 + slack && a < b, "{view:?} {a} {b}");
+                if let Some(at) = view.cursor {
+                    prop_assert!(at >= a - slack && at <= b + slack, "{view:?} {a} {b}");
+                }
+            }
+        }
+    }
+}
