@@ -230,6 +230,8 @@ impl UiState {
             self.system.open = false;
         } else if self.race.cursor.is_some() && self.screen == Screen::Race {
             self.race.cursor = None;
+        } else if self.screen == Screen::Tensors && self.tensors.open {
+            self.tensors.open = false;
         } else if self.screen == Screen::Tensors {
             self.tensors.filter.clear();
         } else if self.screen == Screen::Environment {
@@ -299,8 +301,9 @@ impl UiState {
             Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
             Action::NextEngine => self.change_engine(state, true),
             Action::PreviousEngine => self.change_engine(state, false),
-            Action::Sort => self.tensors.sort = self.tensors.sort.next(),
+            Action::Sort => self.tensors.sort = self.tensors.sort.next(self.tensors.rival.is_some()),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
+            Action::Compare => self.tensors.against = self.tensors.against.wrapping_add(1),
             Action::Left => self.move_cursor(false),
             Action::Right => self.move_cursor(true),
             Action::ZoomIn => self.race.zoom = (self.race.zoom + 1).min(6),

@@ -18,6 +18,7 @@ mod mouse;
 mod moves;
 mod painter;
 mod pen;
+mod rehearsal;
 mod screens;
 mod svg;
 mod tensor_view;
@@ -33,6 +34,7 @@ mod tests;
 
 pub use app::Screen;
 pub use lesson_page::lesson_page;
+pub use rehearsal::Rehearsal;
 
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::{CacheState, Engine};

@@ -46,6 +46,10 @@ impl UiState {
             self.system.open = !self.system.open && self.system.pid.is_some();
             return;
         }
+        if self.screen == Screen::Tensors {
+            self.tensors.open = !self.tensors.open;
+            return;
+        }
         match environment::selected_row(state, self) {
             Some(RowKey::Group(group)) => {
                 if !self.environment.toggled.remove(&group) {
