@@ -63,6 +63,8 @@ pub(crate) struct Tensors {
     pub(crate) rows: Vec<TensorRow>,
     /// (bytes, time on slots) of each row; a frame must not add up a hundred thousand of them.
     pub(crate) points: Vec<(u64, u64)>,
+    /// Those that a picture can tell apart: a frame must not place a hundred thousand dots on some hundred cells.
+    pub(crate) cloud: Vec<(u64, u64)>,
     /// Time of each row that moved no bytes.
     pub(crate) overheads: Vec<u64>,
     /// The row with the longest time.
@@ -232,12 +234,21 @@ fn load(tensors: &mut TensorsUi, model: &ModelInfo, lane: &Lane, entry: &Entry<'
     for (phase, ns) in rows.iter().flat_map(|row| row.phases.iter()) {
         phases.add(phase, ns);
     }
-    let (spans, sorted) = (lane.spans.len(), BTreeMap::new());
-    tensors.runs.insert(lane.id, Tensors { spans, rows, points, overheads, slowest, cost, phases, sorted });
+    let (spans, cloud, sorted) = (lane.spans.len(), distinct(&points), BTreeMap::new());
+    tensors.runs.insert(lane.id, Tensors { spans, rows, points, cloud, overheads, slowest, cost, phases, sorted });
     // What was compared with an older state of this run is sorted again.
     for run in tensors.runs.values_mut() {
         run.sorted.retain(|(_, rival), _| *rival != Some(lane.id));
     }
+}
+
+/// One point of those that lie within an eighth of an octave of size and a fortieth of a decade of time.
+fn distinct(points: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let place = |(bytes, ns): &(u64, u64)| {
+        (((*bytes as f64).log2() * 8.0).round() as i32, ((*ns as f64).log10() * 40.0).round() as i32)
+    };
+    let mut seen = std::collections::HashSet::new();
+    points.iter().filter(|p| p.0 > 0 && p.1 > 0 && seen.insert(place(p))).copied().collect()
 }
 
 impl Names {
@@ -279,8 +290,18 @@ impl Names {
                 let to = starts.get(tensor as usize + 1).map_or(text.len(), |at| *at as usize);
                 text.get(from..to).unwrap_or_default()
             };
-            self.order = (0..u32::try_from(model_len).unwrap_or(u32::MAX)).collect();
-            self.order.sort_unstable_by(|a, b| name(*a).cmp(name(*b)));
+            // Names begin alike; the eight bytes after that tell most of them apart in one comparison.
+            let all = || (0..u32::try_from(model_len).unwrap_or(u32::MAX)).map(name);
+            let first = name(0);
+            let alike = all().map(|n| n.iter().zip(first).take_while(|(a, b)| a == b).count()).min().unwrap_or(0);
+            let key = |name: &[u8]| {
+                let mut key = [0; 8];
+                key.iter_mut().zip(name.get(alike..).unwrap_or_default()).for_each(|(to, from)| *to = *from);
+                u64::from_be_bytes(key)
+            };
+            let mut keys: Vec<(u64, u32)> = all().map(key).zip(0..).collect();
+            keys.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| name(a.1).cmp(name(b.1))));
+            self.order = keys.into_iter().map(|(_, tensor)| tensor).collect();
         }
         &self.order
     }
@@ -395,4 +416,94 @@ fn look_at(ui: &mut TensorsUi, model: &ModelInfo, lane: &Lane) {
 /// Bytes a second over all time on slots.
 pub(crate) fn rate_of(row: &TensorRow) -> Option<f64> {
     crate::domain::units::bytes_per_s(row.bytes, row.busy_ns())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+    use crate::tui::app::Screen;
+    use crate::tui::testdata;
+
+    fn ordered(sort: Sort, reversed: bool, filter: &str) -> (UiState, State) {
+        let state = testdata::many_tensors(2_000);
+        let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+        (ui.tensors.sort, ui.tensors.reversed, ui.tensors.filter) = (sort, reversed, filter.to_owned());
+        ui.prepare(&state);
+        (ui, state)
+    }
+
+    #[test]
+    fn every_order_holds_each_tensor_once_and_is_one() {
+        for sort in [Sort::Time, Sort::Overhead, Sort::Moving, Sort::Share, Sort::Rate, Sort::Size, Sort::Name, Sort::File] {
+            let (mut ui, state) = ordered(sort, false, "");
+            let order = ui.tensors.order.clone();
+            let mut all = order.clone();
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..2_000), "{sort:?}");
+            let run = ui.tensors.run(LaneId(0)).unwrap();
+            let names = &state.model.as_ref().unwrap().tensors;
+            for pair in order.windows(2) {
+                let (a, b) = (&run.rows[pair[0] as usize], &run.rows[pair[1] as usize]);
+                let right = match sort {
+                    Sort::Time => a.busy_ns() >= b.busy_ns(),
+                    Sort::Overhead => a.phases.overhead_ns() >= b.phases.overhead_ns(),
+                    Sort::Moving => a.busy_ns() - a.phases.overhead_ns() >= b.busy_ns() - b.phases.overhead_ns(),
+                    Sort::Share => a.overhead_fraction() >= b.overhead_fraction(),
+                    Sort::Rate => rate_of(a) <= rate_of(b),
+                    Sort::Size => a.bytes >= b.bytes,
+                    Sort::Name => names[pair[0] as usize].name <= names[pair[1] as usize].name,
+                    Sort::File | Sort::Difference => pair[0] < pair[1],
+                };
+                assert!(right, "{sort:?} {pair:?}");
+            }
+            ui.tensors.reversed = true;
+            ui.prepare(&state);
+            assert!(ui.tensors.order.iter().rev().eq(&order), "{sort:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_finds_the_names_that_contain_it_in_any_case() {
+        for (filter, wanted) in [("BLOCKS.19", 111), ("s.7", 111), ("blocks.1999", 1), ("nothing", 0), ("", 2_000)] {
+            let (ui, state) = ordered(Sort::Name, false, filter);
+            assert_eq!(ui.tensors.order.len(), wanted, "{filter}");
+            let names = &state.model.as_ref().unwrap().tensors;
+            let contains = |t: &u32| names[*t as usize].name.contains(&filter.to_lowercase());
+            assert!(ui.tensors.order.iter().all(contains), "{filter}");
+        }
+    }
+
+    #[test]
+    fn differences_are_sorted_with_their_sign_and_gaps_last() {
+        let state = testdata::state(testdata::Scene::Done);
+        let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+        ui.prepare(&state);
+        ui.tensors.sort = Sort::Difference;
+        ui.prepare(&state);
+        let ours = ui.tensors.run(ui.tensors.lane.unwrap()).unwrap();
+        let (_, theirs) = ui.tensors.other().expect("a run to compare with");
+        let of = |t: &u32| difference(ours.points[*t as usize].1, theirs.points[*t as usize].1);
+        let all: Vec<Option<i64>> = ui.tensors.order.iter().map(of).collect();
+        assert!(all.windows(2).all(|pair| pair[0] >= pair[1]), "{all:?}");
+        ui.tensors.against = 99_999;
+        ui.prepare(&state);
+        let none = ui.tensors.rival.is_none();
+        assert!(!none || ui.tensors.sort == Sort::Time);
+    }
+
+    #[test]
+    fn with_another_engine_the_same_tensor_stays_selected() {
+        let state = testdata::state(testdata::Scene::Done);
+        let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+        ui.prepare(&state);
+        ui.tensors.at = 7;
+        let tensor = ui.tensors.tensor();
+        ui.act(crate::tui::keymap::Action::NextEngine, &state);
+        ui.prepare(&state);
+        assert_eq!(ui.tensors.tensor(), tensor);
+        ui.tensors.open = true;
+        ui.prepare(&state);
+        assert!(ui.tensors.detail.as_ref().is_some_and(|d| !d.reads.is_empty()));
+    }
 }

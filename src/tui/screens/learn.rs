@@ -49,7 +49,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let simulated = if rest >= 20 { 7 } else { 0 };
     let body = rest - simulated;
     let words = words(&step, state, ui);
-    if w >= super::WIDE && !ui.small {
+    if !ui.narrow && !ui.small {
         let left = (w * 2 / 5).max(36);
         text(&mut pen.part(0, y, left, body), &words, number, theme);
         figure(&mut pen.part(left, y, w - left, body), &step, lesson, ui, theme);
@@ -85,20 +85,39 @@ fn text(pen: &mut Pen<'_>, words: &[String], number: usize, theme: &Theme) {
     let dots: String = (0..STEPS).map(|i| if i <= number { '●' } else { '○' }).collect();
     let mut inside = pen.frame(&[(dots, theme.accent)], theme.faint);
     let (room, h) = (inside.width().saturating_sub(4), inside.height());
-    let mut y = u16::from(h > 12);
-    for paragraph in words {
-        for line in wrap(paragraph, room) {
-            inside.text(2, y, &line, theme.text);
-            y += 1;
+    let lines = |gap: bool| -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for paragraph in words {
+            if gap && !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.extend(wrap(paragraph, room));
         }
-        y += 1;
+        lines
+    };
+    let spaced = lines(true);
+    let shown = if spaced.len() > usize::from(h) { lines(false) } else { spaced };
+    let top = u16::from(shown.len() + 2 <= usize::from(h));
+    for (y, line) in shown.iter().take(usize::from(h)).enumerate() {
+        inside.text(2, y as u16 + top, line, theme.text);
+    }
+    if shown.len() > usize::from(h) {
+        inside.right(room + 3, h.saturating_sub(1), " …", theme.dim);
     }
 }
 
 fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let each = Engine::GdsPerTensor;
     match step.figure {
-        Figure::Paths => paths(pen, theme),
+        Figure::Paths => {
+            let (w, h) = (pen.width(), pen.height());
+            let upper = if h >= 30 { 20 } else { h };
+            paths(&mut pen.part(0, 0, w, upper), theme);
+            // What each way took in the recordings, where there is room for it.
+            if upper < h {
+                table(&mut pen.part(0, upper, w, h - upper), lesson, ui, theme);
+            }
+        }
         Figure::FewTensors => {
             let Some(load) = lesson.small.load(&each) else { return };
             slots(pen, &lesson.small, &[(load, timeline::few_tensors(&load.spans, 6))], ui, theme);
@@ -124,7 +143,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     for (i, (name, words, route)) in ways.into_iter().enumerate() {
         let y = i as u16 * gap + 1;
         inside.text(2, y, name, theme.strong);
-        inside.text(20, y, words, theme.dim);
+        inside.fit(20, y, w.saturating_sub(21), words, theme.dim);
         path_drawing::draw(&mut inside.part(2, y + 1, w.saturating_sub(4), 1), 0, 0, &Way { route, gpu: true }, theme);
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod race;
 pub(crate) mod race_charts;
 pub(crate) mod report;
 pub(crate) mod system;
+mod system_charts;
 mod tensor_detail;
 mod tensor_table;
 pub(crate) mod tensors;

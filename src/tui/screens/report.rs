@@ -1,5 +1,6 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
+use super::{lanes, race_charts};
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{LogLevel, Machine, RunResult, Status};
 use crate::session::{LaneStatus, State};
@@ -12,6 +13,9 @@ use crate::tui::words::{self, Headline, cache_word, route_word};
 
 type Lines = Vec<Vec<Run>>;
 
+/// Columns from which there is room for a page and pictures.
+const PICTURES_FROM: u16 = 170;
+
 /// Draws the screen; returns how far it scrolls.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
     let (w, h) = (pen.width(), pen.height());
@@ -19,7 +23,15 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut y = u16::from(airy);
     y += super::environment::headline(&mut pen.part(0, y, w, 2), &headline(state), theme);
     y += u16::from(airy);
-    let mut pane = pen.part(0, y, w, h.saturating_sub(y));
+    let rest = h.saturating_sub(y);
+    // Beside the page, where there is room, the pictures that the exported report has too.
+    let pictures = if w >= PICTURES_FROM && !state.lanes.is_empty() { w * 2 / 5 } else { 0 };
+    if pictures > 0 {
+        let (x, upper) = (w - pictures, rest / 2);
+        lanes::draw_phases(&mut pen.part(x, y, pictures, upper), state, ui, theme);
+        race_charts::one(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui, theme, 0);
+    }
+    let mut pane = pen.part(0, y, w - pictures, rest);
     let mut inside = pane.frame(&[("Report".to_owned(), theme.strong)], theme.faint);
     let room = inside.width().saturating_sub(6);
     let mut lines = Lines::new();

@@ -136,7 +136,7 @@ pub(super) fn share_style(share: f64, theme: &Theme) -> ratatui::style::Style {
 
 /// All tensors in file order: height and colour are the share of overhead.
 fn map(pen: &mut Pen<'_>, run: &Tensors, ui: &UiState, theme: &Theme) {
-    let words = if pen.width() < 80 {
+    let words = if pen.width() < 100 {
         "  overhead: ▁ none █ all"
     } else {
         "  each tensor's share of time that moved no bytes: ▁ none █ all"
@@ -213,10 +213,10 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let mut clouds = Vec::new();
     if let Some((other, run)) = shown.other {
         let line = other_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-        clouds.push(Cloud { points: &run.points, line, style: theme.lane(&other.engine) });
+        clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&other.engine) });
     }
     let line = own_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-    clouds.push(Cloud { points: &run.points, line, style: theme.lane(&lane.engine) });
+    clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&lane.engine) });
     let mark = crossing.map(|at| (at.bytes, format!("even at {}", bytes(at.bytes))));
     let (w, h) = (inside.width(), inside.height());
     scatter::draw(&mut inside.part(0, y, w, h.saturating_sub(y)), &clouds, mark, theme);
