@@ -22,7 +22,8 @@ fn model() -> ModelInfo {
         .map(|n| {
             let bytes = u64::from(n * 7919 % 977 + 1) * 4096;
             let name = format!("model.layers.{}.mlp.experts.{}.down_proj.weight", n / 512, n % 512);
-            let tensor = TensorInfo { name, dtype: "BF16".into(), shape: vec![bytes / 2], shard: 0, file_offset, bytes };
+            let tensor =
+                TensorInfo { name, dtype: "BF16".into(), shape: vec![bytes / 2], shard: 0, file_offset, bytes };
             file_offset += bytes;
             tensor
         })
@@ -94,8 +95,7 @@ fn state() -> State {
         let (lane, spans) = (LaneId(lane), spans(&model, factor));
         let wall = spans.last().map_or(1, |s| s.end_ns);
         let result = result(&engine, &model, wall, Span::phase_times(&spans, wall, 1));
-        let planned =
-            EventBody::LanePlanned { lane, engine, cache: CacheState::Hot, target: Target::Host, repeat: 0 };
+        let planned = EventBody::LanePlanned { lane, engine, cache: CacheState::Hot, target: Target::Host, repeat: 0 };
         put(&mut state, planned);
         put(&mut state, EventBody::LaneStarted { lane, pid: 1 });
         put(&mut state, EventBody::LaneStage { lane, stage: LaneStage::Loading });

@@ -160,7 +160,8 @@ fn replaying(_: &State, ui: &UiState) -> bool {
 }
 
 fn racing(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && !ui.replay && !ui.over && state.running_lane().is_some()
+    // Learn can start a race too, so it can stop one.
+    (on_race(state, ui) || on_learn(state, ui)) && !ui.replay && !ui.over && state.running_lane().is_some()
 }
 
 fn can_race(state: &State, ui: &UiState) -> bool {

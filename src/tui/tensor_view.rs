@@ -2,9 +2,9 @@
 
 use super::app::UiState;
 use super::entries::{Entry, heats};
+use super::pen::width;
 use super::screens::race::selected_entry;
 use crate::analysis::{CostModel, Crossover, TensorRow, cost_model, crossover, tensor_rows};
-use super::pen::width;
 use crate::domain::{Engine, LaneId, ModelInfo, PhaseTimes, Span};
 use crate::session::{Lane, State};
 use std::collections::BTreeMap;
@@ -435,7 +435,9 @@ mod tests {
 
     #[test]
     fn every_order_holds_each_tensor_once_and_is_one() {
-        for sort in [Sort::Time, Sort::Overhead, Sort::Moving, Sort::Share, Sort::Rate, Sort::Size, Sort::Name, Sort::File] {
+        for sort in
+            [Sort::Time, Sort::Overhead, Sort::Moving, Sort::Share, Sort::Rate, Sort::Size, Sort::Name, Sort::File]
+        {
             let (mut ui, state) = ordered(sort, false, "");
             let order = ui.tensors.order.clone();
             let mut all = order.clone();

@@ -59,6 +59,7 @@ fn open_groups(state: &State, ui: &UiState) -> Vec<Group> {
         let all: Vec<&Finding> = state.group(group).collect();
         weight(worst(&all)) >= weight(Status::Warn)
     };
+    let room = ui.environment.room.get();
     let heads = GROUPS.into_iter().filter(|g| count(*g) > 0).count();
     let mut used = heads + GROUPS.into_iter().filter(|g| troubled(*g)).map(count).sum::<usize>();
     GROUPS
@@ -68,7 +69,8 @@ fn open_groups(state: &State, ui: &UiState) -> Vec<Group> {
                 return true;
             }
             let mut open = troubled(*group);
-            if !open && used + count(*group) <= ui.environment.room.get() {
+            // In a short list the troubled groups stand out better among closed ones.
+            if !open && room >= 24 && used + count(*group) <= room {
                 used += count(*group);
                 open = true;
             }

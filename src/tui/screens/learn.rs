@@ -225,7 +225,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
     let told: Vec<&Told> = [&lesson.small, &lesson.large].into_iter().chain(ui.learn.here.as_ref()).collect();
     let (w, h) = (inside.width(), inside.height());
-    let room = (w.saturating_sub(18) / (told.len() as u16 * 2)).max(9);
+    let room = (w.saturating_sub(20) / (told.len() as u16 * 2)).max(9);
     for (i, told) in told.iter().enumerate() {
         let x = 18 + i as u16 * room * 2;
         inside.fit(x + 2, 0, room * 2 - 2, &told.model, theme.strong);
@@ -261,7 +261,14 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
 fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let title: [Run; 2] = [
         ("SIMULATION".to_owned(), theme.status(Status::Warn)),
-        ("  arithmetic, not measured: time = tensors × cost / slots + bytes / rate".to_owned(), theme.dim),
+        (
+            if pen.width() < 90 {
+                "  arithmetic, not measured".to_owned()
+            } else {
+                "  arithmetic, not measured: time = tensors × cost / slots + bytes / rate".to_owned()
+            },
+            theme.dim,
+        ),
     ];
     let mut inside = pen.frame(&title, theme.faint);
     let w = inside.width();
@@ -292,20 +299,16 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let measured = told.load(&Engine::GdsPerTensor).map_or(wall, |l| l.wall_ns as f64);
     let mmap = told.load(&Engine::Mmap).map_or(0.0, |l| l.wall_ns as f64);
     let scale = wall.max(measured).max(mmap).max(1.0);
-    // The bars begin at column 30 and leave room for their figures.
-    let bar_room = w.saturating_sub(62).max(8);
+    // The bars leave room for their names before them and for their figures behind.
+    let (x, by_tensor) = if w < 70 { (20, "recorded, GDS") } else { (30, "recorded tensor by tensor") };
+    let bar_room = w.saturating_sub(x + 30).max(8);
     let share = simulation.overhead(told.bytes, rate, slots);
     let columns = |ns: f64| (ns / scale * f64::from(bar_room)).round() as u16;
     let (paid, moving) = (columns(wall * share), columns(wall * (1.0 - share)));
-    let lines = [
-        ("simulated", wall, Some(share)),
-        ("recorded tensor by tensor", measured, None),
-        ("recorded mmap", mmap, None),
-    ];
+    let lines = [("simulated", wall, Some(share)), (by_tensor, measured, None), ("recorded mmap", mmap, None)];
     for (i, (name, ns, share)) in lines.into_iter().enumerate() {
         let y = i as u16 + 2;
         inside.text(3, y, name, theme.text);
-        let x = 30;
         let end = if let Some(share) = share {
             let (cost_style, cost_fill) = theme.phase(Phase::RegisterBuffer);
             let (move_style, move_fill) = theme.phase(Phase::Transfer);

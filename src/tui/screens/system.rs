@@ -6,10 +6,10 @@
 //! ╭ Processes with CUDA or cuFile ──────────────────╮
 //! ```
 
-use crate::domain::units::{bytes, duration, rate, three_digits};
+use super::system_charts;
+use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
 use crate::session::State;
-use super::system_charts;
 use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, wrap};
@@ -208,7 +208,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
             or_gap(disk.read_bytes_per_s.map(rate)),
             or_gap(disk.written_bytes_per_s.map(rate)),
             or_gap(disk.read_latency_ns.map(|ns| duration(ns as u64))),
-            or_gap(disk.queue.map(three_digits)),
+            or_gap(disk.queue.map(|q| format!("{q:.1}"))),
             or_gap(disk.busy_percent.map(|p| format!("{p:.0} %"))),
         ];
         figures(&mut inside, y, name, &columns(texts), theme.text);

@@ -30,11 +30,21 @@ fn over_time(state: &State, value: impl Fn(&SystemSample) -> Option<f64>) -> Vec
     state.system.iter().filter_map(|(at, sample)| Some((seconds(*at), value(sample)?))).collect()
 }
 
-fn chart(pen: &mut Pen<'_>, title: &str, lines: &[Series], theme: &Theme) {
-    let title = [(title.to_owned(), theme.strong), ("  GB/s".to_owned(), theme.dim)];
+/// A chart of bytes a second, in the unit that its greatest value asks for.
+fn chart(pen: &mut Pen<'_>, title: &str, mut lines: Vec<Series>, theme: &Theme) {
+    let greatest = lines.iter().flat_map(|line| &line.points).map(|p| p.1).fold(0.0, f64::max);
+    let (unit, factor) = match greatest {
+        g if g >= 1e9 => ("GB/s", 1e9),
+        g if g >= 1e6 => ("MB/s", 1e6),
+        _ => ("kB/s", 1e3),
+    };
+    for point in lines.iter_mut().flat_map(|line| &mut line.points) {
+        point.1 /= factor;
+    }
+    let title = [(title.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
     let empty = "Rates need two looks; the second comes in a moment.";
-    Chart { series: lines, x: span(lines), ceiling: None, cursor: None, empty }.draw(&mut inside, theme);
+    Chart { series: &lines, x: span(&lines), ceiling: None, cursor: None, empty }.draw(&mut inside, theme);
 }
 
 fn disks(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme) {
@@ -47,13 +57,12 @@ fn disks(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme)
         .iter()
         .enumerate()
         .map(|(i, disk)| {
-            let read = |sample: &SystemSample| {
-                Some(sample.disks.iter().find(|d| d.name == disk.name)?.read_bytes_per_s? / 1e9)
-            };
+            let read =
+                |sample: &SystemSample| Some(sample.disks.iter().find(|d| d.name == disk.name)?.read_bytes_per_s?);
             series(&disk.name, MARKERS[i % MOST], i, over_time(state, read), theme)
         })
         .collect();
-    chart(pen, "Read from storage", &lines, theme);
+    chart(pen, "Read from storage", lines, theme);
 }
 
 fn links(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme) {
@@ -63,11 +72,9 @@ fn links(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme)
         .take(MOST)
         .enumerate()
         .map(|(i, gpu)| {
-            let come = |sample: &SystemSample| {
-                Some(sample.gpus.iter().find(|g| g.index == gpu.index)?.rx_bytes_per_s? / 1e9)
-            };
+            let come = |sample: &SystemSample| Some(sample.gpus.iter().find(|g| g.index == gpu.index)?.rx_bytes_per_s?);
             series(&format!("GPU {}", gpu.index), MARKERS[i], i, over_time(state, come), theme)
         })
         .collect();
-    chart(pen, "Into the GPUs over PCIe", &lines, theme);
+    chart(pen, "Into the GPUs over PCIe", lines, theme);
 }

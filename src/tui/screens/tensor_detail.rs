@@ -81,8 +81,7 @@ fn phases(
         if phase == Phase::Idle || ns.iter().all(|ns| *ns == 0) {
             continue;
         }
-        let texts: Vec<String> =
-            ns.iter().map(|ns| if *ns > 0 { duration(*ns) } else { "–".to_owned() }).collect();
+        let texts: Vec<String> = ns.iter().map(|ns| if *ns > 0 { duration(*ns) } else { "–".to_owned() }).collect();
         let y = line(pen, phase_word(phase), &texts, theme.text);
         let room = each.saturating_sub(13);
         let (style, fill) = theme.phase(phase);

@@ -176,7 +176,13 @@ fn heads(
 ) {
     let chosen = ui.tensors.sort;
     let mark = |sort: Option<Sort>| match sort {
-        Some(sort) if sort == chosen => if ui.tensors.reversed { "▴" } else { "▾" },
+        Some(sort) if sort == chosen => {
+            if ui.tensors.reversed {
+                "▴"
+            } else {
+                "▾"
+            }
+        }
         _ => "",
     };
     let style = |sort: Option<Sort>| if sort == Some(chosen) { theme.strong } else { theme.faint_text() };
@@ -254,7 +260,13 @@ fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32,
             return (text, share.map_or(theme.dim, |s| share_style(s, theme)));
         }
         Column::Rate => rate_of(row).map_or_else(|| "–".to_owned(), rate),
-        Column::Rival => if theirs_ns > 0 { milliseconds(theirs_ns) } else { "–".to_owned() },
+        Column::Rival => {
+            if theirs_ns > 0 {
+                milliseconds(theirs_ns)
+            } else {
+                "–".to_owned()
+            }
+        }
         Column::Difference => {
             return match difference(busy, theirs_ns) {
                 None => ("–".to_owned(), theme.dim),

@@ -60,7 +60,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let left = (w * 7 / 10).min(w.saturating_sub(44));
     tensor_table::draw(&mut pen.part(0, y, left, rest), &shown, ui, theme);
     // In a tall pane one tensor leaves room for all of them below it.
-    let detail = if !opened { 0 } else if rest >= 40 { 22 } else { rest };
+    let detail = if !opened {
+        0
+    } else if rest >= 40 {
+        22
+    } else {
+        rest
+    };
     if opened {
         tensor_detail::draw(&mut pen.part(left, y, w - left, detail), &shown, ui, theme);
     }
@@ -69,12 +75,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
 }
 
-fn headline(
-    state: &State,
-    lane: Option<&Lane>,
-    run: Option<&Tensors>,
-    other: Option<(&Lane, &Tensors)>,
-) -> Headline {
+fn headline(state: &State, lane: Option<&Lane>, run: Option<&Tensors>, other: Option<(&Lane, &Tensors)>) -> Headline {
     let (Some(lane), Some(run)) = (lane, run) else {
         let text = if state.running_lane().is_some() {
             "The first load is under way; its tensors are told when it has finished."
@@ -90,8 +91,7 @@ fn headline(
     let slowest = run.slowest.and_then(|at| Some((at, run.rows.get(at)?)));
     let slowest = slowest.map_or_else(String::new, |(at, row)| {
         let theirs = other.and_then(|(lane, run)| Some((lane, run.points.get(at)?.1))).filter(|(_, ns)| *ns > 0);
-        let theirs =
-            theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine));
+        let theirs = theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine));
         let name = name(row).unwrap_or_default();
         format!(
             "The slowest tensor is {name}: {} for {} with {}{theirs}. ",
@@ -100,9 +100,7 @@ fn headline(
             lane.engine
         )
     });
-    let fitted = |cost: &crate::analysis::CostModel| {
-        format!("({} tensors, R² {:.2})", cost.fit.used, cost.fit.r2)
-    };
+    let fitted = |cost: &crate::analysis::CostModel| format!("({} tensors, R² {:.2})", cost.fit.used, cost.fit.r2);
     let line = match &run.cost {
         Some(cost) if cost.fit.overhead_ns < (2.0 * cost.fit.errors().0).max(1e3) => format!(
             "No cost per tensor stands out of the noise: its bytes come at {} a slot {}.",
@@ -179,7 +177,8 @@ fn map(pen: &mut Pen<'_>, run: &Tensors, ui: &UiState, theme: &Theme) {
 /// The scatter of size and time, with the fitted lines and where they cross.
 fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme: &Theme) {
     let (lane, run) = (shown.lane, shown.run);
-    let title = [("Size and time".to_owned(), theme.strong), ("  a dot is a tensor, a line its fit".to_owned(), theme.dim)];
+    let title =
+        [("Size and time".to_owned(), theme.strong), ("  a dot is a tensor, a line its fit".to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
     let crossing = ui.tensors.rival.as_ref().and_then(|(_, crossing)| *crossing);
     let told = inside.height() >= 12;
@@ -194,12 +193,7 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
                 Some(at) => {
                     let (below, above) = if at.first_wins_below { (lane, other) } else { (other, lane) };
                     let guess = if at.extrapolated { " (outside what was measured)" } else { "" };
-                    format!(
-                        "┊ {} costs less below {}, {} above{guess}",
-                        below.engine,
-                        bytes(at.bytes),
-                        above.engine
-                    )
+                    format!("┊ {} costs less below {}, {} above{guess}", below.engine, bytes(at.bytes), above.engine)
                 }
                 None => "their lines do not cross outside of the noise".to_owned(),
             };
@@ -209,7 +203,8 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
         }
     }
     let own_line = run.cost.as_ref().map(|cost| |size: u64| cost.fit.tensor_ns(size));
-    let other_line = shown.other.and_then(|(_, run)| run.cost.as_ref()).map(|cost| |size: u64| cost.fit.tensor_ns(size));
+    let other_line =
+        shown.other.and_then(|(_, run)| run.cost.as_ref()).map(|cost| |size: u64| cost.fit.tensor_ns(size));
     let mut clouds = Vec::new();
     if let Some((other, run)) = shown.other {
         let line = other_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
@@ -225,11 +220,9 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
 /// `t = 2.70 ms + bytes / 7.10 GB/s`
 fn formula(lane: &Lane, run: &Tensors, theme: &Theme) -> Vec<Run> {
     let line = match &run.cost {
-        Some(cost) => format!(
-            "t = {} + bytes / {}",
-            duration(cost.fit.overhead_ns.max(0.0) as u64),
-            rate(cost.fit.bytes_per_s)
-        ),
+        Some(cost) => {
+            format!("t = {} + bytes / {}", duration(cost.fit.overhead_ns.max(0.0) as u64), rate(cost.fit.bytes_per_s))
+        }
         None => "no line fits".to_owned(),
     };
     vec![

@@ -22,7 +22,9 @@ pub(crate) fn in_use(mut state: State, gpu: bool) -> State {
 /// A machine whose GPUs and processes could not be looked at.
 pub(crate) fn unseen(mut state: State) -> State {
     let system = SystemSample {
-        gpu_problem: Some("NVML could not be started: the driver and the library differ in version (NVML error 18)".into()),
+        gpu_problem: Some(
+            "NVML could not be started: the driver and the library differ in version (NVML error 18)".into(),
+        ),
         hidden_processes: 212,
         ..SystemSample::default()
     };

@@ -134,8 +134,7 @@ fn input(dice: &mut Dice, (w, h): (u16, u16)) -> Input {
         5..10 => key(KeyCode::Char(char::from(b' ' + dice.roll(95) as u8))),
         10 => {
             let (column, row) = (dice.roll(u64::from(w) + 2) as u16, dice.roll(u64::from(h) + 2) as u16);
-            let kinds =
-                [MouseEventKind::Down(MouseButton::Left), MouseEventKind::ScrollDown, MouseEventKind::ScrollUp];
+            let kinds = [MouseEventKind::Down(MouseButton::Left), MouseEventKind::ScrollDown, MouseEventKind::ScrollUp];
             let kind = kinds[dice.roll(3) as usize];
             Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
         }
