@@ -57,8 +57,7 @@ fn disks(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme)
         .iter()
         .enumerate()
         .map(|(i, disk)| {
-            let read =
-                |sample: &SystemSample| Some(sample.disks.iter().find(|d| d.name == disk.name)?.read_bytes_per_s?);
+            let read = |sample: &SystemSample| sample.disks.iter().find(|d| d.name == disk.name)?.read_bytes_per_s;
             series(&disk.name, MARKERS[i % MOST], i, over_time(state, read), theme)
         })
         .collect();
@@ -72,7 +71,7 @@ fn links(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme)
         .take(MOST)
         .enumerate()
         .map(|(i, gpu)| {
-            let come = |sample: &SystemSample| Some(sample.gpus.iter().find(|g| g.index == gpu.index)?.rx_bytes_per_s?);
+            let come = |sample: &SystemSample| sample.gpus.iter().find(|g| g.index == gpu.index)?.rx_bytes_per_s;
             series(&format!("GPU {}", gpu.index), MARKERS[i], i, over_time(state, come), theme)
         })
         .collect();

@@ -293,7 +293,9 @@ pub(super) fn shorten(name: &str, room: u16) -> String {
     for stem in [name, name.strip_suffix(".weight").unwrap_or(name)] {
         // The layer's number and what follows it must stay for the name to mean anything.
         let number = stem.split('.').position(|part| part.parse::<u32>().is_ok()).unwrap_or(usize::MAX);
-        for skip in 1..=number.min(stem.split('.').count().saturating_sub(1)) {
+        // What is left must be more than the ending.
+        let kept = if stem.ends_with(".weight") { 2 } else { 1 };
+        for skip in 1..=number.min(stem.split('.').count().saturating_sub(kept)) {
             let rest = format!("…{}", stem.split('.').skip(skip).collect::<Vec<_>>().join("."));
             if fits(&rest) {
                 return rest;
@@ -316,6 +318,7 @@ mod tests {
         assert_eq!(shorten(name, 30), "…24.mlp.down_proj.weight");
         assert_eq!(shorten(name, 18), "…24.mlp.down_proj");
         assert_eq!(width(&shorten(name, 9)), 9);
+        assert_eq!(shorten("model.embed_tokens.weight", 16), "…embed_tokens");
         assert_eq!(shorten(name, 0), "");
     }
 
