@@ -237,6 +237,8 @@ impl UiState {
             self.system.open = false;
         } else if self.race.time.cursor.is_some() && self.screen == Screen::Race {
             self.race.time.cursor = None;
+        } else if self.screen == Screen::Tensors && self.tensors.open {
+            self.tensors.open = false;
         } else if self.screen == Screen::Tensors {
             self.tensors.filter.clear();
         } else if self.screen == Screen::Environment {
@@ -309,10 +311,11 @@ impl UiState {
             Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
             Action::NextEngine => self.change_engine(state, true),
             Action::PreviousEngine => self.change_engine(state, false),
-            Action::Sort => self.tensors.sort = self.tensors.sort.next(),
+            Action::Sort => self.tensors.sort = self.tensors.sort.next(self.tensors.rival.is_some()),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
             Action::Left | Action::Right | Action::PanBack | Action::PanForward => self.move_in_time(action, state),
             Action::ZoomIn | Action::ZoomOut | Action::ZoomAll => self.move_in_time(action, state),
+            Action::Compare => self.tensors.against = self.tensors.against.wrapping_add(1),
             Action::Hold => {
                 self.race.held_ns = if self.race.held_ns.is_some() { None } else { Some(self.clock_ns) };
             }

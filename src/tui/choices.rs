@@ -4,6 +4,7 @@ use super::lesson::{Lesson, Simulation, Told};
 use super::lesson_steps;
 use super::widgets::time_view::TimeView;
 use crate::domain::Group;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) struct EnvironmentUi {
     pub(crate) pane: Pane,
     pub(crate) detail_scroll: usize,
     pub(crate) verdict: usize,
+    /// Lines of the list in the last frame: where there is room, groups are open by themselves.
+    pub(crate) room: Cell<usize>,
 }
 
 /// Choices on the Race screen.

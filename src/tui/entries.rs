@@ -83,6 +83,14 @@ impl<'s> Entry<'s> {
         }
     }
 
+    /// The name in `room` columns: of a command what tells it apart, its line.
+    pub(crate) fn short_name(&self, room: u16) -> String {
+        match self.place() {
+            Some(_) => super::pen::cut(&self.name(), room),
+            None => super::words::short_engine(self.engine, room),
+        }
+    }
+
     /// Results of the runs that ended well.
     pub(crate) fn results(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
         self.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref())

@@ -38,6 +38,7 @@ pub(crate) enum Action {
     PreviousEngine,
     Sort,
     Reverse,
+    Compare,
     ZoomIn,
     ZoomOut,
     ZoomAll,
@@ -112,6 +113,10 @@ fn on_race(state: &State, ui: &UiState) -> bool {
 
 fn on_tensors(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Tensors && !ui.tensors.order.is_empty()
+}
+
+fn can_compare(state: &State, ui: &UiState) -> bool {
+    on_tensors(state, ui) && super::tensor_view::entries_with_spans(state).len() > 1
 }
 
 fn has_filter(state: &State, ui: &UiState) -> bool {
@@ -213,6 +218,7 @@ fn opens(state: &State, ui: &UiState) -> bool {
         && ui.screen == Screen::System
         && state.system.back().is_some_and(|(_, s)| !s.processes.is_empty()))
         || on_environment(state, ui) && ui.environment.pane == Pane::List && !state.checks.is_empty()
+        || on_tensors(state, ui)
 }
 
 macro_rules! bind {
@@ -231,7 +237,7 @@ pub(super) const TABLE: &[Row] = &[
         [plain(KeyCode::Enter)],
         "⏎",
         "open",
-        "open or fold a group; on a check, go to its details; on a process, look at it alone",
+        "open or fold a group; on a check, go to its details; on a process or a tensor, look at it alone",
         opens
     ),
     bind!(Action::Fix, [letter('f')], "f", "fix", "show what would mend the selected check, and apply it", has_fix),
@@ -258,6 +264,14 @@ pub(super) const TABLE: &[Row] = &[
     ),
     bind!(Action::Sort, [letter('s')], "s", "sort", "sort by the next column", on_tensors),
     bind!(Action::Reverse, [letter('S')], "S", "", "turn the order around", on_tensors),
+    bind!(
+        Action::Compare,
+        [letter('c')],
+        "c",
+        "compare",
+        "compare with the next engine, at last with none",
+        can_compare
+    ),
     bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", has_filter),
     bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", several_verdicts),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),

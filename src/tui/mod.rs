@@ -19,6 +19,7 @@ mod mouse;
 mod moves;
 mod painter;
 mod pen;
+mod rehearsal;
 mod screens;
 mod svg;
 mod tensor_view;
@@ -35,6 +36,7 @@ mod tests;
 pub use app::Screen;
 pub use keys::Keymap;
 pub use lesson_page::lesson_page;
+pub use rehearsal::Rehearsal;
 
 use crate::config::{ColourDepth, Markers, Palette, Taste, ThemeName};
 use crate::domain::{CacheState, Engine};

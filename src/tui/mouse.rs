@@ -3,6 +3,7 @@
 use super::app::{Effect, RowKey, Screen, UiState};
 use super::keymap::Action;
 use super::screens::race_charts;
+use super::tensor_view::Sort;
 use crate::session::State;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
@@ -23,6 +24,8 @@ pub(crate) enum Spot {
     Entry(usize),
     /// A line of the tensor table.
     Tensor(usize),
+    /// A head of the tensor table.
+    Sort(Sort),
     /// A process by its number.
     Process(u32),
     /// The plot of a chart of the race: from the left to the right edge, in microseconds on the lanes' clock.
@@ -89,7 +92,18 @@ fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
             }
         }
         Some(Spot::Entry(index)) => ui.race.selected = Some(index),
-        Some(Spot::Tensor(index)) => ui.tensors.at = index,
+        Some(Spot::Tensor(index)) => {
+            let again = ui.tensors.at == index;
+            ui.tensors.at = index;
+            if again {
+                return ui.act(Action::Open, state);
+            }
+        }
+        Some(Spot::Sort(sort)) => {
+            // A second click on the same head turns the order around, as in every table.
+            ui.tensors.reversed = ui.tensors.sort == sort && !ui.tensors.reversed;
+            ui.tensors.sort = sort;
+        }
         Some(Spot::Process(pid)) => {
             let again = ui.system.pid == Some(pid);
             ui.system.pid = Some(pid);

@@ -26,7 +26,7 @@ impl UiState {
             Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
             Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
             Screen::System => self.system.pane = (self.system.pane + 1) % 3,
-            Screen::Learn if self.small => self.learn.pane = (self.learn.pane + 1) % 3,
+            Screen::Learn if self.small || self.narrow => self.learn.pane = (self.learn.pane + 1) % 3,
             Screen::Learn => self.learn.slider = 1 - self.learn.slider.min(1),
             Screen::Report => {}
         }
@@ -54,6 +54,10 @@ impl UiState {
         if self.screen == Screen::System {
             self.system.pid = system::selected(state, self).map(|p| p.pid);
             self.system.open = !self.system.open && self.system.pid.is_some();
+            return;
+        }
+        if self.screen == Screen::Tensors {
+            self.tensors.open = !self.tensors.open;
             return;
         }
         match environment::selected_row(state, self) {

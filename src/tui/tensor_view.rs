@@ -2,35 +2,42 @@
 
 use super::app::UiState;
 use super::entries::{Entry, heat_of, heats};
+use super::pen::width;
 use super::screens::race::selected_entry;
 use crate::analysis::{CostModel, Crossover, TensorRow, cost_model, crossover, tensor_rows};
-use crate::domain::{Engine, LaneId, ModelInfo};
+use crate::domain::{Engine, LaneId, ModelInfo, PhaseTimes, Span};
 use crate::session::{Lane, State};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// What the table is sorted by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
     /// All time on slots, longest first: the slowest tensor is on top.
     #[default]
     Time,
     Overhead,
+    Moving,
     Share,
     Rate,
     Size,
+    Name,
     File,
+    /// What it took more than with the other engine.
+    Difference,
 }
 
 impl Sort {
-    pub(crate) const fn next(self) -> Self {
+    pub(crate) const fn next(self, comparing: bool) -> Self {
         match self {
             Self::Time => Self::Overhead,
-            Self::Overhead => Self::Share,
+            Self::Overhead => Self::Moving,
+            Self::Moving => Self::Share,
             Self::Share => Self::Rate,
             Self::Rate => Self::Size,
-            Self::Size => Self::File,
-            Self::File => Self::Time,
+            Self::Size => Self::Name,
+            Self::Name => Self::File,
+            Self::File if comparing => Self::Difference,
+            Self::File | Self::Difference => Self::Time,
         }
     }
 
@@ -38,10 +45,13 @@ impl Sort {
         match self {
             Self::Time => "time",
             Self::Overhead => "overhead",
+            Self::Moving => "moving",
             Self::Share => "share of overhead",
             Self::Rate => "rate, slowest first",
             Self::Size => "size",
-            Self::File => "place in the file",
+            Self::Name => "name",
+            Self::File => "place in the files",
+            Self::Difference => "difference",
         }
     }
 }
@@ -53,11 +63,17 @@ pub(crate) struct Tensors {
     pub(crate) rows: Vec<TensorRow>,
     /// (bytes, time on slots) of each row; a frame must not add up a hundred thousand of them.
     pub(crate) points: Vec<(u64, u64)>,
+    /// Those that a picture can tell apart: a frame must not place a hundred thousand dots on some hundred cells.
+    pub(crate) cloud: Vec<(u64, u64)>,
     /// Time of each row that moved no bytes.
     pub(crate) overheads: Vec<u64>,
     /// The row with the longest time.
     pub(crate) slowest: Option<usize>,
     pub(crate) cost: Option<CostModel>,
+    /// What all tensors add up to.
+    pub(crate) phases: PhaseTimes,
+    /// All rows by each order that was asked for; by difference, for one other run.
+    sorted: BTreeMap<(Sort, Option<LaneId>), Vec<u32>>,
 }
 
 /// What the order was made from.
@@ -65,9 +81,34 @@ pub(crate) struct Tensors {
 struct OrderKey {
     lane: LaneId,
     spans: usize,
+    rival: Option<LaneId>,
     sort: Sort,
     reversed: bool,
     filter: String,
+}
+
+/// The names of a model in a form that is searched fast.
+#[derive(Clone, Debug, Default)]
+struct Names {
+    of: (std::path::PathBuf, usize),
+    /// All names in lower case, a line each.
+    text: String,
+    /// Where each begins.
+    starts: Vec<u32>,
+    /// The longest, in columns.
+    longest: u16,
+    /// The tensors by name.
+    order: Vec<u32>,
+}
+
+/// One tensor in two runs, span by span.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Detail {
+    tensor: u32,
+    lane: LaneId,
+    spans: usize,
+    /// What moved its bytes, by start.
+    pub(crate) reads: Vec<Span>,
 }
 
 /// Choices on the Tensors screen and what follows from them.
@@ -80,18 +121,40 @@ pub(crate) struct TensorsUi {
     pub(crate) at: usize,
     /// The scatter instead of the table, where only one has room.
     pub(crate) scatter: bool,
+    /// One tensor is looked at.
+    pub(crate) open: bool,
+    /// Which of the other runs it is compared with, counted on by the key; the one after the last is none.
+    pub(crate) against: usize,
     /// Rows shown, as indices into the model's tensors.
     pub(crate) order: Vec<u32>,
     pub(crate) lane: Option<LaneId>,
     /// The run that it is compared with, and where they cross.
     pub(crate) rival: Option<(LaneId, Option<Crossover>)>,
+    pub(crate) detail: Option<Detail>,
     key: Option<OrderKey>,
+    names: Names,
     runs: BTreeMap<LaneId, Tensors>,
 }
 
 impl TensorsUi {
     pub(crate) fn run(&self, lane: LaneId) -> Option<&Tensors> {
         self.runs.get(&lane)
+    }
+
+    /// The run that it is compared with.
+    pub(crate) fn other(&self) -> Option<(LaneId, &Tensors)> {
+        let (id, _) = self.rival.as_ref()?;
+        Some((*id, self.run(*id)?))
+    }
+
+    /// The selected tensor.
+    pub(crate) fn tensor(&self) -> Option<u32> {
+        self.order.get(self.at).copied()
+    }
+
+    /// Columns of the longest name.
+    pub(crate) const fn longest_name(&self) -> u16 {
+        self.names.longest
     }
 }
 
@@ -128,23 +191,33 @@ pub(crate) fn prepare(ui: &mut UiState, state: &State) {
         ui.tensors.lane = None;
         ui.tensors.order.clear();
         ui.tensors.key = None;
+        ui.tensors.detail = None;
         return;
     };
     let Some(lane) = lane else { return };
     let heat = heat_of(&heats, lane);
     // mmap is what people use without thinking about it; against mmap itself the fastest other run is the question.
-    let others =
-        || heat.into_iter().flat_map(|h| h.ranked()).filter(|e| e.engine != entry.engine && with_spans(e).is_some());
-    let rival = others().find(|e| *e.engine == Engine::Mmap).or_else(|| others().next());
+    let mut others: Vec<&Entry<'_>> = heat
+        .into_iter()
+        .flat_map(|h| h.ranked())
+        .filter(|e| e.engine != entry.engine && with_spans(e).is_some())
+        .collect();
+    others.sort_by_key(|e| *e.engine != Engine::Mmap);
+    let rival = others.get(ui.tensors.against % (others.len() + 1));
     load(&mut ui.tensors, model, lane, entry);
     if let Some((other, lane)) = rival.and_then(|e| Some((e, with_spans(e)?))) {
         load(&mut ui.tensors, model, lane, other);
     }
     ui.tensors.lane = Some(lane.id);
-    let rival = rival.and_then(with_spans);
+    let rival = rival.and_then(|e| with_spans(e));
     let cost = |lane: &Lane| ui.tensors.run(lane.id).and_then(|run| run.cost.as_ref());
     ui.tensors.rival = rival.map(|other| (other.id, cost(lane).zip(cost(other)).and_then(|(a, b)| crossover(a, b))));
-    put_in_order(&mut ui.tensors, model, lane);
+    if ui.tensors.rival.is_none() && ui.tensors.sort == Sort::Difference {
+        ui.tensors.sort = Sort::Time;
+    }
+    ui.tensors.names.refresh(model);
+    put_in_order(&mut ui.tensors, lane);
+    look_at(&mut ui.tensors, model, lane);
 }
 
 fn load(tensors: &mut TensorsUi, model: &ModelInfo, lane: &Lane, entry: &Entry<'_>) {
@@ -158,13 +231,89 @@ fn load(tensors: &mut TensorsUi, model: &ModelInfo, lane: &Lane, entry: &Entry<'
     let points: Vec<(u64, u64)> = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
     let overheads = rows.iter().map(|row| row.phases.overhead_ns()).collect();
     let slowest = (0..points.len()).max_by_key(|at| points[*at].1).filter(|at| points[*at].1 > 0);
-    tensors.runs.insert(lane.id, Tensors { spans: lane.spans.len(), rows, points, overheads, slowest, cost });
+    let mut phases = PhaseTimes::default();
+    for (phase, ns) in rows.iter().flat_map(|row| row.phases.iter()) {
+        phases.add(phase, ns);
+    }
+    let (spans, cloud, sorted) = (lane.spans.len(), distinct(&points), BTreeMap::new());
+    tensors.runs.insert(lane.id, Tensors { spans, rows, points, cloud, overheads, slowest, cost, phases, sorted });
+    // What was compared with an older state of this run is sorted again.
+    for run in tensors.runs.values_mut() {
+        run.sorted.retain(|(_, rival), _| *rival != Some(lane.id));
+    }
 }
 
-fn put_in_order(ui: &mut TensorsUi, model: &ModelInfo, lane: &Lane) {
+/// One point of those that lie within an eighth of an octave of size and a fortieth of a decade of time.
+fn distinct(points: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let place = |(bytes, ns): &(u64, u64)| {
+        (((*bytes as f64).log2() * 8.0).round() as i32, ((*ns as f64).log10() * 40.0).round() as i32)
+    };
+    let mut seen = std::collections::HashSet::new();
+    points.iter().filter(|p| p.0 > 0 && p.1 > 0 && seen.insert(place(p))).copied().collect()
+}
+
+impl Names {
+    fn refresh(&mut self, model: &ModelInfo) {
+        if self.of.1 == model.tensors.len() && self.of.0 == model.path {
+            return;
+        }
+        *self = Self { of: (model.path.clone(), model.tensors.len()), ..Self::default() };
+        for tensor in &model.tensors {
+            self.starts.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+            self.text.extend(tensor.name.chars().flat_map(char::to_lowercase));
+            self.text.push('\n');
+            self.longest = self.longest.max(u16::try_from(width(&tensor.name)).unwrap_or(u16::MAX));
+        }
+    }
+
+    /// Whether the name of each tensor contains the text, which is in lower case.
+    fn containing(&self, text: &str) -> Vec<bool> {
+        let mut found = vec![false; self.starts.len()];
+        let mut at = 0;
+        for (place, _) in self.text.match_indices(text) {
+            // Matches come in the order of the text, so the names are walked once.
+            while self.starts.get(at + 1).is_some_and(|next| *next as usize <= place) {
+                at += 1;
+            }
+            if let Some(flag) = found.get_mut(at) {
+                *flag = true;
+            }
+        }
+        found
+    }
+
+    /// The tensors by name, sorted when it is first asked for.
+    fn sorted(&mut self, model_len: usize) -> &[u32] {
+        if self.order.len() != model_len {
+            let (text, starts) = (self.text.as_bytes(), &self.starts);
+            let name = |tensor: u32| {
+                let from = starts.get(tensor as usize).map_or(0, |at| *at as usize);
+                let to = starts.get(tensor as usize + 1).map_or(text.len(), |at| *at as usize);
+                text.get(from..to).unwrap_or_default()
+            };
+            // Names begin alike; the eight bytes after that tell most of them apart in one comparison.
+            let all = || (0..u32::try_from(model_len).unwrap_or(u32::MAX)).map(name);
+            let first = name(0);
+            let alike = all().map(|n| n.iter().zip(first).take_while(|(a, b)| a == b).count()).min().unwrap_or(0);
+            let key = |name: &[u8]| {
+                let mut key = [0; 8];
+                key.iter_mut().zip(name.get(alike..).unwrap_or_default()).for_each(|(to, from)| *to = *from);
+                u64::from_be_bytes(key)
+            };
+            let mut keys: Vec<(u64, u32)> = all().map(key).zip(0..).collect();
+            keys.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| name(a.1).cmp(name(b.1))));
+            self.order = keys.into_iter().map(|(_, tensor)| tensor).collect();
+        }
+        &self.order
+    }
+}
+
+fn put_in_order(ui: &mut TensorsUi, lane: &Lane) {
+    let rival = ui.rival.as_ref().map(|(id, _)| *id);
     let key = OrderKey {
         lane: lane.id,
         spans: lane.spans.len(),
+        rival: rival.filter(|_| ui.sort == Sort::Difference),
         sort: ui.sort,
         reversed: ui.reversed,
         filter: ui.filter.to_lowercase(),
@@ -172,32 +321,192 @@ fn put_in_order(ui: &mut TensorsUi, model: &ModelInfo, lane: &Lane) {
     if ui.key.as_ref() == Some(&key) {
         return;
     }
-    let Some(run) = ui.runs.get(&lane.id) else { return };
-    let name = |row: &TensorRow| model.tensors.get(row.tensor as usize).map_or("", |t| t.name.as_str());
-    let mut rows: Vec<&TensorRow> =
-        run.rows.iter().filter(|row| key.filter.is_empty() || name(row).to_lowercase().contains(&key.filter)).collect();
-    rows.sort_by(|a, b| compare(a, b, key.sort));
+    let kept = ui.key.as_ref().filter(|old| old.lane != key.lane).and(ui.tensor());
+    let Some(sorted) = sorted(ui, &key) else { return };
+    ui.order = if key.filter.is_empty() {
+        sorted
+    } else {
+        let found = ui.names.containing(&key.filter);
+        sorted.into_iter().filter(|tensor| found.get(*tensor as usize) == Some(&true)).collect()
+    };
     if key.reversed {
-        rows.reverse();
+        ui.order.reverse();
     }
-    ui.order = rows.iter().map(|row| row.tensor).collect();
-    ui.at = ui.at.min(ui.order.len().saturating_sub(1));
+    // With another engine the same tensor stays selected; in another order the first line answers.
+    let moved = ui.key.as_ref().is_some_and(|old| (old.sort, old.reversed) != (key.sort, key.reversed));
+    ui.at = match kept.and_then(|tensor| ui.order.iter().position(|t| *t == tensor)) {
+        Some(at) => at,
+        None if moved => 0,
+        None => ui.at.min(ui.order.len().saturating_sub(1)),
+    };
     ui.key = Some(key);
 }
 
-fn compare(a: &TensorRow, b: &TensorRow, sort: Sort) -> Ordering {
-    let share = |row: &TensorRow| row.overhead_fraction().unwrap_or(-1.0);
-    match sort {
-        Sort::Time => b.busy_ns().cmp(&a.busy_ns()),
-        Sort::Overhead => b.phases.overhead_ns().cmp(&a.phases.overhead_ns()),
-        Sort::Share => share(b).total_cmp(&share(a)),
-        Sort::Rate => rate_of(a).unwrap_or(f64::INFINITY).total_cmp(&rate_of(b).unwrap_or(f64::INFINITY)),
-        Sort::Size => b.bytes.cmp(&a.bytes),
-        Sort::File => a.tensor.cmp(&b.tensor),
+/// All tensors in the order of a key, its filter and direction left out.
+fn sorted(ui: &mut TensorsUi, key: &OrderKey) -> Option<Vec<u32>> {
+    let count = ui.runs.get(&key.lane)?.rows.len();
+    match key.sort {
+        Sort::File => return Some((0..u32::try_from(count).unwrap_or(u32::MAX)).collect()),
+        Sort::Name => return Some(ui.names.sorted(count).to_vec()),
+        _ => {}
     }
+    if let Some(known) = ui.runs.get(&key.lane)?.sorted.get(&(key.sort, key.rival)) {
+        return Some(known.clone());
+    }
+    let run = ui.runs.get(&key.lane)?;
+    let other = key.rival.and_then(|id| ui.runs.get(&id));
+    // A number a row, smallest first, made once: comparing rows themselves would add up their phases again and again.
+    let rank = |at: usize, row: &TensorRow| -> u64 {
+        let busy = run.points.get(at).map_or(0, |p| p.1);
+        let overhead = run.overheads.get(at).copied().unwrap_or(0);
+        match key.sort {
+            Sort::Overhead => !overhead,
+            Sort::Moving => !busy.saturating_sub(overhead),
+            // Positive numbers compare like their bits.
+            Sort::Share if busy > 0 => !(overhead as f64 / busy as f64).to_bits(),
+            Sort::Rate => rate_of(row).map_or(u64::MAX, f64::to_bits),
+            Sort::Share => u64::MAX,
+            Sort::Size => !row.bytes,
+            Sort::Difference => difference(busy, other.and_then(|o| o.points.get(at)).map_or(0, |p| p.1))
+                .map_or(u64::MAX, |ns| !((ns as u64) ^ (1 << 63))),
+            Sort::Time | Sort::Name | Sort::File => !busy,
+        }
+    };
+    let mut keys: Vec<(u64, u32)> = run.rows.iter().enumerate().map(|(at, row)| (rank(at, row), row.tensor)).collect();
+    keys.sort_unstable();
+    let order: Vec<u32> = keys.into_iter().map(|(_, tensor)| tensor).collect();
+    ui.runs.get_mut(&key.lane)?.sorted.insert((key.sort, key.rival), order.clone());
+    Some(order)
+}
+
+/// What a tensor took more (or, below zero, less) than with the other engine, in nanoseconds; `None` where one of them was not timed.
+pub(crate) fn difference(ours_ns: u64, theirs_ns: u64) -> Option<i64> {
+    let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    (ours_ns > 0 && theirs_ns > 0).then(|| signed(ours_ns) - signed(theirs_ns))
+}
+
+/// The reads of the open tensor.
+fn look_at(ui: &mut TensorsUi, model: &ModelInfo, lane: &Lane) {
+    let Some(tensor) = ui.tensor().filter(|_| ui.open) else {
+        ui.detail = None;
+        return;
+    };
+    let known = |d: &Detail| d.tensor == tensor && d.lane == lane.id && d.spans == lane.spans.len();
+    if ui.detail.as_ref().is_some_and(known) {
+        return;
+    }
+    let place = model.tensors.get(tensor as usize).and_then(|info| {
+        let base = model.image_bases().get(info.shard as usize).copied()?;
+        let start = base.saturating_add(info.file_offset);
+        Some((start, start.saturating_add(info.bytes)))
+    });
+    let inside = |span: &Span| {
+        span.tensor.is_none()
+            && place.is_some_and(|(start, end)| span.offset < end && span.offset.saturating_add(span.bytes) > start)
+    };
+    let mut reads: Vec<Span> = lane
+        .spans
+        .iter()
+        .filter(|s| s.bytes > 0 && s.phase.moves_bytes() && (s.tensor == Some(tensor) || inside(s)))
+        .copied()
+        .collect();
+    reads.sort_unstable_by_key(|s| (s.start_ns, s.slot));
+    ui.detail = Some(Detail { tensor, lane: lane.id, spans: lane.spans.len(), reads });
 }
 
 /// Bytes a second over all time on slots.
 pub(crate) fn rate_of(row: &TensorRow) -> Option<f64> {
     crate::domain::units::bytes_per_s(row.bytes, row.busy_ns())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+    use crate::tui::app::Screen;
+    use crate::tui::testdata;
+
+    fn ordered(sort: Sort, reversed: bool, filter: &str) -> (UiState, State) {
+        let state = testdata::many_tensors(2_000);
+        let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+        (ui.tensors.sort, ui.tensors.reversed, ui.tensors.filter) = (sort, reversed, filter.to_owned());
+        ui.prepare(&state);
+        (ui, state)
+    }
+
+    #[test]
+    fn every_order_holds_each_tensor_once_and_is_one() {
+        for sort in
+            [Sort::Time, Sort::Overhead, Sort::Moving, Sort::Share, Sort::Rate, Sort::Size, Sort::Name, Sort::File]
+        {
+            let (mut ui, state) = ordered(sort, false, "");
+            let order = ui.tensors.order.clone();
+            let mut all = order.clone();
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..2_000), "{sort:?}");
+            let run = ui.tensors.run(LaneId(0)).unwrap();
+            let names = &state.model.as_ref().unwrap().tensors;
+            for pair in order.windows(2) {
+                let (a, b) = (&run.rows[pair[0] as usize], &run.rows[pair[1] as usize]);
+                let right = match sort {
+                    Sort::Time => a.busy_ns() >= b.busy_ns(),
+                    Sort::Overhead => a.phases.overhead_ns() >= b.phases.overhead_ns(),
+                    Sort::Moving => a.busy_ns() - a.phases.overhead_ns() >= b.busy_ns() - b.phases.overhead_ns(),
+                    Sort::Share => a.overhead_fraction() >= b.overhead_fraction(),
+                    Sort::Rate => rate_of(a) <= rate_of(b),
+                    Sort::Size => a.bytes >= b.bytes,
+                    Sort::Name => names[pair[0] as usize].name <= names[pair[1] as usize].name,
+                    Sort::File | Sort::Difference => pair[0] < pair[1],
+                };
+                assert!(right, "{sort:?} {pair:?}");
+            }
+            ui.tensors.reversed = true;
+            ui.prepare(&state);
+            assert!(ui.tensors.order.iter().rev().eq(&order), "{sort:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_finds_the_names_that_contain_it_in_any_case() {
+        for (filter, wanted) in [("BLOCKS.19", 111), ("s.7", 111), ("blocks.1999", 1), ("nothing", 0), ("", 2_000)] {
+            let (ui, state) = ordered(Sort::Name, false, filter);
+            assert_eq!(ui.tensors.order.len(), wanted, "{filter}");
+            let names = &state.model.as_ref().unwrap().tensors;
+            let contains = |t: &u32| names[*t as usize].name.contains(&filter.to_lowercase());
+            assert!(ui.tensors.order.iter().all(contains), "{filter}");
+        }
+    }
+
+    #[test]
+    fn differences_are_sorted_with_their_sign_and_gaps_last() {
+        let state = testdata::state(testdata::Scene::Done);
+        let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+        ui.prepare(&state);
+        ui.tensors.sort = Sort::Difference;
+        ui.prepare(&state);
+        let ours = ui.tensors.run(ui.tensors.lane.unwrap()).unwrap();
+        let (_, theirs) = ui.tensors.other().expect("a run to compare with");
+        let of = |t: &u32| difference(ours.points[*t as usize].1, theirs.points[*t as usize].1);
+        let all: Vec<Option<i64>> = ui.tensors.order.iter().map(of).collect();
+        assert!(all.windows(2).all(|pair| pair[0] >= pair[1]), "{all:?}");
+        ui.tensors.against = 99_999;
+        ui.prepare(&state);
+        let none = ui.tensors.rival.is_none();
+        assert!(!none || ui.tensors.sort == Sort::Time);
+    }
+
+    #[test]
+    fn with_another_engine_the_same_tensor_stays_selected() {
+        let state = testdata::state(testdata::Scene::Done);
+        let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+        ui.prepare(&state);
+        ui.tensors.at = 7;
+        let tensor = ui.tensors.tensor();
+        ui.act(crate::tui::keymap::Action::NextEngine, &state);
+        ui.prepare(&state);
+        assert_eq!(ui.tensors.tensor(), tensor);
+        ui.tensors.open = true;
+        ui.prepare(&state);
+        assert!(ui.tensors.detail.as_ref().is_some_and(|d| !d.reads.is_empty()));
+    }
 }

@@ -7,7 +7,7 @@ use crate::domain::{
 mod loads;
 mod others;
 
-pub(crate) use others::{in_use, many_tensors};
+pub(crate) use others::{in_use, many_tensors, unseen};
 
 use crate::session::State;
 use loads::race;

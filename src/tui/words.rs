@@ -288,6 +288,17 @@ fn conditions(ranked: &[&Entry<'_>], cache: CacheState, named: bool) -> String {
     format!("{cache}, {n}, {verified}.")
 }
 
+/// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one.
+pub(crate) fn short_engine(engine: &crate::domain::Engine, room: u16) -> String {
+    let name = engine.to_string();
+    match engine {
+        crate::domain::Engine::Command(line) if super::pen::width(&name) > usize::from(room) => {
+            super::pen::cut(line, room)
+        }
+        _ => super::pen::cut(&name, room),
+    }
+}
+
 /// The cache state as a word.
 pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
     match cache {

@@ -51,25 +51,45 @@ fn worst(findings: &[&Finding]) -> Status {
     findings.iter().map(|f| f.status).max_by_key(|s| weight(*s)).unwrap_or(Status::Na)
 }
 
-/// A group is open when something in it wants attention, or when the user turned that around; a filter opens all.
-fn is_open(state: &State, ui: &UiState, group: Group) -> bool {
-    if !ui.environment.filter.is_empty() {
-        return true;
-    }
-    let all: Vec<&Finding> = state.group(group).collect();
-    (weight(worst(&all)) >= weight(Status::Warn)) != ui.environment.toggled.contains(&group)
+/// The groups that are open: those in which something wants attention, as many of the others as there is room for, and what the user turned
+/// around; a filter opens all.
+fn open_groups(state: &State, ui: &UiState) -> Vec<Group> {
+    let count = |group: Group| state.group(group).count();
+    let troubled = |group: Group| {
+        let all: Vec<&Finding> = state.group(group).collect();
+        weight(worst(&all)) >= weight(Status::Warn)
+    };
+    let room = ui.environment.room.get();
+    let heads = GROUPS.into_iter().filter(|g| count(*g) > 0).count();
+    let mut used = heads + GROUPS.into_iter().filter(|g| troubled(*g)).map(count).sum::<usize>();
+    GROUPS
+        .into_iter()
+        .filter(|group| {
+            if !ui.environment.filter.is_empty() {
+                return true;
+            }
+            let mut open = troubled(*group);
+            // In a short list the troubled groups stand out better among closed ones.
+            if !open && room >= 24 && used + count(*group) <= room {
+                used += count(*group);
+                open = true;
+            }
+            open != ui.environment.toggled.contains(group)
+        })
+        .collect()
 }
 
 /// The lines of the list.
 pub(crate) fn rows(state: &State, ui: &UiState) -> Vec<RowKey> {
     let mut rows = Vec::new();
+    let open = open_groups(state, ui);
     for group in GROUPS {
         let found = members(state, ui, group);
         if found.is_empty() {
             continue;
         }
         rows.push(RowKey::Group(group));
-        if is_open(state, ui, group) {
+        if open.contains(&group) {
             rows.extend(found.iter().map(|f| RowKey::Check(f.id.clone())));
         }
     }
@@ -136,7 +156,38 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
     let left = (w * 2 / 5).clamp(36, 64);
     list(&mut pen.part(0, y, left, rest), state, ui, theme);
-    detail(&mut pen.part(left, y, w - left, rest), state, ui, theme)
+    let troubles = troubles(state, w.saturating_sub(left + 6), theme);
+    let below = if rest >= 36 && troubles.len() > 1 { (troubles.len() as u16 + 3).min(rest / 2) } else { 0 };
+    if below > 0 {
+        let mut pane = pen.part(left, y + rest - below, w - left, below);
+        let mut inside = pane.frame(&[("What stands in the way".to_owned(), theme.strong)], theme.faint);
+        let (w, h) = (inside.width(), inside.height());
+        sheet::text(&mut inside.part(2, 0, w.saturating_sub(3), h), &troubles, 0, theme);
+    }
+    detail(&mut pen.part(left, y, w - left, rest - below), state, ui, theme)
+}
+
+/// Failures and warnings with what mends them, the worst first; what another one causes is left to that one.
+fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    let mut found: Vec<&Finding> =
+        state.checks.iter().filter(|f| weight(f.status) >= weight(Status::Warn) && f.cause.is_none()).collect();
+    found.sort_by_key(|f| std::cmp::Reverse(weight(f.status)));
+    let mut lines = Vec::new();
+    for finding in found {
+        for (i, line) in wrap(&finding.summary, room.saturating_sub(2)).into_iter().enumerate() {
+            let mark = if i == 0 { finding.status.mark() } else { ' ' };
+            lines.push(vec![(format!("{mark} "), theme.status(finding.status)), (line, theme.text)]);
+        }
+        let plan = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
+        let remedy = plan.map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
+        if let Some(remedy) = remedy {
+            lines.extend(wrap(&remedy, room.saturating_sub(4)).into_iter().enumerate().map(|(i, line)| {
+                let arrow = if i == 0 { "  → " } else { "    " };
+                vec![(arrow.to_owned(), theme.accent), (line, theme.dim)]
+            }));
+        }
+    }
+    lines
 }
 
 /// The answer, its mark first; returns the rows taken.
@@ -231,8 +282,10 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         title.push((format!("  /{filter}"), theme.accent));
     }
     let mut inside = pen.frame(&title, border(ui, Pane::List, theme));
-    let rows = rows(state, ui);
     let (w, h) = (inside.width(), usize::from(inside.height()));
+    ui.environment.room.set(h);
+    let rows = rows(state, ui);
+    let open = open_groups(state, ui);
     if rows.is_empty() {
         let text = if state.checks.is_empty() && words::unchecked(state, ui.over) {
             "Nothing was checked in this session."
@@ -252,7 +305,10 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         let y = y as u16;
         inside.hit(ui, y, 0, w, Spot::Check(row.clone()));
         match row {
-            RowKey::Group(group) => group_row(&mut inside, y, state, ui, *group, theme),
+            RowKey::Group(group) => {
+                let open = open.contains(group);
+                group_row(&mut inside, y, &members(state, ui, *group), (*group, open), theme);
+            }
             RowKey::Check(id) => {
                 if let Some(finding) = state.checks.iter().find(|f| f.id == *id) {
                     check_row(&mut inside, y, finding, theme);
@@ -269,12 +325,11 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     sheet::scrollbar(&mut inside, rows.len(), first, theme);
 }
 
-fn group_row(pen: &mut Pen<'_>, y: u16, state: &State, ui: &UiState, group: Group, theme: &Theme) {
-    let found = members(state, ui, group);
-    let worst = worst(&found);
+fn group_row(pen: &mut Pen<'_>, y: u16, found: &[&Finding], (group, open): (Group, bool), theme: &Theme) {
+    let worst = worst(found);
     let passed = found.iter().filter(|f| f.status == Status::Pass).count();
     let judged = found.iter().filter(|f| f.status != Status::Na).count();
-    let fold = if is_open(state, ui, group) { "▾" } else { "▸" };
+    let fold = if open { "▾" } else { "▸" };
     pen.text(1, y, fold, theme.dim);
     let count =
         if judged == 0 { format!("{} n/a", worst.mark()) } else { format!("{} {passed}/{judged}", worst.mark()) };

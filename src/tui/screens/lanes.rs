@@ -8,7 +8,7 @@ use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
 use crate::tui::mouse::Spot;
-use crate::tui::pen::{Pen, Run, cut, runs_width, width};
+use crate::tui::pen::{Pen, Run, runs_width, width};
 use crate::tui::theme::{Theme, marker};
 use crate::tui::widgets::bars;
 use crate::tui::words::{cache_word, route_word, same_unit};
@@ -62,12 +62,12 @@ impl Columns {
 pub(crate) fn rows(state: &State, ui: &UiState, w: u16) -> u16 {
     let heats = heats(state);
     if heats.is_empty() {
-        return 5 + state.unavailable.len().min(12) as u16;
+        return 5 + unavailable(state).len().min(12) as u16;
     }
     let _ = (ui, w);
     let heads = if heats.len() > 1 { heats.len() } else { 0 };
     let entries: usize = heats.iter().flat_map(|h| &h.entries).map(|e| 1 + usize::from(last_words(e).is_some())).sum();
-    (3 + heads + entries + state.unavailable.len()) as u16
+    (3 + heads + entries + unavailable(state).len()) as u16
 }
 
 /// Rows that the phases take: a heading, the bars, a legend; 0 while there is nothing to show.
@@ -152,7 +152,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             index += 1;
         }
     }
-    rows.extend(state.unavailable.iter().map(|(engine, why)| Row::Unavailable(engine.to_string(), why)));
+    rows.extend(unavailable(state).into_iter().map(|(engines, why)| Row::Unavailable(engines, why)));
     column_heads(&mut lanes.part(0, 0, w, 1), &columns, &heats, state, ui, theme);
     let room = usize::from(lanes_height.saturating_sub(1));
     let at = rows.iter().position(|r| matches!(r, Row::Entry(_, _, i) if Some(*i) == selected)).unwrap_or(0);
@@ -182,7 +182,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             }
             Row::Unavailable(engine, why) => {
                 line.text(2, 0, "–", theme.status(Status::Na));
-                let name = line.fit(4, 0, columns.name.saturating_sub(5), engine, theme.dim);
+                // One keeps to the column of names; several that share their reason take the room that they need.
+                let room = if engine.contains(", ") { w } else { columns.name.saturating_sub(5) };
+                let name = line.fit(4, 0, room, engine, theme.dim);
                 let at = columns.name.max(name + 1);
                 line.fit(at, 0, w.saturating_sub(at + 1), &format!("cannot run here: {why}"), theme.dim);
             }
@@ -211,10 +213,25 @@ fn nothing(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         (Some(_), None) => format!("{} The race is being planned.", spinner(ui)),
     };
     pen.text(2, 1, &words, theme.dim);
-    for (i, (engine, why)) in state.unavailable.iter().enumerate() {
+    for (i, (engine, why)) in unavailable(state).iter().enumerate() {
         let text = format!("– {engine} cannot run here: {why}");
         pen.fit(2, 3 + i as u16, pen.width().saturating_sub(4), &text, theme.dim);
     }
+}
+
+/// Engines that cannot run, those with the same reason together: five lines that say the same hide the others.
+fn unavailable(state: &State) -> Vec<(String, &str)> {
+    let mut groups: Vec<(String, &str)> = Vec::new();
+    for (engine, why) in &state.unavailable {
+        match groups.iter_mut().find(|(_, known)| known == why) {
+            Some((engines, _)) => {
+                engines.push_str(", ");
+                engines.push_str(&engine.to_string());
+            }
+            None => groups.push((engine.to_string(), why)),
+        }
+    }
+    groups
 }
 
 /// The last line that a dead lane wrote.
@@ -289,7 +306,7 @@ fn entry_row(
     let running = entry.running();
     pen.cell(2, 0, entry_marker(entry), style);
     let name = if running.is_some() { theme.strong } else { theme.text };
-    pen.fit(4, 0, columns.name.saturating_sub(5), &entry.name(), name);
+    pen.text(4, 0, &entry.short_name(columns.name.saturating_sub(5)), name);
     if entry.n() == 0
         && running.is_none()
         && let Some((_, why)) = entry.failed()
@@ -442,7 +459,7 @@ fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: Option<&str
             break;
         }
         pen.cell(2, y, entry_marker(entry), theme.lane(entry.engine));
-        pen.text(4, y, &cut(&entry.name(), name.saturating_sub(5)), theme.text);
+        pen.text(4, y, &entry.short_name(name.saturating_sub(5)), theme.text);
         if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
             continue;
         }

@@ -49,7 +49,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let simulated = if rest >= 20 { 7 } else { 0 };
     let body = rest - simulated;
     let words = words(&step, state, ui);
-    if w >= super::WIDE && !ui.small {
+    if !ui.narrow && !ui.small {
         let left = (w * 2 / 5).max(36);
         text(&mut pen.part(0, y, left, body), &words, number, theme);
         figure(&mut pen.part(left, y, w - left, body), &step, lesson, ui, theme);
@@ -85,20 +85,39 @@ fn text(pen: &mut Pen<'_>, words: &[String], number: usize, theme: &Theme) {
     let dots: String = (0..STEPS).map(|i| if i <= number { '●' } else { '○' }).collect();
     let mut inside = pen.frame(&[(dots, theme.accent)], theme.faint);
     let (room, h) = (inside.width().saturating_sub(4), inside.height());
-    let mut y = u16::from(h > 12);
-    for paragraph in words {
-        for line in wrap(paragraph, room) {
-            inside.text(2, y, &line, theme.text);
-            y += 1;
+    let lines = |gap: bool| -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for paragraph in words {
+            if gap && !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.extend(wrap(paragraph, room));
         }
-        y += 1;
+        lines
+    };
+    let spaced = lines(true);
+    let shown = if spaced.len() > usize::from(h) { lines(false) } else { spaced };
+    let top = u16::from(shown.len() + 2 <= usize::from(h));
+    for (y, line) in shown.iter().take(usize::from(h)).enumerate() {
+        inside.text(2, y as u16 + top, line, theme.text);
+    }
+    if shown.len() > usize::from(h) {
+        inside.right(room + 3, h.saturating_sub(1), " …", theme.dim);
     }
 }
 
 fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let each = Engine::GdsPerTensor;
     match step.figure {
-        Figure::Paths => paths(pen, theme),
+        Figure::Paths => {
+            let (w, h) = (pen.width(), pen.height());
+            let upper = if h >= 30 { 20 } else { h };
+            paths(&mut pen.part(0, 0, w, upper), theme);
+            // What each way took in the recordings, where there is room for it.
+            if upper < h {
+                table(&mut pen.part(0, upper, w, h - upper), lesson, ui, theme);
+            }
+        }
         Figure::FewTensors => {
             let Some(load) = lesson.small.load(&each) else { return };
             slots(pen, &lesson.small, &[(load, timeline::few_tensors(&load.spans, 6))], ui, theme);
@@ -124,7 +143,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     for (i, (name, words, route)) in ways.into_iter().enumerate() {
         let y = i as u16 * gap + 1;
         inside.text(2, y, name, theme.strong);
-        inside.text(20, y, words, theme.dim);
+        inside.fit(20, y, w.saturating_sub(21), words, theme.dim);
         path_drawing::draw(&mut inside.part(2, y + 1, w.saturating_sub(4), 1), 0, 0, &Way { route, gpu: true }, theme);
     }
 }
@@ -206,7 +225,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
     let told: Vec<&Told> = [&lesson.small, &lesson.large].into_iter().chain(ui.learn.here.as_ref()).collect();
     let (w, h) = (inside.width(), inside.height());
-    let room = (w.saturating_sub(18) / (told.len() as u16 * 2)).max(9);
+    let room = (w.saturating_sub(20) / (told.len() as u16 * 2)).max(9);
     for (i, told) in told.iter().enumerate() {
         let x = 18 + i as u16 * room * 2;
         inside.fit(x + 2, 0, room * 2 - 2, &told.model, theme.strong);
@@ -242,7 +261,14 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
 fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let title: [Run; 2] = [
         ("SIMULATION".to_owned(), theme.status(Status::Warn)),
-        ("  arithmetic, not measured: time = tensors × cost / slots + bytes / rate".to_owned(), theme.dim),
+        (
+            if pen.width() < 90 {
+                "  arithmetic, not measured".to_owned()
+            } else {
+                "  arithmetic, not measured: time = tensors × cost / slots + bytes / rate".to_owned()
+            },
+            theme.dim,
+        ),
     ];
     let mut inside = pen.frame(&title, theme.faint);
     let w = inside.width();
@@ -273,20 +299,16 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let measured = told.load(&Engine::GdsPerTensor).map_or(wall, |l| l.wall_ns as f64);
     let mmap = told.load(&Engine::Mmap).map_or(0.0, |l| l.wall_ns as f64);
     let scale = wall.max(measured).max(mmap).max(1.0);
-    // The bars begin at column 30 and leave room for their figures.
-    let bar_room = w.saturating_sub(62).max(8);
+    // The bars leave room for their names before them and for their figures behind.
+    let (x, by_tensor) = if w < 70 { (20, "recorded, GDS") } else { (30, "recorded tensor by tensor") };
+    let bar_room = w.saturating_sub(x + 30).max(8);
     let share = simulation.overhead(told.bytes, rate, slots);
     let columns = |ns: f64| (ns / scale * f64::from(bar_room)).round() as u16;
     let (paid, moving) = (columns(wall * share), columns(wall * (1.0 - share)));
-    let lines = [
-        ("simulated", wall, Some(share)),
-        ("recorded tensor by tensor", measured, None),
-        ("recorded mmap", mmap, None),
-    ];
+    let lines = [("simulated", wall, Some(share)), (by_tensor, measured, None), ("recorded mmap", mmap, None)];
     for (i, (name, ns, share)) in lines.into_iter().enumerate() {
         let y = i as u16 + 2;
         inside.text(3, y, name, theme.text);
-        let x = 30;
         let end = if let Some(share) = share {
             let (cost_style, cost_fill) = theme.phase(Phase::RegisterBuffer);
             let (move_style, move_fill) = theme.phase(Phase::Transfer);

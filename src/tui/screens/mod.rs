@@ -11,6 +11,9 @@ pub(crate) mod race;
 pub(crate) mod race_charts;
 pub(crate) mod report;
 pub(crate) mod system;
+mod system_charts;
+mod tensor_detail;
+mod tensor_table;
 pub(crate) mod tensors;
 
 use super::app::{Screen, Sheet, UiState};

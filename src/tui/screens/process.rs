@@ -67,12 +67,12 @@ fn over_time(state: &State, pid: u32, value: impl Fn(&ProcessUse) -> Option<f64>
     state.system.iter().filter_map(|(at, sample)| Some((seconds(*at), of(sample)?))).collect()
 }
 
-fn span(series: &[Series]) -> (f64, f64) {
+pub(super) fn span(series: &[Series]) -> (f64, f64) {
     let first = series.iter().filter_map(|s| s.points.first()).map(|p| p.0).fold(-10.0, f64::min);
     (first, 0.0)
 }
 
-fn series(name: &str, marker: char, index: usize, points: Vec<(f64, f64)>, theme: &Theme) -> Series {
+pub(super) fn series(name: &str, marker: char, index: usize, points: Vec<(f64, f64)>, theme: &Theme) -> Series {
     Series { name: name.to_owned(), marker, style: theme.series(index), points, gap: GAP_S, right: false }
 }
 

@@ -1,5 +1,6 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
+use super::{lanes, race_charts};
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{LogLevel, Machine, RunResult, Status};
 use crate::session::{LaneStatus, State};
@@ -12,14 +13,27 @@ use crate::tui::words::{self, Headline, cache_word, route_word};
 
 type Lines = Vec<Vec<Run>>;
 
+/// Columns from which there is room for a page and pictures.
+const PICTURES_FROM: u16 = 170;
+
 /// Draws the screen; returns how far it scrolls.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
-    y += super::environment::headline(&mut pen.part(0, y, w, 2), &headline(state), theme);
+    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(state, ui), theme);
     y += u16::from(airy);
-    let mut pane = pen.part(0, y, w, h.saturating_sub(y));
+    let rest = h.saturating_sub(y);
+    // Beside the page, where there is room, the pictures that the exported report has too.
+    let pictures = if w >= PICTURES_FROM && !state.lanes.is_empty() { w * 2 / 5 } else { 0 };
+    if pictures > 0 {
+        // Bars, a legend that may take two lines, and the border.
+        let upper = (lanes::phase_rows(state, ui).max(2) + 4).min(rest / 2);
+        let x = w - pictures;
+        lanes::draw_phases(&mut pen.part(x, y, pictures, upper), state, ui, theme);
+        race_charts::one(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui, theme, 0);
+    }
+    let mut pane = pen.part(0, y, w - pictures, rest);
     let mut inside = pane.frame(&[("Report".to_owned(), theme.strong)], theme.faint);
     let room = inside.width().saturating_sub(6);
     let mut lines = Lines::new();
@@ -36,7 +50,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.report_scroll, theme)
 }
 
-fn headline(state: &State) -> Headline {
+fn headline(state: &State, ui: &UiState) -> Headline {
     let done: Vec<&RunResult> =
         state.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref()).collect();
     let failed = state.lanes.iter().filter(|l| matches!(l.status, LaneStatus::Failed(_))).count();
@@ -48,7 +62,14 @@ fn headline(state: &State) -> Headline {
     };
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     let status = if failed > 0 { Status::Warn } else { Status::Info };
-    Headline { status, text: format!("{} checks; {loads}{failures}.", state.checks.len()) }
+    // Which load won is what a reader wants first; how much stands behind it comes after.
+    let answer = if done.is_empty() { String::new() } else { words::race(state, ui.clock_ns).text + " " };
+    let checks = match state.checks.len() {
+        0 => "Nothing checked".to_owned(),
+        1 => "One check".to_owned(),
+        n => format!("{n} checks"),
+    };
+    Headline { status, text: format!("{answer}{checks}; {loads}{failures}.") }
 }
 
 fn times(n: usize) -> String {
@@ -151,7 +172,7 @@ fn runs(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
 
 fn run_line(entry: &Entry<'_>, wide: bool, theme: &Theme) -> Vec<Run> {
     let mark = (format!("{} ", marker(entry.engine)), theme.lane(entry.engine));
-    let name = format!("{:<16.16} {:<9}", entry.engine.to_string(), cache_word(entry.cache));
+    let name = format!("{:<16} {:<9}", words::short_engine(entry.engine, 16), cache_word(entry.cache));
     let (Some(wall), Some(result)) = (entry.wall_ns(), entry.typical().and_then(|l| l.result.as_ref())) else {
         let (status, words) = match entry.failed() {
             Some((_, why)) => (Status::Fail, format!("failed: {why}")),

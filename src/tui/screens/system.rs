@@ -6,12 +6,13 @@
 //! ╭ Processes with CUDA or cuFile ──────────────────╮
 //! ```
 
-use crate::domain::units::{bytes, duration, rate, three_digits};
+use super::system_charts;
+use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
-use crate::tui::pen::{Pen, Run, cut};
+use crate::tui::pen::{Pen, Run, cut, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::sheet;
@@ -58,7 +59,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         let left = w * 9 / 16;
         gpus(&mut pen.part(0, y, left, top), sample, theme);
         disks(&mut pen.part(left, y, w - left, top), sample, theme);
-        processes(&mut pen.part(0, y + top, w, rest - top), sample, state, ui, theme);
+        lower(&mut pen.part(0, y + top, w, rest - top), sample, state, ui, theme);
     } else if ui.small {
         match ui.system.pane % 3 {
             0 => processes(&mut pen.part(0, y, w, rest), sample, state, ui, theme),
@@ -71,7 +72,18 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         gpus(&mut pen.part(0, y, w, gpu_rows), sample, theme);
         disks(&mut pen.part(0, y + gpu_rows, w, disk_rows), sample, theme);
         let used = gpu_rows + disk_rows;
-        processes(&mut pen.part(0, y + used, w, rest - used), sample, state, ui, theme);
+        lower(&mut pen.part(0, y + used, w, rest - used), sample, state, ui, theme);
+    }
+}
+
+/// The processes, and below them, where they leave room, what disks and links did.
+fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let need = sample.processes.len().clamp(1, 30) as u16 + 4;
+    let charts = if need + system_charts::ROWS <= h { h - need } else { 0 };
+    processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
+    if charts > 0 {
+        system_charts::draw(&mut pen.part(0, h - charts, w, charts), state, sample, theme);
     }
 }
 
@@ -128,7 +140,10 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     let w = inside.width();
     if sample.gpus.is_empty() {
         let text = sample.gpu_problem.as_deref().unwrap_or("NVML counts no GPU.");
-        inside.fit(1, 0, w.saturating_sub(2), text, theme.dim);
+        let h = usize::from(inside.height());
+        for (y, line) in wrap(text, w.saturating_sub(2)).iter().take(h).enumerate() {
+            inside.text(1, y as u16, line, theme.dim);
+        }
         return;
     }
     let bar = if w >= 62 { 10 } else { 0 };
@@ -193,7 +208,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
             or_gap(disk.read_bytes_per_s.map(rate)),
             or_gap(disk.written_bytes_per_s.map(rate)),
             or_gap(disk.read_latency_ns.map(|ns| duration(ns as u64))),
-            or_gap(disk.queue.map(three_digits)),
+            or_gap(disk.queue.map(|q| format!("{q:.1}"))),
             or_gap(disk.busy_percent.map(|p| format!("{p:.0} %"))),
         ];
         figures(&mut inside, y, name, &columns(texts), theme.text);

@@ -19,6 +19,19 @@ pub(crate) fn in_use(mut state: State, gpu: bool) -> State {
     state
 }
 
+/// A machine whose GPUs and processes could not be looked at.
+pub(crate) fn unseen(mut state: State) -> State {
+    let system = SystemSample {
+        gpu_problem: Some(
+            "NVML could not be started: the driver and the library differ in version (NVML error 18)".into(),
+        ),
+        hidden_processes: 212,
+        ..SystemSample::default()
+    };
+    state.reduce(&Event { at_ns: state.now_ns + 2_000 * MS, body: EventBody::SystemSeen { system } });
+    state
+}
+
 fn system(step: u64, gpu: bool) -> SystemSample {
     let wave = (step as f64 / 3.0).sin().abs();
     let rate = |gb: f64| (step > 0).then_some(gb * 1e9);

@@ -4,11 +4,13 @@ use super::frame;
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::{Event, EventBody, LaneId, Metric, Sample, Span, SpanBatch};
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::testdata::{Scene, events};
+use crate::tui::app::{Sheet, UiState};
+use crate::tui::lesson::Lesson;
+use crate::tui::testdata::{self, Scene, events};
 use crate::tui::theme::Theme;
-use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
+use std::sync::{Arc, LazyLock};
 
 /// Small and reproducible; its quality does not matter here.
 struct Dice(u64);
@@ -108,8 +110,9 @@ fn spoil(event: &mut Event, dice: &mut Dice) {
     }
 }
 
-fn key(dice: &mut Dice) -> Input {
-    const CODES: [KeyCode; 16] = [
+/// A key, a click, a wheel step or pasted text.
+fn input(dice: &mut Dice, (w, h): (u16, u16)) -> Input {
+    const CODES: [KeyCode; 12] = [
         KeyCode::Up,
         KeyCode::Down,
         KeyCode::Left,
@@ -118,18 +121,40 @@ fn key(dice: &mut Dice) -> Input {
         KeyCode::Esc,
         KeyCode::Tab,
         KeyCode::PageDown,
+        KeyCode::PageUp,
         KeyCode::End,
         KeyCode::Home,
         KeyCode::Backspace,
-        KeyCode::Char('/'),
-        KeyCode::Char('f'),
-        KeyCode::Char('?'),
-        KeyCode::Char('n'),
-        KeyCode::Char('v'),
     ];
-    let at = dice.roll(22) as usize;
-    let code = CODES.get(at).copied().unwrap_or_else(|| KeyCode::Char(char::from(b'0' + (at as u8 - 16) * 9)));
-    Input::Key(KeyEvent::new(code, KeyModifiers::NONE))
+    let key = |code| Input::Key(KeyEvent::new(code, KeyModifiers::NONE));
+    match dice.roll(12) {
+        0..3 => key(CODES[dice.roll(12) as usize]),
+        // The screens, and every letter there is.
+        3..5 => key(KeyCode::Char(char::from(b'1' + dice.roll(6) as u8))),
+        5..10 => key(KeyCode::Char(char::from(b' ' + dice.roll(95) as u8))),
+        10 => {
+            let (column, row) = (dice.roll(u64::from(w) + 2) as u16, dice.roll(u64::from(h) + 2) as u16);
+            let kinds = [MouseEventKind::Down(MouseButton::Left), MouseEventKind::ScrollDown, MouseEventKind::ScrollUp];
+            let kind = kinds[dice.roll(3) as usize];
+            Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
+        }
+        _ => Input::Paste("mlp.\u{1b}[0m漢".into()),
+    }
+}
+
+/// What lies over a screen, opened without the keys that lead there.
+fn overlay(ui: &mut UiState, dice: &mut Dice) {
+    static LESSON: LazyLock<Result<Arc<Lesson>, String>> = LazyLock::new(|| Lesson::load().map(Arc::new));
+    match dice.roll(8) {
+        0 => ui.sheet = Some(Sheet::Help),
+        1 => ui.sheet = Some(Sheet::Fix("udev-record".into())),
+        2 => ui.sheet = Some(Sheet::Fix("no such plan".into())),
+        3 => (ui.system.open, ui.system.pid) = (true, Some([4711, 991, 1][dice.roll(3) as usize])),
+        4 => (ui.tensors.open, ui.tensors.at) = (true, dice.roll(1 << 20) as usize),
+        5 => ui.learn.lesson = Some(LESSON.clone()),
+        6 => ui.learn.lesson = Some(Err("no".into())),
+        _ => ui.race.expanded = true,
+    }
 }
 
 proptest! {
@@ -150,13 +175,22 @@ proptest! {
         for event in &tape {
             state.reduce(event);
             if dice.roll(often) == 0 {
-                ui.input(&key(&mut dice), &state);
-                frame(&state, &mut ui, &theme, dice.roll(210) as u16, dice.roll(64) as u16);
+                let size = (dice.roll(210) as u16, dice.roll(64) as u16);
+                if dice.roll(3) == 0 {
+                    overlay(&mut ui, &mut dice);
+                }
+                ui.input(&input(&mut dice, size), &state);
+                frame(&state, &mut ui, &theme, size.0, size.1);
             }
         }
+        if dice.roll(3) == 0 {
+            state = testdata::in_use(state, dice.roll(2) == 0);
+        }
         for (w, h) in [(0, 0), (1, 1), (39, 9), (40, 10), (41, 80), (250, 11), (120, 36)] {
-            ui.input(&key(&mut dice), &state);
+            overlay(&mut ui, &mut dice);
+            ui.input(&input(&mut dice, (w, h)), &state);
             frame(&state, &mut ui, &theme, w, h);
+            ui.tick(std::time::Duration::from_millis(dice.roll(9000)));
         }
     }
 }

@@ -125,3 +125,38 @@ fn a_table_of_a_hundred_thousand_tensors_is_quick() {
     timed(&mut ui, "filtered");
     assert_eq!(ui.tensors.order.len(), (0..100_000).filter(|n: &u32| n.to_string().contains('7')).count());
 }
+
+#[test]
+fn what_learn_measures_is_told_and_can_be_stopped_there() {
+    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
+    let live = testdata::state(Scene::Live);
+    assert_eq!(key(&mut ui, &live, 'c').commands, [Command::CancelRace]);
+    assert_eq!(key(&mut ui, &live, 'm').commands, [], "one race at a time");
+    let done = testdata::state(Scene::Done);
+    assert_eq!(key(&mut ui, &done, 'm').commands, [Command::Race(None)]);
+    assert_eq!(key(&mut ui, &done, 'c').commands, []);
+}
+
+#[test]
+fn a_tensor_is_opened_compared_and_left_again() {
+    let state = testdata::state(Scene::Done);
+    let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+    frame(&state, &mut ui, &theme(), 120, 36);
+    let first = ui.tensors.rival.as_ref().map(|(lane, _)| *lane);
+    assert!(first.is_some());
+    ui.input(&Input::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE)), &state);
+    let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    assert!(shown.contains("moved in") && shown.contains("time on slots"), "{shown}");
+    key(&mut ui, &state, 'c');
+    frame(&state, &mut ui, &theme(), 120, 36);
+    assert_ne!(ui.tensors.rival.as_ref().map(|(lane, _)| *lane), first);
+    ui.input(&Input::Key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE)), &state);
+    let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    assert!(shown.contains("Size and time"), "{shown}");
+    let (x, y) = find(&shown, "size ");
+    mouse(&mut ui, &state, CLICK, x + 1, y);
+    frame(&state, &mut ui, &theme(), 120, 36);
+    assert_eq!(ui.tensors.sort, crate::tui::tensor_view::Sort::Size);
+    mouse(&mut ui, &state, CLICK, x + 1, y);
+    assert!(ui.tensors.reversed);
+}

@@ -5,6 +5,7 @@ use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::FixStage;
 use crate::session::State;
 use crate::tui::app::{Screen, Sheet, UiState};
+use crate::tui::tensor_view::Sort;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use ratatui::buffer::{Buffer, Cell};
@@ -14,34 +15,79 @@ fn theme(name: ThemeName) -> Theme {
     Theme::new(Taste { theme: name, depth: ColourDepth::True, ascii: false })
 }
 
-/// Glyph rows, then a row of runs for each (`12a3b`: twelve cells of style a, three of b), then what the letters mean.
-fn picture(buffer: &Buffer) -> String {
-    let mut legend: Vec<String> = Vec::new();
-    let mut styles = String::new();
-    for row in buffer.content().chunks(usize::from(buffer.area.width).max(1)) {
-        let mut runs: Vec<(usize, usize)> = Vec::new();
-        for cell in row {
-            let style = describe(cell);
-            let index = legend.iter().position(|known| *known == style).unwrap_or_else(|| {
-                legend.push(style);
-                legend.len() - 1
-            });
-            match runs.last_mut() {
-                Some((count, last)) if *last == index => *count += 1,
-                _ => runs.push((1, index)),
-            }
-        }
-        for (count, index) in runs {
-            styles.push_str(&format!("{count}{}", letter(index)));
-        }
-        styles.push('\n');
+/// What the letters of styles stand for, over all frames of a file.
+#[derive(Default)]
+struct Legend(Vec<String>);
+
+impl Legend {
+    fn letter(&mut self, style: String) -> String {
+        let index = self.0.iter().position(|known| *known == style).unwrap_or_else(|| {
+            self.0.push(style);
+            self.0.len() - 1
+        });
+        Self::name(index)
     }
-    let legend: String = legend.iter().enumerate().map(|(i, style)| format!("{} {style}\n", letter(i))).collect();
-    format!("{}\n{styles}\n{legend}", text(buffer))
+
+    fn name(index: usize) -> String {
+        let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        letters.chars().nth(index).map_or_else(|| format!("({index})"), String::from)
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().enumerate().map(|(i, style)| format!("{} {style}\n", Self::name(i))).collect()
+    }
 }
 
-fn letter(index: usize) -> char {
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".chars().nth(index).unwrap_or('?')
+/// A line of runs for each row (`12a3b`: twelve cells of style a, three of b); equal rows below each other are counted.
+fn styles(buffer: &Buffer, legend: &mut Legend) -> String {
+    let mut rows: Vec<(String, usize)> = Vec::new();
+    for row in buffer.content().chunks(usize::from(buffer.area.width).max(1)) {
+        let mut runs: Vec<(usize, String)> = Vec::new();
+        for cell in row {
+            let letter = legend.letter(describe(cell));
+            match runs.last_mut() {
+                Some((count, last)) if *last == letter => *count += 1,
+                _ => runs.push((1, letter)),
+            }
+        }
+        let line: String = runs.into_iter().map(|(count, letter)| format!("{count}{letter}")).collect();
+        match rows.last_mut() {
+            Some((last, count)) if *last == line => *count += 1,
+            _ => rows.push((line, 1)),
+        }
+    }
+    rows.into_iter().map(|(line, n)| if n == 1 { line + "\n" } else { format!("{line} ×{n}\n") }).collect()
+}
+
+/// Glyph rows, then the styles, then what their letters mean.
+fn picture(buffer: &Buffer) -> String {
+    let mut legend = Legend::default();
+    let styles = styles(buffer, &mut legend);
+    format!("{}\n{styles}\n{}", text(buffer), legend.text())
+}
+
+const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 36), (200, 60)];
+
+/// One file of a situation at all sizes: with colour the glyphs and the styles, without it the rows whose glyphs are others, and the styles.
+fn check_all(name: &str, state: &State, ui: &mut UiState) {
+    let mut legend = Legend::default();
+    let mut shown = String::new();
+    for (w, h) in SIZES {
+        let dark = frame(state, ui, &theme(ThemeName::Dark), w, h);
+        let mono = frame(state, ui, &theme(ThemeName::Mono), w, h);
+        let (glyphs, plain) = (text(&dark), text(&mono));
+        shown.push_str(&format!("== {w}x{h} dark\n{glyphs}-- styles\n{}", styles(&dark, &mut legend)));
+        shown.push_str(&format!("== {w}x{h} mono\n"));
+        for (row, (_, other)) in glyphs.lines().zip(plain.lines()).enumerate().filter(|(_, (a, b))| a != b) {
+            shown.push_str(&format!("{row:>2} {other}\n"));
+        }
+        shown.push_str(&format!("-- styles\n{}", styles(&mono, &mut legend)));
+        assert!(mono.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+    }
+    shown.push_str(&format!("== letters\n{}", legend.text()));
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(name, shown);
+    });
 }
 
 fn describe(cell: &Cell) -> String {
@@ -74,17 +120,8 @@ fn check(name: &str, state: &State, ui: &mut UiState, theme_name: ThemeName, (w,
 
 fn every_scene(screen: Screen, name: &str) {
     for scene in Scene::ALL {
-        let state = testdata::state(scene);
         let mut ui = UiState { screen, ..UiState::default() };
-        let name = format!("{name}-{}", scene.name());
-        for size in [(60, 20), (80, 24), (120, 36)] {
-            check(&name, &state, &mut ui, ThemeName::Dark, size);
-        }
-        check(&name, &state, &mut ui, ThemeName::Mono, (80, 24));
-        check(&name, &state, &mut ui, ThemeName::Mono, (120, 36));
-        if matches!(scene, Scene::Live | Scene::Done) {
-            check(&name, &state, &mut ui, ThemeName::Dark, (200, 60));
-        }
+        check_all(&format!("{name}-{}", scene.name()), &testdata::state(scene), &mut ui);
     }
 }
 
@@ -109,38 +146,84 @@ fn the_report_screen_in_every_situation() {
 }
 
 #[test]
+fn one_tensor_in_two_engines() {
+    let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
+    ui.tensors.open = true;
+    check_all("tensors-open", &testdata::state(Scene::Done), &mut ui);
+    ui.tensors.open = false;
+    (ui.tensors.sort, ui.tensors.filter, ui.tensors.at) = (Sort::Difference, "down_proj".into(), 3);
+    check_all("tensors-filtered", &testdata::state(Scene::Done), &mut ui);
+}
+
+#[test]
 fn the_system_screen_in_every_situation() {
-    for (name, gpu, open) in [("live", true, false), ("no-gpu", false, false), ("process", true, true)] {
-        let state = testdata::in_use(testdata::state(Scene::Live), gpu);
-        let mut ui = UiState { screen: Screen::System, ..UiState::default() };
+    let live = testdata::in_use(testdata::state(Scene::Live), true);
+    let alone = testdata::in_use(testdata::state(Scene::NoGpu), false);
+    let (done, loading) = (testdata::state(Scene::Done), testdata::state(Scene::Loading));
+    let failed = testdata::unseen(testdata::state(Scene::Failed));
+    for (name, state, open, replay) in [
+        ("loading", &loading, false, false),
+        ("live", &live, false, false),
+        ("done", &done, false, true),
+        ("failed", &failed, false, false),
+        ("no-gpu", &alone, false, false),
+        ("process", &live, true, false),
+    ] {
+        let mut ui = UiState { screen: Screen::System, replay, ..UiState::default() };
         ui.system.open = open;
-        for size in [(60, 20), (80, 24), (120, 36), (200, 60)] {
-            check(&format!("system-{name}"), &state, &mut ui, ThemeName::Dark, size);
-        }
-        check(&format!("system-{name}"), &state, &mut ui, ThemeName::Mono, (120, 36));
+        check_all(&format!("system-{name}"), state, &mut ui);
     }
-    let mut ui = UiState { screen: Screen::System, replay: true, ..UiState::default() };
-    check("system-replay", &testdata::state(Scene::Done), &mut ui, ThemeName::Dark, (80, 24));
-    ui.replay = false;
-    check("system-loading", &testdata::state(Scene::Loading), &mut ui, ThemeName::Dark, (80, 24));
+}
+
+#[test]
+fn the_learn_screen_in_every_situation() {
+    let lesson = crate::tui::lesson::Lesson::load().map(std::sync::Arc::new);
+    for (scene, step, at, lesson) in [
+        (Scene::Loading, 0, 0.0, None),
+        (Scene::Live, 2, 0.4, Some(lesson.clone())),
+        (Scene::Done, 4, 1.0, Some(lesson.clone())),
+        (Scene::Failed, 0, 0.0, Some(Err("the file is damaged".to_owned()))),
+        (Scene::NoGpu, 0, 0.0, Some(lesson)),
+    ] {
+        let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
+        (ui.learn.lesson, ui.learn.step, ui.learn.at) = (lesson, step, at);
+        check_all(&format!("learn-{}", scene.name()), &testdata::state(scene), &mut ui);
+    }
 }
 
 #[test]
 fn the_steps_of_the_lesson() {
     let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
     let state = State::default();
-    check("learn-loading", &state, &mut ui, ThemeName::Dark, (80, 24));
-    ui.learn.lesson = Some(Err("the file is damaged".into()));
-    check("learn-failed", &state, &mut ui, ThemeName::Dark, (80, 24));
     ui.learn.lesson = Some(crate::tui::lesson::Lesson::load().map(std::sync::Arc::new));
     for step in 0..crate::tui::lesson_steps::STEPS {
         (ui.learn.step, ui.learn.at) = (step, if step == 1 { 0.5 } else { 1.0 });
         check(&format!("learn-{}", step + 1), &state, &mut ui, ThemeName::Dark, (120, 36));
-        if step == 5 {
-            check("learn-6", &state, &mut ui, ThemeName::Mono, (120, 36));
-            for size in [(60, 20), (80, 24), (200, 60)] {
-                check("learn-6", &state, &mut ui, ThemeName::Dark, size);
-            }
+    }
+}
+
+#[test]
+fn every_pane_of_a_small_terminal_has_something_in_it() {
+    let state = testdata::in_use(testdata::state(Scene::Done), true);
+    let lesson = crate::tui::lesson::Lesson::load().map(std::sync::Arc::new);
+    for (screen, panes) in [
+        (Screen::Environment, 2),
+        (Screen::Race, 5),
+        (Screen::Tensors, 2),
+        (Screen::System, 3),
+        (Screen::Learn, 3),
+        (Screen::Report, 1),
+    ] {
+        let mut ui = UiState { screen, ..UiState::default() };
+        ui.learn.lesson = Some(lesson.clone());
+        let mut seen = Vec::new();
+        for _ in 0..panes {
+            let shown = text(&frame(&state, &mut ui, &theme(ThemeName::Dark), 60, 20));
+            let inside: String = shown.lines().skip(5).collect();
+            assert!(inside.chars().filter(|c| c.is_alphanumeric()).count() > 60, "{screen:?}\n{shown}");
+            assert!(!seen.contains(&shown), "{screen:?}\n{shown}");
+            seen.push(shown);
+            ui.next_pane();
         }
     }
 }
@@ -183,13 +266,4 @@ fn without_colour_the_outcomes_are_still_told_apart() {
     let mut ui = UiState::default();
     let shown = text(&frame(&testdata::state(Scene::Failed), &mut ui, &theme(ThemeName::Mono), 120, 36));
     assert!(shown.contains("✖ fail") && shown.contains("▲ ext4-journal") && shown.contains("✔ o-direct"), "{shown}");
-}
-
-#[test]
-fn mono_uses_no_colour_at_all() {
-    for screen in Screen::ALL {
-        let mut ui = UiState { screen, ..UiState::default() };
-        let buffer = frame(&testdata::state(Scene::Done), &mut ui, &theme(ThemeName::Mono), 120, 36);
-        assert!(buffer.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
-    }
 }

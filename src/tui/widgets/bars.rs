@@ -70,6 +70,44 @@ pub(crate) fn phases(
     named
 }
 
+/// The phase that fills most of each of `columns`, where `scale_ns` fills them all.
+fn by_column(times: &PhaseTimes, scale_ns: u64, columns: u16) -> Vec<Phase> {
+    let mut fills = Vec::new();
+    let mut sum = 0_u64;
+    for (phase, ns) in times.iter().filter(|_| scale_ns > 0) {
+        sum = sum.saturating_add(ns);
+        let end = (sum as f64 / scale_ns as f64 * f64::from(columns)).round().min(f64::from(columns));
+        while fills.len() < end as usize {
+            fills.push(phase);
+        }
+    }
+    fills
+}
+
+/// The phases as a bar without words over the whole width.
+pub(crate) fn fills(pen: &mut Pen<'_>, times: &PhaseTimes, scale_ns: u64, theme: &Theme) {
+    for (x, phase) in by_column(times, scale_ns, pen.width()).into_iter().enumerate() {
+        let (style, fill) = theme.phase(phase);
+        pen.cell(x as u16, 0, fill, style);
+    }
+}
+
+/// The phases of two in one row on one scale, one in the upper half of the cells, the other in the lower; needs colour.
+pub(crate) fn pair(pen: &mut Pen<'_>, upper: &PhaseTimes, lower: &PhaseTimes, scale_ns: u64, theme: &Theme) {
+    let columns = pen.width();
+    let (upper, lower) = (by_column(upper, scale_ns, columns), by_column(lower, scale_ns, columns));
+    for x in 0..usize::from(columns) {
+        let colour = |phase: &Phase| theme.phase(*phase).0;
+        let (glyph, style) = match (upper.get(x).map(colour), lower.get(x).map(colour)) {
+            (Some(above), Some(below)) => ('▀', below.fg.map_or(above, |fg| above.bg(fg))),
+            (Some(above), None) => ('▀', above),
+            (None, Some(below)) => ('▄', below),
+            (None, None) => continue,
+        };
+        pen.cell(x as u16, 0, glyph, style);
+    }
+}
+
 /// The legend of the phases that take more than a hundredth of any of the times.
 pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();

@@ -1,0 +1,156 @@
+//! What keys and frames cost with 100 000 tensors and a million spans. `cargo bench --bench screens`; prints medians and the slowest run.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use gds_top::domain::{
+    CacheState, Engine, Event, EventBody, LaneId, LaneStage, ModelInfo, Phase, PhaseTimes, RunResult, ShardInfo, Span,
+    SpanBatch, Target, TensorInfo,
+};
+use gds_top::session::State;
+use gds_top::tui::{Rehearsal, Screen};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Tensors of the model.
+const TENSORS: u32 = 100_000;
+/// Runs of each, of which the median and the slowest are told.
+const RUNS: usize = 21;
+
+/// A model of experts, as they are named: the names begin alike and are 49 columns long.
+fn model() -> ModelInfo {
+    let mut file_offset = 4096;
+    let tensors: Vec<TensorInfo> = (0..TENSORS)
+        .map(|n| {
+            let bytes = u64::from(n * 7919 % 977 + 1) * 4096;
+            let name = format!("model.layers.{}.mlp.experts.{}.down_proj.weight", n / 512, n % 512);
+            let tensor =
+                TensorInfo { name, dtype: "BF16".into(), shape: vec![bytes / 2], shard: 0, file_offset, bytes };
+            file_offset += bytes;
+            tensor
+        })
+        .collect();
+    let shards = vec![ShardInfo { path: "/m/model.safetensors".into(), file_bytes: file_offset, data_offset: 4096 }];
+    ModelInfo { name: "many".into(), path: "/m".into(), shards, tensors }
+}
+
+/// Five spans a tensor: half a million a lane.
+fn spans(model: &ModelInfo, factor: u64) -> Vec<Span> {
+    let mut now = 0;
+    let mut spans = Vec::new();
+    for (n, tensor) in (0_u32..).zip(&model.tensors) {
+        let noise = u64::from(n).wrapping_mul(2_654_435_761) % 7_000;
+        for (phase, ns, moved) in [
+            (Phase::RegisterHandle, 3_000, 0),
+            (Phase::RegisterBuffer, 40_000 / factor + noise, 0),
+            (Phase::Submit, 2_000, 0),
+            (Phase::Transfer, tensor.bytes / 5 * factor, tensor.bytes),
+            (Phase::Deregister, 9_000, 0),
+        ] {
+            let (start_ns, end_ns) = (now, now + ns);
+            let (tensor, offset) = (Some(n), tensor.file_offset);
+            spans.push(Span { slot: 0, phase, tensor, start_ns, end_ns, bytes: moved, offset });
+            now = end_ns;
+        }
+    }
+    spans
+}
+
+fn result(engine: &Engine, model: &ModelInfo, wall_ns: u64, phases: PhaseTimes) -> RunResult {
+    let bytes = model.tensor_bytes();
+    RunResult {
+        engine: engine.clone(),
+        model: model.name.clone(),
+        cache: CacheState::Hot,
+        cache_resident_before_fraction: Some(1.0),
+        target: "host memory".into(),
+        repeat: 0,
+        bytes,
+        wall_ns,
+        setup_ns: 1,
+        bytes_per_s: bytes as f64 * 1e9 / wall_ns as f64,
+        verified: Some(true),
+        route: None,
+        phases,
+        slots: 1,
+        host_peak_bytes: None,
+        pinned_peak_bytes: None,
+        gpu_peak_bytes: None,
+        cpu_ns: None,
+        knobs: BTreeMap::new(),
+        setup_parts_ns: BTreeMap::new(),
+        notes: Vec::new(),
+        outside: None,
+        error: None,
+    }
+}
+
+fn state() -> State {
+    let model = model();
+    let mut state = State::default();
+    let mut at_ns = 0;
+    let mut put = |state: &mut State, body| {
+        at_ns += 1_000_000;
+        state.reduce(&Event { at_ns, body });
+    };
+    put(&mut state, EventBody::ModelOpened { model: model.clone() });
+    for (lane, engine, factor) in [(0, Engine::GdsPerTensor, 1), (1, Engine::Mmap, 2)] {
+        let (lane, spans) = (LaneId(lane), spans(&model, factor));
+        let wall = spans.last().map_or(1, |s| s.end_ns);
+        let result = result(&engine, &model, wall, Span::phase_times(&spans, wall, 1));
+        let planned = EventBody::LanePlanned { lane, engine, cache: CacheState::Hot, target: Target::Host, repeat: 0 };
+        put(&mut state, planned);
+        put(&mut state, EventBody::LaneStarted { lane, pid: 1 });
+        put(&mut state, EventBody::LaneStage { lane, stage: LaneStage::Loading });
+        put(&mut state, EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans) });
+        put(&mut state, EventBody::LaneFinished { lane, result });
+    }
+    state
+}
+
+/// Times `work`, which is given the number of the run.
+fn bench(name: &str, runs: usize, mut work: impl FnMut(usize)) {
+    let mut times: Vec<f64> = (0..runs)
+        .map(|run| {
+            let start = Instant::now();
+            work(run);
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!("{name:<52} median {:>8.3} ms, slowest {:>8.3} ms", times[runs / 2], times[runs - 1]);
+}
+
+fn main() {
+    let state = state();
+    let spans: usize = state.lanes.iter().map(|lane| lane.spans.len()).sum();
+    println!("{TENSORS} tensors, {spans} spans, 200x60");
+    for screen in Screen::ALL {
+        let mut stage = Rehearsal::new(screen, 200, 60);
+        bench(&format!("{}: the first frame", screen.title()), 1, |_| {
+            stage.frame(&state);
+        });
+        bench(&format!("{}: a frame", screen.title()), RUNS, |_| {
+            stage.frame(&state);
+        });
+    }
+    let mut stage = Rehearsal::new(Screen::Tensors, 200, 60);
+    stage.frame(&state);
+    let mut keys = |name: &str, keys: &str| {
+        for key in keys.chars() {
+            bench(&format!("Tensors: {name} {key:?}"), 1, |_| {
+                stage.key(key, &state);
+                stage.frame(&state);
+            });
+        }
+    };
+    keys("sort, each column for the first time", "sssssssss");
+    keys("sort, known", "ssssS");
+    keys("filter", "/experts.17.down\u{8}\u{8}\n");
+    keys("one tensor", "\n\n");
+    keys("compare", "cc");
+    for (name, key) in [("a line down", 'j'), ("a line up", 'k')] {
+        bench(&format!("Tensors: {name}"), RUNS, |_| {
+            stage.key(key, &state);
+            stage.frame(&state);
+        });
+    }
+}

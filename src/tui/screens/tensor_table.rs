@@ -1,0 +1,340 @@
+//! The table of tensors: columns as far as there is room, the phases of one engine or of two as a bar in each row.
+
+use super::tensors::share_style;
+use crate::analysis::TensorRow;
+use crate::domain::units::{bytes, rate, three_digits};
+use crate::domain::{ModelInfo, Status};
+use crate::session::Lane;
+use crate::tui::app::UiState;
+use crate::tui::mouse::Spot;
+use crate::tui::pen::{Pen, Run, cut, runs_width, width};
+use crate::tui::tensor_view::{Sort, Tensors, difference, rate_of};
+use crate::tui::theme::{Theme, marker};
+use crate::tui::widgets::{bars, sheet};
+use crate::tui::words::{cache_word, short_engine};
+use ratatui::style::Style;
+
+/// What is drawn: a run, and the one that it is compared with.
+pub(super) struct Shown<'a> {
+    pub(super) model: &'a ModelInfo,
+    pub(super) lane: &'a Lane,
+    pub(super) run: &'a Tensors,
+    pub(super) other: Option<(&'a Lane, &'a Tensors)>,
+}
+
+/// A column of figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Shard,
+    Size,
+    Time,
+    Overhead,
+    Moving,
+    Share,
+    Rate,
+    Rival,
+    Difference,
+}
+
+impl Column {
+    /// Its head, its room, what a click on it sorts by, and how soon it is given room.
+    const fn about(self) -> (&'static str, u16, Option<Sort>, u8) {
+        match self {
+            Self::Shard => ("shard", 6, Some(Sort::File), 7),
+            Self::Size => ("size", 10, Some(Sort::Size), 0),
+            Self::Time => ("time", 9, Some(Sort::Time), 1),
+            Self::Overhead => ("overhead", 9, Some(Sort::Overhead), 4),
+            Self::Moving => ("moving", 9, Some(Sort::Moving), 6),
+            Self::Share => ("ovh", 6, Some(Sort::Share), 3),
+            Self::Rate => ("rate", 11, Some(Sort::Rate), 5),
+            Self::Rival => ("", 9, None, 8),
+            Self::Difference => ("diff", 10, Some(Sort::Difference), 2),
+        }
+    }
+}
+
+const COLUMNS: [Column; 9] = [
+    Column::Shard,
+    Column::Size,
+    Column::Time,
+    Column::Overhead,
+    Column::Moving,
+    Column::Share,
+    Column::Rate,
+    Column::Rival,
+    Column::Difference,
+];
+
+/// Columns that a name needs to mean anything.
+const LEAST_NAME: u16 = 18;
+/// Columns that a bar needs to tell phases apart, and beyond which it says no more.
+const BAR: (u16, u16) = (14, 34);
+
+/// The columns that fit, those that tell most first, the room of the name and of the bar.
+fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, u16, u16) {
+    let mut by_rank: Vec<Column> = COLUMNS.into_iter().filter(|c| *c != Column::Shard || shards).collect();
+    by_rank.retain(|c| comparing || !matches!(c, Column::Rival | Column::Difference));
+    by_rank.sort_by_key(|c| c.about().3);
+    let mut left = w.saturating_sub(LEAST_NAME + 3);
+    let mut chosen = Vec::new();
+    for column in by_rank {
+        let room = column.about().1;
+        // The bar comes before what only a wide table has.
+        let bar = if column.about().3 >= 6 { BAR.0 } else { 0 };
+        if room + bar <= left {
+            left -= room;
+            chosen.push(column);
+        }
+    }
+    let mut bar = if left >= BAR.0 { BAR.0 } else { 0 };
+    left -= bar;
+    let name = LEAST_NAME + left.min(longest.saturating_add(2).saturating_sub(LEAST_NAME));
+    if bar > 0 {
+        bar = (bar + LEAST_NAME + left - name).min(BAR.1);
+    }
+    let name = w.saturating_sub(3 + bar + chosen.iter().map(|c| c.about().1).sum::<u16>());
+    (COLUMNS.into_iter().filter(|c| chosen.contains(c)).collect(), name, bar)
+}
+
+fn title(shown: &Shown<'_>, ui: &UiState, theme: &Theme) -> Vec<Run> {
+    let lane = shown.lane;
+    let mut title = vec![
+        (format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)),
+        (format!("{} ─ {}", short_engine(&lane.engine, 24), cache_word(lane.cache)), theme.strong),
+    ];
+    if let Some((other, _)) = shown.other {
+        title.push((" against ".to_owned(), theme.dim));
+        title.push((format!("{} ", marker(&other.engine)), theme.lane(&other.engine)));
+        title.push((short_engine(&other.engine, 24), theme.text));
+    }
+    let order = if ui.tensors.reversed { ", reversed" } else { "" };
+    title.push((format!(" ─ by {}{order}", ui.tensors.sort.word()), theme.dim));
+    if ui.filtering || !ui.tensors.filter.is_empty() {
+        let (shown, all) = (ui.tensors.order.len(), shown.run.rows.len());
+        title.push((format!(" ─ /{} ({shown} of {all})", ui.tensors.filter), theme.accent));
+    }
+    title
+}
+
+/// Draws the table.
+pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &Theme) {
+    let mut inside = pen.frame(&title(shown, ui, theme), theme.faint);
+    let (w, h) = (inside.width(), usize::from(inside.height()));
+    if ui.tensors.order.is_empty() {
+        inside.text(2, 1, "No tensor's name contains this text.", theme.dim);
+        return;
+    }
+    let comparing = shown.other.is_some();
+    let (columns, name, bar) = layout(w, shown.model.shards.len() > 1, comparing, ui.tensors.longest_name());
+    heads(&mut inside, shown, ui, (&columns, name, bar), theme);
+    let legend = bar > 0 && h >= 16;
+    if legend {
+        let runs = std::iter::once(shown.run).chain(shown.other.map(|(_, run)| run));
+        let mut x = 1;
+        for item in bars::phase_legend(&runs.map(|run| run.phases).collect::<Vec<_>>(), theme).chunks(2) {
+            if usize::from(x) + runs_width(item) < usize::from(w) {
+                x = inside.runs(x, h as u16 - 1, item);
+            }
+        }
+    }
+    let visible = h.saturating_sub(if legend { 3 } else { 1 });
+    let at = ui.tensors.at.min(ui.tensors.order.len() - 1);
+    let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.tensors.order.len().saturating_sub(visible));
+    for (i, tensor) in ui.tensors.order.iter().skip(first).take(visible).enumerate() {
+        let index = *tensor as usize;
+        let (Some(row), Some(info)) = (shown.run.rows.get(index), shown.model.tensors.get(index)) else {
+            continue;
+        };
+        let y = i as u16 + 1;
+        inside.hit(ui, y, 0, w, Spot::Tensor(first + i));
+        inside.text(1, y, &shorten(&info.name, name.saturating_sub(1)), theme.text);
+        let theirs = shown.other.and_then(|(_, run)| run.rows.get(index));
+        let mut x = name + 1;
+        for column in &columns {
+            x += column.about().1;
+            let (text, style) = cell(*column, row, theirs, info.shard, theme);
+            inside.right(x, y, &text, style);
+        }
+        if bar > 0 {
+            row_bar(&mut inside.part(x + 2, y, bar - 2, 1), row, theirs, theme);
+        }
+        if first + i == at {
+            inside.restyle(0, y, x, 1, theme.selected);
+            inside.cell(0, y, '▸', theme.accent);
+        }
+    }
+    let mut below = inside.part(0, 1, w, visible as u16);
+    sheet::scrollbar(&mut below, ui.tensors.order.len(), first, theme);
+}
+
+fn heads(
+    inside: &mut Pen<'_>,
+    shown: &Shown<'_>,
+    ui: &UiState,
+    (columns, name, bar): (&[Column], u16, u16),
+    theme: &Theme,
+) {
+    let chosen = ui.tensors.sort;
+    let mark = |sort: Option<Sort>| match sort {
+        Some(sort) if sort == chosen => {
+            if ui.tensors.reversed {
+                "▴"
+            } else {
+                "▾"
+            }
+        }
+        _ => "",
+    };
+    let style = |sort: Option<Sort>| if sort == Some(chosen) { theme.strong } else { theme.faint_text() };
+    inside.hit(ui, 0, 0, name, Spot::Sort(Sort::Name));
+    inside.text(1, 0, &format!("tensor{}", mark(Some(Sort::Name))), style(Some(Sort::Name)));
+    let mut x = name + 1;
+    for column in columns {
+        let (head, room, sort, _) = column.about();
+        x += room;
+        if let Some(sort) = sort {
+            inside.hit(ui, 0, x - room, room, Spot::Sort(sort));
+        }
+        let head = match (column, shown.other) {
+            (Column::Rival, Some((other, _))) => short_engine(&other.engine, room - 1),
+            _ => format!("{head}{}", mark(sort)),
+        };
+        inside.right(x, 0, &head, style(sort));
+    }
+    if bar > 0 {
+        let x = x + 2;
+        match shown.other {
+            Some((other, _)) => {
+                let (upper, lower) = if split(theme) { ("left ", "  right ") } else { ("▀ ", "  ▄ ") };
+                let ours = (marker(&shown.lane.engine).to_string(), theme.lane(&shown.lane.engine));
+                let theirs = (marker(&other.engine).to_string(), theme.lane(&other.engine));
+                let dim = theme.dim;
+                let words = [(upper.to_owned(), dim), ours, (lower.to_owned(), dim), theirs];
+                let end = inside.runs(x, 0, &words);
+                if end + 10 <= x + bar - 2 {
+                    inside.text(end, 0, "  by phase", theme.faint_text());
+                }
+            }
+            None => {
+                inside.fit(x, 0, bar - 2, "where its time went", theme.faint_text());
+            }
+        }
+    }
+}
+
+/// Without colour two bars in one row cannot share a cell, so they stand beside each other.
+fn split(theme: &Theme) -> bool {
+    theme.mono || theme.ascii
+}
+
+/// The phases of a tensor: alone over the whole bar; of two engines, the slower over the whole bar and the other on the same scale.
+fn row_bar(pen: &mut Pen<'_>, row: &TensorRow, theirs: Option<&TensorRow>, theme: &Theme) {
+    let columns = pen.width();
+    let Some(theirs) = theirs else {
+        bars::phases(pen, 0, 0, columns, &row.phases, row.phases.total_ns(), theme);
+        return;
+    };
+    let scale = row.phases.total_ns().max(theirs.phases.total_ns());
+    if split(theme) {
+        let half = columns / 2;
+        bars::fills(&mut pen.part(0, 0, half, 1), &row.phases, scale, theme);
+        bars::fills(&mut pen.part(columns - half, 0, half, 1), &theirs.phases, scale, theme);
+    } else {
+        bars::pair(pen, &row.phases, &theirs.phases, scale, theme);
+    }
+}
+
+fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32, theme: &Theme) -> (String, Style) {
+    let busy = row.busy_ns();
+    let or_gap = |ns: u64| if busy > 0 { milliseconds(ns) } else { "–".to_owned() };
+    let theirs_ns = theirs.map_or(0, TensorRow::busy_ns);
+    let text = match column {
+        Column::Shard => (shard + 1).to_string(),
+        Column::Size => bytes(row.bytes),
+        Column::Time => or_gap(busy),
+        Column::Overhead => or_gap(row.phases.overhead_ns()),
+        Column::Moving => or_gap(busy.saturating_sub(row.phases.overhead_ns())),
+        Column::Share => {
+            let share = row.overhead_fraction();
+            let text = share.map_or_else(|| "–".to_owned(), |s| format!("{:.0} %", s * 100.0));
+            return (text, share.map_or(theme.dim, |s| share_style(s, theme)));
+        }
+        Column::Rate => rate_of(row).map_or_else(|| "–".to_owned(), rate),
+        Column::Rival => {
+            if theirs_ns > 0 {
+                milliseconds(theirs_ns)
+            } else {
+                "–".to_owned()
+            }
+        }
+        Column::Difference => {
+            return match difference(busy, theirs_ns) {
+                None => ("–".to_owned(), theme.dim),
+                Some(ns) => {
+                    let (sign, status) = if ns > 0 { ("+", Status::Warn) } else { ("−", Status::Pass) };
+                    (format!("{sign}{}", milliseconds(ns.unsigned_abs())), theme.status(status))
+                }
+            };
+        }
+    };
+    (text, if column == Column::Time { theme.strong } else { theme.text })
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{} ms", three_digits(ns as f64 / 1e6))
+}
+
+/// A name that fits: parts are left out from the front, then the `.weight` that nearly all share, because the rest tells tensors apart.
+pub(super) fn shorten(name: &str, room: u16) -> String {
+    let fits = |text: &str| width(text) <= usize::from(room);
+    if fits(name) {
+        return name.to_owned();
+    }
+    for stem in [name, name.strip_suffix(".weight").unwrap_or(name)] {
+        // The layer's number and what follows it must stay for the name to mean anything.
+        let number = stem.split('.').position(|part| part.parse::<u32>().is_ok()).unwrap_or(usize::MAX);
+        // What is left must be more than the ending.
+        let kept = if stem.ends_with(".weight") { 2 } else { 1 };
+        for skip in 1..=number.min(stem.split('.').count().saturating_sub(kept)) {
+            let rest = format!("…{}", stem.split('.').skip(skip).collect::<Vec<_>>().join("."));
+            if fits(&rest) {
+                return rest;
+            }
+        }
+    }
+    let count = name.chars().count();
+    let tail: String = name.chars().skip(count.saturating_sub(usize::from(room).saturating_sub(1))).collect();
+    cut(&format!("…{tail}"), room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_name_still_tells_layer_and_part() {
+        let name = "model.layers.24.mlp.down_proj.weight";
+        assert_eq!(shorten(name, 40), name);
+        assert_eq!(shorten(name, 30), "…24.mlp.down_proj.weight");
+        assert_eq!(shorten(name, 18), "…24.mlp.down_proj");
+        assert_eq!(width(&shorten(name, 9)), 9);
+        assert_eq!(shorten("model.embed_tokens.weight", 16), "…embed_tokens");
+        assert_eq!(shorten(name, 0), "");
+    }
+
+    #[test]
+    fn the_columns_fill_the_width_and_no_more() {
+        for w in 20..240 {
+            for (shards, comparing) in [(false, false), (false, true), (true, false), (true, true)] {
+                let (columns, name, bar) = layout(w, shards, comparing, 38);
+                let figures: u16 = columns.iter().map(|c| c.about().1).sum();
+                assert!(name + bar + figures + 3 <= w.max(3), "{w}: {columns:?} {name} {bar}");
+                assert!(w < 60 || (name >= LEAST_NAME && columns.contains(&Column::Size)), "{w}: {columns:?} {name}");
+                assert!(w < 60 || !comparing || columns.contains(&Column::Difference), "{w}: {columns:?}");
+            }
+        }
+        let (columns, name, bar) = layout(132, true, true, 38);
+        assert_eq!(columns.len(), COLUMNS.len());
+        assert!(name >= 24 && bar >= BAR.0, "{name} {bar}");
+    }
+}
