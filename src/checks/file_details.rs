@@ -107,7 +107,7 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             Some(judged.found(path, version).why(WHY))
         }
         "wekafs" => Some(ask("weka version current", "3.8.0")),
-        "gpfs" => Some(ask("mmdiag --version", "5.1.1")),
+        "gpfs" | "mmfs" => Some(ask("mmdiag --version", "5.1.1")),
         _ => None,
     }
 }

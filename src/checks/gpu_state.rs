@@ -16,6 +16,7 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(cuda_versions(ctx));
     out.extend(coherent_mode(ctx));
+    out.extend(p2pdma_of_all(ctx));
     for (number, gpu) in ctx.gpus().iter().enumerate() {
         let Some(nvml) = &gpu.nvml else { continue };
         let source = format!("NVML, GPU {}", gpu.address);
@@ -56,6 +57,65 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
             .found(source, format!("BAR1 {used} of {total} bytes in use"))
             .why("Each registered buffer takes its size in BAR1, whoever registered it."),
     )
+}
+
+/// What P2PDMA asks of each GPU beside the registry keys: `ForceP2P=0` before Hopper, and that no other visible GPU is without it, for libcufile
+/// switches it off for all then (cufile.log: 'Not all GPUs support PCIP2PDMA').
+fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
+    let listed =
+        ctx.root.libcufile().p2p_flags.as_ref().and_then(|flags| flags.get("nvme")).is_some_and(|m| m & 1 != 0);
+    if ctx.is_aarch64() || listed {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let params = ctx.root.read_text(PARAMS_FILE).unwrap_or_default();
+    let line = params.lines().find(|line| line.starts_with("RegistryDwords:")).unwrap_or_default().to_owned();
+    let set = line.to_lowercase();
+    let able = |gpu: &GpuSeen| gpu.capability().is_some_and(|c| c >= (8, 0)) && !gpu.name.contains("GeForce");
+    for (number, gpu) in ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)) {
+        if gpu.capability().is_some_and(|c| c < (9, 0))
+            && set.contains("rmforcestaticbar1=1")
+            && !set.contains("forcep2p=0")
+        {
+            out.push(
+                Judged::lack(
+                    "gpu-static-bar1",
+                    Gpu,
+                    "the driver runs without ForceP2P=0, which P2PDMA needs before Hopper",
+                )
+                .found(PARAMS_FILE, line.clone())
+                .missing(Cost::Reboot, &[Route::P2pdma])
+                .fix("p2pdma-registry-keys")
+                .advice("Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
+                .why("On Ampere and Ada the static mapping of BAR1 takes this key beside the other two.")
+                .of(Scope::Gpu(number)),
+            );
+        }
+    }
+    let hidden =
+        ["CUFILE_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].iter().any(|name| ctx.root.variable(name).is_some());
+    let other = ctx.gpus().iter().find(|gpu| gpu.capability().is_some() && !able(gpu));
+    if let Some(other) = other.filter(|_| !hidden) {
+        let able: Vec<(usize, &GpuSeen)> = ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)).collect();
+        let numbers: Vec<String> =
+            able.iter().filter_map(|(_, gpu)| Some(gpu.nvml.as_ref()?.index.to_string())).collect();
+        out.extend(able.iter().map(|(number, _)| {
+            Judged::lack(
+                "gpu-p2pdma-model",
+                Gpu,
+                format!(
+                    "{} beside it has no P2PDMA, and libcufile switches it off for all visible GPUs then",
+                    other.name
+                ),
+            )
+            .found(format!("NVML, GPU {}", other.address), other.name.clone())
+            .missing(Cost::Setting, &[Route::P2pdma])
+            .advice(format!("export CUFILE_VISIBLE_DEVICES={}", numbers.join(",")))
+            .why("libcufile looks at all visible GPUs once, when it is opened.")
+            .of(Scope::Gpu(*number))
+        }));
+    }
+    out
 }
 
 /// ECC, and faults of the GPU that the kernel log tells (only where that log was read anyway).
@@ -148,7 +208,10 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
         _ => 11,
     };
     let opened = facts.open.as_ref().is_some_and(|open| open.code == Some(0));
-    let failed = facts.open.as_ref().is_some_and(|open| open.code.is_some_and(|code| code != 0));
+    // A configuration that is refused is refused before CUDA is asked.
+    let failed = facts.open.as_ref().is_some_and(|open| {
+        open.code.is_some_and(|code| !matches!(code, 0 | 5002 | -22 | 5030)) || open.cuda_code == Some(35)
+    });
     let text = facts.version().unwrap_or_default();
     let judged = if major >= wanted {
         Judged::pass(ID, Gpu, format!("the driver serves CUDA {served}, libcufile {text} wants {wanted}"))
