@@ -140,9 +140,9 @@ const TABLE: &[Row] = &[
     (
         "new-kernel-no-driver",
         Route::None,
-        Route::Nvfs,
+        Route::P2pdma,
         &["gpu-present"],
-        &["gpu-present", "nvfs-dkms", "nvfs-loaded", "lib-open-probe"],
+        &["gpu-present", "lib-open-probe", "cfg-p2p-both"],
     ),
     ("slim-image", Route::None, Route::Nvfs, &["lib-deps"], &["lib-deps", "lib-open-probe"]),
     ("container-no-devices", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),

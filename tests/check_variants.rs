@@ -798,7 +798,8 @@ fn what_a_capture_lacks_never_becomes_a_failure() {
             let folder = build(base, &[Drop(part)]);
             let report = check(folder.path());
             let bad = |f: &&gds_top::domain::Finding| f.status == Status::Fail;
-            let failing: Vec<String> = report.findings.iter().filter(bad).map(|f| format!("{}: {}", f.id, f.summary)).collect();
+            let failing: Vec<String> =
+                report.findings.iter().filter(bad).map(|f| format!("{}: {}", f.id, f.summary)).collect();
             if !failing.is_empty() {
                 wrong.push(format!("{base} without {part}: {failing:?}"));
             }

@@ -361,6 +361,11 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                     .missing(Cost::System, EVERY)
                     .cause("ctr-proc-sys")
             }
+            _ if facts.left_closed => Judged::na(ID, Cufile, "libcufile was found, and not opened, as --no-probe asks")
+                .found("cuFileDriverOpen", "not called: it initialises CUDA")
+                .advice(
+                    "gds-top check without --no-probe opens it in a child process and proves the route with a read.",
+                ),
             _ => Judged::na(ID, Cufile, "libcufile was found, but not opened").unknown(EVERY),
         },
     };

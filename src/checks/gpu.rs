@@ -102,7 +102,8 @@ fn present(ctx: &Context<'_>) -> Judged {
         if nvml.unasked {
             Judged::na(ID, Gpu, "the bus shows a GPU; what NVML says of it is not known").unknown(EVERY)
         } else if is_mismatched(ctx) {
-            Judged::info(ID, Gpu, "the bus shows a GPU, and NVML does not answer for the versions' sake").cause("driver-mismatch")
+            Judged::info(ID, Gpu, "the bus shows a GPU, and NVML does not answer for the versions' sake")
+                .cause("driver-mismatch")
         } else if Driver::of(ctx).is_loaded() {
             Judged::warn(ID, Gpu, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
                 .unknown(EVERY)
@@ -308,18 +309,6 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         label(class, gpu.name.clone())
             .why("The driver gives no peer-to-peer pages of a GeForce: nvidia_p2p_get_pages returns -22."),
     );
-    if let Some(rdma) = gpu.nvml.as_ref().and_then(|n| n.attributes.as_ref()).and_then(|a| a.gpu_direct_rdma) {
-        let judged = if rdma {
-            Judged::pass("gpu-gdr-attr", Gpu, "GPUDirect RDMA is supported")
-        } else {
-            Judged::lack("gpu-gdr-attr", Gpu, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT)
-        };
-        out.push(
-            judged
-                .found("CUDA attribute 116", if rdma { "1" } else { "0" })
-                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
-        );
-    }
     out.extend(open_capable(ctx, capability).map(|judged| {
         label(judged, capability.map(|(a, b)| format!("compute capability {a}.{b}")).unwrap_or_default())
     }));

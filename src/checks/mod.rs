@@ -145,6 +145,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     take(nvidia_fs::run(&ctx), &mut all, true);
     take(cufile::slow(&ctx), &mut all, true);
     take(cufile_details::slow(&ctx), &mut all, true);
+    take(gpu_state::late(&ctx), &mut all, true);
     take(surroundings::run(&ctx), &mut all, true);
     take(surroundings::slow(&ctx), &mut all, true);
     take(limits::slow(&ctx), &mut all, true);

@@ -28,7 +28,9 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
         Some(Sub::Lane) => engines::run_lane(),
-        Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
+        Some(Sub::ProbeCufile { scratch, no_open }) => {
+            engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir), !no_open)
+        }
         Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
             let scratch = scratch.unwrap_or_else(std::env::temp_dir);
             engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)

@@ -199,7 +199,11 @@ impl Root {
 
     fn write_folder(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Vec<String>, CaptureError> {
         // Before the lock: both may read through this view.
-        let (nvml, libcufile) = (self.nvml(), self.libcufile());
+        let (mut nvml, libcufile) = (self.nvml().clone(), self.libcufile());
+        for gpu in nvml.gpus.iter_mut().filter(|gpu| gpu.attributes.is_none()) {
+            gpu.attributes =
+                libcufile.cuda.iter().find(|seen| seen.uuid == gpu.uuid).map(|seen| seen.attributes.clone());
+        }
         let recording = self.recording.as_ref().ok_or(CaptureError::NotRecording)?;
         let recording = recording.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut redactor = recording.redactor();
@@ -243,7 +247,7 @@ impl Root {
         let parts = [
             ("commands.json", serde_json::to_string_pretty(&commands)),
             ("environment.json", serde_json::to_string_pretty(&self.environment())),
-            ("nvml.json", serde_json::to_string_pretty(nvml)),
+            ("nvml.json", serde_json::to_string_pretty(&nvml)),
             ("paths.json", serde_json::to_string_pretty(&paths)),
             ("libcufile.json", serde_json::to_string_pretty(libcufile)),
         ];

@@ -32,8 +32,13 @@ impl Examiner {
     /// A round of checks. A new view is taken each time, so that nothing remembered hides a change.
     pub(super) fn check(&mut self) {
         let root = Root::live();
-        self.machine(&root);
-        self.check_with(&root);
+        // The machine's summary waits for NVML, the first findings do not.
+        std::thread::scope(|scope| {
+            let bus = self.bus.clone();
+            let seen = &root;
+            scope.spawn(move || bus.emit(EventBody::MachineSeen { machine: host::machine(seen) }));
+            self.check_with(&root);
+        });
     }
 
     pub(super) fn check_with(&mut self, root: &Root) {
