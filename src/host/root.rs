@@ -151,6 +151,15 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
     }
 
+    /// The same, keeping what is read, so that a capture can be taken of a captured machine: what was not redacted before is then.
+    ///
+    /// # Errors
+    /// As [`Root::folder`].
+    pub fn folder_recorded(path: &Path) -> Result<Self, String> {
+        let recording = Recording::below(path.join("files"));
+        Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), Some(Mutex::new(recording))))
+    }
+
     /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into a temporary folder that
     /// goes with the view; see interface.md for what is refused.
     ///
@@ -287,7 +296,11 @@ impl Root {
     pub fn command(&self, argv: &[&str]) -> Option<CommandOutput> {
         let argv: Vec<String> = argv.iter().map(|&word| word.to_owned()).collect();
         let options = match &self.view {
-            View::Folder(folder) => return folder.command(&argv),
+            View::Folder(folder) => {
+                let output = folder.command(&argv);
+                self.note(|r| r.command(&argv, output.as_ref()));
+                return output;
+            }
             View::Live(options) => options,
         };
         if !command::is_allowed(&argv) {
@@ -376,7 +389,13 @@ impl Root {
                 self.note(|r| r.path(&facts));
                 Some(facts)
             }
-            View::Folder(folder) => folder.path_facts(path),
+            View::Folder(folder) => {
+                let facts = folder.path_facts(path);
+                if let Some(facts) = &facts {
+                    self.note(|r| r.path(facts));
+                }
+                facts
+            }
         }
     }
 

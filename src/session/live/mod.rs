@@ -5,6 +5,7 @@ mod bus;
 mod child;
 mod examine;
 mod explain;
+mod follow;
 mod lanes;
 mod plan;
 mod prove;

@@ -3,6 +3,7 @@
 use super::bus::Bus;
 use super::child::probe_child;
 use super::examine::Examiner;
+use super::follow::Follower;
 use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
 use crate::device::CudaInfo;
@@ -266,9 +267,11 @@ impl Session {
             let watcher = self.watcher.clone();
             let listener = std::thread::spawn(move || listen(&commands, &cancel, &is_done, &watcher));
             let (uses_cufile, log) = (order.engine.uses_cufile(), order.scratch.join("cufile.log"));
+            let follower = Follower::begin(&self.bus, lane, &order.engine, log.clone());
             let end = lanes::run_lane(&self.bus, &self.config.exe, lane, order, &cancelled, &watch);
+            let said = follower.end();
             if uses_cufile {
-                super::explain::after_lane(&self.bus, &end, &log);
+                super::explain::after_lane(&self.bus, &end, &log, &said);
             }
             if let Some(sampler) = &sampler {
                 sampler.watch(None);
