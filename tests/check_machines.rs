@@ -128,7 +128,7 @@ const TABLE: &[Row] = &[
         "nvme-stock",
         Route::Compat,
         Route::P2pdma,
-        &["gpu-static-bar1", "cfg-p2p-both"],
+        &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-p2p-both"],
         &["gpu-static-bar1", "cfg-p2p-both"],
     ),
     ("nvfs-2-25-6", Route::Compat, Route::Nvfs, &["nvfs-version"], &["nvfs-version"]),
@@ -194,7 +194,6 @@ fn healthy_machines_give_no_warning_at_all() {
         "nfs-rdma",
         "lustre",
         "switch-healthy",
-        "two-libcufile",
     ] {
         let report = check(name);
         let loud: Vec<String> = report
@@ -228,6 +227,7 @@ fn consequences_point_to_their_cause() {
         ("log-folder-missing", "lib-open-probe", "log-location"),
         ("slim-image", "lib-open-probe", "lib-deps"),
         ("container-no-devices", "lib-open-probe", "ctr-devices"),
+        ("new-kernel-no-driver", "nvfs-dkms", "gpu-present"),
     ] {
         let report = check(name);
         assert_eq!(report.finding(id).unwrap().cause.as_deref(), Some(cause), "{name} {id}");
@@ -244,6 +244,7 @@ fn what_costs_speed_or_does_nothing_is_a_warning_and_blocks_nothing() {
         ("ignored-settings", "cfg-env-path", "does not exist"),
         ("nvme-stock", "nvfs-nvme-symbol", "not built for GDS"),
         ("weka", "nvfs-peermem", "nvidia_peermem"),
+        ("two-libcufile", "lib-found", "2 versions"),
     ] {
         let report = check(name);
         let finding = report.finding(id).unwrap_or_else(|| panic!("{name}: no {id}"));

@@ -86,3 +86,40 @@ fn a_view_that_does_not_record_cannot_be_captured() {
     assert!(live.write_capture(&folder.path().join("x"), "gds-top test", 0).is_err());
     assert!(!folder.path().join("x").exists());
 }
+
+/// What of a finding may not change by redaction.
+fn answer(report: &checks::Report) -> Vec<String> {
+    let findings = report.findings.iter().map(|f| {
+        format!(
+            "{} {:?} blocks {:?} fix {:?} cause {:?} evidence {}",
+            f.id,
+            f.status,
+            f.blocks,
+            f.fix,
+            f.cause,
+            f.evidence.len()
+        )
+    });
+    let verdicts = report.verdicts.iter().map(|v| format!("{} of {} blocked by {:?}", v.route, v.possible, v.blockers));
+    findings.chain(verdicts).collect()
+}
+
+#[test]
+fn the_redacted_capture_of_every_fixture_machine_answers_as_the_machine_does() {
+    let machines = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let mut count = 0;
+    for entry in std::fs::read_dir(machines).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        let whole = Root::folder_recorded(&entry.path()).unwrap();
+        let there = checks::run(&whole, &whole.captured_paths(), None, &mut |_| {});
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("capture");
+        whole.write_capture(&taken, "gds-top test", 0).unwrap();
+        let redacted = Root::open(&taken).unwrap();
+        let here = checks::run(&redacted, &redacted.captured_paths(), None, &mut |_| {});
+        assert_eq!(answer(&there), answer(&here), "{}", name.display());
+        count += 1;
+    }
+    assert!(count >= 59, "{count} machines");
+}

@@ -67,11 +67,49 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
 pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let facts = ctx.root.libcufile();
     let mut out = vec![found(facts)];
+    out.extend(refused_by_the_library(ctx, facts));
     if facts.chosen.is_some() || facts.open.is_some() {
         out.extend([version(facts), opens(ctx, facts)]);
     }
-    out.push(p2p_keys(ctx, facts));
+    if ctx.subjects.is_empty() {
+        out.push(p2p_keys(ctx, facts, "block.nvme.use_pci_p2pdma"));
+    }
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        out.push(p2p_keys(ctx, facts, transport_key(ctx, subject)).of(super::judged::Scope::Path(number)));
+    }
     out
+}
+
+/// The switch of P2PDMA for the transport of a path.
+fn transport_key(ctx: &Context<'_>, subject: &super::context::Subject) -> &'static str {
+    let Some(facts) = &subject.facts else { return "block.nvme.use_pci_p2pdma" };
+    if facts.filesystem.as_deref() == Some("virtiofs") {
+        "fs.virtiofs.use_pci_p2pdma"
+    } else if facts.block_device.iter().any(|device| device.kind == crate::host::BlockKind::Md) {
+        "block.raid.use_pci_p2pdma"
+    } else if super::storage::transports(ctx, facts).iter().any(|kind| kind == "rdma") {
+        "block.nvmeof.use_pci_p2pdma"
+    } else {
+        "block.nvme.use_pci_p2pdma"
+    }
+}
+
+/// What libcufile says of its configuration where the rules known here find nothing wrong with it.
+fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) -> Option<Judged> {
+    let open = facts.open.as_ref().filter(|open| matches!(open.code, Some(5002 | -22 | 5030)))?;
+    if ctx.config().is_fatal() || super::cufile_details::log_folder_is_missing(ctx) {
+        return None;
+    }
+    let cause = super::log_signatures::explain_cufile(&open.stderr).into_iter().find(|c| c.check == "cfg-parse")?;
+    let paths: Vec<&str> = ctx.config().files.iter().map(|file| file.path.as_str()).collect();
+    Some(
+        Judged::lack("cfg-parse", Cufile, format!("libcufile refuses its configuration: {}", cause.meaning))
+            .found("stderr of the library", cause.line)
+            .found("files of the configuration", paths.join(", "))
+            .missing(Cost::Root, EVERY)
+            .advice(format!("gds-top config lint names the place; the library read {}.", paths.join(" and ")))
+            .why("A configuration that libcufile refuses makes cuFileDriverOpen fail in every program."),
+    )
 }
 
 fn parse(ctx: &Context<'_>) -> Judged {
@@ -164,22 +202,22 @@ fn compat(ctx: &Context<'_>) -> Judged {
     judged.why(WHY)
 }
 
-fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
+fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'static str) -> Judged {
     const ID: &str = "cfg-p2p-both";
     const WHY: &str =
         "P2PDMA is off by default; libraries from 1.16 on want it switched on for all and for the transport.";
     let config = ctx.config();
     let (master, master_from) = config.switch("properties.use_pci_p2pdma", false);
-    let (nvme, nvme_from) = config.switch("block.nvme.use_pci_p2pdma", false);
+    let (nvme, nvme_from) = config.switch(second, false);
     // 1.14 has only the first key, 1.20 both (strings of the libraries); the first release that wants the second lies between.
     let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
     let judged = if master && (nvme || !wants_second) {
         Judged::pass(ID, Cufile, "P2PDMA is switched on")
     } else {
         let absent = match (master, nvme || !wants_second) {
-            (false, false) => "properties.use_pci_p2pdma and block.nvme.use_pci_p2pdma are",
-            (false, true) => "properties.use_pci_p2pdma is",
-            _ => "block.nvme.use_pci_p2pdma is",
+            (false, false) => format!("properties.use_pci_p2pdma and {second} are"),
+            (false, true) => "properties.use_pci_p2pdma is".to_owned(),
+            _ => format!("{second} is"),
         };
         Judged::lack(ID, Cufile, format!("{absent} not switched on"))
             .missing(Cost::Setting, P2P_ROUTES)
@@ -188,7 +226,7 @@ fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     };
     judged
         .found(master_from, format!("properties.use_pci_p2pdma is {master}"))
-        .found(nvme_from, format!("block.nvme.use_pci_p2pdma is {nvme}"))
+        .found(nvme_from, format!("{second} is {nvme}"))
         .why(WHY)
 }
 
@@ -210,7 +248,8 @@ fn found(facts: &LibcufileFacts) -> Judged {
         versions.dedup();
         let chosen = facts.chosen.as_deref().unwrap_or("the first one");
         if versions.len() > 1 {
-            Judged::info(ID, Cufile, format!("{} versions of libcufile are here; {chosen} is taken", versions.len()))
+            Judged::warn(ID, Cufile, format!("{} versions of libcufile are here; {chosen} is taken", versions.len()))
+                .advice("A framework may load another one than the tools do, with other defaults; GDS_TOP_LIBCUFILE names the one to examine, /proc/PID/maps shows which one a program has loaded.")
         } else {
             Judged::pass(ID, Cufile, format!("libcufile at {chosen}"))
         }
@@ -269,6 +308,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 .missing(Cost::System, EVERY)
                 .found("cuFileDriverOpen", how);
             match &modules {
+                _ if super::kernel::is_wsl(ctx) => judged.cause("wsl"),
                 Some(why) if spins => judged.unread("/proc/modules", why).cause("ctr-proc-sys"),
                 _ => judged
                     .advice("Run gds-top check -v for what it printed; try another libcufile with GDS_TOP_LIBCUFILE."),
@@ -280,8 +320,22 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             let judged = Judged::lack(ID, Cufile, format!("libcufile does not open: error {code}{cuda}"))
                 .found("cuFileDriverOpen", format!("{code}{cuda}"))
                 .missing(Cost::Root, EVERY);
-            if matches!(code, 5002 | -22 | 5030) && ctx.config().is_fatal() {
+            let told = super::log_signatures::explain_cufile(&open.stderr);
+            let says = |check: &str| told.iter().any(|cause| cause.check == check);
+            if super::kernel::is_wsl(ctx) {
+                judged.cause("wsl")
+            } else if matches!(code, 5002 | -22 | 5030)
+                && (ctx.config().is_fatal() || refused_by_the_library(ctx, facts).is_some())
+            {
                 judged.cause("cfg-parse")
+            } else if open.cuda_code == Some(802) {
+                judged.advice("CUDA waits for the NVSwitch fabric (802): sudo systemctl start nvidia-fabricmanager, of the version of the driver.")
+            } else if open.cuda_code == Some(803) && !super::gpu::is_mismatched(ctx) {
+                judged.advice("CUDA finds a driver of another version than its own libcuda (803): reboot after an update of the driver, or remove the libcuda of a compatibility package from LD_LIBRARY_PATH.")
+            } else if (code == 5004 || says("nvfs-version")) && super::nvidia_fs::is_too_old(ctx) {
+                judged.cause("nvfs-version")
+            } else if (code == 5025 || says("nvfs-devnodes")) && super::nvidia_fs::lacks_devices(ctx) {
+                judged.cause("nvfs-devnodes")
             } else if matches!(code, 5002 | -22) && super::cufile_details::log_folder_is_missing(ctx) {
                 judged.cause("log-location")
             } else if matches!(code, 5011 | 5033) && super::gpu_state::library_is_newer(ctx) {
@@ -307,6 +361,11 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                     .missing(Cost::System, EVERY)
                     .cause("ctr-proc-sys")
             }
+            _ if facts.left_closed => Judged::na(ID, Cufile, "libcufile was found, and not opened, as --no-probe asks")
+                .found("cuFileDriverOpen", "not called: it initialises CUDA")
+                .advice(
+                    "gds-top check without --no-probe opens it in a child process and proves the route with a read.",
+                ),
             _ => Judged::na(ID, Cufile, "libcufile was found, but not opened").unknown(EVERY),
         },
     };

@@ -39,7 +39,7 @@ fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "lib-rdma";
     const NEEDED: &[&str] = &["libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1"];
     let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
-    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "wekafs"))?;
+    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs" | "wekafs"))?;
     let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty());
     let judged = match output {
         None => Judged::na(ID, Cufile, "which libraries are installed could not be listed")

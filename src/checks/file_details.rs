@@ -12,7 +12,14 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = subject.facts.as_ref().filter(|facts| facts.error.is_none()) else { continue };
-        let mine = [extents(facts), holes(facts), size(facts), client_version(ctx, facts)];
+        let mine = [
+            extents(facts),
+            holes(facts),
+            size(facts),
+            client_version(ctx, facts),
+            lazy_initialisation(ctx, facts),
+            residency(facts),
+        ];
         out.extend(mine.into_iter().flatten().map(|judged| judged.of(Scope::Path(number))));
     }
     out
@@ -80,6 +87,40 @@ fn size(facts: &PathFacts) -> Option<Judged> {
     Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes")).why(WHY))
 }
 
+/// The kernel fills the tables of a fresh ext4 in the background, which takes bandwidth for minutes.
+fn lazy_initialisation(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    const ID: &str = "ext4-lazyinit";
+    const THREAD: &str = "ext4lazyinit";
+    if facts.filesystem.as_deref() != Some("ext4") || !ctx.root.exists("/proc") {
+        return None;
+    }
+    let judged = match ctx.root.process_named(THREAD) {
+        Some(path) => Judged::warn(ID, Files, "an ext4 is being initialised in the background: reads are slower meanwhile")
+            .found(path, THREAD)
+            .advice("Wait until the kernel thread is gone before measuring; mkfs.ext4 -E lazy_itable_init=0,lazy_journal_init=0 does it at once."),
+        None => Judged::pass(ID, Files, "no ext4 is being initialised").found("/proc/*/comm", format!("no {THREAD}")),
+    };
+    Some(judged.why("After mkfs the kernel writes the inode tables while the file system is in use; loads measured half their speed."))
+}
+
+/// How much of the file the page cache holds: a mapped load reads that part from memory.
+fn residency(facts: &PathFacts) -> Option<Judged> {
+    const ID: &str = "page-cache-residency";
+    let share = facts.cached_per_mille?;
+    let percent = f64::from(share) / 10.0;
+    let judged = if share > 50 {
+        Judged::info(ID, Files, format!("about {percent:.0} % of {} are in the page cache", tried(facts)))
+            .advice("gds-top drops it before a cold load and says how much was left; by hand: echo 1 | sudo tee /proc/sys/vm/drop_caches.")
+    } else {
+        Judged::pass(ID, Files, format!("{percent:.0} % of it are in the page cache"))
+    };
+    Some(
+        judged
+            .found(format!("preadv2({}, RWF_NOWAIT)", tried(facts)), format!("{share} of 1000"))
+            .why("What is in the page cache is read at the speed of memory by mapped and buffered loads, and direct reads pass it by."),
+    )
+}
+
 /// Oldest versions of clients that know GDS (gdscheck -V; the GDS README).
 fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: &str = "dfs-client-version";
@@ -107,7 +148,7 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             Some(judged.found(path, version).why(WHY))
         }
         "wekafs" => Some(ask("weka version current", "3.8.0")),
-        "gpfs" => Some(ask("mmdiag --version", "5.1.1")),
+        "gpfs" | "mmfs" => Some(ask("mmdiag --version", "5.1.1")),
         _ => None,
     }
 }

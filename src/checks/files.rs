@@ -68,34 +68,48 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let kind = facts.filesystem.as_deref().unwrap_or("unknown");
     let judged = match kind {
         "ext4" | "xfs" => Judged::pass(ID, Files, format!("{kind} has direct routes")),
-        "nfs" | "nfs4" | "lustre" | "beegfs" | "scatefs" | "panfs" => {
+        "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
             Judged::pass(ID, Files, format!("{kind} has the route nvfs, with its client built for it"))
                 .never(&[Route::P2pdma, Route::C2c])
         }
-        "gpfs" | "wekafs" => {
+        "gpfs" | "mmfs" | "wekafs" => {
             Judged::pass(ID, Files, format!("{kind} goes over user-space RDMA")).never(&[Route::P2pdma, Route::C2c])
         }
         "virtiofs" => Judged::pass(ID, Files, "virtiofs has the route p2pdma only").never(&[Route::Nvfs]),
-        "tmpfs" | "ramfs" | "devtmpfs" => {
-            Judged::lack(ID, Files, format!("{kind} lies in memory: cuFile refuses its files with 5027"))
+        "tmpfs" | "ramfs" | "devtmpfs" => since(
+            ctx,
+            (1, 16),
+            Judged::lack(ID, Files, format!("{kind} lies in memory, with no disk that could write into GPU memory"))
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        ),
+        "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs" | "efivarfs"
+        | "bpf" | "mqueue" => {
+            Judged::lack(ID, Files, format!("{kind} holds no files of its own: cuFile refuses them with 5027"))
                 .never(EVERY)
-                .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
+                .advice("Name the file or folder that models are read from.")
         }
         "vfat" | "exfat" | "msdos" => Judged::lack(ID, Files, format!("cuFile does not support {kind}"))
             .never(EVERY)
             .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
-        "overlay" => {
-            let judged = Judged::lack(ID, Files, "overlay, the layered root of a container: no direct route")
-                .never(DIRECT)
-                .advice("Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system.");
-            match ctx.root.libcufile_if_known().and_then(host::LibcufileFacts::version_numbers) {
-                Some(version) if version < (1, 16) => judged.missing(Cost::Install, &[Route::Compat]),
-                Some(_) => judged,
-                None => judged.unknown(&[Route::Compat]),
-            }
-        }
-        "squashfs" | "zfs" | "btrfs" | "fuse" | "fuseblk" | "cifs" | "smb3" | "9p" | "ext2" | "ext3" | "f2fs"
-        | "iso9660" | "erofs" => {
+        "overlay" | "overlayfs" | "aufs" => since(
+            ctx,
+            (1, 16),
+            Judged::lack(ID, Files, "overlay, the layered root of a container: no direct route")
+                .advice("Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system."),
+        ),
+        "squashfs" => since(
+            ctx,
+            (1, 16),
+            Judged::lack(ID, Files, "squashfs has no direct route, cuFile copies through host memory")
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        ),
+        "zfs" | "btrfs" => since(
+            ctx,
+            (1, 17),
+            Judged::lack(ID, Files, format!("{kind} has no direct route, cuFile copies through host memory"))
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        ),
+        "fuse" | "fuseblk" | "cifs" | "smb3" | "9p" | "ext2" | "ext3" | "f2fs" | "iso9660" | "erofs" => {
             Judged::lack(ID, Files, format!("{kind} has no direct route, cuFile copies through host memory"))
                 .never(DIRECT)
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
@@ -103,11 +117,37 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         other if other.starts_with("fuse.") => Judged::lack(ID, Files, format!("{other} has no direct route"))
             .never(DIRECT)
             .advice("Keep the model on ext4 or xfs."),
+        "unknown" => Judged::na(ID, Files, "the file system of this path is not known").unknown(DIRECT),
         other => {
-            Judged::info(ID, Files, format!("{other} is a file system that gds-top does not know")).unknown(DIRECT)
+            // The file systems with a direct route are a short list that is known; all others go through host memory at best.
+            Judged::lack(ID, Files, format!("{other} is not among the file systems with a direct route"))
+                .never(DIRECT)
+                .unknown(&[Route::Compat])
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
         }
     };
     judged.found("/proc/self/mountinfo", kind).why(WHY)
+}
+
+/// A file system without direct routes that cuFile copies from since a release (release notes of GDS 1.16 and 1.17).
+fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
+    let judged = judged.never(DIRECT);
+    match ctx.root.libcufile_if_known().and_then(host::LibcufileFacts::version_numbers) {
+        Some(version) if version < release => judged.missing(Cost::Install, &[Route::Compat]).found(
+            "libcufile",
+            format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
+        ),
+        Some(_) => judged,
+        None => judged.unknown(&[Route::Compat]),
+    }
+}
+
+/// Whether what is said of a path's file system changes when the library's version is known.
+pub(super) fn waits_for_version(filesystem: &str) -> bool {
+    matches!(
+        filesystem,
+        "overlay" | "overlayfs" | "aufs" | "squashfs" | "tmpfs" | "ramfs" | "devtmpfs" | "zfs" | "btrfs"
+    )
 }
 
 /// The place of the udev record of a device.

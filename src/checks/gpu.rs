@@ -32,6 +32,13 @@ impl Driver {
     pub(super) fn is_open(&self) -> Option<bool> {
         self.line.as_ref().map(|line| line.to_lowercase().contains("open kernel"))
     }
+
+    /// Whether the module on disk is the open one, where it is of the version that is loaded.
+    fn installed_is_open(&self, ctx: &Context<'_>) -> Option<bool> {
+        let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|o| o.exit_code == Some(0))?;
+        let field = |name: &str| output.stdout.lines().find_map(|l| l.strip_prefix(name)).map(|v| v.trim().to_owned());
+        (field("version:") == self.version).then(|| field("license:").map(|license| license.contains("GPL")))?
+    }
 }
 
 /// The version of nvidia-fs, loaded or installed.
@@ -92,14 +99,19 @@ fn present(ctx: &Context<'_>) -> Judged {
         }
         judged.found("NVML", names.join(", "))
     } else if on_bus > 0 {
-        if Driver::of(ctx).is_loaded() {
+        if nvml.unasked {
+            Judged::na(ID, Gpu, "the bus shows a GPU; what NVML says of it is not known").unknown(EVERY)
+        } else if is_mismatched(ctx) {
+            Judged::info(ID, Gpu, "the bus shows a GPU, and NVML does not answer for the versions' sake")
+                .cause("driver-mismatch")
+        } else if Driver::of(ctx).is_loaded() {
             Judged::warn(ID, Gpu, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
                 .unknown(EVERY)
                 .advice("Run nvidia-smi; on NVSwitch machines start nvidia-fabricmanager.")
         } else {
             not_loaded(ctx)
         }
-    } else if ctx.pci().is_none() && !ctx.root.exists("/sys") {
+    } else if ctx.pci().is_none() && (nvml.unasked || !ctx.root.exists("/sys")) {
         Judged::na(ID, Gpu, "neither NVML nor the PCI bus can be looked at").unknown(EVERY)
     } else {
         Judged::lack(ID, Gpu, "no NVIDIA GPU on this machine")
@@ -153,7 +165,8 @@ fn version(driver: &Driver) -> Judged {
             .missing(Cost::Install, &[Route::Nvfs, Route::P2pdma, Route::C2c])
             .fix("nvidia-driver-open")
     } else if numbers < vec![555] {
-        Judged::warn(ID, Gpu, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
+        // On bare x86 nvidia-fs takes the persistent calls of such a driver, too.
+        Judged::lack(ID, Gpu, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
             .fix("nvidia-driver-open")
     } else if numbers < vec![565, 47] {
@@ -170,7 +183,7 @@ fn flavour(ctx: &Context<'_>, driver: &Driver) -> Judged {
     const ID: &str = "driver-flavour";
     const WHY: &str = "From nvidia-fs 2.17.5 on its symbols come from the open kernel modules only, and P2PDMA exists only there; with the \
                        proprietary modules nvidia-fs fails to load with 'Unknown symbol nvidia_p2p_…'.";
-    let judged = match driver.is_open() {
+    let judged = match driver.is_open().or_else(|| driver.installed_is_open(ctx)) {
         None => {
             Judged::na(ID, Gpu, "whether the open or the proprietary modules are loaded is not said").unknown(DIRECT)
         }
@@ -232,9 +245,13 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "driver-mismatch";
     const WHY: &str = "After a half-finished upgrade the loaded kernel module and the libraries differ, and everything of CUDA fails.";
     let driver = Driver::of(ctx);
-    let loaded = driver.version.clone()?;
     let nvml = ctx.root.nvml();
     let refused = nvml.error.as_deref().filter(|e| e.to_lowercase().contains("mismatch"));
+    let loaded = match (driver.version.clone(), refused) {
+        (Some(version), _) => version,
+        (None, Some(_)) => "not readable".to_owned(),
+        (None, None) => return None,
+    };
     let other = nvml.driver_version.as_deref().filter(|version| **version != loaded);
     let judged = if refused.is_some() || other.is_some() {
         Judged::lack(ID, Gpu, format!("the loaded module is {loaded}, the libraries are of another version"))
@@ -276,7 +293,12 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
                 .why("The library refuses GPUs before Pascal: 'NO GDS SUPPORT - Reason: arch=(needs >=6)'."),
         );
     }
-    let class = if gpu.name.contains("GeForce") {
+    let allowed = gpu.nvml.as_ref().and_then(|n| n.attributes.as_ref()).and_then(|a| a.gpu_direct_rdma) == Some(true);
+    let class = if !allowed && ["TITAN", "CMP "].iter().any(|word| gpu.name.contains(word)) {
+        Judged::warn("gpu-class", Gpu, format!("{} is neither a data-centre nor a workstation GPU", gpu.name)).advice(
+            "Whether the driver gives its pages to disks is not documented; a load with gds-top counts its reads.",
+        )
+    } else if gpu.name.contains("GeForce") {
         Judged::lack("gpu-class", Gpu, format!("{} is a GeForce: no direct route", gpu.name))
             .never(DIRECT)
             .advice("Reads go through host memory here; use a plain loader or cuFile's compat mode.")
@@ -287,18 +309,6 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         label(class, gpu.name.clone())
             .why("The driver gives no peer-to-peer pages of a GeForce: nvidia_p2p_get_pages returns -22."),
     );
-    if let Some(rdma) = gpu.nvml.as_ref().and_then(|n| n.attributes.as_ref()).and_then(|a| a.gpu_direct_rdma) {
-        let judged = if rdma {
-            Judged::pass("gpu-gdr-attr", Gpu, "GPUDirect RDMA is supported")
-        } else {
-            Judged::lack("gpu-gdr-attr", Gpu, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT)
-        };
-        out.push(
-            judged
-                .found("CUDA attribute 116", if rdma { "1" } else { "0" })
-                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
-        );
-    }
     out.extend(open_capable(ctx, capability).map(|judged| {
         label(judged, capability.map(|(a, b)| format!("compute capability {a}.{b}")).unwrap_or_default())
     }));
@@ -393,7 +403,7 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
     }
     let shape = match (nvml.virtualization.as_deref(), nvml.mig.as_deref()) {
         (Some("vgpu"), _) => {
-            if gpu.capability().is_some_and(|c| c <= (8, 6)) {
+            if gpu.capability().is_some_and(|c| c < (8, 9)) {
                 Some(Judged::lack("gpu-mig-vgpu", Gpu, "a vGPU of Ampere or older has no GDS").never(DIRECT))
             } else {
                 Some(Judged::warn(
@@ -437,8 +447,14 @@ fn of_nvml(gpu: &GpuSeen) -> Vec<Judged> {
         let judged = if on {
             Judged::pass("gpu-persistence", Gpu, "persistence mode is on")
         } else {
-            Judged::info("gpu-persistence", Gpu, "persistence mode is off: the first start of a GPU program is slow")
-                .advice("sudo systemctl enable --now nvidia-persistenced")
+            let summary = "persistence mode is off: the first start of a GPU program is slow";
+            // NVIDIA's known issues ask for it on Grace Hopper; elsewhere it costs time at the start only.
+            let judged = if gpu.is_grace() {
+                Judged::warn("gpu-persistence", Gpu, format!("{summary}; Grace needs it"))
+            } else {
+                Judged::info("gpu-persistence", Gpu, summary)
+            };
+            judged.advice("sudo systemctl enable --now nvidia-persistenced")
         };
         out.push(
             judged.found(&source, if on { "on" } else { "off" }).why("Start-up cost pollutes the timing of loads."),

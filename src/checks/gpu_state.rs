@@ -4,7 +4,7 @@ use super::context::{Context, GpuSeen};
 use super::judged::{Cost, DIRECT};
 use super::judged::{EVERY, Judged, Scope};
 use crate::domain::{Group::Gpu, Route, units};
-use crate::host::NvmlGpu;
+use crate::host::{GpuAttributes, NvmlGpu};
 
 const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
 /// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb` (reference 2.2).
@@ -14,7 +14,6 @@ const LEAST_BUFFER_BYTES: u64 = 16 * units::MIB;
 
 pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
-    out.extend(cuda_versions(ctx));
     out.extend(coherent_mode(ctx));
     for (number, gpu) in ctx.gpus().iter().enumerate() {
         let Some(nvml) = &gpu.nvml else { continue };
@@ -22,11 +21,44 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         let mut mine = Vec::new();
         mine.extend(bar1_left(ctx, gpu, nvml, &source));
         mine.extend(ecc(ctx, nvml, &source));
-        mine.push(stream_operations(nvml));
-        mine.extend(integrated(gpu, nvml, &source));
         out.extend(mine.into_iter().map(|judged| judged.of(Scope::Gpu(number))));
     }
     out
+}
+
+/// What waits for the child that opens libcufile, which asks CUDA for its attributes too.
+pub(super) fn late(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    out.extend(cuda_versions(ctx));
+    out.extend(p2pdma_of_all(ctx));
+    for (number, gpu) in ctx.gpus().iter().enumerate() {
+        let asked = attributes(ctx, gpu);
+        let source = format!("NVML, GPU {}", gpu.address);
+        let mut mine = Vec::new();
+        if gpu.nvml.is_some() || asked.is_some() {
+            mine.push(stream_operations(ctx, asked.as_ref()));
+        }
+        mine.extend(direct_rdma(ctx, gpu, asked.as_ref(), &source));
+        out.extend(mine.into_iter().map(|judged| judged.of(Scope::Gpu(number))));
+    }
+    out
+}
+
+/// CUDA's attributes of a GPU: with NVML's facts in a capture, else from the child that opened libcufile.
+fn attributes(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<GpuAttributes> {
+    let captured = gpu.nvml.as_ref().and_then(|nvml| nvml.attributes.clone());
+    captured.or_else(|| {
+        ctx.root.libcufile().cuda.iter().find(|seen| seen.uuid == gpu.id).map(|seen| seen.attributes.clone())
+    })
+}
+
+/// Why CUDA was not asked.
+fn unasked(ctx: &Context<'_>) -> &'static str {
+    if ctx.root.libcufile().left_closed {
+        "not asked: --no-probe leaves CUDA closed"
+    } else {
+        "not asked: CUDA was not opened"
+    }
 }
 
 /// Registered buffers are mapped in BAR1; two loaders on one GPU share it (error 5016, fastsafetensors#28).
@@ -58,6 +90,65 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
     )
 }
 
+/// What P2PDMA asks of each GPU beside the registry keys: `ForceP2P=0` before Hopper, and that no other visible GPU is without it, for libcufile
+/// switches it off for all then (cufile.log: 'Not all GPUs support PCIP2PDMA').
+fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
+    let listed =
+        ctx.root.libcufile().p2p_flags.as_ref().and_then(|flags| flags.get("nvme")).is_some_and(|m| m & 1 != 0);
+    if ctx.is_aarch64() || listed {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let params = ctx.root.read_text(PARAMS_FILE).unwrap_or_default();
+    let line = params.lines().find(|line| line.starts_with("RegistryDwords:")).unwrap_or_default().to_owned();
+    let set = line.to_lowercase();
+    let able = |gpu: &GpuSeen| gpu.capability().is_some_and(|c| c >= (8, 0)) && !gpu.name.contains("GeForce");
+    for (number, gpu) in ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)) {
+        if gpu.capability().is_some_and(|c| c < (9, 0))
+            && set.contains("rmforcestaticbar1=1")
+            && !set.contains("forcep2p=0")
+        {
+            out.push(
+                Judged::lack(
+                    "gpu-static-bar1",
+                    Gpu,
+                    "the driver runs without ForceP2P=0, which P2PDMA needs before Hopper",
+                )
+                .found(PARAMS_FILE, line.clone())
+                .missing(Cost::Reboot, &[Route::P2pdma])
+                .fix("p2pdma-registry-keys")
+                .advice("Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
+                .why("On Ampere and Ada the static mapping of BAR1 takes this key beside the other two.")
+                .of(Scope::Gpu(number)),
+            );
+        }
+    }
+    let hidden =
+        ["CUFILE_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].iter().any(|name| ctx.root.variable(name).is_some());
+    let other = ctx.gpus().iter().find(|gpu| gpu.capability().is_some() && !able(gpu));
+    if let Some(other) = other.filter(|_| !hidden) {
+        let able: Vec<(usize, &GpuSeen)> = ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)).collect();
+        let numbers: Vec<String> =
+            able.iter().filter_map(|(_, gpu)| Some(gpu.nvml.as_ref()?.index.to_string())).collect();
+        out.extend(able.iter().map(|(number, _)| {
+            Judged::lack(
+                "gpu-p2pdma-model",
+                Gpu,
+                format!(
+                    "{} beside it has no P2PDMA, and libcufile switches it off for all visible GPUs then",
+                    other.name
+                ),
+            )
+            .found(format!("NVML, GPU {}", other.address), other.name.clone())
+            .missing(Cost::Setting, &[Route::P2pdma])
+            .advice(format!("export CUFILE_VISIBLE_DEVICES={}", numbers.join(",")))
+            .why("libcufile looks at all visible GPUs once, when it is opened.")
+            .of(Scope::Gpu(*number))
+        }));
+    }
+    out
+}
+
 /// ECC, and faults of the GPU that the kernel log tells (only where that log was read anyway).
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: &str = "gpu-ecc";
@@ -78,26 +169,45 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     )
 }
 
-fn stream_operations(nvml: &NvmlGpu) -> Judged {
+fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged {
     const ID: &str = "gpu-stream-memops";
     const SOURCE: &str = "CUDA attribute 122";
-    let judged = match nvml.attributes.as_ref().and_then(|a| a.stream_mem_ops) {
+    let judged = match asked.and_then(|a| a.stream_mem_ops) {
         Some(true) => Judged::pass(ID, Gpu, "memory operations on streams are there").found(SOURCE, "1"),
         Some(false) => Judged::info(ID, Gpu, "no memory operations on streams: cuFileReadAsync fails with 5038")
             .found(SOURCE, "0")
             .advice("options nvidia NVreg_EnableStreamMemOPs=1 in /etc/modprobe.d, rebuild the initramfs, reboot; only for loaders on streams."),
-        None => Judged::na(ID, Gpu, "only CUDA says it, and the checks do not open CUDA")
-            .found(SOURCE, "not asked")
+        None => Judged::na(ID, Gpu, "only CUDA says whether reads on streams can wait on memory")
+            .found(SOURCE, unasked(ctx))
             .advice("gds-top selftest tries the stream engine."),
     };
     judged.why("Reads on streams (cuFileReadAsync) wait and signal through them; other reads do not need them.")
 }
 
-/// GPUs without memory of their own, where nobody asked CUDA for the attribute that says the same (DGX Spark, Jetson).
-fn integrated(gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
+/// The attribute that decides over direct reads; where nobody asked CUDA, GPUs without memory of their own by their names (DGX Spark, Jetson).
+fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
+    const ID: &str = "gpu-gdr-attr";
     const NAMES: &[&str] = &["GB10", "Orin", "Xavier", "Thor", "Tegra"];
-    let asked = nvml.attributes.as_ref().is_some_and(|a| a.gpu_direct_rdma.is_some());
-    if asked || !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
+    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma) {
+        let judged = if rdma {
+            Judged::pass(ID, Gpu, "GPUDirect RDMA is supported")
+        } else {
+            Judged::lack(ID, Gpu, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT)
+        };
+        return Some(
+            judged
+                .found("CUDA attribute 116", if rdma { "1" } else { "0" })
+                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
+        );
+    }
+    if gpu.nvml.is_some() && !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
+        return Some(
+            Judged::na(ID, Gpu, "only CUDA says whether this GPU has GPUDirect RDMA")
+                .found("CUDA attribute 116", unasked(ctx))
+                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
+        );
+    }
+    if !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
         return None;
     }
     Some(
@@ -148,7 +258,10 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
         _ => 11,
     };
     let opened = facts.open.as_ref().is_some_and(|open| open.code == Some(0));
-    let failed = facts.open.as_ref().is_some_and(|open| open.code.is_some_and(|code| code != 0));
+    // A configuration that is refused is refused before CUDA is asked.
+    let failed = facts.open.as_ref().is_some_and(|open| {
+        open.code.is_some_and(|code| !matches!(code, 0 | 5002 | -22 | 5030)) || open.cuda_code == Some(35)
+    });
     let text = facts.version().unwrap_or_default();
     let judged = if major >= wanted {
         Judged::pass(ID, Gpu, format!("the driver serves CUDA {served}, libcufile {text} wants {wanted}"))

@@ -32,6 +32,11 @@ fn architecture(ctx: &Context<'_>) -> Judged {
             .never(EVERY),
         // The file is of Linux 6.1; a program that runs here was made for one of the two.
         None if ctx.is_aarch64() => Judged::pass(ID, Kernel, "aarch64").found("/proc/cpuinfo", "CPU implementer"),
+        None if ctx.root.read_text("/proc/cpuinfo").is_ok_and(|text| text.lines().any(|l| l.contains(": POWER"))) => {
+            Judged::lack(ID, Kernel, "current releases of libcufile are not made for POWER")
+                .found("/proc/cpuinfo", "POWER")
+                .never(EVERY)
+        }
         None => Judged::na(ID, Kernel, "the architecture is not said").found(FILE, "cannot be read"),
     };
     judged.why("On another one libcufile says 'Platform CPU Architecture not Supported!'.")
@@ -62,8 +67,9 @@ fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
 fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
     let id = host::os_release(ctx.root, "ID")?;
     let version = host::os_release(ctx.root, "VERSION_ID")?;
-    (id == "rhel" && version == "9.5" && !ctx.is_aarch64()).then(|| {
-        Judged::lack("distro-blocklist", Kernel, "P2PDMA does not work on RHEL 9.5 for x86")
+    let family = ["rhel", "rocky", "almalinux", "ol", "centos"].contains(&id.as_str());
+    (family && version == "9.5" && !ctx.is_aarch64()).then(|| {
+        Judged::lack("distro-blocklist", Kernel, "P2PDMA does not work on RHEL 9.5 and its rebuilds for x86")
             .found("/etc/os-release", format!("ID={id}, VERSION_ID={version}"))
             .missing(Cost::System, P2PDMA)
             .why("NVIDIA lists it among the known issues.")
@@ -81,7 +87,9 @@ fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
         let Ok(text) = ctx.root.read_text(&path) else { continue };
         for line in text.lines().map(str::trim).filter(|line| line.starts_with("options")) {
             let squeezed: String = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            let waits = if squeezed.starts_with("options nvidia ") && squeezed.contains("RMForceStaticBar1=1") {
+            let waits = if driver_option_waits(ctx, &squeezed) {
+                true
+            } else if squeezed.starts_with("options nvidia ") && squeezed.contains("RMForceStaticBar1=1") {
                 ctx.root
                     .read_text("/proc/driver/nvidia/params")
                     .is_ok_and(|params| !params.contains("RMForceStaticBar1=1"))
@@ -113,6 +121,20 @@ fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.why("A setting that was made and not loaded looks like one that does not help."))
 }
 
+/// Whether a line of modprobe.d sets an option of the NVIDIA driver to another number than the one in effect: `NVreg_EnableStreamMemOPs=1`
+/// against `EnableStreamMemOPs: 0`.
+fn driver_option_waits(ctx: &Context<'_>, line: &str) -> bool {
+    if !line.starts_with("options nvidia ") {
+        return false;
+    }
+    let Ok(params) = ctx.root.read_text("/proc/driver/nvidia/params") else { return false };
+    line.split(' ').filter_map(|word| word.strip_prefix("NVreg_")?.split_once('=')).any(|(name, wanted)| {
+        let now = params.lines().find_map(|l| l.split_once(':').filter(|(key, _)| *key == name)).map(|(_, v)| v.trim());
+        let both = now.and_then(|now| Some((now.parse::<u64>().ok()?, wanted.parse::<u64>().ok()?)));
+        both.is_some_and(|(now, wanted)| now != wanted)
+    })
+}
+
 /// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with.
 fn pending_arguments(ctx: &Context<'_>) -> Vec<(String, String)> {
     const FILE: &str = "/etc/default/grub";
@@ -134,11 +156,17 @@ fn pending_arguments(ctx: &Context<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Whether this is the Windows Subsystem for Linux.
+pub(super) fn is_wsl(ctx: &Context<'_>) -> bool {
+    let version = ctx.root.read_text("/proc/version").unwrap_or_default();
+    version.contains("icrosoft") || host::kernel_release(ctx.root).is_some_and(|release| release.contains("icrosoft"))
+}
+
 fn wsl(ctx: &Context<'_>) -> Judged {
     const ID: &str = "wsl";
     let version = ctx.root.read_text("/proc/version").unwrap_or_default();
     let release = host::kernel_release(ctx.root).unwrap_or_default();
-    let judged = if version.contains("icrosoft") || release.contains("icrosoft") {
+    let judged = if is_wsl(ctx) {
         Judged::lack(ID, Kernel, "this is the Windows Subsystem for Linux: cuFile does not work here")
             .never(EVERY)
             .advice("Use Linux itself; here only the loaders without cuFile work.")
@@ -159,6 +187,8 @@ fn version(ctx: &Context<'_>) -> Judged {
     let judged = if numbers < (4, 15) {
         Judged::lack(ID, Kernel, format!("Linux {release} is older than 4.15"))
             .missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
+    } else if numbers < (6, 2) && carries_p2pdma_back(ctx, &release) {
+        Judged::pass(ID, Kernel, format!("Linux {release}, to which Red Hat carried P2PDMA back"))
     } else if numbers < (6, 2) {
         Judged::lack(ID, Kernel, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
             .missing(Cost::System, P2PDMA)
@@ -170,6 +200,14 @@ fn version(ctx: &Context<'_>) -> Judged {
         .why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
 }
 
+/// RHEL 9 from 9.6 on: its kernel is a 5.14 by name with P2PDMA of later ones (NVIDIA's steps for P2PDMA name 9.6 and 10). 9.5 is known not
+/// to work, which is another check's to say.
+fn carries_p2pdma_back(ctx: &Context<'_>, release: &str) -> bool {
+    let minor = host::os_release(ctx.root, "VERSION_ID")
+        .and_then(|version| version.strip_prefix("9.").and_then(|minor| minor.parse::<u32>().ok()));
+    release.contains(".el9") && minor.is_some_and(|minor| minor >= 5)
+}
+
 fn p2pdma(ctx: &Context<'_>) -> Judged {
     const ID: &str = "kernel-p2pdma";
     const WHY: &str = "P2PDMA lets the ordinary NVMe driver write into GPU memory, without nvidia-fs; libcufile looks for pci_p2pdma_add_resource.";
@@ -178,7 +216,18 @@ fn p2pdma(ctx: &Context<'_>) -> Judged {
     let judged = match host::kernel_config(ctx.root, &release) {
         Ok(config) => {
             let line = config.line("CONFIG_PCI_P2PDMA");
-            if config.value("CONFIG_PCI_P2PDMA") == Some("y") {
+            let on = config.value("CONFIG_PCI_P2PDMA") == Some("y");
+            // Asked only where the list is at hand already: it is long.
+            let part = on
+                && !ctx.root.is_live()
+                && ctx.root.symbols().is_ok_and(|s| s.contains("p2pdma_pgmap_ops") && !s.contains(SYMBOL));
+            if part {
+                Judged::lack(ID, Kernel, "the kernel was built with PCI P2PDMA, but shows only a part of it")
+                    .found(config.source, line)
+                    .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
+                    .missing(Cost::System, P2PDMA)
+                    .only_warn()
+            } else if on {
                 Judged::pass(ID, Kernel, "the kernel has PCI P2PDMA").found(config.source, line)
             } else {
                 lacking(Judged::lack(ID, Kernel, "the kernel was built without PCI P2PDMA")).found(config.source, line)
@@ -215,17 +264,37 @@ fn iommu(ctx: &Context<'_>) -> Judged {
     const ID: &str = "iommu-state";
     const WHY: &str = "On x86 an IOMMU that translates sends every peer-to-peer transfer through the root complex, or stops it; on Grace it must be on.";
     let root = ctx.root;
-    let units = root.entries("/sys/class/iommu").unwrap_or_default();
+    let listed = root.entries("/sys/class/iommu");
+    let units = listed.clone().unwrap_or_default();
     let cmdline = root.read_text("/proc/cmdline").unwrap_or_default();
     let words: Vec<&str> = cmdline.split_whitespace().filter(|w| w.contains("iommu")).collect();
-    // The domain type of the group that the GPU is in says whether addresses are translated.
-    let domain = ctx.pci().into_iter().flatten().find_map(|gpu| {
-        let group = root.link(format!("/sys/bus/pci/devices/{}/iommu_group", gpu.address))?;
-        let path = format!("/sys/kernel/iommu_groups/{}/type", group.file_name()?.to_string_lossy());
-        Some((root.read_text(&path).ok()?.trim().to_owned(), path))
-    });
-    let active = !units.is_empty() || domain.is_some();
-    let through = domain.as_ref().map_or_else(|| words.contains(&"iommu=pt"), |(kind, _)| kind == "identity");
+    let says = |key: &str, value: &str| {
+        words.iter().any(|w| w.strip_prefix(key).is_some_and(|rest| rest.split(',').any(|part| part == value)))
+    };
+    let on = says("intel_iommu=", "on") || says("amd_iommu=", "on") || says("amd_iommu=", "force_enable");
+    let off = says("intel_iommu=", "off") || says("amd_iommu=", "off") || says("iommu=", "off");
+    // The domain type of the group that a GPU is in says whether addresses are translated; of several GPUs the translated one counts.
+    let domain = ctx
+        .pci()
+        .into_iter()
+        .flatten()
+        .filter_map(|gpu| {
+            let group = root.link(format!("/sys/bus/pci/devices/{}/iommu_group", gpu.address))?;
+            let path = format!("/sys/kernel/iommu_groups/{}/type", group.file_name()?.to_string_lossy());
+            Some((root.read_text(&path).ok()?.trim().to_owned(), path))
+        })
+        .max_by_key(|(kind, _)| kind != "identity");
+    // Where the units are not shown, the words of the command line are all there is.
+    let active = !units.is_empty() || domain.is_some() || (listed.is_err() && on);
+    let passes =
+        says("iommu=", "pt") || words.iter().any(|w| matches!(*w, "iommu.passthrough=1" | "iommu.passthrough=on"));
+    let through = domain.as_ref().map_or(passes, |(kind, _)| kind == "identity");
+    if listed.is_err() && domain.is_none() && !on && !off && !passes && !root.is_live() && !root.exists("/sys") {
+        return Judged::na(ID, Kernel, "whether an IOMMU is active is not part of this capture")
+            .found("/sys/class/iommu", "cannot be read")
+            .unknown(if ctx.is_aarch64() { &[Route::C2c] } else { &[Route::Nvfs] })
+            .why(WHY);
+    }
     let judged = match (ctx.is_aarch64(), active, through) {
         (true, true, false) => Judged::pass(ID, Kernel, "the IOMMU is on, as Grace needs it"),
         (true, _, _) => Judged::lack(ID, Kernel, "on Grace the IOMMU must be on and translate")

@@ -57,6 +57,22 @@ fn soft_limit(text: &str, name: &str) -> Option<Option<u64>> {
     if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) }
 }
 
+/// The most that a program may raise a limit to; `None` is unlimited or not said.
+fn hard_limit(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a path is on a file system that goes over RDMA.
+fn over_rdma(ctx: &Context<'_>) -> bool {
+    ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()).any(|facts| {
+        facts.option_value("proto") == Some("rdma")
+            || matches!(
+                facts.filesystem.as_deref(),
+                Some("gpfs" | "mmfs" | "wekafs" | "lustre" | "beegfs" | "fhgfs" | "scatefs")
+            )
+    })
+}
+
 fn limits(ctx: &Context<'_>) -> Vec<Judged> {
     const PATH: &str = "/proc/self/limits";
     const MEMLOCK: &str = "lim-memlock";
@@ -78,6 +94,11 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
             Some(_) if free => {
                 Judged::pass(MEMLOCK, Limits, "locked memory is not limited for this user (CAP_IPC_LOCK)")
             }
+            Some(bytes) if bytes < 64 * units::MIB && !over_rdma(ctx) => Judged::info(
+                MEMLOCK,
+                Limits,
+                format!("only {} may be locked, which local disks do not mind", units::bytes(bytes)),
+            ),
             Some(bytes) if bytes < 64 * units::MIB => {
                 Judged::warn(MEMLOCK, Limits, format!("only {} may be locked", units::bytes(bytes)))
                     .fix("memlock")
@@ -93,6 +114,13 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
     }
     if let Some(limit) = soft_limit(&text, "Max open files") {
         let judged = match limit {
+            // The usual soft limit of a login, which any program may raise by itself.
+            Some(n)
+                if (1024..4096).contains(&n) && hard_limit(&text, "Max open files").is_none_or(|most| most >= 4096) =>
+            {
+                Judged::info("lim-nofile", Limits, format!("{n} files may be open unless the program raises it"))
+                    .advice("ulimit -n 65536")
+            }
             Some(n) if n < 4096 => {
                 Judged::warn("lim-nofile", Limits, format!("only {n} files may be open")).advice("ulimit -n 65536")
             }

@@ -145,15 +145,17 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     take(nvidia_fs::run(&ctx), &mut all, true);
     take(cufile::slow(&ctx), &mut all, true);
     take(cufile_details::slow(&ctx), &mut all, true);
+    take(gpu_state::late(&ctx), &mut all, true);
     take(surroundings::run(&ctx), &mut all, true);
     take(surroundings::slow(&ctx), &mut all, true);
     take(limits::slow(&ctx), &mut all, true);
     let explained = log_scan::run(&ctx, &all);
     take(explained, &mut all, true);
-    let is_overlay =
-        |s: &context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
-    if ctx.subjects.iter().any(is_overlay) {
-        // Whether cuFile takes files of an overlay depends on the library's version, which is known only now.
+    let waits = |s: &context::Subject| {
+        s.facts.as_ref().and_then(|f| f.filesystem.as_deref()).is_some_and(files::waits_for_version)
+    };
+    if ctx.subjects.iter().any(waits) {
+        // Whether cuFile takes files of an overlay and the like depends on the library's version, which is known only now.
         let anew = files::run(&ctx);
         all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
         take(anew, &mut all, false);

@@ -56,7 +56,8 @@ pub(super) fn is_anywhere(ctx: &Context<'_>) -> bool {
 pub(super) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<&'static str> {
     let stops = |judged: Option<Judged>| judged.is_some_and(|j| j.stops(Route::Nvfs));
     match kind {
-        Refusal::Proprietary => Some("driver-flavour"),
+        // Only as long as they are still the ones that are loaded.
+        Refusal::Proprietary => (super::gpu::Driver::of(ctx).is_open() == Some(false)).then_some("driver-flavour"),
         Refusal::Key => Some("nvfs-secureboot"),
         Refusal::NoVersions | Refusal::OtherDriver => stops(build_inputs(ctx)).then_some("nvfs-build-inputs"),
         Refusal::OtherKernel => stops(dkms(ctx)).then_some("nvfs-dkms"),
@@ -92,9 +93,22 @@ fn dkms(ctx: &Context<'_>) -> Option<Judged> {
             "sudo dkms install nvidia-fs/{version} -k {release}, with the headers of this kernel installed; then sudo modprobe nvidia-fs."
         )
     };
+    // A module that came ready-made, or that a weak update serves this kernel with, needs no build of DKMS.
+    let elsewhere = || ctx.root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
+    let unused = loaded || (here.is_empty() && elsewhere());
+    let needed = ctx
+        .kernel()
+        .and_then(oldest_for)
+        .filter(|(oldest, _)| version_numbers(&first.version) < oldest.to_vec() && !unused);
     let lacking = |summary: String, version: &str| {
-        if loaded {
+        if unused {
             Judged::info(ID, NvidiaFs, summary)
+        } else if let Some((oldest, kernel)) = needed {
+            let oldest = oldest.map(|n| n.to_string()).join(".");
+            Judged::lack(ID, NvidiaFs, format!("{summary}; it does not build on Linux {kernel} and later"))
+                .missing(Cost::Install, NVFS)
+                .fix("nvfs-install")
+                .advice(format!("Install nvidia-fs {oldest} or later, the first that builds on this kernel."))
         } else {
             Judged::lack(ID, NvidiaFs, summary).missing(Cost::Root, NVFS).advice(again(version))
         }
@@ -129,9 +143,26 @@ fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         }
         if build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs)) {
             judged = judged.cause("nvfs-build-inputs");
+        } else if !super::gpu::Driver::of(ctx).is_loaded() {
+            // Built against a driver that is not there either.
+            judged = judged.cause("gpu-present");
         }
     }
     Some(judged.why(WHY))
+}
+
+/// The oldest nvidia-fs that builds on a kernel, and the kernel from which on that holds (its ChangeLog, gds-nvidia-fs#35 and #53).
+fn oldest_for(kernel: (u32, u32)) -> Option<([u32; 3], &'static str)> {
+    [
+        ((6, 17), [2, 28, 2], "6.17"),
+        ((6, 11), [2, 26, 6], "6.11"),
+        ((6, 5), [2, 19, 6], "6.5"),
+        ((6, 2), [2, 18, 3], "6.2"),
+        ((6, 0), [2, 17, 0], "6.0"),
+    ]
+    .into_iter()
+    .find(|(from, ..)| kernel >= *from)
+    .map(|(_, oldest, text)| (oldest, text))
 }
 
 /// What a build of nvidia-fs takes: headers of the kernel, source and symbol versions of the loaded driver.
@@ -150,6 +181,14 @@ fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     let modules = root.entries(&tree);
     let no_headers = modules.as_ref().is_ok_and(|names| !names.is_empty() && !names.iter().any(|name| name == "build"))
         && root.entries("/usr/src").is_ok();
+    // On RHEL the kernel brings the link, and kernel-devel what it points to.
+    let dangling = root.link(format!("{tree}/build")).filter(|target| {
+        let inside = |folder: &std::path::Path, name: &std::ffi::OsStr| {
+            root.entries(folder).is_ok_and(|names| !names.iter().any(|n| name == n.as_str()))
+        };
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return false };
+        inside(parent, name) || parent.parent().zip(parent.file_name()).is_some_and(|(above, name)| inside(above, name))
+    });
     let built_here = nvfs_rows(ctx)
         .iter()
         .any(|row| row.kernel.as_deref() == Some(release.as_str()) && row.state.starts_with("installed"));
@@ -171,9 +210,13 @@ fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     let mixed = matches!(refusal, Some(Refusal::NoVersions | Refusal::OtherDriver));
     let judged = if loaded {
         return None;
-    } else if no_headers && !built_here {
+    } else if (no_headers || dangling.is_some()) && !built_here {
+        let said = dangling.map_or_else(
+            || "no entry 'build'".to_owned(),
+            |to| format!("build points to {}, which is not there", to.display()),
+        );
         Judged::lack(ID, NvidiaFs, format!("the headers of kernel {release} are not installed"))
-            .found(&tree, "no entry 'build'")
+            .found(&tree, said)
             .missing(Cost::Root, NVFS)
             .advice(format!(
                 "Install linux-headers-{release} (kernel-devel-{release} on RHEL and SUSE), then sudo dkms install nvidia-fs/{version} -k {release}."
@@ -351,7 +394,7 @@ fn distances(ctx: &Context<'_>) -> Option<Judged> {
 fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     match filesystem {
         "lustre" => Some(("lnet", "lustre_v1_register_nvfs_dma_ops")),
-        "beegfs" => Some(("beegfs", "beegfs_v1_register_nvfs_dma_ops")),
+        "beegfs" | "fhgfs" => Some(("beegfs", "beegfs_v1_register_nvfs_dma_ops")),
         "scatefs" => Some(("scatefs", "scatefs_register_nvfs_dma_ops")),
         "nfs" | "nfs4" => Some(("rpcrdma", "rpcrdma_register_nvfs_dma_ops")),
         _ => None,
@@ -370,8 +413,14 @@ fn registered(ctx: &Context<'_>) -> Vec<Judged> {
         let filesystem = facts.filesystem.as_deref().unwrap_or("");
         let remote =
             client(filesystem).filter(|(name, _)| *name != "rpcrdma" || facts.option_value("proto") == Some("rdma"));
-        let local = super::storage::disks(facts).iter().any(|disk| disk.name.starts_with("nvme"));
+        let disks = super::storage::disks(facts);
+        let fabric = super::storage::transports(ctx, facts).iter().any(|kind| kind == "rdma");
+        let local = disks.iter().any(|disk| disk.name.starts_with("nvme"));
+        let device =
+            super::storage::of_vendor(facts).or(fabric.then_some(("nvme_rdma", "nvme_rdma_v1_register_nvfs_dma_ops")));
+        let remote = remote.or(device);
         let Some((name, symbol)) = remote.or(local.then_some(("nvme", ""))) else { continue };
+        let filesystem = if device.is_some() { name } else { filesystem };
         let line =
             listed.as_ref().ok().and_then(|text| text.lines().find(|line| line.starts_with(&format!("{name}:"))));
         let judged = if let Some(line) = line {
@@ -414,7 +463,7 @@ fn registered(ctx: &Context<'_>) -> Vec<Judged> {
 pub(super) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "nvfs-peermem";
     let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
-    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "wekafs"))?;
+    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs" | "wekafs"))?;
     let name = ["nvidia_peermem", "nv_peer_mem"].into_iter().find(|name| {
         ctx.root.exists(format!("/sys/module/{name}"))
             || ctx

@@ -54,8 +54,11 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out.extend(kernel_log::trouble(ctx));
     out.extend(nvfs_module::peermem(ctx));
     // On other disks the NVMe driver does not matter, and the list of symbols is long.
-    if ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(|f| disks(f).iter().any(|d| d.name.starts_with("nvme")))
-    {
+    let over_pcie = |facts: &host::PathFacts| {
+        disks(facts).iter().any(|d| d.name.starts_with("nvme"))
+            && !super::storage::transports(ctx, facts).iter().any(|kind| kind == "rdma")
+    };
+    if ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(over_pcie) {
         out.push(nvme_hook(ctx));
     }
     for judged in &mut out {
@@ -91,6 +94,16 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     }
 }
 
+/// Whether the loaded module is one that libcufile does not take.
+pub(super) fn is_too_old(ctx: &Context<'_>) -> bool {
+    is_loaded(ctx) == Some(true) && version(ctx).stops(Route::Nvfs)
+}
+
+/// Whether the module's devices cannot be opened.
+pub(super) fn lacks_devices(ctx: &Context<'_>) -> bool {
+    is_loaded(ctx) == Some(true) && device_nodes(ctx).stops(Route::Nvfs)
+}
+
 fn version(ctx: &Context<'_>) -> Judged {
     const ID: &str = "nvfs-version";
     let Some(version) = host::nvidia_fs_version(ctx.root) else {
@@ -110,6 +123,8 @@ fn version(ctx: &Context<'_>) -> Judged {
             .advice("Update to 2.25.7 or later, or go back to 2.24.3.")
     } else if numbers < vec![2, 17] {
         Judged::warn(ID, NvidiaFs, format!("nvidia-fs {version} is old")).fix("nvfs-install")
+    } else if numbers < vec![2, 25, 7] && numbers.len() > 2 {
+        Judged::info(ID, NvidiaFs, format!("nvidia-fs {version}; 2.25.7 and later have known faults mended"))
     } else {
         Judged::pass(ID, NvidiaFs, format!("nvidia-fs {version}"))
     };
@@ -201,7 +216,26 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
             let names: Vec<&String> = symbols.iter().filter(|s| s.starts_with("nvme_v")).collect();
             // nvidia-fs knows the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
             let old = nvfs_version(ctx).filter(|version| version_numbers(version) < vec![2, 28]);
+            let unregistered = ctx
+                .root
+                .read_text(MODULES)
+                .is_ok_and(|text| !text.trim().is_empty() && ctx.root.opens("/dev/nvidia-fs0").is_ok());
             match names.first() {
+                Some(_) if unregistered && is_loaded(ctx) == Some(true) => {
+                    let version = nvfs_version(ctx).unwrap_or_default();
+                    let summary = if names.iter().all(|n| n.starts_with("nvme_v2")) {
+                        format!("the NVMe driver has the second generation of the hook, and nvidia-fs {version} did not take it")
+                    } else {
+                        format!("the NVMe driver has the hook, but nvidia-fs {version} did not register with it")
+                    };
+                    Judged::lack(ID, NvidiaFs, summary)
+                        .found("/proc/kallsyms", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(" "))
+                        .found(MODULES, "no line nvme, while /dev/nvidia-fs0 was held open")
+                        .missing(Cost::Root, NVFS)
+                        .explaining()
+                        .fix("nvfs-install")
+                        .advice("Install nvidia-fs 2.28 or later, and build it anew for this NVMe driver (dkms install).")
+                }
                 Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {
                     Judged::lack(ID, NvidiaFs, format!("the NVMe driver has the second generation of the hook, nvidia-fs {} the first", old.unwrap_or_default()))
                         .found("/proc/kallsyms", (*name).clone())

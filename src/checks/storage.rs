@@ -44,6 +44,27 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
                 .advice("Pass an NVMe device through to the virtual machine (VFIO), below the same virtual switch as the GPU."),
         ];
     }
+    if let Some((driver, _)) = of_vendor(facts) {
+        return vec![
+            Judged::pass(
+                "nvme-transport",
+                Storage,
+                format!("{} is served by {driver}: the route nvfs only", names.join(" ")),
+            )
+            .found(source, names.join(" "))
+            .never(&[Route::P2pdma])
+            .why("nvidia-fs knows this driver besides NVMe; P2PDMA does not."),
+        ];
+    }
+    if let Some((name, model)) = names.iter().find_map(|name| Some((name, emulated(ctx, name)?))) {
+        return vec![
+            Judged::lack("vm-type", Storage, format!("{name} is an emulated disk ({model}): no device behind it can write into GPU memory"))
+                .found(source, names.join(" "))
+                .never(DIRECT)
+                .why("The host of a virtual machine copies what a virtual disk reads; a direct route needs a real NVMe passed through, like the GPU.")
+                .advice("Pass an NVMe device through to the virtual machine (VFIO), below the same virtual switch as the GPU."),
+        ];
+    }
     if let Some(name) = names.iter().find(|name| !name.starts_with("nvme")) {
         let mut out = vec![
             Judged::lack("nvme-transport", Storage, format!("{name} is no NVMe disk"))
@@ -59,6 +80,42 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(names.iter().find_map(|name| integrity(ctx, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
+}
+
+/// Disks with a driver of their own that nvidia-fs knows: its name in nvidia-fs's list, and its symbol in the kernel.
+pub(super) fn of_vendor(facts: &PathFacts) -> Option<(&'static str, &'static str)> {
+    let starts = |prefix: &str| disks(facts).iter().any(|disk| disk.name.starts_with(prefix));
+    if starts("sfdv") {
+        Some(("sfxvdriver", "sfxv_v1_register_nvfs_dma_ops"))
+    } else if starts("nvmesh") {
+        Some(("nvmeib_common", "nvmesh_v1_register_nvfs_dma_ops"))
+    } else {
+        None
+    }
+}
+
+/// The model of an NVMe disk that a hypervisor makes up.
+fn emulated(ctx: &Context<'_>, name: &str) -> Option<String> {
+    let model = ctx.root.read_text(format!("/sys/class/nvme/{}/model", controller(name)?)).ok()?;
+    ["QEMU NVMe", "VMware Virtual NVMe", "ORCL-VBOX-NVME"]
+        .iter()
+        .any(|known| model.contains(known))
+        .then(|| model.trim().to_owned())
+}
+
+/// `nvme0` of `nvme0n1` or `nvme0c0n1`.
+fn controller(name: &str) -> Option<String> {
+    let number: String = name.strip_prefix("nvme")?.chars().take_while(char::is_ascii_digit).collect();
+    Some(format!("nvme{number}"))
+}
+
+/// How the controllers of a path's NVMe disks are reached, as far as it is said.
+pub(super) fn transports(ctx: &Context<'_>, facts: &PathFacts) -> Vec<String> {
+    disks(facts)
+        .iter()
+        .filter_map(|disk| ctx.root.read_text(format!("/sys/class/nvme/{}/transport", controller(&disk.name)?)).ok())
+        .map(|text| text.trim().to_owned())
+        .collect()
 }
 
 /// Whether SCSI disks have multi-queue, which old kernels could switch off and cuFile asks for in compat mode too.

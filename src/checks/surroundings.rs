@@ -161,9 +161,10 @@ fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
         .filter_map(|s| s.facts.as_ref())
         .filter_map(|f| Some((f.filesystem.as_deref()?, f.option_value("proto") == Some("rdma"))))
         .collect();
-    let user_space = kinds.iter().any(|(kind, _)| matches!(*kind, "gpfs" | "wekafs"));
-    let kernel =
-        kinds.iter().any(|(kind, rdma)| matches!(*kind, "lustre" | "beegfs") || (kind.starts_with("nfs") && *rdma));
+    let user_space = kinds.iter().any(|(kind, _)| matches!(*kind, "gpfs" | "mmfs" | "wekafs"));
+    let kernel = kinds
+        .iter()
+        .any(|(kind, rdma)| matches!(*kind, "lustre" | "beegfs" | "fhgfs") || (kind.starts_with("nfs") && *rdma));
     if !user_space && !kernel {
         return Vec::new();
     }

@@ -1,9 +1,10 @@
 //! Where GPU and disks sit on the bus: distance, ACS on the way, links, NUMA nodes, root ports (reference 1.3 and 1.4).
 
 use super::context::Context;
-use super::judged::{Judged, Scope};
+use super::judged::{Cost, Judged, Scope};
 use super::storage::disks;
 use crate::domain::Group::{Kernel, Storage};
+use crate::domain::Route;
 use std::collections::BTreeSet;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -119,14 +120,26 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     };
     let vendor = field("vendor_id")?;
     let family: Option<u32> = field("cpu family").and_then(|f| f.parse().ok());
+    let bridges: Vec<(String, Option<bool>)> =
+        [&pair.gpu_chain, &pair.disk_chain].into_iter().filter_map(|chain| intel_bridge(ctx, chain.first()?)).collect();
     let judged = if pair.shared() >= 2 {
         Judged::pass(ID, Kernel, "GPU and disk share a root port, so the kernel lets them talk")
     } else if vendor == "AuthenticAMD" && family.is_some_and(|f| f >= 0x17) {
         Judged::pass(ID, Kernel, "AMD from Zen on: the kernel lets any two root ports talk")
+    } else if let [(_, Some(gpu)), (_, Some(disk))] = bridges.as_slice() {
+        if pair.shared() == 1 || (!*gpu && !*disk) {
+            Judged::pass(ID, Kernel, "the kernel's list lets the root ports of these host bridges talk")
+        } else {
+            Judged::lack(ID, Kernel, "the kernel lets root ports of one such host bridge talk, not of two")
+                .missing(Cost::System, &[Route::P2pdma])
+                .only_warn()
+                .advice("Put GPU and disk below one switch or one host bridge, or choose another GPU.")
+        }
     } else {
         Judged::info(ID, Kernel, "the kernel lets different root ports talk for P2PDMA only on processors of its list")
             .advice("If P2PDMA stays off though every check passes, put GPU and disk below one switch.")
     };
+    let judged = bridges.into_iter().fold(judged, |judged, (text, _)| judged.found(DEVICES, text));
     Some(
         judged
             .found(
@@ -135,6 +148,34 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
             )
             .why("P2PDMA of the kernel refuses pairs of root ports that it does not know, also where nvidia-fs works."),
     )
+}
+
+/// Host bridges of Intel whose root ports the kernel lets talk, and whether only with each other (drivers/pci/p2pdma.c, pci_p2pdma_whitelist:
+/// Xeon E5, Xeon E7 v3, Skylake-E, Ice Lake and later).
+const INTEL_BRIDGES: &[(&str, bool)] = &[
+    ("0x3c00", true),
+    ("0x3c01", true),
+    ("0x2f00", true),
+    ("0x2f01", true),
+    ("0x2030", false),
+    ("0x2031", false),
+    ("0x2032", false),
+    ("0x2033", false),
+    ("0x2020", false),
+    ("0x09a2", false),
+];
+
+/// The first device on the root bus `pci0000:3a`, which stands for the host bridge: its id, and whether it is on the list with 'same bridge only'.
+fn intel_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Option<bool>)> {
+    let prefix = format!("{}:", bus.strip_prefix("pci")?);
+    let first = ctx.root.entries(DEVICES).ok()?.into_iter().find(|name| name.starts_with(&prefix))?;
+    let read = |part: &str| Some(ctx.root.read_text(format!("{DEVICES}/{first}/{part}")).ok()?.trim().to_owned());
+    if read("vendor")? != "0x8086" {
+        return None;
+    }
+    let device = read("device")?;
+    let known = INTEL_BRIDGES.iter().find(|(id, _)| *id == device).map(|(_, same)| *same);
+    Some((format!("{first} is 8086:{}", device.trim_start_matches("0x")), known))
 }
 
 /// The ACS control word of a bridge's configuration space; `None` without the capability, an error text where it cannot be seen.

@@ -8,6 +8,7 @@ use crate::host::LibcufileFacts;
 /// Causes before consequences (reference 1.13); ids that are not listed come last, in the order in which they were found.
 const ROOT_FIRST: &[&str] = &[
     "wsl",
+    "cpu-arch",
     "gpu-present",
     "driver-mismatch",
     "cuda-driver-runtime",
@@ -21,12 +22,17 @@ const ROOT_FIRST: &[&str] = &[
     "gpu-mig-vgpu",
     "gpu-bar1-size",
     "gpu-compute-mode",
+    "gpu-bar1-free",
     "gpu-p2pdma-model",
     "fs-resolve",
     "fs-space-owner",
     "fs-type",
+    "odirect-open",
+    "inode-flags",
+    "ext4-extents",
     "vm-type",
     "nvme-transport",
+    "nvme-integrity",
     "md-raid",
     "dm-lvm",
     "nfs-rdma",
@@ -156,8 +162,12 @@ fn is_for_good(judged: &Judged, pair: &Pair) -> bool {
     judged.bears.iter().any(|(route, weight)| *weight == Weight::Never && pair.candidates.contains(route))
 }
 
+/// What it counts for in the price of a route that it was set up already; a step of [`Cost`](super::judged::Cost) less.
+const SET_UP_BONUS: u32 = 4;
+
 fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
     let mut out = Vec::new();
+    let nvfs_is_set_up = ctx.has_gpu() && super::nvfs_module::is_anywhere(ctx);
     for (path, subject) in ctx.subjects.iter().enumerate() {
         let gpus: Vec<Option<usize>> =
             if ctx.gpus().is_empty() { vec![None] } else { (0..ctx.gpus().len()).map(Some).collect() };
@@ -167,12 +177,14 @@ fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             let state = |route: Route| state(ctx, judged, &pair, route);
             let compat = !judged.iter().any(|j| concerns(j, &pair) && j.stops(Route::Compat));
             let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
+            // A route that somebody set up is what they want mended, unless another one is much nearer.
+            let tried = |route: Route| if route == Route::Nvfs && nvfs_is_set_up { SET_UP_BONUS } else { 0 };
             let goal = pair
                 .candidates
                 .iter()
                 .copied()
                 .filter_map(|route| match state(route) {
-                    State::Mendable(cost) => Some((cost, route)),
+                    State::Mendable(cost) => Some((cost.saturating_sub(tried(route)), route)),
                     State::Unsure => Some((0, route)),
                     _ => None,
                 })
@@ -189,11 +201,15 @@ fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
 /// The direct routes that exist for this kind of machine and file system, in the order in which a library prefers them.
 fn candidates(ctx: &Context<'_>, subject: &Subject, gpu: Option<&GpuSeen>) -> Vec<Route> {
     let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.clone()).unwrap_or_default();
-    if matches!(kind.as_str(), "gpfs" | "wekafs") {
+    if matches!(kind.as_str(), "gpfs" | "mmfs" | "wekafs") {
         return vec![Route::Rdma];
     }
     if ctx.is_aarch64() {
-        return if gpu.is_none_or(GpuSeen::is_grace) { vec![Route::C2c, Route::Nvfs] } else { vec![Route::Nvfs] };
+        return if gpu.is_none_or(|gpu| gpu.is_grace() || gpu.nvml.is_none()) {
+            vec![Route::C2c, Route::Nvfs]
+        } else {
+            vec![Route::Nvfs]
+        };
     }
     // P2PDMA is off unless somebody switched it on, so where it works it was asked for.
     vec![Route::P2pdma, Route::Nvfs]
@@ -211,7 +227,12 @@ enum State {
 fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> State {
     let mut cost = None;
     let mut unsure = false;
+    let listed = library_says(ctx.root.libcufile(), route) == Some(true);
     for judged in judged.iter().filter(|j| concerns(j, pair)) {
+        // The library lists P2PDMA only after CUDA showed it that BAR1 is mapped statically, however that was asked for.
+        if listed && judged.finding.id == "gpu-static-bar1" {
+            continue;
+        }
         for (_, weight) in judged.bears.iter().filter(|(r, _)| *r == route) {
             match weight {
                 Weight::Never => return State::Never,
@@ -277,6 +298,17 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         blockers.retain(|j| j.finding.id == "gpu-present" || j.finding.id == "fs-resolve");
     }
     blockers.sort_by_key(|j| place(&j.finding.id));
+    let steps = blockers.clone();
+    if pair.route == Route::Compat && pair.goal.is_some() && has_gpu {
+        // Why the route that was set up is not taken comes before what leads to another one.
+        let why: Vec<&Judged> = mine
+            .iter()
+            .copied()
+            .filter(|j| j.explains && j.finding.cause.is_none() && j.in_the_way().next().is_some())
+            .filter(|j| !blockers.iter().any(|known| known.finding.id == j.finding.id))
+            .collect();
+        blockers = why.into_iter().chain(blockers).collect();
+    }
     let mut ids: Vec<String> = blockers.iter().map(|j| j.finding.id.clone()).collect();
     ids.dedup();
     let compat_for_good =
@@ -293,7 +325,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         possible: if has_gpu { possible } else { Route::None },
         proven: false,
         proof: proof(ctx, pair, &mine, has_gpu),
-        advice: advice(pair, &blockers, has_gpu),
+        advice: advice(pair, &steps, has_gpu),
         blockers: ids,
     }
 }

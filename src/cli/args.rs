@@ -214,6 +214,9 @@ pub(super) enum Sub {
     ProbeCufile {
         /// Folder for the library's log
         scratch: Option<PathBuf>,
+        /// Only find it
+        #[arg(long)]
+        no_open: bool,
     },
     #[command(name = "__probe-read", hide = true)]
     ProbeRead {

@@ -1,20 +1,26 @@
 //! Checks only: the verdict for each path.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, print, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use super::race::{columns, export_plan, headless_options};
 use crate::checks;
 use crate::domain::{Event, EventBody};
-use crate::host::{self, Root};
+use crate::host::{self, LiveOptions, Root};
 use crate::report;
 use crate::session::{self, State};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Runs the checks and prints what they found. Exit status 1 when no cuFile read can work for some path and GPU.
 ///
 /// With `probe`, on the live machine, the verdicts are proven by real reads.
 pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &OutputArgs) -> u8 {
-    let view = match open_view(root) {
+    let view = match root {
+        // cuFileDriverOpen initialises CUDA, so it belongs to the proof.
+        None => Ok(Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() })),
+        Some(_) => open_view(root),
+    };
+    let view = match view {
         Ok(view) => view,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
@@ -22,7 +28,14 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &
         Ok(paths) => paths,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    let mut found = checks::run(&view, &paths, None, &mut |_| {});
+    let began = Instant::now();
+    let mut first = None;
+    let mut found = checks::run(&view, &paths, None, &mut |_| {
+        first.get_or_insert_with(|| began.elapsed());
+    });
+    if output.verbose {
+        say_timings(&view, first, began.elapsed());
+    }
     if probe
         && view.is_live()
         && found.has_gpu
@@ -46,6 +59,20 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &
         print(checks::text::render(&found.findings, &found.verdicts, usize::from(columns()), colour).as_bytes())
     };
     printed.max(status)
+}
+
+/// How long each source took, on standard error.
+fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
+    let ms = |took: Duration| took.as_secs_f64() * 1000.0;
+    let mut timings = view.timings();
+    timings.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    for (source, took) in timings {
+        note(&format!("{:>8.1} ms  {source}", ms(took)));
+    }
+    if let Some(first) = first {
+        note(&format!("{:>8.1} ms  until the first finding", ms(first)));
+    }
+    note(&format!("{:>8.1} ms  all checks; the sources were asked at the same time", ms(all)));
 }
 
 /// The live machine, or a captured one.

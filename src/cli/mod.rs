@@ -45,7 +45,9 @@ pub fn main() -> ExitCode {
             fail(BAD_CALL, "--baseline compares the races of 'gds-top load', '--headless' and 'report' only")
         }
         Some(Sub::Lane) => engines::run_lane(),
-        Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
+        Some(Sub::ProbeCufile { scratch, no_open }) => {
+            engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir), !no_open)
+        }
         Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
             let scratch = scratch.unwrap_or_else(std::env::temp_dir);
             engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)

@@ -17,6 +17,19 @@ pub struct CudaInfo {
     pub total_bytes: u64,
 }
 
+/// What only CUDA says of a device; `None` where the driver does not know the attribute.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CudaAttributes {
+    /// UUID as NVML writes it.
+    pub uuid: String,
+    /// `GPU_DIRECT_RDMA_SUPPORTED` (116).
+    pub gpu_direct_rdma: Option<bool>,
+    /// `DMA_BUF_SUPPORTED` (124).
+    pub dma_buf: Option<bool>,
+    /// `CAN_USE_64_BIT_STREAM_MEM_OPS` (122).
+    pub stream_mem_ops: Option<bool>,
+}
+
 /// A GPU whose primary context is retained for as long as this lives.
 #[derive(Debug)]
 pub struct CudaDevice {
@@ -49,6 +62,30 @@ pub fn list_cuda_devices() -> Result<Vec<CudaInfo>, DeviceError> {
     load_driver()?;
     let count = result::device::get_count().map_err(|e| DeviceError::cuda("counting CUDA devices", e))?;
     (0..count).map(|ordinal| describe(ordinal).map(|(info, _)| info)).collect()
+}
+
+/// Asks each CUDA device for the attributes that decide over direct reads. Initialises the driver in this process, but opens no context.
+///
+/// # Errors
+/// When libcuda is not there or `cuInit` fails.
+pub fn list_cuda_attributes() -> Result<Vec<CudaAttributes>, DeviceError> {
+    use sys::CUdevice_attribute as Attribute;
+    load_driver()?;
+    let count = result::device::get_count().map_err(|e| DeviceError::cuda("counting CUDA devices", e))?;
+    let of = |ordinal: i32| -> Result<CudaAttributes, DeviceError> {
+        let (info, device) = describe(ordinal)?;
+        let yes = |attribute: Attribute| {
+            // SAFETY: `device` was returned by cuDeviceGet in `describe`; the call writes one integer of its own.
+            unsafe { result::device::get_attribute(device, attribute) }.ok().map(|value| value != 0)
+        };
+        Ok(CudaAttributes {
+            uuid: info.uuid,
+            gpu_direct_rdma: yes(Attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED),
+            dma_buf: yes(Attribute::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED),
+            stream_mem_ops: yes(Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS),
+        })
+    };
+    (0..count).map(of).collect()
 }
 
 fn describe(ordinal: i32) -> Result<(CudaInfo, sys::CUdevice), DeviceError> {

@@ -11,7 +11,7 @@ mod staging;
 mod stream;
 mod uring;
 
-pub use cuda::{CudaDevice, CudaInfo, list_cuda_devices};
+pub use cuda::{CudaAttributes, CudaDevice, CudaInfo, list_cuda_attributes, list_cuda_devices};
 pub use error::DeviceError;
 pub use mapping::{FileMapping, resident_bytes};
 pub use memory::{DeviceMemory, MemoryPart};

@@ -1,7 +1,7 @@
 //! Probes that run in a child process of their own, because what they touch may hang, crash or print: libcufile and CUDA.
 //! The answer is the last line on standard output, one JSON object, in the form of `libcufile.json` of a captured machine.
 
-use crate::device::list_cuda_devices;
+use crate::device::{list_cuda_attributes, list_cuda_devices};
 use cufile_ffi::{Driver, ENV_LOGFILE, Error, Library, OpenOptions};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -56,9 +56,10 @@ const TRANSPORTS: [(&str, u32); 12] = [
     ("virtiofs", 13),
 ];
 
-/// Finds libcufile, opens its driver, reads its properties, and prints what happened. `scratch` takes its log.
+/// Finds libcufile, opens its driver where `open` says so, reads its properties, and prints what happened. `scratch` takes its log. The open
+/// initialises CUDA.
 #[must_use]
-pub fn probe_cufile(scratch: &Path) -> u8 {
+pub fn probe_cufile(scratch: &Path, open: bool) -> u8 {
     if let Some(status) = with_own_log(scratch) {
         return status;
     }
@@ -67,7 +68,7 @@ pub fn probe_cufile(scratch: &Path) -> u8 {
             json!({"tried": tried_json(&tried), "found": [], "chosen": null, "error": "no libcufile was found"})
         }
         Err(error) => json!({"tried": [], "found": [], "chosen": null, "error": error.to_string()}),
-        Ok(library) => describe(&library, early),
+        Ok(library) => describe(&library, open, early),
     })
 }
 
@@ -117,7 +118,7 @@ fn tried_json(tried: &[cufile_ffi::Tried]) -> Value {
     tried.iter().map(|t| json!({"name": t.name, "error": t.error})).collect()
 }
 
-fn describe(library: &Library, early: &mut dyn FnMut(&Value)) -> Value {
+fn describe(library: &Library, open: bool, early: &mut dyn FnMut(&Value)) -> Value {
     let path = library.path().map_or_else(|| library.name().to_owned(), |p| p.display().to_string());
     let mut out = Map::new();
     out.insert("tried".to_owned(), tried_json(library.tried()));
@@ -132,6 +133,9 @@ fn describe(library: &Library, early: &mut dyn FnMut(&Value)) -> Value {
         })
         .collect();
     out.insert("ranges".to_owned(), Value::Object(ranges));
+    if !open {
+        return Value::Object(out);
+    }
     // Said before the open, so that one that hangs or dies still tells which library it was.
     early(&Value::Object(out.clone()));
     match Driver::open(library, &OpenOptions::default()) {
@@ -161,6 +165,10 @@ fn describe(library: &Library, early: &mut dyn FnMut(&Value)) -> Value {
                 .collect();
             out.insert("p2p_flags".to_owned(), Value::Object(flags));
         }
+    }
+    // The open has initialised CUDA in this process, so these cost nothing more.
+    if let Ok(attributes) = list_cuda_attributes() {
+        out.insert("cuda".to_owned(), json!(attributes));
     }
     // After the open, because from 1.20 on several answer 0 before it.
     let mut parameters = Map::new();

@@ -40,12 +40,33 @@ enum Seen {
 /// All that a view read.
 #[derive(Default)]
 pub(super) struct Recording {
+    /// Where the files of the machine lie: nowhere else on the live one, in a folder of a captured one.
+    base: Option<PathBuf>,
     files: BTreeMap<PathBuf, Seen>,
     commands: BTreeMap<Vec<String>, CommandOutput>,
     paths: BTreeMap<PathBuf, PathFacts>,
 }
 
 impl Recording {
+    /// Of a captured machine whose files lie below `base`.
+    pub(super) fn below(base: PathBuf) -> Self {
+        Self { base: Some(base), ..Self::default() }
+    }
+
+    /// Where a file of the machine lies here.
+    fn at(&self, path: &Path) -> PathBuf {
+        self.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path.strip_prefix("/").unwrap_or(path)))
+    }
+
+    /// The path of the machine with every link resolved.
+    fn real(&self, path: &Path) -> Option<PathBuf> {
+        let real = fs::canonicalize(self.at(path)).ok()?;
+        match &self.base {
+            None => Some(real),
+            Some(base) => Some(Path::new("/").join(real.strip_prefix(fs::canonicalize(base).ok()?).ok()?)),
+        }
+    }
+
     pub(super) fn file(&mut self, path: &Path, read: &Result<Vec<u8>, Unread>) {
         match read {
             Ok(bytes) => self.put(path, Seen::Bytes(bytes.clone())),
@@ -63,8 +84,9 @@ impl Recording {
                     if self.files.contains_key(&child) {
                         continue;
                     }
-                    let seen = match fs::symlink_metadata(&child) {
-                        Ok(meta) if meta.is_symlink() => fs::read_link(&child).map_or(Seen::Present, Seen::Link),
+                    let here = self.at(&child);
+                    let seen = match fs::symlink_metadata(&here) {
+                        Ok(meta) if meta.is_symlink() => fs::read_link(&here).map_or(Seen::Present, Seen::Link),
                         Ok(meta) if meta.is_dir() => Seen::Folder,
                         _ => Seen::Present,
                     };
@@ -91,7 +113,7 @@ impl Recording {
 
     pub(super) fn presence(&mut self, path: &Path, there: bool) {
         if there {
-            self.put(path, if path.is_dir() { Seen::Folder } else { Seen::Present });
+            self.put(path, if self.at(path).is_dir() { Seen::Folder } else { Seen::Present });
         }
     }
 
@@ -151,8 +173,8 @@ impl Recording {
         let parts: Vec<_> = parent.components().skip(1).map(|c| c.as_os_str().to_owned()).collect();
         for part in parts {
             here.push(part);
-            if let Ok(target) = fs::read_link(&here)
-                && let Ok(real) = fs::canonicalize(&here)
+            if let Ok(target) = fs::read_link(self.at(&here))
+                && let Some(real) = self.real(&here)
             {
                 self.files.insert(here.clone(), Seen::Link(target));
                 here = real;
@@ -199,10 +221,14 @@ impl Root {
 
     fn write_folder(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Vec<String>, CaptureError> {
         // Before the lock: both may read through this view.
-        let (nvml, libcufile) = (self.nvml(), self.libcufile());
+        let (mut nvml, libcufile) = (self.nvml().clone(), self.libcufile());
+        for gpu in nvml.gpus.iter_mut().filter(|gpu| gpu.attributes.is_none()) {
+            gpu.attributes =
+                libcufile.cuda.iter().find(|seen| seen.uuid == gpu.uuid).map(|seen| seen.attributes.clone());
+        }
         let recording = self.recording.as_ref().ok_or(CaptureError::NotRecording)?;
         let recording = recording.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut redactor = recording.redactor();
+        let mut redactor = recording.redactor(self.is_live());
         let files = dest.join("files");
         let failed = |path: &Path, error| CaptureError::Write { path: path.to_owned(), error };
         fs::create_dir_all(&files).map_err(|error| failed(&files, error))?;
@@ -243,7 +269,7 @@ impl Root {
         let parts = [
             ("commands.json", serde_json::to_string_pretty(&commands)),
             ("environment.json", serde_json::to_string_pretty(&self.environment())),
-            ("nvml.json", serde_json::to_string_pretty(nvml)),
+            ("nvml.json", serde_json::to_string_pretty(&nvml)),
             ("paths.json", serde_json::to_string_pretty(&paths)),
             ("libcufile.json", serde_json::to_string_pretty(libcufile)),
         ];
@@ -280,16 +306,19 @@ pub struct Captured {
 
 impl Recording {
     /// A redactor that knows this machine's names and all serial numbers in what was read.
-    fn redactor(&self) -> Redactor {
+    fn redactor(&self, live: bool) -> Redactor {
         let mut redactor = Redactor::default();
-        redactor.host(&fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default());
-        for line in fs::read_to_string("/etc/passwd").unwrap_or_default().lines() {
-            let fields: Vec<&str> = line.split(':').collect();
-            let is_person =
-                fields.get(2).and_then(|id| id.parse::<u32>().ok()).is_some_and(|id| (1000..65000).contains(&id));
-            if let Some(home) = fields.get(5).filter(|_| is_person) {
-                redactor.home(home);
-            }
+        let name = Path::new("/proc/sys/kernel/hostname");
+        if let Some(Seen::Bytes(bytes)) = self.files.get(name) {
+            redactor.host(&String::from_utf8_lossy(bytes));
+        }
+        if live {
+            redactor.host(&fs::read_to_string(name).unwrap_or_default());
+            redactor.people(&fs::read_to_string("/etc/passwd").unwrap_or_default());
+        }
+        for facts in self.paths.values() {
+            redactor
+                .server(facts.filesystem.as_deref().unwrap_or_default(), facts.source.as_deref().unwrap_or_default());
         }
         for (path, seen) in &self.files {
             if let Seen::Bytes(bytes) = seen

@@ -64,6 +64,7 @@ impl Folder {
         let mut nvml: NvmlFacts = json(top, "nvml.json")?.unwrap_or_default();
         if nvml.error.is_none() && nvml.driver_version.is_none() && nvml.gpus.is_empty() {
             nvml.error = Some(unsaid("NVML"));
+            nvml.unasked = true;
         }
         let mut libcufile: LibcufileFacts = json(top, "libcufile.json")?.unwrap_or_default();
         if libcufile == LibcufileFacts::default() {

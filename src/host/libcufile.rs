@@ -38,9 +38,26 @@ pub struct LibcufileFacts {
     /// Ranges of parameters by name.
     #[serde(default)]
     pub ranges: serde_json::Value,
+    /// What CUDA says of each GPU, asked by the same child; empty where the driver was not opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "lenient::list")]
+    pub cuda: Vec<CudaSeen>,
+    /// Whether it was not opened because that was asked for.
+    #[serde(skip)]
+    pub left_closed: bool,
     /// Whether nobody asked: a capture without `libcufile.json`, or a view that may not probe.
     #[serde(skip)]
     pub unasked: bool,
+}
+
+/// Attributes of a CUDA device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CudaSeen {
+    /// UUID as NVML writes it.
+    #[serde(default, deserialize_with = "lenient::string")]
+    pub uuid: String,
+    /// The attributes, in the form of `nvml.json`.
+    #[serde(flatten)]
+    pub attributes: super::nvml::GpuAttributes,
 }
 
 /// A libcufile on disk.
@@ -116,6 +133,9 @@ pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
     };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(scratch.path());
+    if !options.open_cufile {
+        command.arg("--no-open");
+    }
     let ran = match run_limited(&mut command, limit) {
         Ok(ran) => ran,
         Err(error) => return LibcufileFacts::failed(format!("the probe {program} could not be started: {error}")),
@@ -129,6 +149,7 @@ pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
     let hung = ran.timed_out.then(|| format!("the probe of libcufile did not end within {} s", limit.as_secs()));
     match (facts, hung.or(died)) {
         (Some(mut facts), None) => {
+            facts.left_closed = !options.open_cufile;
             if let Some(open) = facts.open.as_mut().filter(|open| open.stderr.is_empty()) {
                 open.stderr = ran.stderr;
             }

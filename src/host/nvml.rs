@@ -20,6 +20,9 @@ pub struct NvmlFacts {
     /// GPUs by index.
     #[serde(default, deserialize_with = "lenient::list")]
     pub gpus: Vec<NvmlGpu>,
+    /// Whether nobody asked: a capture without `nvml.json`.
+    #[serde(skip)]
+    pub unasked: bool,
 }
 
 /// A GPU as NVML sees it. What it does not say is `None`.
@@ -139,7 +142,13 @@ fn ask() -> Result<NvmlFacts, String> {
             }
         }
     }
-    Ok(NvmlFacts { error: None, driver_version: nvml.sys_driver_version().ok(), cuda_version: cuda, gpus })
+    Ok(NvmlFacts {
+        error: None,
+        driver_version: nvml.sys_driver_version().ok(),
+        cuda_version: cuda,
+        gpus,
+        unasked: false,
+    })
 }
 
 fn gpu(index: u32, device: &nvml_wrapper::Device<'_>) -> NvmlGpu {

@@ -66,6 +66,9 @@ pub struct PathFacts {
     /// The file that stood for a folder when O_DIRECT was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried_file: Option<PathBuf>,
+    /// How much of that file is in the page cache, in thousandths, by samples; `None` where the file system does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
+    pub cached_per_mille: Option<u32>,
     /// Why there are no facts, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
@@ -152,6 +155,7 @@ fn look(path: &Path) -> PathFacts {
         if let Ok(meta) = std::fs::metadata(&file) {
             facts.size_bytes = Some(meta.len());
             facts.allocated_bytes = Some(std::os::unix::fs::MetadataExt::blocks(&meta).saturating_mul(512));
+            facts.cached_per_mille = cached_per_mille(&file, meta.len());
         }
         facts.tried_file = (file != real).then_some(file);
     }
@@ -193,6 +197,29 @@ fn try_direct(path: &Path) -> Result<(), Errno> {
     let start = buffer.as_ptr().align_offset(4096);
     let block = buffer.get_mut(start..start + 4096).ok_or(Errno::INVAL)?;
     rustix::io::pread(fd, block, 0).map(|_| ())
+}
+
+/// Samples of a file that are asked for.
+const SAMPLES: u64 = 64;
+
+/// How much of a file is in the page cache, in thousandths: reads that may not wait succeed only where it is. Advice of random access keeps them
+/// from reading ahead.
+fn cached_per_mille(path: &Path, size: u64) -> Option<u32> {
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    rustix::fs::fadvise(&fd, 0, None, rustix::fs::Advice::Random).ok()?;
+    let mut byte = [0_u8; 1];
+    let samples = SAMPLES.min(size.div_ceil(4096)).max(1);
+    let mut cached = 0_u32;
+    for sample in 0..samples {
+        let at = (size / samples).saturating_mul(sample);
+        let mut buffer = [std::io::IoSliceMut::new(&mut byte)];
+        match rustix::io::preadv2(&fd, &mut buffer, at, rustix::io::ReadWriteFlags::NOWAIT) {
+            Ok(1..) => cached += 1,
+            Ok(0) | Err(Errno::AGAIN) => {}
+            Err(_) => return None,
+        }
+    }
+    u32::try_from(u64::from(cached) * 1000 / samples).ok()
 }
 
 /// The C name of an error number.

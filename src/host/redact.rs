@@ -12,6 +12,8 @@ const MIN_WORD: usize = 4;
 pub(super) struct Redactor {
     /// Words to replace wherever they stand by themselves, with their replacement.
     words: Vec<(String, String)>,
+    /// Names of users.
+    users: Vec<String>,
     /// Beginnings of paths, with their replacement.
     homes: Vec<(String, String)>,
     /// What was replaced, by kind.
@@ -46,6 +48,39 @@ impl Redactor {
         if !ordinary && !self.homes.iter().any(|(known, _)| known == home) {
             let with = format!("/home/{}", self.replacement(USER, home, "user"));
             self.homes.push((home.to_owned(), with));
+        }
+    }
+
+    /// The people in a text of the form of `/etc/passwd`: their names, and their homes.
+    pub(super) fn people(&mut self, passwd: &str) {
+        for line in passwd.lines() {
+            let fields: Vec<&str> = line.split(':').collect();
+            let is_person =
+                fields.get(2).and_then(|id| id.parse::<u32>().ok()).is_some_and(|id| (1000..65000).contains(&id));
+            let (Some(name), Some(home)) = (fields.first().filter(|_| is_person), fields.get(5)) else { continue };
+            self.home(home);
+            if !name.is_empty() && !self.users.iter().any(|known| known == name) {
+                self.users.push((*name).to_owned());
+            }
+        }
+    }
+
+    /// The server that a network file system is mounted from: `filer:/export`, `mgs01@o2ib:/scratch`.
+    pub(super) fn server(&mut self, filesystem: &str, source: &str) {
+        if !filesystem.starts_with("nfs")
+            && !matches!(filesystem, "lustre" | "beegfs" | "ceph" | "cifs" | "smb3" | "wekafs")
+        {
+            return;
+        }
+        let from = source.trim_start_matches('/');
+        for part in from.split(":/").next().unwrap_or_default().split(':') {
+            let server = part.split(['@', '/']).next().unwrap_or_default();
+            if server.parse::<Ipv4Addr>().is_err()
+                && !server.contains('[')
+                && source.contains(":/") | source.starts_with("//")
+            {
+                self.host(server);
+            }
         }
     }
 
@@ -87,6 +122,15 @@ impl Redactor {
                     self.serial(value);
                 }
             }
+            // Names of disks that the world is to know them by.
+            for word in line.split(|c: char| !(c.is_alphanumeric() || "._:-".contains(c))) {
+                let prefix = ["eui.", "naa.", "nqn.", "wwn-0x", "nvme-eui.", "nvme-uuid."]
+                    .iter()
+                    .find(|p| word.starts_with(**p));
+                if prefix.is_some_and(|prefix| word.len() > prefix.len() + 7) {
+                    self.serial(word);
+                }
+            }
             if let Some((_, serial)) = line.split_once("SerialNumber: ") {
                 self.serial(serial);
             }
@@ -109,6 +153,20 @@ impl Redactor {
             out = replace_words(&out, &home, &with);
         }
         out = self.home_folders(&out);
+        // A name by itself may be an ordinary word (ubuntu, data), so it goes only where it can be nothing else.
+        for name in self.users.clone() {
+            let places = ["user=", "USER=", "LOGNAME=", "username=", "user ", "sudo: "]
+                .map(|lead| (lead, ""))
+                .into_iter()
+                .chain([("(", ")"), ("", "@")]);
+            for (before, after) in places {
+                let whole = format!("{before}{name}{after}");
+                if out.contains(&whole) {
+                    let with = self.replacement(USER, &name, "user");
+                    out = replace_words(&out, &whole, &format!("{before}{with}{after}"));
+                }
+            }
+        }
         for (word, with) in self.words.clone() {
             if out.contains(&word) {
                 out = replace_words(&out, &word, &with);
@@ -246,7 +304,9 @@ fn replace_words(text: &str, word: &str, with: &str) -> String {
     while let Some(at) = rest.find(word) {
         let before = rest[..at].chars().next_back().or_else(|| out.chars().next_back());
         let after = rest[at + word.len()..].chars().next();
-        let alone = !before.is_some_and(char::is_alphanumeric) && !after.is_some_and(char::is_alphanumeric);
+        let ends_itself = word.ends_with(|c: char| !c.is_alphanumeric());
+        let alone =
+            !before.is_some_and(char::is_alphanumeric) && (ends_itself || !after.is_some_and(char::is_alphanumeric));
         out.push_str(&rest[..at]);
         out.push_str(if alone { with } else { word });
         rest = &rest[at + word.len()..];
@@ -300,6 +360,23 @@ mod tests {
         ] {
             assert_eq!(clean(text), text);
         }
+    }
+
+    #[test]
+    fn the_lines_of_a_log_keep_their_cause_and_lose_their_names() {
+        let mut redactor = Redactor::default();
+        redactor.host("node17");
+        redactor.people("root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/u/alice:/bin/sh\nubuntu:x:1001:1001::/home/ubuntu:/bin/sh\n");
+        redactor.server("lustre", "mgs01@o2ib:/scratch");
+        let log = " 20-11-2026 14:32:15:112 [pid=1 tid=1] ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE on node17 \
+                   path /u/alice/m and /home/ubuntu/m for user alice (alice) alice@node17 mgs01@o2ib:/scratch 10.1.2.3 nvme-eui.0025385b71b0aa11\n";
+        redactor.learn(Path::new("/var/log/cufile.log"), log);
+        let clean = redactor.text(log);
+        assert!(clean.contains("udev property not found: ID_FS_USAGE"), "{clean}");
+        for name in ["node17", "alice", "mgs01", "10.1.2.3", "0025385b71b0aa11", "/home/ubuntu"] {
+            assert!(!clean.contains(name), "{name} is still in: {clean}");
+        }
+        assert_eq!(redactor.text("ID=ubuntu\nID_LIKE=debian\n"), "ID=ubuntu\nID_LIKE=debian\n");
     }
 
     #[test]

@@ -74,6 +74,8 @@ impl Unread {
 pub struct LiveOptions {
     /// The command that opens libcufile in a child and prints its facts as JSON; `None` leaves libcufile unprobed.
     pub cufile_probe: Option<Vec<String>>,
+    /// Whether that child opens the driver of cuFile, which initialises CUDA.
+    pub open_cufile: bool,
     /// Time limit of that child.
     pub probe_limit: Duration,
     /// Time limit of each allow-listed command.
@@ -91,6 +93,7 @@ impl Default for LiveOptions {
         let own = std::env::current_exe().ok().and_then(|exe| exe.to_str().map(str::to_owned));
         Self {
             cufile_probe: own.map(|exe| vec![exe, "__probe-cufile".to_owned()]),
+            open_cufile: true,
             probe_limit: Duration::from_secs(10),
             command_limit: Duration::from_secs(5),
             nvml_limit: Duration::from_secs(8),
@@ -113,6 +116,7 @@ pub struct Root {
     libcufile: OnceLock<LibcufileFacts>,
     symbols: OnceLock<Result<BTreeSet<String>, Unread>>,
     commands: Mutex<BTreeMap<Vec<String>, &'static OnceLock<Option<CommandOutput>>>>,
+    timings: Mutex<Vec<(String, Duration)>>,
     pub(super) recording: Option<Mutex<Recording>>,
 }
 
@@ -147,6 +151,15 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
     }
 
+    /// The same, keeping what is read, so that a capture can be taken of a captured machine: what was not redacted before is then.
+    ///
+    /// # Errors
+    /// As [`Root::folder`].
+    pub fn folder_recorded(path: &Path) -> Result<Self, String> {
+        let recording = Recording::below(path.join("files"));
+        Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), Some(Mutex::new(recording))))
+    }
+
     /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into a temporary folder that
     /// goes with the view; see interface.md for what is refused.
     ///
@@ -170,6 +183,7 @@ impl Root {
             libcufile: OnceLock::new(),
             symbols: OnceLock::new(),
             commands: Mutex::default(),
+            timings: Mutex::default(),
             recording,
         }
     }
@@ -282,7 +296,11 @@ impl Root {
     pub fn command(&self, argv: &[&str]) -> Option<CommandOutput> {
         let argv: Vec<String> = argv.iter().map(|&word| word.to_owned()).collect();
         let options = match &self.view {
-            View::Folder(folder) => return folder.command(&argv),
+            View::Folder(folder) => {
+                let output = folder.command(&argv);
+                self.note(|r| r.command(&argv, output.as_ref()));
+                return output;
+            }
             View::Live(options) => options,
         };
         if !command::is_allowed(&argv) {
@@ -294,7 +312,8 @@ impl Root {
             let mut cells = self.commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             *cells.entry(argv.clone()).or_insert_with(|| Box::leak(Box::default()))
         };
-        let output = cell.get_or_init(|| command::run(&argv, options.command_limit)).clone();
+        let output =
+            cell.get_or_init(|| self.timed(&argv.join(" "), || command::run(&argv, options.command_limit))).clone();
         self.note(|r| r.command(&argv, output.as_ref()));
         output
     }
@@ -318,7 +337,7 @@ impl Root {
     #[must_use]
     pub fn nvml(&self) -> &NvmlFacts {
         self.nvml.get_or_init(|| match &self.view {
-            View::Live(options) => nvml::ask_live(options.nvml_limit),
+            View::Live(options) => self.timed("NVML", || nvml::ask_live(options.nvml_limit)),
             View::Folder(folder) => folder.nvml(),
         })
     }
@@ -327,7 +346,7 @@ impl Root {
     #[must_use]
     pub fn libcufile(&self) -> &LibcufileFacts {
         self.libcufile.get_or_init(|| match &self.view {
-            View::Live(options) => libcufile::probe_live(self, options),
+            View::Live(options) => self.timed("libcufile, in a child", || libcufile::probe_live(self, options)),
             View::Folder(folder) => folder.libcufile(),
         })
     }
@@ -350,7 +369,7 @@ impl Root {
             .get_or_init(|| {
                 let path = Path::new("/proc/kallsyms");
                 let found = match &self.view {
-                    View::Live(_) => live::symbols(path),
+                    View::Live(_) => self.timed("/proc/kallsyms", || live::symbols(path)),
                     View::Folder(folder) => {
                         folder.read_bytes(path, 4 * MAX_TEXT_BYTES).map(|bytes| live::symbols_in(bytes.as_slice()))
                     }
@@ -366,11 +385,17 @@ impl Root {
     pub fn path_facts(&self, path: &Path) -> Option<PathFacts> {
         match &self.view {
             View::Live(options) => {
-                let facts = path_facts::look_live(path, options.path_limit);
+                let facts = self.timed(&path.display().to_string(), || path_facts::look_live(path, options.path_limit));
                 self.note(|r| r.path(&facts));
                 Some(facts)
             }
-            View::Folder(folder) => folder.path_facts(path),
+            View::Folder(folder) => {
+                let facts = folder.path_facts(path);
+                if let Some(facts) = &facts {
+                    self.note(|r| r.path(facts));
+                }
+                facts
+            }
         }
     }
 
@@ -381,6 +406,42 @@ impl Root {
             View::Live(_) => Some(rustix::process::geteuid().as_raw()),
             View::Folder(folder) => folder.euid(),
         }
+    }
+
+    /// How long each slow source took to answer, in the order in which they were done; empty on a captured machine. Sources are asked at the
+    /// same time, so the sum says nothing.
+    #[must_use]
+    pub fn timings(&self) -> Vec<(String, Duration)> {
+        self.timings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    fn timed<T>(&self, source: &str, ask: impl FnOnce() -> T) -> T {
+        let began = std::time::Instant::now();
+        let answer = ask();
+        let took = (source.to_owned(), began.elapsed());
+        self.timings.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(took);
+        answer
+    }
+
+    /// The place of a process or kernel thread of that name, `/proc/1234/comm`; `None` where there is none. Names of others are not kept.
+    #[must_use]
+    pub fn process_named(&self, name: &str) -> Option<String> {
+        let listed = match &self.view {
+            View::Live(_) => live::entries(Path::new("/proc")),
+            View::Folder(folder) => folder.entries(Path::new("/proc")),
+        };
+        listed.ok()?.into_iter().filter(|entry| entry.bytes().all(|b| b.is_ascii_digit())).find_map(|id| {
+            let path = format!("/proc/{id}/comm");
+            let read = match &self.view {
+                View::Live(_) => live::read_bytes(Path::new(&path), 64),
+                View::Folder(folder) => folder.read_bytes(Path::new(&path), 64),
+            };
+            let found = read.as_ref().is_ok_and(|bytes| bytes.trim_ascii() == name.as_bytes());
+            if found {
+                self.note(|r| r.file(Path::new(&path), &read));
+            }
+            found.then_some(path)
+        })
     }
 
     fn note(&self, write: impl FnOnce(&mut Recording)) {

@@ -182,6 +182,9 @@ EXPORT CUresult cuDeviceGetAttribute(int *out, int attribute, CUdevice d)
     case 50: *out = 0; break;                 /* PCI domain */
     case 75: *out = 9; break;                 /* compute capability, major */
     case 76: *out = 0; break;                 /* minor */
+    case 116: *out = 1; break;                /* GPUDirect RDMA */
+    case 122: *out = 1; break;                /* memory operations on streams */
+    case 124: *out = 1; break;                /* dma-buf */
     default: *out = 0;
     }
     return 0;

@@ -32,14 +32,17 @@ impl Examiner {
     /// A round of checks. A new view is taken each time, so that nothing remembered hides a change.
     pub(super) fn check(&mut self) {
         let root = Root::live();
-        self.machine(&root);
         self.check_with(&root);
     }
 
     pub(super) fn check_with(&mut self, root: &Root) {
         let bus = self.bus.clone();
-        let mut report = checks::run(root, std::slice::from_ref(&self.path), self.gpu.as_deref(), &mut |finding| {
-            bus.emit(EventBody::CheckDone { finding });
+        let mut report = std::thread::scope(|scope| {
+            // The machine's summary waits for NVML, the first findings do not.
+            scope.spawn(|| self.machine(root));
+            checks::run(root, std::slice::from_ref(&self.path), self.gpu.as_deref(), &mut |finding| {
+                bus.emit(EventBody::CheckDone { finding });
+            })
         });
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });

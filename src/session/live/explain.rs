@@ -4,6 +4,7 @@ use super::bus::Bus;
 use super::lanes::LaneEnd;
 use crate::checks::log_signatures::{Explained, explain_cufile};
 use crate::domain::{LogLevel, Status};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -13,8 +14,8 @@ const TAIL_BYTES: u64 = 256 << 10;
 /// Causes said of one lane.
 const MOST: usize = 3;
 
-/// Says the causes that the log or the lane's last words name.
-pub(super) fn after_lane(bus: &Bus, end: &LaneEnd, log: &Path) {
+/// Says the causes that the log or the lane's last words name, and that were not said while it ran.
+pub(super) fn after_lane(bus: &Bus, end: &LaneEnd, log: &Path, said: &BTreeSet<String>) {
     let (least, words) = match end {
         LaneEnd::Died(words) => (Status::Warn, words.as_str()),
         LaneEnd::Finished { failed: true, .. } => (Status::Warn, ""),
@@ -22,7 +23,8 @@ pub(super) fn after_lane(bus: &Bus, end: &LaneEnd, log: &Path) {
         LaneEnd::Finished { route: Some(counts), .. } if !counts.route.is_direct() => (Status::Fail, ""),
         LaneEnd::Finished { .. } | LaneEnd::Cancelled => return,
     };
-    for cause in causes(&format!("{}\n{words}", tail(log)), least) {
+    let causes = causes(&format!("{}\n{words}", tail(log)), least);
+    for cause in causes.iter().filter(|cause| !said.contains(&cause.meaning)) {
         bus.say(LogLevel::Warn, format!("cufile.log explains it: {} ('{}')", cause.sentence(), cause.line));
     }
 }

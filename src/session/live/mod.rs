@@ -6,6 +6,7 @@ mod ceilings;
 mod child;
 mod examine;
 mod explain;
+mod follow;
 mod gate;
 mod lanes;
 mod nixl;

@@ -4,6 +4,7 @@ use super::bus::Bus;
 use super::ceilings;
 use super::child::probe_child;
 use super::examine::Examiner;
+use super::follow::Follower;
 use super::gate;
 use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
@@ -254,9 +255,6 @@ impl Session {
         for turn in planned {
             let (ends, heard) = self.take_turn(&turn, sampler.as_ref());
             for (end, (_, order)) in ends.iter().zip(&turn) {
-                if order.engine.opens_cufile() {
-                    super::explain::after_lane(&self.bus, end, &order.scratch.join("cufile.log"));
-                }
                 if let LaneEnd::Finished { route: Some(route), .. } = end {
                     examiner.learn(route, &order.target);
                 }
@@ -340,6 +338,10 @@ impl Session {
                     meters.watch(Some((lane, pid)));
                 }
             };
+            let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
+            // Whoever wants no meters wants nothing else to look on either; what the log says is then told at the end.
+            let follower =
+                self.config.telemetry.then(|| Follower::begin(&self.bus, lane, &order.engine, log.clone()));
             let end = lanes::run_lane(
                 &self.bus,
                 &self.config.exe,
@@ -348,6 +350,10 @@ impl Session {
                 &cancelled[number],
                 &watch,
             );
+            let said = follower.map(Follower::end).unwrap_or_default();
+            if uses_cufile {
+                super::explain::after_lane(&self.bus, &end, &log, &said);
+            }
             if let Some(meters) = meters {
                 meters.watch(None);
             }

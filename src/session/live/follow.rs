@@ -1,0 +1,237 @@
+//! While a lane runs: what is appended to its cufile.log and to the kernel log, read into causes and said with the lane's name.
+
+use super::bus::Bus;
+use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
+use crate::domain::{Engine, LaneId, LogLevel, Status};
+use crossbeam_channel::{Sender, bounded};
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often is looked for something new.
+const EVERY: Duration = Duration::from_millis(100);
+/// Most that is read of one log at one look; a log that grows faster is caught up with at the next ones.
+const MOST_BYTES: u64 = 256 << 10;
+/// Causes said of one lane while it runs.
+const MOST_CAUSES: usize = 6;
+
+/// Follows the logs of one lane from when it is made until [`Follower::end`].
+pub(super) struct Follower {
+    stop: Sender<()>,
+    thread: JoinHandle<BTreeSet<String>>,
+}
+
+impl Follower {
+    /// Begins with what is there: the lane's log does not exist yet, of the kernel log only what comes from now on counts.
+    pub(super) fn begin(bus: &Bus, lane: LaneId, engine: &Engine, log: PathBuf) -> Self {
+        let (stop, stopped) = bounded::<()>(1);
+        let (bus, name) = (bus.clone(), format!("lane {} ({engine})", lane.0));
+        let thread = std::thread::spawn(move || {
+            let mut watch = Watch::new(log, KernelLog::open());
+            loop {
+                let last = stopped.recv_timeout(EVERY).is_ok();
+                for sentence in watch.look() {
+                    bus.say(LogLevel::Warn, format!("{name}: {sentence}"));
+                }
+                if last {
+                    return watch.said;
+                }
+            }
+        });
+        Self { stop, thread }
+    }
+
+    /// Looks once more, and gives the causes that were said.
+    pub(super) fn end(self) -> BTreeSet<String> {
+        // The thread waits for nothing else, so it is there to hear it.
+        let _ = self.stop.send(());
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// The two logs, and what was said of them.
+struct Watch {
+    log: Tail,
+    kernel: Option<KernelLog>,
+    said: BTreeSet<String>,
+}
+
+impl Watch {
+    fn new(log: PathBuf, kernel: Option<KernelLog>) -> Self {
+        Self { log: Tail::new(log), kernel, said: BTreeSet::new() }
+    }
+
+    /// The new causes, as sentences. That reads go through host memory is the verdict's to say; here stands what is in the way.
+    fn look(&mut self) -> Vec<String> {
+        let mut out = Vec::new();
+        let appended = self.log.read();
+        self.take("cufile.log", explain_cufile(&appended), Status::Fail, &mut out);
+        let appended = self.kernel.as_mut().map(KernelLog::read).unwrap_or_default();
+        self.take("the kernel log", explain_kernel(&appended), Status::Warn, &mut out);
+        out
+    }
+
+    fn take(&mut self, name: &str, causes: Vec<Explained>, least: Status, out: &mut Vec<String>) {
+        for cause in causes {
+            if cause.status < least || cause.status == Status::Na || self.said.len() >= MOST_CAUSES {
+                continue;
+            }
+            if self.said.insert(cause.meaning.clone()) {
+                out.push(format!("{name} says: {} ('{}')", cause.sentence(), cause.line));
+            }
+        }
+    }
+}
+
+/// A log that grows, read from where the last look ended, whole lines only.
+struct Tail {
+    path: PathBuf,
+    at: u64,
+    /// The beginning of a line whose end is not written yet.
+    rest: String,
+}
+
+impl Tail {
+    fn new(path: PathBuf) -> Self {
+        Self { path, at: 0, rest: String::new() }
+    }
+
+    fn read(&mut self) -> String {
+        let Some(bytes) = appended(&self.path, &mut self.at) else { return String::new() };
+        self.rest.push_str(&String::from_utf8_lossy(&bytes));
+        match self.rest.rfind('\n') {
+            Some(end) => {
+                let rest = self.rest.split_off(end + 1);
+                std::mem::replace(&mut self.rest, rest)
+            }
+            None => String::new(),
+        }
+    }
+}
+
+/// What a file has beyond `at`, which moves on; a file that became shorter (libcufile cuts its log at the cap) is read anew.
+fn appended(path: &Path, at: &mut u64) -> Option<Vec<u8>> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    if length < *at {
+        *at = 0;
+    }
+    if length == *at {
+        return None;
+    }
+    file.seek(std::io::SeekFrom::Start(*at)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    *at += bytes.len() as u64;
+    Some(bytes)
+}
+
+/// `/dev/kmsg` from now on; each read gives one record, `6,1234,56789,-;text`.
+struct KernelLog(OwnedFd);
+
+impl KernelLog {
+    /// `None` where this user may not read it.
+    fn open() -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = rustix::fs::open("/dev/kmsg", flags, Mode::empty()).ok()?;
+        rustix::fs::seek(&fd, SeekFrom::End(0)).ok()?;
+        Some(Self(fd))
+    }
+
+    fn read(&mut self) -> String {
+        let (mut out, mut record) = (String::new(), [0_u8; 8192]);
+        while (out.len() as u64) < MOST_BYTES {
+            match rustix::io::read(&self.0, &mut record) {
+                Ok(0) => break,
+                Ok(length) => out.push_str(&message(&record[..length])),
+                // Records that were overwritten before they were read are gone; the next one is not.
+                Err(Errno::PIPE | Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        out
+    }
+}
+
+/// The text of a record, with its line end.
+fn message(record: &[u8]) -> String {
+    let text = String::from_utf8_lossy(record);
+    let first = text.split_once(';').map_or("", |(_, text)| text).lines().next().unwrap_or_default();
+    format!("{first}\n")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_cause_is_said_once_while_the_log_grows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cufile.log");
+        let mut watch = Watch::new(path.clone(), None);
+        assert!(watch.look().is_empty(), "there is no log yet");
+        let mut file = File::create(&path).unwrap();
+        write!(file, "NOTICE running in compatible mode\nERROR cufio-udev:85 udev property not fou").unwrap();
+        assert!(watch.look().is_empty(), "half a line says nothing, and compat mode is the verdict's to tell");
+        writeln!(file, "nd: ID_FS_USAGE vda").unwrap();
+        let said = watch.look();
+        assert_eq!(said.len(), 1);
+        assert!(
+            said[0].starts_with("cufile.log says: udev has no record") && said[0].contains("ID_FS_USAGE vda"),
+            "{said:?}"
+        );
+        writeln!(file, "ERROR cufio-udev:85 udev property not found: ID_FS_USAGE vda").unwrap();
+        assert!(watch.look().is_empty());
+        writeln!(file, "ERROR EXT4 journal mode for device not supported!").unwrap();
+        assert_eq!(watch.look().len(), 1);
+    }
+
+    #[test]
+    fn only_what_was_appended_is_read_and_a_cut_log_is_read_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cufile.log");
+        std::fs::write(&path, "one\ntwo\n").unwrap();
+        let mut tail = Tail::new(path.clone());
+        assert_eq!(tail.read(), "one\ntwo\n");
+        assert_eq!(tail.read(), "");
+        std::fs::write(&path, "x\n").unwrap();
+        assert_eq!(tail.read(), "x\n");
+        std::fs::write(&path, vec![b'y'; (MOST_BYTES + 10) as usize]).unwrap();
+        tail.read();
+        assert_eq!(tail.at, 2 + MOST_BYTES, "a fast log is caught up with piece by piece");
+    }
+
+    #[test]
+    fn a_log_full_of_causes_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cufile.log");
+        let lines = [
+            "udev property not found: ID_FS_USAGE",
+            "nvidia-fs.ko driver access denied",
+            "ext4 journal mode for device not supported!",
+            "RAID level not supported by cuFile for RAID group",
+            "cuFile does not support file-system type: x",
+            "exceeds permitted bar size: 1",
+            "Inc-bar-usage failed: size 1",
+            "NVMe Driver not registered with nvidia-fs!!!",
+        ];
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+        assert_eq!(Watch::new(path, None).look().len(), MOST_CAUSES);
+    }
+
+    #[test]
+    fn a_record_of_the_kernel_is_its_message() {
+        let record =
+            b"3,1523,98765432,-;nvidia_fs: Unknown symbol nvidia_p2p_dma_map_pages (err -2)\n SUBSYSTEM=module\n";
+        assert_eq!(message(record), "nvidia_fs: Unknown symbol nvidia_p2p_dma_map_pages (err -2)\n");
+        assert_eq!(message(b"garbage"), "\n");
+    }
+}
