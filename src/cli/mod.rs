@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
         Some(Sub::Check { paths, root, no_probe, output }) => check::run(&paths, root.as_deref(), !no_probe, &output),
-        Some(Sub::Fix { ids, dry_run, yes, undo, list, path, output }) => {
+        Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {
             let mode = match (dry_run, yes, undo, list) {
                 (true, ..) => fix::Mode::DryRun,
                 (_, true, ..) => fix::Mode::Yes,
@@ -76,7 +76,8 @@ pub fn main() -> ExitCode {
                 (_, _, _, true) => fix::Mode::List,
                 _ => fix::Mode::Ask,
             };
-            fix::run(&ids, mode, path.as_deref(), &output)
+            let order = fix::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
+            fix::run(&order, &output)
         }
         None if cli.headless => race::headless(cli.model, &cli.race, &cli.output),
         None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(

@@ -1,7 +1,7 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
 use super::app::{Pane, Screen, UiState};
-use crate::domain::{FixRisk, FixStage};
+use crate::domain::FixStage;
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -131,7 +131,7 @@ fn idle_plan(state: &State, ui: &UiState) -> bool {
 
 fn can_apply(state: &State, ui: &UiState) -> bool {
     let Some(plan) = ui.sheet_plan(state) else { return false };
-    idle_plan(state, ui) && plan.obstacle.is_none() && plan.risk != FixRisk::ShownOnly
+    idle_plan(state, ui) && plan.obstacle.is_none() && plan.applies()
 }
 
 fn can_undo(state: &State, ui: &UiState) -> bool {

@@ -51,6 +51,8 @@ pub struct SessionConfig {
     pub variants: Vec<BTreeMap<String, u64>>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
+    /// Examine this folder that stands for a machine instead of this one; nothing is raced then.
+    pub folder: Option<PathBuf>,
 }
 
 impl SessionConfig {
@@ -73,6 +75,7 @@ impl SessionConfig {
             knobs: BTreeMap::new(),
             variants: Vec::new(),
             record: None,
+            folder: None,
         }
     }
 

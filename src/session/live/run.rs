@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use super::child::probe_child;
-use super::examine::Examiner;
+use super::examine::{Examiner, view};
 use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
 use crate::device::CudaInfo;
@@ -147,14 +147,23 @@ impl Session {
         };
         // Whoever loads into host memory wants no CUDA opened.
         let exe = (self.config.gpu != GpuChoice::Host).then(|| self.config.exe.clone());
-        let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe);
-        let root = Root::live();
+        let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe).of(self.config.folder.clone());
+        let root = match view(self.config.folder.as_deref()) {
+            Ok(root) => root,
+            Err(why) => {
+                self.bus.say(LogLevel::Error, why);
+                return self.serve(&mut examiner, None);
+            }
+        };
         if self.config.checks {
             examiner.recover();
             // The slow answers are fetched beside the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         }
         examiner.machine(&root);
+        if self.config.folder.is_some() {
+            return self.serve(&mut examiner, None);
+        }
         let model = match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {

@@ -1,6 +1,6 @@
 //! The sheet of a fix: what will change, who must do it, how it is verified and undone, and what it says while it works.
 
-use crate::domain::{Change, FixPlan, FixProgress, FixRisk, FixStage, Needs, Status};
+use crate::domain::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::keymap::{self, Action};
@@ -11,14 +11,16 @@ use crate::tui::widgets::sheet::{self, labelled};
 
 /// Whom a fix needs and how risky it is, in words.
 pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
-    match (plan.risk, plan.needs) {
-        (FixRisk::ShownOnly, _) => "only shown: this one is for you to do, the machine may need manual repair",
-        (FixRisk::Low, Needs::User) => "needs no rights; undo restores everything",
-        (FixRisk::Low, Needs::Root) => "needs root; undo restores everything",
-        (FixRisk::Low, Needs::Reboot) => "needs root and a reboot; undo restores everything",
-        (FixRisk::Medium, Needs::User) => "needs no rights; other programs may notice",
-        (FixRisk::Medium, Needs::Root) => "needs root; other programs may notice",
-        (FixRisk::Medium, Needs::Reboot) => "needs root and a reboot; other programs may notice",
+    match (plan.policy, plan.risk, plan.needs) {
+        (FixPolicy::Show, ..) => "only shown: this one is for you to do",
+        (FixPolicy::Never, ..) => "never done for you: by hand and with care, the machine may need manual repair",
+        (_, FixRisk::High, _) => "the machine may need manual repair",
+        (_, FixRisk::Low, Needs::User) => "needs no rights; undo restores everything",
+        (_, FixRisk::Low, Needs::Root) => "needs root; undo restores everything",
+        (_, FixRisk::Low, Needs::Reboot) => "needs root and a reboot; undo restores everything",
+        (_, FixRisk::Medium, Needs::User) => "needs no rights; other programs may notice",
+        (_, FixRisk::Medium, Needs::Root) => "needs root; other programs may notice",
+        (_, FixRisk::Medium, Needs::Reboot) => "needs root and a reboot; other programs may notice",
     }
 }
 
