@@ -23,6 +23,10 @@ pub(super) struct Cli {
     /// Checks, then the race, then a report; needs no terminal
     #[arg(long)]
     pub(super) headless: bool,
+    /// Show a folder that stands for a machine (a captured one, or a plain tree of files) on the screens; fixes are written below it and nothing is
+    /// loaded
+    #[arg(long, value_name = "DIR")]
+    pub(super) root: Option<PathBuf>,
     #[command(flatten)]
     pub(super) race: RaceArgs,
     #[command(flatten)]

@@ -13,6 +13,7 @@ mod predict;
 mod race;
 mod recordings;
 mod selftest;
+mod sudo;
 mod sweep;
 
 use crate::engines;
@@ -79,13 +80,16 @@ pub fn main() -> ExitCode {
             let order = fix::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
             fix::run(&order, &output)
         }
+        None if cli.headless && cli.root.is_some() => {
+            fail(BAD_CALL, "--headless races on this machine; 'gds-top check --root DIR' examines a captured one")
+        }
         None if cli.headless => race::headless(cli.model, &cli.race, &cli.output),
         None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(
             BAD_CALL,
             "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top load MODEL' \
              without one",
         ),
-        None => race::interactive(cli.model, &cli.race, &cli.output),
+        None => race::interactive(cli.model, cli.root, &cli.race, &cli.output),
     };
     // Buffers are empty here; a reader that went away is no error of ours.
     let _ = std::io::stdout().flush();

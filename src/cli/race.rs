@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 /// The interactive program.
-pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: &RaceArgs, output: &OutputArgs) -> u8 {
     let taste = match taste(output) {
         Ok(taste) => taste,
         Err(sentence) => return fail(BAD_CALL, &sentence),
@@ -22,7 +22,16 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
         Ok(config) => config,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
+    if let Some(folder) = &folder {
+        if let Err(sentence) = crate::fixes::Place::folder(folder) {
+            return fail(BAD_CALL, &sentence);
+        }
+        if model.is_some() {
+            return fail(BAD_CALL, "--root examines a folder that stands for a machine, and nothing is loaded there: leave MODEL out");
+        }
+    }
     config.model = model;
+    config.folder = folder;
     config.end_after_race = false;
     let feed = match live::start(config) {
         Ok(feed) => feed,
@@ -33,8 +42,9 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
-    let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here) };
     let replay = feed.replay;
+    let authorize = (!replay && super::sudo::is_needed()).then_some(super::sudo::authorize as fn() -> Result<(), String>);
+    let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here), authorize };
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,
         Err(error) => return fail(BAD_CALL, &error.to_string()),

@@ -20,17 +20,20 @@ pub fn quoted_line(argv: &[String]) -> String {
     argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
+/// [`run_streamed`] for a command of a plan: who runs a plan of root is root, and the word `sudo` is for those who copy the line.
+///
+/// # Errors
+/// As for [`run_streamed`].
+pub(super) fn run_of_plan(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
+    let is_for_root = argv.first().is_some_and(|word| word == "sudo") && rustix::process::geteuid().is_root();
+    run_streamed(if is_for_root { &argv[1..] } else { argv }, line)
+}
+
 /// Runs a command with empty input and hands out its lines (standard output and error) as they come.
 ///
 /// # Errors
 /// How it ended, in a sentence's part, when it could not be started or did not succeed.
 pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
-    // Who runs a plan of root is root here; the word is for those who copy the line.
-    let argv = if argv.first().is_some_and(|word| word == "sudo") && rustix::process::geteuid().is_root() {
-        &argv[1..]
-    } else {
-        argv
-    };
     let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin");

@@ -1,6 +1,6 @@
 //! Applying or undoing with proof: what was written is read back, and the check runs again.
 
-use super::commands::{quoted_line, run_streamed};
+use super::commands::{quoted_line, run_of_plan};
 use super::{Place, apply_with, hold, undo_with};
 use crate::checks;
 use crate::domain::{Change, FixPlan, FixProgress, FixStage, Needs, Status};
@@ -21,7 +21,7 @@ pub fn apply_and_verify(
     say(FixStage::Applying, plan.title.clone(), None);
     let applied = apply_with(plan, place, &mut hold::hook(place), &mut |argv| {
         say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
-        run_streamed(argv, &mut |line| say(FixStage::Applying, line, None))
+        run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))
     });
     if let Err(error) = applied {
         say(FixStage::Failed, error.to_string(), None);
@@ -102,7 +102,7 @@ pub fn undo_and_verify(
     let entry = super::Journal::at(&place.state).entries().into_iter().find(|entry| entry.id == id);
     let undone = undo_with(id, place, &mut hold::hook(place), &mut |argv| {
         say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
-        run_streamed(argv, &mut |line| say(FixStage::Applying, line, None))
+        run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))
     });
     let failed = match undone {
         Ok(failed) => failed,

@@ -11,6 +11,7 @@ mod derived;
 mod entries;
 mod event_loop;
 mod keymap;
+mod keys;
 mod lesson;
 mod lesson_page;
 mod lesson_steps;
@@ -39,7 +40,6 @@ use crate::domain::{CacheState, Engine};
 use crate::session::{Feed, State};
 use app::UiState;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use crossterm::event::Event as Input;
 use event_loop::{Outside, Signal, Wires};
 use painter::Painter;
 use ratatui::backend::CrosstermBackend;
@@ -62,6 +62,9 @@ pub struct Options {
     pub speed: u32,
     /// Writes the report as files and says where, in a line; without it nothing can be exported from the screens.
     pub export: Option<fn(&State) -> String>,
+    /// Makes sudo know the user, on a terminal that is lent to it; needed before fixes for root. `None` where nothing needs sudo. An error is a line
+    /// that says why it did not.
+    pub authorize: Option<fn() -> Result<(), String>>,
 }
 
 /// How the screens ended.
@@ -84,13 +87,14 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let theme = Theme::new(options.taste);
     let loan = Loan::take()?;
     let signals = listen_to_signals()?;
-    let input = listen_to_keys()?;
+    let (input, gate) = keys::listen()?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
     let ui = UiState {
         screen: options.first_screen,
         replay: feed.replay,
         speed: options.speed,
         can_export: options.export.is_some(),
+        needs_sudo: options.authorize.is_some(),
         ..UiState::default()
     };
     let mut trouble = None;
@@ -107,6 +111,23 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
                 }
             }
             Outside::Copy(text) => copy::to_clipboard(text),
+            Outside::Lend => {
+                let authorize = options.authorize?;
+                // Two readers of one keyboard would each get half of the password.
+                let rested = gate.pause();
+                let done = if rested {
+                    loan.pause();
+                    let done = authorize();
+                    if let Err(error) = loan.resume() {
+                        trouble = Some(error);
+                    }
+                    done
+                } else {
+                    Err("the keyboard could not be lent to sudo; run the fix in another terminal".to_owned())
+                };
+                gate.resume();
+                return done.err();
+            }
             Outside::Export(state) => return options.export.map(|export| export(state)),
         }
         None
@@ -156,19 +177,6 @@ pub fn picture(state: &State, shot: &Shot<'_>) -> String {
     let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });
     screens::draw(state, &ui, &theme, &mut buffer);
     svg::picture(&buffer, shot.title)
-}
-
-/// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back.
-fn listen_to_keys() -> io::Result<Receiver<Input>> {
-    let (sender, receiver) = bounded(256);
-    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-        while let Ok(input) = crossterm::event::read() {
-            if sender.send(input).is_err() {
-                break;
-            }
-        }
-    })?;
-    Ok(receiver)
 }
 
 /// A thread that turns signals into messages, so that the terminal is restored by the thread that holds it.

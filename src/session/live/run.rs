@@ -8,7 +8,6 @@ use super::plan::{GpuChoice, SessionConfig};
 use crate::device::CudaInfo;
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
-use crate::host::Root;
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig, SystemWatch};
