@@ -188,7 +188,10 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
         assert!(root.fix(&[id, "--yes"]).status.success());
         let mut image = root.image();
         image.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
-        image.into_iter().map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text)).collect::<Vec<_>>()
+        image
+            .into_iter()
+            .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
+            .collect::<Vec<_>>()
     };
     let mut steps = 0;
     for step in 1.. {
@@ -205,7 +208,10 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
             continue;
         }
         after.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
-        let after: Vec<_> = after.into_iter().map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text)).collect();
+        let after: Vec<_> = after
+            .into_iter()
+            .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
+            .collect();
         assert_eq!(after, finished, "{id}, step {step}: neither as before nor finished; {}", err(&next));
         assert!(err(&next).contains("is applied"), "{}", err(&next));
         let undone = root.fix(&["--undo", id]);
@@ -259,8 +265,13 @@ fn undoing_that_is_killed_at_any_step_is_finished() {
 fn a_fix_that_another_process_is_at_is_not_taken_for_interrupted() {
     let root = Throwaway::tree(UBUNTU);
     // Step 4 of the first file: half of it is written.
-    let mut child =
-        root.command(&["memlock", "--yes"]).env("GDS_TOP_FIX_HOLD_AT", "4").stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = root
+        .command(&["memlock", "--yes"])
+        .env("GDS_TOP_FIX_HOLD_AT", "4")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.starts_with("holding") {
@@ -325,12 +336,18 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     assert!(root.fix(&["p2pdma-registry-keys", "--yes"]).status.success());
     let waiting = out(&root.fix(&["--list"]));
     assert!(waiting.contains("○ sudo reboot (to do)"), "{waiting}");
-    assert!(waiting.contains("next: sudo update-initramfs -u -k all, then sudo reboot; then gds-top verifies it"), "{waiting}");
+    assert!(
+        waiting.contains("next: sudo update-initramfs -u -k all, then sudo reboot; then gds-top verifies it"),
+        "{waiting}"
+    );
 
     // Rebooted, and the driver does not have the keys: the initramfs was forgotten.
     root.reboot();
     let open = out(&root.fix(&["--list"]));
-    assert!(open.contains("✔ sudo reboot (done)") && open.contains("was rebooted and gpu-static-bar1 is not satisfied"), "{open}");
+    assert!(
+        open.contains("✔ sudo reboot (done)") && open.contains("was rebooted and gpu-static-bar1 is not satisfied"),
+        "{open}"
+    );
     let check = Command::new(PROGRAM).args(["check", "--root"]).arg(root.top()).output().unwrap();
     assert!(err(&check).contains("was rebooted and gpu-static-bar1 is not satisfied"), "{}", err(&check));
     let guide = out(&root.fix(&["nvidia-gds", "--dry-run"]));
@@ -346,7 +363,10 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     let told: serde_json::Value = serde_json::from_str(&out(&proven)).unwrap();
     assert_eq!(told["open"][0]["verified"], true, "{told}");
     let closed = out(&root.fix(&["--list"]));
-    assert!(!closed.contains("Waiting for their proof") && closed.contains("p2pdma-registry-keys  applied"), "{closed}");
+    assert!(
+        !closed.contains("Waiting for their proof") && closed.contains("p2pdma-registry-keys  applied"),
+        "{closed}"
+    );
     assert!(root.fix(&["--undo"]).status.success());
     assert!(!root.files().join(REGISTRY).exists());
 }
@@ -420,7 +440,9 @@ fn the_policy_of_the_recipes_is_kept() {
 
 #[test]
 fn a_root_that_is_none_is_refused() {
-    for (root, part) in [("/", "leave --root out"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is no folder")] {
+    for (root, part) in
+        [("/", "leave --root out"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is no folder")]
+    {
         let refused = Command::new(PROGRAM).args(["fix", "--list", "--root", root]).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{root}");
         assert!(err(&refused).contains(part), "{root}: {}", err(&refused));

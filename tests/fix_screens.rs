@@ -123,8 +123,8 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], (120, 36));
     terminal.until("i install");
     terminal.keys("i");
-    terminal.until("The way to a direct route");
-    terminal.until("To GPUDirect Storage by p2pdma");
+    terminal.until("To GPUDirect Storage by");
+    terminal.until("To GPUDirect Storage by p2pdma: ");
     terminal.until("▸ → Map the GPU's BAR1 statically");
     terminal.keys("\r");
     terminal.until("Fix Map the GPU's BAR1 statically");
@@ -133,7 +133,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     terminal.until("it takes effect after this: sudo reboot");
     assert!(root.join("files/etc/modprobe.d/nvidia-p2pdma.conf").exists());
     terminal.keys("\u{1b}");
-    terminal.until("The way to a direct route");
+    terminal.until("To GPUDirect Storage by");
     terminal.keys("g");
     terminal.until("next: sudo update-initramfs -u -k all, then sudo reboot");
     terminal.quit();
@@ -143,7 +143,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], (120, 36));
     terminal.until("i install");
     terminal.keys("i");
-    terminal.until("The way to a direct route");
+    terminal.until("To GPUDirect Storage by");
     terminal.keys("g");
     terminal.until("the machine was rebooted");
     terminal.quit();
@@ -206,7 +206,7 @@ fn the_checklist_fits_small_terminals() {
         let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], size);
         terminal.until("1 Env");
         let start = Instant::now();
-        while !terminal.shown().contains("The way to a direct route") {
+        while !terminal.shown().contains("To GPUDirect Storage by") {
             assert!(start.elapsed() < PATIENCE, "{}", terminal.shown());
             terminal.keys("i");
             std::thread::sleep(Duration::from_millis(100));

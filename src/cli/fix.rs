@@ -261,7 +261,9 @@ impl Work<'_> {
 
 fn unknown(id: &str, plans: &[FixPlan]) -> String {
     if RECIPES.iter().any(|recipe| recipe.id == id) {
-        return format!("'{id}' has nothing to change here: what it would need to know is not known of this machine or path");
+        return format!(
+            "'{id}' has nothing to change here: what it would need to know is not known of this machine or path"
+        );
     }
     let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     let known = if known.is_empty() {

@@ -27,7 +27,10 @@ pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: 
             return fail(BAD_CALL, &sentence);
         }
         if model.is_some() {
-            return fail(BAD_CALL, "--root examines a folder that stands for a machine, and nothing is loaded there: leave MODEL out");
+            return fail(
+                BAD_CALL,
+                "--root examines a folder that stands for a machine, and nothing is loaded there: leave MODEL out",
+            );
         }
     }
     config.model = model;
@@ -43,7 +46,8 @@ pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
     let replay = feed.replay;
-    let authorize = (!replay && super::sudo::is_needed()).then_some(super::sudo::authorize as fn() -> Result<(), String>);
+    let authorize =
+        (!replay && super::sudo::is_needed()).then_some(super::sudo::authorize as fn() -> Result<(), String>);
     let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here), authorize };
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,

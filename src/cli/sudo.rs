@@ -21,7 +21,10 @@ pub(super) fn is_needed() -> bool {
 pub(super) fn authorize() -> Result<(), String> {
     let mut out = io::stdout();
     // A terminal that takes no words takes no password, and sudo says so.
-    let _ = writeln!(out, "gds-top: this fix needs root; sudo may ask for your password. ^C goes back without applying it.");
+    let _ = writeln!(
+        out,
+        "gds-top: this fix needs root; sudo may ask for your password. ^C goes back without applying it."
+    );
     let _ = out.flush();
     // ^Z at the prompt would leave both waiting for one another: there is no shell in between.
     let before = termios::tcgetattr(io::stdin()).ok();

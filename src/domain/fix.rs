@@ -136,6 +136,8 @@ pub enum FixStage {
     Applying,
     /// Written; the check runs again.
     Verifying,
+    /// In place; its proof waits for a reboot, or for the machine that a folder stands for.
+    Waiting,
     /// The check passes now.
     Mended,
     /// Applied, but the check still fails.

@@ -84,12 +84,7 @@ impl Guide {
         let mut reason = self.reason.chars();
         let reason: String = reason.next().into_iter().flat_map(char::to_uppercase).chain(reason).collect();
         [
-            format!(
-                "To GPUDirect Storage by {}: {} of {} steps are done.",
-                self.route,
-                self.done(),
-                self.steps.len()
-            ),
+            format!("To GPUDirect Storage by {}: {} of {} steps are done.", self.route, self.done(), self.steps.len()),
             format!("{reason}."),
         ]
     }
@@ -124,7 +119,9 @@ impl OpenPlan {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut out = vec![format!("{}: {}", self.id, self.title)];
-        out.extend(self.steps.iter().map(|step| format!("  {} {} ({})", step.state.mark(), step.text, step.state.word())));
+        out.extend(
+            self.steps.iter().map(|step| format!("  {} {} ({})", step.state.mark(), step.text, step.state.word())),
+        );
         out.push(format!("  {}: {}", if self.verified { "closed" } else { "next" }, self.next));
         out
     }

@@ -152,7 +152,8 @@ fn run_commands(entry: &mut Entry, journal: &Journal, hook: Hook<'_>, run: Runne
         if let Err(what) = run(&entry.commands[at].argv) {
             let ran: Vec<String> = entry.commands[..at].iter().map(|c| quoted_line(&c.argv)).collect();
             let files = if entry.files.is_empty() { "no file was changed" } else { "the files are as they were" };
-            let then = if ran.is_empty() { files.to_owned() } else { format!("{files}; run before it: {}", ran.join("; ")) };
+            let then =
+                if ran.is_empty() { files.to_owned() } else { format!("{files}; run before it: {}", ran.join("; ")) };
             let command = quoted_line(&entry.commands[at].argv);
             return Err(FixError::Command { id: entry.id.clone(), command, what, then });
         }
@@ -275,8 +276,7 @@ pub fn recover_with(place: &Place, hook: Hook<'_>) -> Result<Vec<String>, FixErr
 fn rolled_back(entry: &Entry) -> String {
     let mut text = format!("{}: it was interrupted, and is rolled back", entry.id);
     let begun = |state| matches!(state, CommandState::Started | CommandState::Done);
-    let ran: Vec<String> =
-        entry.commands.iter().filter(|c| begun(c.state)).map(|c| quoted_line(&c.argv)).collect();
+    let ran: Vec<String> = entry.commands.iter().filter(|c| begun(c.state)).map(|c| quoted_line(&c.argv)).collect();
     if entry.stage == Stage::Applying && !ran.is_empty() {
         text.push_str(&format!("; these commands had been started, and what they did stays: {}", ran.join("; ")));
     }

@@ -76,7 +76,9 @@ fn acs(report: &Report, family: Family) -> FixPlan {
         .iter()
         .filter_map(|id| report.finding(id))
         .flat_map(|finding| &finding.evidence)
-        .flat_map(|e| format!("{} {}", e.source, e.text).split([' ', ',', '/', ';']).map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|e| {
+            format!("{} {}", e.source, e.text).split([' ', ',', '/', ';']).map(str::to_owned).collect::<Vec<_>>()
+        })
         .filter(|word| is_bdf(word))
         .collect();
     bridges.sort();
@@ -149,14 +151,20 @@ fn ordered(root: &Root, report: &Report, family: Family) -> FixPlan {
                 .into_iter()
                 .chain(mounts.iter().cloned().map(|argv| Change::Run { argv }))
                 .collect(),
-            why: format!("{} The mode of the journal cannot be changed by a remount, so nothing may use {point} meanwhile.", plan.why),
+            why: format!(
+                "{} The mode of the journal cannot be changed by a remount, so nothing may use {point} meanwhile.",
+                plan.why
+            ),
             undo_commands: mounts,
             ..plan
         },
         None => FixPlan {
             changes: mounts.into_iter().map(|argv| Change::Run { argv }).collect(),
             policy: FixPolicy::Show,
-            why: format!("{} /etc/fstab has no line of {point} to add it to: add it where the file system is mounted.", plan.why),
+            why: format!(
+                "{} /etc/fstab has no line of {point} to add it to: add it where the file system is mounted.",
+                plan.why
+            ),
             undo: "remove the option again, umount and mount".to_owned(),
             ..plan
         },
@@ -172,7 +180,10 @@ fn with_option(fstab: &str, point: &str, option: &str) -> Option<String> {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [_, at, _, options, ..] = fields.as_slice() else { return line.to_owned() };
             let named = at.replace("\\040", " ");
-            if line.trim_start().starts_with('#') || named != point || options.split(',').any(|o| o.starts_with("data=")) {
+            if line.trim_start().starts_with('#')
+                || named != point
+                || options.split(',').any(|o| o.starts_with("data="))
+            {
                 return line.to_owned();
             }
             // The option field as a whole word, after the three fields before it.
@@ -204,7 +215,10 @@ mod tests {
         assert_eq!(with_option(after, "/data", "data=ordered"), None, "it is there");
         assert_eq!(with_option(fstab, "/models", "data=ordered"), None);
         assert_eq!(with_option("x /d ext4 data=writeback", "/d", "data=ordered"), None, "somebody chose another");
-        assert_eq!(with_option("ext4 /d ext4 ro", "/d", "data=ordered").as_deref(), Some("ext4 /d ext4 ro,data=ordered"));
+        assert_eq!(
+            with_option("ext4 /d ext4 ro", "/d", "data=ordered").as_deref(),
+            Some("ext4 /d ext4 ro,data=ordered")
+        );
     }
 
     #[test]

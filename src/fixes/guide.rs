@@ -186,7 +186,8 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
             continue;
         }
         // A consequence is mended with its cause.
-        if finding.cause.is_some() {
+        if let Some(cause) = &finding.cause {
+            out.advice.push(format!("{} comes from {cause}: mend that first", finding.id));
             continue;
         }
         let id = fix_of(finding).or((!fix.is_empty()).then_some(*fix));
@@ -245,7 +246,8 @@ fn proof(report: &Report, route: Route) -> Step {
             Vec::new()
         } else {
             vec![
-                "gds-top check PATH proves it with reads into GPU memory, the fall-back forbidden (in the screens: r)".to_owned(),
+                "gds-top check PATH proves it with reads into GPU memory, the fall-back forbidden (in the screens: r)"
+                    .to_owned(),
                 "gds-top --headless MODEL loads a model and counts which way its reads went".to_owned(),
             ]
         },

@@ -195,11 +195,14 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let module = dkms_version(root);
     let (k, v) = (kernel.as_deref().unwrap_or("KERNEL"), module.as_deref().unwrap_or("VERSION"));
     // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions beside a .ko.zst.
-    let compressed = report.finding("nvfs-build-inputs").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains(".ko.zst")));
+    let compressed =
+        report.finding("nvfs-build-inputs").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains(".ko.zst")));
     let too_old = compressed && module.as_deref().and_then(release).is_some_and(|version| version < (2, 29));
     let mut changes = vec![run(&match family {
         Family::Debian => format!("sudo apt-get install -y dkms build-essential linux-headers-{k}"),
-        Family::RedHat => format!("sudo dnf install -y dkms kernel-devel-{k} kernel-headers gcc make elfutils-libelf-devel"),
+        Family::RedHat => {
+            format!("sudo dnf install -y dkms kernel-devel-{k} kernel-headers gcc make elfutils-libelf-devel")
+        }
         Family::Suse => "sudo zypper --non-interactive install dkms kernel-default-devel gcc make".to_owned(),
     })];
     if too_old {
@@ -212,7 +215,10 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     changes.push(run("sudo modprobe nvidia-fs"));
     let obstacle = match (&kernel, &module) {
         (None, _) => Some("the release of the running kernel is not known".to_owned()),
-        (_, None) => Some("dkms status names no nvidia-fs, so which version to build is not known; see gds-top fix nvfs-install".to_owned()),
+        (_, None) => Some(
+            "dkms status names no nvidia-fs, so which version to build is not known; see gds-top fix nvfs-install"
+                .to_owned(),
+        ),
         _ if too_old => Some(format!(
             "the driver's modules are .ko.zst, and nvidia-fs {v} cannot read their symbol versions: 2.29 or later is needed, or a build by hand with \
              KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers"

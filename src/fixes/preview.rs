@@ -28,7 +28,11 @@ pub fn preview(plan: &FixPlan) -> String {
         FixPolicy::Show => "gds-top only shows this one; do it by hand",
         FixPolicy::Never => "gds-top never does this; by hand, and with care",
     };
-    let _ = write!(out, "\nNeeds   {needs}\nRisk    {risk}\nWho     {policy}\nVerify  {}\nUndo    {}\n", plan.verify, plan.undo);
+    let _ = write!(
+        out,
+        "\nNeeds   {needs}\nRisk    {risk}\nWho     {policy}\nVerify  {}\nUndo    {}\n",
+        plan.verify, plan.undo
+    );
     for left in &plan.remaining {
         let _ = writeln!(out, "Then    {left}");
     }

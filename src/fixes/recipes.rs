@@ -139,7 +139,8 @@ pub(super) fn for_id(root: &Root, report: &Report, id: &str, check: &str) -> Opt
         }
         _ => advised::plan(root, report, id)?,
     };
-    let undo = if plan.undo.is_empty() { format!("gds-top fix --undo {id} restores what was there") } else { plan.undo };
+    let undo =
+        if plan.undo.is_empty() { format!("gds-top fix --undo {id} restores what was there") } else { plan.undo };
     Some(FixPlan { id: id.to_owned(), check: check.to_owned(), undo, ..plan })
 }
 

@@ -91,9 +91,16 @@ fn look(entry: &Entry, report: &Report, place: &Place, boot: Option<&str>) -> Op
     let next = match (verified, lost, rebooted) {
         (true, ..) => format!("proven: {says}"),
         (_, Some(path), _) => format!("{path} is no longer what the fix wrote; {undo} clears up, then apply it again"),
-        (_, _, Some(true)) => format!("the machine was rebooted and {} is not satisfied: {says}; verify by hand: {}; or {undo}", entry.check, entry.verify),
+        (_, _, Some(true)) => format!(
+            "the machine was rebooted and {} is not satisfied: {says}; verify by hand: {}; or {undo}",
+            entry.check, entry.verify
+        ),
         (_, _, Some(false)) => {
-            by_hand.extend(if entry.remaining.is_empty() { vec!["sudo reboot".to_owned()] } else { entry.remaining.clone() });
+            by_hand.extend(if entry.remaining.is_empty() {
+                vec!["sudo reboot".to_owned()]
+            } else {
+                entry.remaining.clone()
+            });
             format!("{}; then gds-top verifies it", by_hand.join(", then "))
         }
         (_, _, None) => format!("whether it was rebooted is not known here; {}: {says}", entry.check),

@@ -51,6 +51,7 @@ pub fn progress(progress: &FixProgress) -> String {
         FixStage::Previewed => "preview",
         FixStage::Applying => "applying",
         FixStage::Verifying => "verifying",
+        FixStage::Waiting => "in place",
         FixStage::Mended => "mended",
         FixStage::StillWrong => "still wrong",
         FixStage::Undone => "undone",

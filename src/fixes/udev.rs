@@ -73,7 +73,8 @@ fn record(facts: &PathFacts, before: Option<&str>) -> String {
 /// A rule of one's own, so that the one of the distribution is not touched.
 pub(super) fn md_rule(root: &Root) -> FixPlan {
     // udev takes the path as it stands; where neither is in sight, the usual one.
-    let mdadm = if root.exists("/sbin/mdadm") && !root.exists("/usr/sbin/mdadm") { "/sbin/mdadm" } else { "/usr/sbin/mdadm" };
+    let mdadm =
+        if root.exists("/sbin/mdadm") && !root.exists("/usr/sbin/mdadm") { "/sbin/mdadm" } else { "/usr/sbin/mdadm" };
     let text = format!(
         "# cuFile reads the level of a RAID from udev (MD_LEVEL).\n\
          SUBSYSTEM==\"block\", KERNEL==\"md*\", ACTION!=\"remove\", IMPORT{{program}}=\"{mdadm} --detail --export $devnode\"\n"

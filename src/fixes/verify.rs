@@ -16,8 +16,7 @@ pub fn apply_and_verify(
     paths: &[PathBuf],
     emit: &mut dyn FnMut(FixProgress),
 ) -> bool {
-    let mut say =
-        |stage, text: String, finding| emit(FixProgress { id: plan.id.clone(), stage, text, finding });
+    let mut say = |stage, text: String, finding| emit(FixProgress { id: plan.id.clone(), stage, text, finding });
     say(FixStage::Applying, plan.title.clone(), None);
     let applied = apply_with(plan, place, &mut hold::hook(place), &mut |argv| {
         say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
@@ -47,8 +46,12 @@ pub fn apply_and_verify(
     if plan.needs == Needs::Reboot {
         // Nothing that can be checked changes before the reboot; calling it still wrong would mislead.
         let left = if plan.remaining.is_empty() { String::new() } else { format!("{}; ", plan.remaining.join("; ")) };
-        let text = format!("{}in place; it takes effect after this: {left}{}. gds-top verifies it at its next start", read_back(files), plan.verify);
-        say(FixStage::Verifying, text, None);
+        let text = format!(
+            "{}in place; it takes effect after this: {left}{}. gds-top verifies it at its next start",
+            read_back(files),
+            plan.verify
+        );
+        say(FixStage::Waiting, text, None);
         return true;
     }
     say(FixStage::Verifying, format!("{}the check {} runs again", read_back(files), plan.check), None);
@@ -75,7 +78,7 @@ pub fn apply_and_verify(
                 "{files} file(s) are as previewed; whether it helps can be told on the machine only ({}: {says})",
                 plan.check
             );
-            say(FixStage::Verifying, text, None);
+            say(FixStage::Waiting, text, None);
             true
         }
     }
@@ -120,7 +123,11 @@ pub fn undo_and_verify(
     let report = checks::run(root, paths, None, &mut |_| {});
     let finding = entry.as_ref().and_then(|entry| report.finding(&entry.check).cloned());
     let waits = entry.is_some_and(|entry| entry.waits_for_boot);
-    let text = if waits { "what was there before is there again; it takes effect after a reboot" } else { "what was there before is there again" };
+    let text = if waits {
+        "what was there before is there again; it takes effect after a reboot"
+    } else {
+        "what was there before is there again"
+    };
     say(FixStage::Undone, text.to_owned(), finding);
     failed.is_empty()
 }

@@ -1,8 +1,8 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use crate::domain::{
-    CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Guide, LaneId, LaneStage, LogLevel, Machine, Metric,
-    ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Guide, LaneId, LaneStage, LogLevel, Machine,
+    Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::app::{Screen, Sheet, UiState};
 use super::screens::{environment, fix, guide, system};
 use super::words;
-use crate::domain::{Change, FixPlan, Needs};
 use crate::domain::units::{bytes, duration};
+use crate::domain::{Change, FixPlan, Needs};
 use crate::session::State;
 use std::io::{self, Write};
 

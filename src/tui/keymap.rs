@@ -127,17 +127,29 @@ fn several_verdicts(state: &State, ui: &UiState) -> bool {
 }
 
 fn idle_plan(state: &State, ui: &UiState) -> bool {
-    matches!(ui.sheet, Some(Sheet::Fix(_))) && !ui.replay && !ui.over && ui.sheet_plan(state).is_some() && !fix_busy(state, ui)
+    matches!(ui.sheet, Some(Sheet::Fix(_)))
+        && !ui.replay
+        && !ui.over
+        && ui.sheet_plan(state).is_some()
+        && !fix_busy(state, ui)
+}
+
+/// How far the fix of the open sheet came last.
+fn last_stage(state: &State, ui: &UiState) -> Option<FixStage> {
+    let plan = ui.sheet_plan(state)?;
+    let told = state.fix_log.iter().rev().filter(|line| line.stage != FixStage::Previewed);
+    told.into_iter().find(|line| line.id == plan.id).map(|line| line.stage)
 }
 
 fn can_apply(state: &State, ui: &UiState) -> bool {
     let Some(plan) = ui.sheet_plan(state) else { return false };
-    idle_plan(state, ui) && plan.obstacle.is_none() && plan.applies()
+    let is_applied = matches!(last_stage(state, ui), Some(FixStage::Mended | FixStage::Waiting));
+    idle_plan(state, ui) && plan.obstacle.is_none() && plan.applies() && !is_applied
 }
 
 fn can_undo(state: &State, ui: &UiState) -> bool {
-    let stage = ui.sheet_plan(state).and_then(|p| state.fix_log.iter().rev().find(|l| l.id == p.id)).map(|l| l.stage);
-    idle_plan(state, ui) && matches!(stage, Some(FixStage::Mended | FixStage::StillWrong | FixStage::Failed))
+    use FixStage::{Failed, Mended, StillWrong, Waiting};
+    idle_plan(state, ui) && matches!(last_stage(state, ui), Some(Mended | StillWrong | Waiting | Failed))
 }
 
 /// Whether the fix of the open sheet is being applied now.
@@ -248,10 +260,24 @@ pub(crate) const TABLE: &[Binding] = &[
         has_guide
     ),
     bind!(Action::Open, [plain(KeyCode::Enter)], "⏎", "open", "in the checklist: open the selected fix", guide_opens),
-    bind!(Action::Recheck, [letter('r')], "r", "re-check", "in the checklist: run all checks and the proof again", guide_rechecks),
+    bind!(
+        Action::Recheck,
+        [letter('r')],
+        "r",
+        "re-check",
+        "in the checklist: run all checks and the proof again",
+        guide_rechecks
+    ),
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
     bind!(Action::DryRun, [letter('d')], "d", "dry run", "in a fix: say what it would do, without doing it", idle_plan),
-    bind!(Action::Copy, [letter('c'), letter('y')], "c", "copy", "in a fix or the checklist: copy its commands", copies_sheet),
+    bind!(
+        Action::Copy,
+        [letter('c'), letter('y')],
+        "c",
+        "copy",
+        "in a fix or the checklist: copy its commands",
+        copies_sheet
+    ),
     bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
     bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", in_sheet),
     bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", can_recheck),

@@ -1,8 +1,8 @@
 //! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
 
 use crate::domain::{
-    Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Gpu, Group, LibcufileSeen,
-    Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
+    Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Gpu, Group,
+    LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
 };
 mod loads;
 mod others;

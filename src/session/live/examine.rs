@@ -96,7 +96,7 @@ impl Examiner {
     /// Fixes that waited for a reboot: what is done, and whether their checks pass now.
     fn take_up(&self, report: &Report) {
         for open in fixes::take_up(report, &self.place()) {
-            let stage = if open.verified { FixStage::Mended } else { FixStage::Verifying };
+            let stage = if open.verified { FixStage::Mended } else { FixStage::Waiting };
             self.news(&open.id, stage, &open.next);
             let level = if open.verified { LogLevel::Info } else { LogLevel::Warn };
             self.bus.say(level, format!("{}: {}", open.id, open.next));
@@ -166,7 +166,7 @@ impl Examiner {
         let mut last = String::new();
         let ran = fixes::run_streamed(&argv, &mut |line| match serde_json::from_str::<FixProgress>(&line) {
             Ok(progress) => {
-                ended |= !matches!(progress.stage, FixStage::Previewed | FixStage::Applying);
+                ended |= !matches!(progress.stage, FixStage::Previewed | FixStage::Applying | FixStage::Verifying);
                 self.bus.emit(EventBody::FixProgress { progress });
             }
             Err(_) => last = line,
@@ -218,7 +218,10 @@ impl Examiner {
         let offered = fixes::plan(&root, report).into_iter().find(|plan| plan.id == id);
         offered.or_else(|| {
             let steps = self.guide.iter().flat_map(|guide| &guide.steps);
-            steps.flat_map(|step| &step.plans).any(|plan| plan.id == id).then(|| fixes::plan_by_id(&root, report, id))?
+            steps
+                .flat_map(|step| &step.plans)
+                .any(|plan| plan.id == id)
+                .then(|| fixes::plan_by_id(&root, report, id))?
         })
     }
 

@@ -129,6 +129,7 @@ fn log_lines(log: &[&FixProgress], room: u16, ui: &UiState, theme: &Theme) -> Ve
             FixStage::Mended => (Status::Pass.mark(), theme.status(Status::Pass)),
             FixStage::StillWrong => (Status::Warn.mark(), theme.status(Status::Warn)),
             FixStage::Failed => (Status::Fail.mark(), theme.status(Status::Fail)),
+            FixStage::Waiting => ('…', theme.status(Status::Info)),
             FixStage::Undone => ('↶', theme.text),
             FixStage::Applying | FixStage::Verifying if i == last && !ui.over => (spinner(ui), theme.accent),
             FixStage::Previewed | FixStage::Applying | FixStage::Verifying => ('│', theme.faint),

@@ -44,10 +44,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         let lines = [vec![("The checklist comes when all checks are done.".to_owned(), theme.text)]];
         return sheet::draw(pen, &[], &lines, &[], 0, WIDEST, theme);
     };
-    let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(6);
+    let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let mut page = Page { lines: Vec::new(), room, selected: 0..0 };
     let [how_far, why] = guide.head();
-    page.put(0, &how_far, theme.strong);
     page.put(0, &why, theme.text);
     for open in &guide.open {
         page.lines.push(Vec::new());
@@ -73,7 +72,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         for plan in &step.plans {
             page.head(row == ui.guide_at, |page, mark| {
                 let title = format!("{} ({}; {})", plan.title, plan.who(), plan.how());
-                page.marked(&[(format!("   {mark}"), theme.accent), ("→ ".to_owned(), theme.accent)], &title, theme.text);
+                page.marked(
+                    &[(format!("   {mark}"), theme.accent), ("→ ".to_owned(), theme.accent)],
+                    &title,
+                    theme.text,
+                );
                 page.plan(plan, theme);
             });
             row += 1;
@@ -82,7 +85,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             page.marked(&[("     → ".to_owned(), theme.accent)], advice, theme.text);
         }
     }
-    let title = [("The way to a direct route".to_owned(), theme.strong)];
+    let title = [(how_far.trim_end_matches('.').to_owned(), theme.strong)];
     let mut keys: Vec<Run> = Vec::new();
     for binding in keymap::footer(state, ui)
         .filter(|b| matches!(b.action, Action::Open | Action::Copy | Action::Recheck | Action::Close))

@@ -4,6 +4,7 @@
 
 mod chaos;
 mod event_loop;
+mod guide;
 mod hands;
 mod snapshots;
 
