@@ -7,7 +7,14 @@ use std::io;
 
 /// Held while the journal is worked on; the kernel releases it with the process, however that ends.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "holding it open is the lock")] OwnedFd);
+pub(super) struct Lock(OwnedFd);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // By word, not by closing alone: a child that another thread is starting holds a copy until it runs its program.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
 
 /// Locks the folder of the journal; with `make` it is made first. `Ok(None)`: there is none.
 pub(super) fn lock(place: &Place, make: bool) -> Result<Option<Lock>, FixError> {
