@@ -106,7 +106,7 @@ fn the_drivers_registry_keys_are_written_and_nothing_is_claimed_before_the_reboo
     let plan = machine.plan("p2pdma-registry-keys");
     let said = machine.apply(&plan);
     let (stage, text) = said.last().unwrap();
-    assert_eq!(*stage, FixStage::Verifying);
+    assert_eq!(*stage, FixStage::Waiting);
     assert!(text.contains("reboot"), "{text}");
     let path = machine.file("/etc/modprobe.d/nvidia-p2pdma.conf");
     assert!(fs::read_to_string(&path).unwrap().contains("RMForceStaticBar1=1"));

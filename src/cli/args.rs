@@ -27,6 +27,10 @@ pub(super) struct Cli {
     /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
     #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true)]
     pub(super) config: Option<PathBuf>,
+    /// Show a folder that stands for a machine (a captured one, or a plain tree of files) on the screens; fixes are written below it and nothing is
+    /// loaded
+    #[arg(long, value_name = "DIR")]
+    pub(super) root: Option<PathBuf>,
     #[command(flatten)]
     pub(super) race: RaceArgs,
     #[command(flatten)]
@@ -68,6 +72,16 @@ pub(super) enum Sub {
         /// The path whose reads are to work (default: the working directory)
         #[arg(long, value_name = "PATH")]
         path: Option<PathBuf>,
+        /// Work on a folder that stands for a machine: a captured one, or a plain tree with etc/ and so on. Files are written below it, commands are
+        /// shown and never run, and the journal is in .gds-top in it
+        #[arg(long, value_name = "DIR")]
+        root: Option<PathBuf>,
+        /// Refuse unless the changes are those that this number stands for
+        #[arg(long, hide = true)]
+        consent: Option<String>,
+        /// Tell the progress as a line of JSON each
+        #[arg(long, hide = true)]
+        stream: bool,
         #[command(flatten)]
         output: OutputArgs,
     },

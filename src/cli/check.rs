@@ -45,6 +45,7 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &
             found.take_proven(verdict);
         }
     }
+    super::fix::tell_open(&found, root);
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
     let state = as_state(&view, &found);
     if let Some((folder, formats)) = export_plan(output)

@@ -1,12 +1,13 @@
-//! Fixes: listed, previewed, applied after consent, undone.
+//! Fixes: listed, previewed, applied after consent, undone, taken up after a reboot.
 
 use super::args::OutputArgs;
 use super::check::{examined, open_view};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use super::race::headless_options;
-use crate::checks;
-use crate::domain::{FixPlan, FixProgress, FixRisk};
-use crate::fixes::{self, Journal, Place, Stage, guide};
+use crate::checks::{self, Report};
+use crate::domain::{FixPlan, FixProgress, FixStage, OpenPlan};
+use crate::fixes::{self, Entry, Journal, Place, RECIPES, Stage, guide};
+use crate::host::Root;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -25,116 +26,252 @@ pub(super) enum Mode {
     List,
 }
 
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Order<'a> {
+    /// Fixes, or checks that they mend.
+    pub(super) ids: &'a [String],
+    /// What to do with them.
+    pub(super) mode: Mode,
+    /// The path whose reads are to work.
+    pub(super) path: Option<&'a Path>,
+    /// A folder that stands for a machine.
+    pub(super) root: Option<&'a Path>,
+    /// The changes that were consented to elsewhere.
+    pub(super) consent: Option<String>,
+    /// Progress as lines of JSON.
+    pub(super) stream: bool,
+}
+
 /// Runs the command. Exit status 1 when something asked for was not mended or not undone.
-pub(super) fn run(ids: &[String], mode: Mode, path: Option<&Path>, output: &OutputArgs) -> u8 {
-    let place = Place::live();
+pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
+    let (place, view) = match open(order.root) {
+        Ok(both) => both,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
     match fixes::recover(&place) {
         Ok(said) => said.iter().for_each(|sentence| note(sentence)),
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     }
-    let named: Vec<PathBuf> = path.map(Path::to_path_buf).into_iter().collect();
-    let view = match open_view(None) {
-        Ok(view) => view,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();
     let paths = match examined(&view, &named) {
         Ok(paths) => paths,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    let applied: Vec<_> =
-        Journal::at(&place.state).entries().into_iter().filter(|e| e.stage == Stage::Applied).collect();
-    if mode == Mode::Undo {
-        let ids = if ids.is_empty() { applied.iter().map(|entry| entry.id.clone()).collect() } else { ids.to_vec() };
+    let work = Work { order, output, place, view, paths };
+    if order.mode == Mode::Undo { work.undo() } else { work.plan() }
+}
+
+/// Where the work is done, and the view of it.
+fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
+    let Some(folder) = root else { return Ok((Place::live(), open_view(None)?)) };
+    let place = Place::folder(folder)?;
+    let captured = folder.join("files").is_dir() || folder.join("capture.json").is_file();
+    Ok((place, if captured { Root::open(folder)? } else { Root::tree(folder)? }))
+}
+
+/// Fixes that wait for a reboot, taken up: told as notes by commands that are about something else.
+pub(super) fn tell_open(report: &Report, root: Option<&Path>) {
+    let place = match root {
+        None => Place::live(),
+        // A captured machine has a journal only where fixes were tried on it.
+        Some(folder) if folder.join(".gds-top").is_dir() => match Place::folder(folder) {
+            Ok(place) => place,
+            Err(sentence) => return note(&sentence),
+        },
+        Some(_) => return,
+    };
+    match fixes::recover(&place) {
+        Ok(said) => said.iter().for_each(|sentence| note(sentence)),
+        Err(error) => note(&error.to_string()),
+    }
+    tell(&fixes::take_up(report, &place));
+}
+
+fn tell(open: &[OpenPlan]) {
+    open.iter().flat_map(OpenPlan::lines).for_each(|line| note(&line));
+}
+
+struct Work<'a> {
+    order: &'a Order<'a>,
+    output: &'a OutputArgs,
+    place: Place,
+    view: Root,
+    paths: Vec<PathBuf>,
+}
+
+impl Work<'_> {
+    fn applied(&self) -> Vec<Entry> {
+        Journal::at(&self.place.state).entries().into_iter().filter(|e| e.stage == Stage::Applied).collect()
+    }
+
+    fn undo(&self) -> u8 {
+        let ids = if self.order.ids.is_empty() {
+            self.applied().into_iter().map(|entry| entry.id).collect()
+        } else {
+            self.order.ids.to_vec()
+        };
         if ids.is_empty() {
             note("no fix of gds-top is applied on this machine, so there is nothing to undo");
             return FINE;
         }
-        let undone = ids.iter().all(|id| fixes::undo_and_verify(&view, id, &place, &paths, &mut |p| tell(&p)));
-        return if undone { FINE } else { BAD_ANSWER };
+        let undone: Vec<bool> = ids
+            .iter()
+            .map(|id| fixes::undo_and_verify(&self.view, id, &self.place, &self.paths, &mut |p| self.news(&p)))
+            .collect();
+        if undone.into_iter().all(|done| done) { FINE } else { BAD_ANSWER }
     }
-    let report = checks::run(&view, &paths, None, &mut |_| {});
-    let plans = fixes::plan(&view, &report);
-    if ids.iter().any(|id| id == guide::ID) {
-        if ids.len() > 1 {
+
+    fn plan(&self) -> u8 {
+        let (order, output) = (self.order, self.output);
+        let report = checks::run(&self.view, &self.paths, None, &mut |_| {});
+        let plans = fixes::plan(&self.view, &report);
+        let open = fixes::take_up(&report, &self.place);
+        if order.ids.iter().any(|id| id == guide::ID) {
+            return self.guide(&report, open);
+        }
+        if order.mode == Mode::List {
+            let applied = self.applied();
+            if output.json {
+                let ids: Vec<_> = applied.iter().map(|e| &e.id).collect();
+                return print_json(&serde_json::json!({"plans": plans, "applied": ids, "open": open}));
+            }
+            let colour = headless_options(output, None).colour;
+            return print(fixes::text::list(&plans, &applied, &open, colour).as_bytes());
+        }
+        if !output.json && !order.stream {
+            tell(&open);
+        }
+        let chosen = match self.choose(plans, &report) {
+            Ok(chosen) => chosen,
+            Err(sentence) => return fail(BAD_CALL, &sentence),
+        };
+        if output.json && order.mode == Mode::DryRun {
+            return print_json(&serde_json::json!({"plans": chosen}));
+        }
+        if chosen.is_empty() {
+            note("nothing to fix: no check that can be mended here warns or fails");
+            return FINE;
+        }
+        let mut status = FINE;
+        for plan in &chosen {
+            match self.one(plan) {
+                Ok(true) => {}
+                Ok(false) => status = BAD_ANSWER,
+                Err(stop) => return stop,
+            }
+        }
+        status
+    }
+
+    fn guide(&self, report: &Report, open: Vec<OpenPlan>) -> u8 {
+        if self.order.ids.len() > 1 {
             return fail(BAD_CALL, "nvidia-gds is the whole checklist; name it alone, or the fixes without it");
         }
-        let guided = guide::guide(&view, &report);
-        if output.json {
+        let mut guided = guide::guide(&self.view, report);
+        guided.open = open;
+        if self.output.json {
             return print_json(&serde_json::json!({ "guide": guided }));
         }
         let status = print(guide::text(&guided).as_bytes());
-        if mode != Mode::DryRun {
+        if self.order.mode != Mode::DryRun {
             note("nothing was changed: the steps are applied one by one, by the commands that stand at them");
         }
-        return status;
+        status
     }
-    if mode == Mode::List {
-        if output.json {
-            let applied: Vec<_> = applied.iter().map(|e| &e.id).collect();
-            return print_json(&serde_json::json!({"plans": plans, "applied": applied}));
+
+    /// The plans that are named, by their ids or by the checks that they mend; all where none is named. A fix that no check asks for can be named, too.
+    fn choose(&self, plans: Vec<FixPlan>, report: &Report) -> Result<Vec<FixPlan>, String> {
+        let ids = self.order.ids;
+        if ids.is_empty() {
+            return Ok(plans);
         }
-        return print(fixes::text::list(&plans, &applied, headless_options(output, None).colour).as_bytes());
-    }
-    let (chosen, unknown) = choose(&plans, ids);
-    if let Some(id) = unknown {
-        let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
-        let known = if known.is_empty() {
-            "nothing needs a fix now".to_owned()
-        } else {
-            format!("now there are {}", known.join(", "))
-        };
-        return fail(
-            BAD_CALL,
-            &format!("'{id}' is no fix that this machine needs; {known}; 'gds-top fix --list' tells more"),
-        );
-    }
-    if output.json && mode == Mode::DryRun {
-        return print_json(&serde_json::json!({"plans": chosen}));
-    }
-    if chosen.is_empty() {
-        note("nothing to fix: no check that can be mended here warns or fails");
-        return FINE;
-    }
-    let mut status = FINE;
-    for plan in chosen {
-        let printed = print(fixes::preview(plan).as_bytes());
-        if printed != FINE {
-            return printed;
+        let mut chosen: Vec<FixPlan> = Vec::new();
+        for id in ids {
+            let mut found: Vec<FixPlan> =
+                plans.iter().filter(|plan| plan.id == *id || plan.check == *id).cloned().collect();
+            if found.is_empty()
+                && let Some(plan) = fixes::plan_by_id(&self.view, report, id)
+            {
+                note(&format!("no check asks for {id} here; it is shown because it was named"));
+                found.push(plan);
+            }
+            if found.is_empty() {
+                return Err(unknown(id, &plans));
+            }
+            found.retain(|plan| chosen.iter().all(|known| known.id != plan.id));
+            chosen.extend(found);
         }
-        if mode == Mode::DryRun {
-            continue;
+        Ok(chosen)
+    }
+
+    /// Shows a plan, and applies it where that is asked for. `Err` ends the command with a status.
+    fn one(&self, plan: &FixPlan) -> Result<bool, u8> {
+        let order = self.order;
+        if !order.stream {
+            let printed = print(fixes::preview(plan).as_bytes());
+            if printed != FINE {
+                return Err(printed);
+            }
+            if !self.place.is_live() {
+                let root = self.place.root.display();
+                note(&format!("files are written below {root}; commands are shown and never run there"));
+            }
         }
-        if plan.risk == FixRisk::ShownOnly {
+        if order.mode == Mode::DryRun {
+            return Ok(true);
+        }
+        if !plan.applies() {
             note(&format!("{} is shown only: follow its steps by hand", plan.id));
-            continue;
+            return Ok(true);
         }
-        if mode == Mode::Ask {
+        if order.consent.as_ref().is_some_and(|consent| *consent != fixes::consent(plan)) {
+            let text = "it would change something else now than what was previewed; nothing was written, look at the fix again";
+            self.news(&FixProgress {
+                id: plan.id.clone(),
+                stage: FixStage::Failed,
+                text: text.to_owned(),
+                finding: None,
+            });
+            return Ok(false);
+        }
+        if order.mode == Mode::Ask {
             match ask(&plan.id) {
                 Ok(true) => {}
                 Ok(false) => {
                     note(&format!("{} was not applied", plan.id));
-                    continue;
+                    return Ok(true);
                 }
-                Err(sentence) => return fail(BAD_CALL, &sentence),
+                Err(sentence) => return Err(fail(BAD_CALL, &sentence)),
             }
         }
-        if !fixes::apply_and_verify(&view, plan, &place, &paths, &mut |p| tell(&p)) {
-            status = BAD_ANSWER;
+        Ok(fixes::apply_and_verify(&self.view, plan, &self.place, &self.paths, &mut |p| self.news(&p)))
+    }
+
+    fn news(&self, progress: &FixProgress) {
+        if self.order.stream {
+            let line = serde_json::to_string(progress).unwrap_or_default();
+            // Who asked for the stream and left sees nothing; the work goes on to its end.
+            let _ = print(format!("{line}\n").as_bytes());
+        } else {
+            note(&fixes::text::progress(progress));
         }
     }
-    status
 }
 
-/// The plans with these ids, or that mend the checks with these ids; all where none is named. And the first id that is neither.
-fn choose<'a>(plans: &'a [FixPlan], ids: &'a [String]) -> (Vec<&'a FixPlan>, Option<&'a str>) {
-    let named = |plan: &FixPlan, id: &str| plan.id == id || plan.check == id;
-    let unknown = ids.iter().find(|id| !plans.iter().any(|plan| named(plan, id)));
-    let chosen = plans.iter().filter(|plan| ids.is_empty() || ids.iter().any(|id| named(plan, id))).collect();
-    (chosen, unknown.map(String::as_str))
-}
-
-fn tell(progress: &FixProgress) {
-    note(&fixes::text::progress(progress));
+fn unknown(id: &str, plans: &[FixPlan]) -> String {
+    if RECIPES.iter().any(|recipe| recipe.id == id) {
+        return format!(
+            "'{id}' has nothing to change here: what it would need to know is not known of this machine or path"
+        );
+    }
+    let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
+    let known = if known.is_empty() {
+        "nothing needs a fix now".to_owned()
+    } else {
+        format!("now there are {}", known.join(", "))
+    };
+    format!("'{id}' is no fix that this machine needs; {known}; 'gds-top fix --list' tells more")
 }
 
 /// Asks on the terminal. Consent is the word, not the absence of a no.

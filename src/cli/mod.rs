@@ -17,6 +17,7 @@ mod race;
 mod recordings;
 mod selftest;
 mod settings;
+mod sudo;
 mod sweep;
 mod targets;
 mod together;
@@ -103,7 +104,7 @@ pub fn main() -> ExitCode {
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
         Some(Sub::Check { paths, root, no_probe, output }) => check::run(&paths, root.as_deref(), !no_probe, &output),
-        Some(Sub::Fix { ids, dry_run, yes, undo, list, path, output }) => {
+        Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {
             let mode = match (dry_run, yes, undo, list) {
                 (true, ..) => fix::Mode::DryRun,
                 (_, true, ..) => fix::Mode::Yes,
@@ -111,7 +112,11 @@ pub fn main() -> ExitCode {
                 (_, _, _, true) => fix::Mode::List,
                 _ => fix::Mode::Ask,
             };
-            fix::run(&ids, mode, path.as_deref(), &output)
+            let order = fix::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
+            fix::run(&order, &output)
+        }
+        None if cli.headless && cli.root.is_some() => {
+            fail(BAD_CALL, "--headless races on this machine; 'gds-top check --root DIR' examines a captured one")
         }
         None if cli.headless => race::headless(cli.model, &cli.race, &cli.output),
         None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(
@@ -119,7 +124,7 @@ pub fn main() -> ExitCode {
             "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top load MODEL' \
              without one",
         ),
-        None => race::interactive(cli.model, &cli.race, &cli.output),
+        None => race::interactive(cli.model, cli.root, &cli.race, &cli.output),
     };
     // Buffers are empty here; a reader that went away is no error of ours.
     let _ = std::io::stdout().flush();

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const SESSION_END: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The interactive program.
-pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: &RaceArgs, output: &OutputArgs) -> u8 {
     let taste = match taste(output) {
         Ok(taste) => taste,
         Err(sentence) => return fail(BAD_CALL, &sentence),
@@ -30,7 +30,19 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
     if race.baseline.is_some() {
         return fail(BAD_CALL, "--baseline compares at the end of a race: use it with 'gds-top load' or '--headless'");
     }
+    if let Some(folder) = &folder {
+        if let Err(sentence) = crate::fixes::Place::folder(folder) {
+            return fail(BAD_CALL, &sentence);
+        }
+        if model.is_some() {
+            return fail(
+                BAD_CALL,
+                "--root examines a folder that stands for a machine, and nothing is loaded there: leave MODEL out",
+            );
+        }
+    }
     config.model = model;
+    config.folder = folder;
     config.end_after_race = false;
     let feed = match live::start(config) {
         Ok(feed) => feed,
@@ -42,6 +54,9 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
     let liked = settings::current();
+    let replay = feed.replay;
+    let authorize =
+        (!replay && super::sudo::is_needed()).then_some(super::sudo::authorize as fn() -> Result<(), String>);
     let options = tui::Options {
         taste: look.taste,
         palette: look.palette,
@@ -53,8 +68,9 @@ pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, ou
         speed,
         export: Some(export_here),
         baseline: Some(keep_baseline),
+        authorize,
     };
-    let (replay, rest) = (feed.replay, feed.events.clone());
+    let rest = feed.events.clone();
     let outcome = match tui::run(feed, options) {
         Ok(outcome) => outcome,
         Err(error) => return fail(BAD_CALL, &error.to_string()),

@@ -4,6 +4,7 @@ use super::ceiling::Ceiling;
 use super::engine::{CacheState, Engine, Target};
 use super::finding::{Finding, Verdict};
 use super::fix::{FixPlan, FixProgress};
+use super::guide::Guide;
 use super::machine::Machine;
 use super::model::ModelInfo;
 use super::run::RunResult;
@@ -93,6 +94,11 @@ pub enum EventBody {
     FixPlanned {
         /// Its preview.
         plan: FixPlan,
+    },
+    /// The way to a direct route, step by step; replaces an earlier one.
+    GuideMade {
+        /// The checklist.
+        guide: Guide,
     },
     /// A fix moved on.
     FixProgress {

@@ -24,8 +24,22 @@ pub enum FixRisk {
     Low,
     /// Other programs may notice.
     Medium,
-    /// The machine may need manual repair; only shown, never applied.
-    ShownOnly,
+    /// The machine may need manual repair.
+    #[serde(alias = "shown-only")]
+    High,
+}
+
+/// Who carries a fix out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FixPolicy {
+    /// gds-top, after consent.
+    #[default]
+    Ask,
+    /// The user; gds-top only shows how.
+    Show,
+    /// The user, if at all: what can be lost is not worth an automatic step.
+    Never,
 }
 
 /// One change that a fix makes.
@@ -67,12 +81,49 @@ pub struct FixPlan {
     pub needs: Needs,
     /// How much can go wrong.
     pub risk: FixRisk,
+    /// Who carries it out.
+    #[serde(default)]
+    pub policy: FixPolicy,
     /// How it is verified.
     pub verify: String,
     /// How it is undone.
     pub undo: String,
+    /// Commands that follow when it is undone, after the files are restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undo_commands: Vec<Vec<String>>,
+    /// What is left for a person after gds-top has done its part: `sudo reboot`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remaining: Vec<String>,
     /// Why it cannot be applied here, if so.
     pub obstacle: Option<String>,
+}
+
+impl FixPlan {
+    /// Whether gds-top carries it out after consent.
+    #[must_use]
+    pub fn applies(&self) -> bool {
+        self.policy == FixPolicy::Ask
+    }
+
+    /// Who must do it, in a word or two.
+    #[must_use]
+    pub const fn who(&self) -> &'static str {
+        match self.needs {
+            Needs::User => "you",
+            Needs::Root => "root",
+            Needs::Reboot => "root, then a reboot",
+        }
+    }
+
+    /// How it is done.
+    #[must_use]
+    pub fn how(&self) -> String {
+        match self.policy {
+            FixPolicy::Ask => format!("gds-top fix {} does it", self.id),
+            FixPolicy::Show => "by hand".to_owned(),
+            FixPolicy::Never => "by hand, with care".to_owned(),
+        }
+    }
 }
 
 /// How far a fix has come.
@@ -85,6 +136,8 @@ pub enum FixStage {
     Applying,
     /// Written; the check runs again.
     Verifying,
+    /// In place; its proof waits for a reboot, or for the machine that a folder stands for.
+    Waiting,
     /// The check passes now.
     Mended,
     /// Applied, but the check still fails.

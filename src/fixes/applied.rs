@@ -1,14 +1,14 @@
-//! Fixes that are plain file writes and are applied after consent, with journal and undo; what must be run by hand is said with them.
+//! Fixes that are plain file writes (with a command or two behind them) and are applied after consent, with journal and undo.
 
-use super::recipes::{Family, family, file, initramfs};
+use super::recipes::{empty, family, file, initramfs, run, words};
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
-use crate::domain::{Change, FixPlan, FixRisk, Needs};
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, Unread, os_release};
 use std::path::PathBuf;
 
 /// The plan of one of these fixes.
-pub(super) fn plan(root: &Root, id: &str, check: &str) -> Option<FixPlan> {
-    let plan = match id {
+pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
+    Some(match id {
         "cufile-p2pdma-keys" => cufile_keys(root),
         "p2pdma-registry-keys" => registry_keys(root),
         "memlock" => FixPlan {
@@ -18,37 +18,38 @@ pub(super) fn plan(root: &Root, id: &str, check: &str) -> Option<FixPlan> {
                 .to_owned(),
             changes: vec![file(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")],
             verify: "log out and in again (or reboot), then 'ulimit -l' says unlimited".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::Low)
+            remaining: vec!["log out and in again".to_owned()],
+            ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
         },
         "nvfs-load" => FixPlan {
-            title: "Load nvidia-fs at every boot, after the drivers that it needs".to_owned(),
+            title: "Load nvidia-fs now and at every boot, after the drivers that it needs".to_owned(),
             why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing.".to_owned(),
             changes: vec![
                 file(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n"),
                 file(root, "/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme\n"),
+                run("sudo modprobe nvidia-fs"),
             ],
-            verify: "sudo modprobe nvidia-fs (or reboot), then cat /proc/driver/nvidia-fs/version".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::Low)
+            verify: "gds-top check: nvfs-loaded; cat /proc/driver/nvidia-fs/version".to_owned(),
+            undo: "gds-top fix --undo nvfs-load restores the files; the module stays loaded until the next boot or 'sudo modprobe -r nvidia-fs'".to_owned(),
+            ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
         },
+        "nvfs-stats" => {
+            const FILE: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
+            let set = |value: u32| ["sudo", "sh", "-c", &format!("echo {value} > {FILE}")].map(str::to_owned).to_vec();
+            FixPlan {
+                title: "Let nvidia-fs count reads and writes".to_owned(),
+                why: "Without it the counters of /proc/driver/nvidia-fs/stats stay out, which reads as if nothing went through nvidia-fs. It costs \
+                      small reads a little, and lasts until the module is unloaded."
+                    .to_owned(),
+                changes: vec![Change::Run { argv: set(1) }],
+                verify: "/proc/driver/nvidia-fs/stats says 'IO stats: Enabled'".to_owned(),
+                undo: format!("gds-top fix --undo nvfs-stats writes 0 to {FILE}"),
+                undo_commands: vec![set(0)],
+                ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+            }
+        }
         _ => return None,
-    };
-    let undo = format!("gds-top fix --undo {id} restores what was there");
-    Some(FixPlan { id: id.to_owned(), check: check.to_owned(), undo, ..plan })
-}
-
-fn empty(needs: Needs, risk: FixRisk) -> FixPlan {
-    FixPlan {
-        id: String::new(),
-        check: String::new(),
-        title: String::new(),
-        why: String::new(),
-        changes: Vec::new(),
-        needs,
-        risk,
-        verify: String::new(),
-        undo: String::new(),
-        obstacle: None,
-    }
+    })
 }
 
 /// Both keys of P2PDMA, in the user's file where one is named, else in the system's; everything else in it stays as it is.
@@ -83,7 +84,7 @@ fn cufile_keys(root: &Root) -> FixPlan {
         changes,
         verify: "the check cfg-p2p-both runs again; cuFile's statistics of a load then count P2PDMA reads".to_owned(),
         obstacle,
-        ..empty(if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low)
+        ..empty(if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
     }
 }
 
@@ -95,11 +96,8 @@ fn registry_keys(root: &Root) -> FixPlan {
         .filter_map(|gpu| gpu.compute_capability.as_deref())
         .any(|capability| capability.starts_with("8."));
     let force = if ampere_or_ada { "ForceP2P=0;" } else { "" };
-    let rebuild = match initramfs(family(root)) {
-        Change::Run { argv } => argv.join(" "),
-        Change::WriteFile { .. } => String::new(),
-    };
-    let ostree = os_release(root, "OSTREE_VERSION").is_some() && family(root) == Family::RedHat;
+    let rebuild = initramfs(family(root));
+    let ostree = os_release(root, "OSTREE_VERSION").is_some() && family(root) == super::recipes::Family::RedHat;
     FixPlan {
         title: "Map the GPU's BAR1 statically".to_owned(),
         why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well. All \
@@ -109,9 +107,12 @@ fn registry_keys(root: &Root) -> FixPlan {
             root,
             "/etc/modprobe.d/nvidia-p2pdma.conf",
             &format!("options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;{force}\"\n"),
-        )],
-        verify: format!("{rebuild}, then sudo reboot, then gds-top check: gpu-static-bar1"),
+        ), run(rebuild)],
+        verify: "after the reboot /proc/driver/nvidia/params has the keys, and gds-top check: gpu-static-bar1".to_owned(),
+        undo: "gds-top fix --undo p2pdma-registry-keys restores what was there and rebuilds the initramfs; then reboot".to_owned(),
+        undo_commands: vec![words(rebuild)],
+        remaining: vec!["sudo reboot".to_owned()],
         obstacle: ostree.then(|| "on an image-based system the initramfs is part of the image".to_owned()),
-        ..empty(Needs::Reboot, FixRisk::Medium)
+        ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Ask)
     }
 }

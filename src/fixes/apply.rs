@@ -1,9 +1,12 @@
 //! Applying a fix, undoing it, and finishing or rolling back one that was interrupted.
 
+use super::commands::quoted_line;
 use super::files::{Found, missing_folders, remove_folders, spot};
-use super::journal::{Before, Entry, Journal, Stage, Written};
+use super::journal::{Before, CommandRun, CommandState, Entry, Journal, Stage, Written};
+use super::lock::{lock, tidy};
+use super::resume::boot_id;
 use super::{FixError, Place};
-use crate::domain::{Change, FixPlan, FixRisk, Needs};
+use crate::domain::{Change, FixPlan, FixPolicy, Needs};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,8 +17,12 @@ pub enum Step {
     Journal,
     /// New content is about to be written beside the file.
     Stage,
+    /// Half of it is written.
+    Half,
     /// It is about to be put in the file's place.
     Commit,
+    /// A command is about to be run.
+    Command,
     /// The journal is about to say that all is done.
     Finish,
     /// A file is about to be restored.
@@ -28,29 +35,51 @@ pub enum Step {
 
 type Hook<'a> = &'a mut dyn FnMut(Step) -> bool;
 
+/// Runs a command and says how it failed.
+type Runner<'a> = &'a mut dyn FnMut(&[String]) -> Result<(), String>;
+
 fn step(hook: Hook<'_>, step: Step) -> Result<(), FixError> {
     if hook(step) { Ok(()) } else { Err(FixError::Stopped { step: format!("{step:?}") }) }
 }
 
-/// Applies a plan to which the user consented. `hook` is asked before each step and stops the work, as a power cut would, by answering false.
+/// [`apply_with`] for plans whose commands are not to be run: one that has any fails on a running machine.
 ///
 /// # Errors
-/// When the plan is only shown, needs root, meets a changed file or a symbolic link, or cannot be written. Then no file has changed, unless a
-/// later one of several failed; those are rolled back before returning.
+/// As for [`apply_with`].
 pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
+    apply_with(plan, place, hook, &mut |_| Err("commands are not run here".to_owned()))
+}
+
+/// Applies a plan to which the user consented: its files, then its commands. `hook` is asked before each step and stops the work, as a power cut
+/// would, by answering false. In a folder that stands for a machine no command is run.
+///
+/// # Errors
+/// When the plan is only shown, needs root, meets a changed file or a symbolic link, cannot be written, or a command fails. The files are then as
+/// they were.
+pub fn apply_with(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {
     let id = &plan.id;
-    if plan.risk == FixRisk::ShownOnly || plan.changes.iter().any(|change| matches!(change, Change::Run { .. })) {
-        return Err(FixError::OnlyShown {
-            id: id.clone(),
-            why: "too much can go wrong without somebody at the machine".to_owned(),
-        });
+    let shown = |why: &str| FixError::OnlyShown { id: id.clone(), why: why.to_owned() };
+    match plan.policy {
+        FixPolicy::Ask => {}
+        FixPolicy::Show => return Err(shown("too much can go wrong without somebody at the machine")),
+        FixPolicy::Never => return Err(shown("what it can destroy is not worth an automatic step")),
     }
     if let Some(why) = &plan.obstacle {
         return Err(FixError::Obstacle { id: id.clone(), why: why.clone() });
     }
-    if place.is_live() && plan.needs != Needs::User && !rustix::process::geteuid().is_root() {
+    if place.lacks_root(plan) {
         return Err(FixError::NeedsRoot { id: id.clone() });
     }
+    let _lock = lock(place, true)?;
+    let done = apply_locked(plan, place, hook, run);
+    if done.is_err() {
+        tidy(place);
+    }
+    done
+}
+
+fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {
+    let id = &plan.id;
     let journal = Journal::at(&place.state);
     if let Some(entry) = journal.read(id)? {
         // Interrupted ones were finished or rolled back at the start; an applied one whose files are gone (a tmpfs after a boot) is void.
@@ -58,18 +87,25 @@ pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixErr
             return Err(FixError::AlreadyApplied { id: id.clone() });
         }
     }
-    let mut files = Vec::new();
+    let (mut files, mut commands) = (Vec::new(), Vec::new());
     for change in &plan.changes {
-        let Change::WriteFile { path, before, after, mode } = change else { continue };
-        let found = look(&place.root, path)?;
-        unchanged(path, before.as_deref(), found.as_ref())?;
-        files.push(Written {
-            path: path.clone(),
-            mode: found.as_ref().map_or(*mode, |found| found.mode),
-            before: found.map(|f| Before { text: f.text, mode: f.mode, uid: f.uid, gid: f.gid }),
-            after: after.clone(),
-            made_folders: missing_folders(&place.root, path)?,
-        });
+        match change {
+            Change::WriteFile { path, before, after, mode } => {
+                let found = look(&place.root, path)?;
+                unchanged(path, before.as_deref(), found.as_ref())?;
+                files.push(Written {
+                    path: path.clone(),
+                    mode: found.as_ref().map_or(*mode, |found| found.mode),
+                    before: found.map(|f| Before { text: f.text, mode: f.mode, uid: f.uid, gid: f.gid }),
+                    after: after.clone(),
+                    made_folders: missing_folders(&place.root, path)?,
+                });
+            }
+            Change::Run { argv } => {
+                let state = if place.is_live() { CommandState::Waiting } else { CommandState::Skipped };
+                commands.push(CommandRun { argv: argv.clone(), state });
+            }
+        }
     }
     let mut entry = Entry {
         schema_version: 1,
@@ -79,11 +115,18 @@ pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixErr
         at_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         stage: Stage::Applying,
         files,
+        commands,
+        undo_commands: plan.undo_commands.clone(),
+        remaining: plan.remaining.clone(),
+        verify: plan.verify.clone(),
+        waits_for_boot: plan.needs == Needs::Reboot,
+        boot_id: boot_id(&place.root),
+        verified: false,
     };
     step(hook, Step::Journal)?;
     journal.write(&entry)?;
     let written = entry.files.iter().try_for_each(|file| write(place, file, hook));
-    match written {
+    match written.and_then(|()| run_commands(&mut entry, &journal, hook, run)) {
         Ok(()) => {}
         // A power cut leaves everything as it is; the next start cleans up.
         Err(stopped @ FixError::Stopped { .. }) => return Err(stopped),
@@ -98,16 +141,53 @@ pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixErr
     journal.write(&entry)
 }
 
-/// Takes an applied fix back: bytes, permission bits and owner as they were, or the file gone, and folders that it made gone as far as they are
-/// empty.
+fn run_commands(entry: &mut Entry, journal: &Journal, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {
+    for at in 0..entry.commands.len() {
+        if entry.commands[at].state == CommandState::Skipped {
+            continue;
+        }
+        step(hook, Step::Command)?;
+        entry.commands[at].state = CommandState::Started;
+        journal.write(entry)?;
+        if let Err(what) = run(&entry.commands[at].argv) {
+            let ran: Vec<String> = entry.commands[..at].iter().map(|c| quoted_line(&c.argv)).collect();
+            let files = if entry.files.is_empty() { "no file was changed" } else { "the files are as they were" };
+            let then =
+                if ran.is_empty() { files.to_owned() } else { format!("{files}; run before it: {}", ran.join("; ")) };
+            let command = quoted_line(&entry.commands[at].argv);
+            return Err(FixError::Command { id: entry.id.clone(), command, what, then });
+        }
+        entry.commands[at].state = CommandState::Done;
+        journal.write(entry)?;
+    }
+    Ok(())
+}
+
+/// [`undo_with`] without running commands.
 ///
 /// # Errors
-/// When the fix is not applied, or a file was changed by somebody since; then nothing is touched.
+/// As for [`undo_with`].
 pub fn undo(id: &str, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
+    undo_with(id, place, hook, &mut |_| Err("commands are not run here".to_owned())).map(|_| ())
+}
+
+/// Takes an applied fix back: bytes, permission bits and owner as they were, or the file gone, and folders that it made gone as far as they are
+/// empty. Then the commands that make it effective are run, on the machine itself only. Returns what went wrong with those, in sentences.
+///
+/// # Errors
+/// When the fix is not applied, changed nothing that can be restored, or a file was changed by somebody since; then nothing is touched.
+pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<Vec<String>, FixError> {
     let journal = Journal::at(&place.state);
-    let Some(mut entry) = journal.read(id)? else {
-        return Err(FixError::NotApplied { id: id.to_owned(), journal: journal.folder().to_owned() });
-    };
+    let none = || FixError::NotApplied { id: id.to_owned(), journal: journal.folder().to_owned() };
+    let Some(_lock) = lock(place, false)? else { return Err(none()) };
+    let Some(mut entry) = journal.read(id)? else { return Err(none()) };
+    if entry.files.is_empty() && entry.undo_commands.is_empty() {
+        // Known to the journal for its commands only: it need not be remembered once somebody asked.
+        journal.forget(id)?;
+        tidy(place);
+        let how = entry.commands.iter().map(|c| quoted_line(&c.argv)).collect::<Vec<_>>().join("; ");
+        return Err(FixError::UndoByHand { id: id.to_owned(), how: format!("it ran {how}") });
+    }
     for file in &entry.files {
         let found = look(&place.root, &file.path)?;
         let before = file.before.as_ref().map(|b| b.text.as_str());
@@ -125,38 +205,86 @@ pub fn undo(id: &str, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
     journal.write(&entry)?;
     roll_back(place, &entry, hook)?;
     step(hook, Step::Forget)?;
-    journal.forget(id)
+    journal.forget(id)?;
+    tidy(place);
+    let mut failed = Vec::new();
+    if place.is_live() {
+        for argv in &entry.undo_commands {
+            if let Err(what) = run(argv) {
+                failed.push(format!("{} failed: {what}; run it by hand", quoted_line(argv)));
+            }
+        }
+    }
+    Ok(failed)
 }
 
-/// To be called at a start: an interrupted fix whose files are all written is marked as applied, any other is rolled back, an interrupted undo is
-/// finished. Returns a sentence for each.
+/// [`recover_with`] that nothing interrupts.
+///
+/// # Errors
+/// As for [`recover_with`].
+pub fn recover(place: &Place) -> Result<Vec<String>, FixError> {
+    recover_with(place, &mut |_| true)
+}
+
+/// To be called at a start: an interrupted fix that had done all its steps is marked as applied, any other is rolled back, an interrupted undo is
+/// finished. Returns a sentence for each, and for what another process is at now.
 ///
 /// # Errors
 /// When a file cannot be restored; the journal keeps it for the next time.
-pub fn recover(place: &Place) -> Result<Vec<String>, FixError> {
+pub fn recover_with(place: &Place, hook: Hook<'_>) -> Result<Vec<String>, FixError> {
     let journal = Journal::at(&place.state);
-    let mut said = Vec::new();
+    let mut said = journal.damaged();
+    let _lock = match lock(place, false) {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return Ok(said),
+        // Not interrupted, but under way.
+        Err(busy @ FixError::Busy { .. }) => {
+            said.push(busy.to_string());
+            return Ok(said);
+        }
+        Err(error) => return Err(error),
+    };
+    journal.sweep();
     for mut entry in journal.entries() {
+        let ran_all = entry.commands.iter().all(|c| matches!(c.state, CommandState::Done | CommandState::Skipped));
         match entry.stage {
             Stage::Applied => continue,
-            Stage::Applying if entry.files.iter().all(|file| is_as_written(place, file)) => {
+            Stage::Applying if ran_all && entry.files.iter().all(|file| is_as_written(place, file)) => {
                 for file in &entry.files {
                     if let Ok(Some(spot)) = spot(&place.root, &file.path, false) {
                         spot.clear();
                     }
                 }
+                step(hook, Step::Finish)?;
                 entry.stage = Stage::Applied;
                 journal.write(&entry)?;
                 said.push(format!("{}: it was interrupted after its last change, and is applied", entry.id));
             }
             Stage::Applying | Stage::Undoing => {
-                roll_back(place, &entry, &mut |_| true)?;
+                roll_back(place, &entry, hook)?;
+                step(hook, Step::Forget)?;
                 journal.forget(&entry.id)?;
-                said.push(format!("{}: it was interrupted, and is rolled back", entry.id));
+                said.push(rolled_back(&entry));
             }
         }
     }
+    tidy(place);
     Ok(said)
+}
+
+/// What is to be known of a fix that was rolled back: files are as they were, but nobody can take a command back.
+fn rolled_back(entry: &Entry) -> String {
+    let mut text = format!("{}: it was interrupted, and is rolled back", entry.id);
+    let begun = |state| matches!(state, CommandState::Started | CommandState::Done);
+    let ran: Vec<String> = entry.commands.iter().filter(|c| begun(c.state)).map(|c| quoted_line(&c.argv)).collect();
+    if entry.stage == Stage::Applying && !ran.is_empty() {
+        text.push_str(&format!("; these commands had been started, and what they did stays: {}", ran.join("; ")));
+    }
+    let after: Vec<String> = entry.undo_commands.iter().map(|argv| quoted_line(argv)).collect();
+    if !after.is_empty() && (entry.stage == Stage::Undoing || !ran.is_empty()) {
+        text.push_str(&format!("; run, so that it takes effect: {}", after.join("; ")));
+    }
+    text
 }
 
 fn look(root: &Path, path: &Path) -> Result<Option<Found>, FixError> {
@@ -166,7 +294,7 @@ fn look(root: &Path, path: &Path) -> Result<Option<Found>, FixError> {
     }
 }
 
-fn is_as_written(place: &Place, file: &Written) -> bool {
+pub(super) fn is_as_written(place: &Place, file: &Written) -> bool {
     matches!(look(&place.root, &file.path), Ok(Some(found)) if found.text == file.after)
 }
 
@@ -187,7 +315,7 @@ fn write(place: &Place, file: &Written, hook: Hook<'_>) -> Result<(), FixError> 
         return Err(FixError::File { path: file.path.clone(), what: "its folder vanished".to_owned() });
     };
     let owner = file.before.as_ref().map(|before| (before.uid, before.gid));
-    spot.stage(&file.after, file.mode, owner)?;
+    spot.stage(&file.after, file.mode, owner, &mut || step(hook, Step::Half))?;
     step(hook, Step::Commit)?;
     // Looked at once more, so that what came between the preview and now is not lost.
     let before = file.before.as_ref().map(|before| before.text.as_str());
@@ -208,7 +336,8 @@ fn roll_back(place: &Place, entry: &Entry, hook: Hook<'_>) -> Result<(), FixErro
             match (&file.before, now) {
                 (None, Some(now)) if now.text == file.after => spot.remove()?,
                 (Some(before), Some(now)) if now.text == file.after || is_worn(before, &now) => {
-                    spot.stage(&before.text, before.mode, Some((before.uid, before.gid)))?;
+                    let owner = Some((before.uid, before.gid));
+                    spot.stage(&before.text, before.mode, owner, &mut || step(hook, Step::Half))?;
                     spot.commit()?;
                 }
                 // As it was, gone, or somebody else's work: left alone.

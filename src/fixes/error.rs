@@ -64,6 +64,32 @@ pub enum FixError {
         /// The fix.
         id: String,
     },
+    /// A command failed.
+    #[error("{id}: {command} failed: {what}; {then}")]
+    Command {
+        /// The fix.
+        id: String,
+        /// The command line.
+        command: String,
+        /// How it ended.
+        what: String,
+        /// What was done about it.
+        then: String,
+    },
+    /// It is undone by hand.
+    #[error("{id} changed no file that could be restored; undo it by hand: {how}")]
+    UndoByHand {
+        /// The fix.
+        id: String,
+        /// How.
+        how: String,
+    },
+    /// Another process works on the same journal.
+    #[error("another gds-top is applying or undoing a fix (the journal in {journal} is locked); wait for it to end")]
+    Busy {
+        /// The journal's folder.
+        journal: PathBuf,
+    },
     /// The hook of a test stopped the work at a step, as a power cut would.
     #[error("stopped before step {step}")]
     Stopped {

@@ -59,6 +59,11 @@ pub(super) fn spot(root: &Path, path: &Path, make: bool) -> Result<Option<Spot>,
                 .map_err(|e| bad(format!("the folder {} cannot be made: {e}", at.display())))?;
             sync(&folder);
             next = rustix::fs::openat(&folder, &part, flags, Mode::empty());
+            // Whatever the umask of the shell: others must be able to read what is configured there.
+            if let Ok(made) = &next {
+                rustix::fs::fchmod(made, Mode::from_raw_mode(0o755))
+                    .map_err(|e| bad(format!("the mode of {} cannot be set: {e}", at.display())))?;
+            }
         }
         folder = next.map_err(|e| match e {
             // O_DIRECTORY with O_NOFOLLOW answers a link with ENOTDIR, so the entry is looked at.
@@ -115,16 +120,28 @@ impl Spot {
         name
     }
 
-    /// Writes the new content beside the file, on disk but not yet in its place.
-    pub(super) fn stage(&self, text: &str, mode: u32, owner: Option<(u32, u32)>) -> Result<(), FixError> {
+    /// Writes the new content beside the file, on disk but not yet in its place. `half` is asked when half of it is written, and stops the work
+    /// there by an error.
+    pub(super) fn stage(
+        &self,
+        text: &str,
+        mode: u32,
+        owner: Option<(u32, u32)>,
+        half: &mut dyn FnMut() -> Result<(), FixError>,
+    ) -> Result<(), FixError> {
         self.clear();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = self.temporary();
         let fd = rustix::fs::openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600))
             .map_err(|e| self.bad(format!("a temporary file beside it cannot be made: {e}")))?;
-        let done = (|| -> std::io::Result<()> {
-            let mut file = File::from(fd);
-            file.write_all(text.as_bytes())?;
+        let mut file = File::from(fd);
+        let (first, second) = text.as_bytes().split_at(text.len() / 2);
+        let begun = file.write_all(first);
+        if begun.is_ok() {
+            half()?;
+        }
+        let done = begun.and_then(|()| {
+            file.write_all(second)?;
             if let Some((uid, gid)) = owner {
                 let now = rustix::fs::fstat(&file)?;
                 if (now.st_uid, now.st_gid) != (uid, gid) {
@@ -134,7 +151,7 @@ impl Spot {
             // After the owner, because a change of owner clears the set-id bits.
             rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
             file.sync_all()
-        })();
+        });
         done.map_err(|e| {
             self.clear();
             self.bad(format!("the new content cannot be written: {e}; nothing was changed"))

@@ -1,55 +1,16 @@
 //! From a bare machine to a proven direct route, as a checklist that knows what is done (`gds-top fix nvidia-gds`).
 
 use super::preview::changes_text;
-use super::recipes::for_id;
+use super::recipes::{Family, family, fix_of, for_id};
 use crate::checks::Report;
-use crate::domain::{Finding, FixPlan, FixRisk, Needs, Route, Status};
+use crate::domain::{Finding, Guide, GuideStep as Step, Route, Status};
 use crate::host::Root;
-use serde::Serialize;
 use std::fmt::Write as _;
+
+pub use crate::domain::StepState as State;
 
 /// The id by which the checklist is asked for.
 pub const ID: &str = "nvidia-gds";
-
-/// How far a step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Its checks pass.
-    Done,
-    /// Something is to be done.
-    Open,
-    /// Nothing helps: hardware, or the kind of disk.
-    Impossible,
-    /// It could not be looked at.
-    Unknown,
-}
-
-/// One step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
-    /// What.
-    pub title: String,
-    /// How far.
-    pub state: State,
-    /// What the checks found, or what is missing.
-    pub found: Vec<String>,
-    /// Fixes that do it.
-    pub plans: Vec<FixPlan>,
-    /// What to do where no fix does it.
-    pub advice: Vec<String>,
-}
-
-/// The checklist.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Guide {
-    /// The route that it leads to.
-    pub route: Route,
-    /// Why that one.
-    pub reason: String,
-    /// Steps in order.
-    pub steps: Vec<Step>,
-}
 
 /// A step by its checks, and the fix of each where the check itself names none.
 type Row = (&'static str, &'static [(&'static str, &'static str)]);
@@ -156,8 +117,55 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     };
     let mut steps: Vec<Step> =
         [START, middle, END, keys].into_iter().flatten().map(|row| step(root, report, row, route)).collect();
+    steps.insert(REPOSITORY_AT, repository(root, report, &steps));
     steps.push(proof(report, route));
-    Guide { route, reason: reason.to_owned(), steps }
+    Guide { route, reason: reason.to_owned(), open: Vec::new(), steps }
+}
+
+/// The repository comes behind the driver's flavour, before what is installed from it.
+const REPOSITORY_AT: usize = 2;
+/// Fixes that install from NVIDIA's repository.
+const INSTALLS: [&str; 3] = ["nvidia-driver-open", "nvfs-install", "libcufile-install"];
+
+/// Whether packages can come from NVIDIA's repository, as far as any are needed.
+fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
+    const SERVER: &str = "developer.download.nvidia.com";
+    let folders: &[&str] = match family(root) {
+        Family::Debian => &["/etc/apt/sources.list.d"],
+        Family::RedHat => &["/etc/yum.repos.d"],
+        Family::Suse => &["/etc/zypp/repos.d"],
+    };
+    let mut out = Step {
+        title: "NVIDIA's package repository".to_owned(),
+        state: State::Done,
+        found: Vec::new(),
+        plans: Vec::new(),
+        advice: Vec::new(),
+    };
+    let needed: Vec<&str> = INSTALLS
+        .into_iter()
+        .filter(|id| steps.iter().flat_map(|step| &step.plans).any(|plan| plan.id == *id))
+        .collect();
+    let mut seen = false;
+    for folder in folders {
+        let Ok(names) = root.entries(folder) else { continue };
+        seen = true;
+        for name in names {
+            let path = format!("{folder}/{name}");
+            if root.read_text(&path).is_ok_and(|text| text.contains(SERVER) || text.contains("file:///var/nvidia-")) {
+                out.found.push(format!("{path} names it"));
+                return out;
+            }
+        }
+    }
+    if needed.is_empty() {
+        out.found.push("nothing has to be installed from it".to_owned());
+        return out;
+    }
+    out.found.push(format!("no file in {} names {SERVER}; it is needed for {}", folders.join(", "), needed.join(", ")));
+    out.state = if seen { State::Open } else { State::Unknown };
+    out.plans.extend(for_id(root, report, "nvidia-repository", "driver-flavour"));
+    out
 }
 
 fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> Step {
@@ -178,10 +186,11 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
             continue;
         }
         // A consequence is mended with its cause.
-        if finding.cause.is_some() {
+        if let Some(cause) = &finding.cause {
+            out.advice.push(format!("{} comes from {cause}: mend that first", finding.id));
             continue;
         }
-        let id = finding.fix.as_deref().or((!fix.is_empty()).then_some(*fix));
+        let id = fix_of(finding).or((!fix.is_empty()).then_some(*fix));
         match id.and_then(|id| for_id(root, report, id, &finding.id)) {
             Some(plan) if out.plans.iter().any(|known| known.id == plan.id) => {}
             Some(plan) => out.plans.push(plan),
@@ -236,7 +245,11 @@ fn proof(report: &Report, route: Route) -> Step {
         advice: if proven.is_some() {
             Vec::new()
         } else {
-            vec!["gds-top --headless MODEL loads a model and counts which way its reads went".to_owned()]
+            vec![
+                "gds-top check PATH proves it with reads into GPU memory, the fall-back forbidden (in the screens: r)"
+                    .to_owned(),
+                "gds-top --headless MODEL loads a model and counts which way its reads went".to_owned(),
+            ]
         },
     }
 }
@@ -245,37 +258,21 @@ fn proof(report: &Report, route: Route) -> Step {
 #[must_use]
 pub fn text(guide: &Guide) -> String {
     let mut out = String::new();
-    let open = guide.steps.iter().filter(|step| step.state != State::Done).count();
-    let _ = writeln!(
-        out,
-        "To GPUDirect Storage by {}: {} of {} steps are done.\n{}.\n",
-        guide.route,
-        guide.steps.len() - open,
-        guide.steps.len(),
-        capital(&guide.reason)
-    );
+    let [how_far, why] = guide.head();
+    let _ = writeln!(out, "{how_far}\n{why}\n");
+    for open in &guide.open {
+        for line in open.lines() {
+            let _ = writeln!(out, "{line}");
+        }
+        out.push('\n');
+    }
     for (number, step) in guide.steps.iter().enumerate() {
-        let (mark, word) = match step.state {
-            State::Done => ('✔', "done"),
-            State::Open => ('○', "to do"),
-            State::Impossible => ('✖', "not possible here"),
-            State::Unknown => ('?', "not known"),
-        };
-        let _ = writeln!(out, "{mark} {:>2}. {} ({word})", number + 1, step.title);
+        let _ = writeln!(out, "{} {:>2}. {} ({})", step.state.mark(), number + 1, step.title, step.state.word());
         for found in &step.found {
             let _ = writeln!(out, "       {found}");
         }
         for plan in &step.plans {
-            let who = match plan.needs {
-                Needs::User => "you",
-                Needs::Root => "root",
-                Needs::Reboot => "root, then a reboot",
-            };
-            let how = match plan.risk {
-                FixRisk::ShownOnly => "by hand".to_owned(),
-                _ => format!("gds-top fix {} does it", plan.id),
-            };
-            let _ = writeln!(out, "     → {} ({who}; {how})", plan.title);
+            let _ = writeln!(out, "     → {} ({}; {})", plan.title, plan.who(), plan.how());
             for line in changes_text(plan).lines() {
                 let _ = writeln!(out, "         {line}");
             }
@@ -289,9 +286,4 @@ pub fn text(guide: &Guide) -> String {
         }
     }
     out
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
 }

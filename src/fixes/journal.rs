@@ -4,6 +4,7 @@ use super::FixError;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// How far a fix has come.
@@ -63,7 +64,54 @@ pub struct Entry {
     pub stage: Stage,
     /// Its files.
     pub files: Vec<Written>,
+    /// Its commands, in order.
+    #[serde(default)]
+    pub commands: Vec<CommandRun>,
+    /// Commands that follow when it is undone.
+    #[serde(default)]
+    pub undo_commands: Vec<Vec<String>>,
+    /// What is left for a person.
+    #[serde(default)]
+    pub remaining: Vec<String>,
+    /// How it is verified.
+    #[serde(default)]
+    pub verify: String,
+    /// It takes effect after a reboot (or a new login) only.
+    #[serde(default)]
+    pub waits_for_boot: bool,
+    /// The boot in which it was applied (`/proc/sys/kernel/random/boot_id`), where that can be read.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// Its check passed since it was applied.
+    #[serde(default)]
+    pub verified: bool,
 }
+
+/// How far a command of a fix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandState {
+    /// Not run yet.
+    Waiting,
+    /// Started; found at a start it was interrupted, and whether it ended is not known.
+    Started,
+    /// It succeeded.
+    Done,
+    /// Never run: the fix was applied to a folder, not to a running machine.
+    Skipped,
+}
+
+/// A command of a fix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandRun {
+    /// Program and arguments, as shown.
+    pub argv: Vec<String>,
+    /// How far it is.
+    pub state: CommandState,
+}
+
+/// Names of entries that are being written begin so.
+const TEMPORARY: &str = ".entry-";
 
 /// The journal's folder.
 #[derive(Clone, Debug)]
@@ -99,8 +147,12 @@ impl Journal {
         let bytes = serde_json::to_vec_pretty(entry).map_err(|e| Self::bad(&path, e.to_string()))?;
         let written = (|| -> std::io::Result<()> {
             fs::create_dir_all(&self.folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+            let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.folder)?;
             file.write_all(&bytes)?;
+            // What anybody may read in the files may be read here: others then see which fixes wait for a reboot.
+            if entry.files.iter().all(|file| file.before.as_ref().is_none_or(|before| before.mode & 0o004 != 0)) {
+                file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+            }
             file.as_file().sync_all()?;
             file.persist(&path)?;
             fs::File::open(&self.folder)?.sync_all().or(Ok(()))
@@ -131,17 +183,41 @@ impl Journal {
         }
     }
 
-    /// All entries, by id; damaged ones are left out.
+    /// All entries, by id; damaged ones are left out (see [`Journal::damaged`]).
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        let mut out: Vec<Entry> = fs::read_dir(&self.folder)
+        let mut out: Vec<Entry> = self
+            .files()
             .into_iter()
-            .flatten()
-            .filter_map(Result::ok)
-            .filter(|entry| entry.path().extension().is_some_and(|e| e == "json"))
-            .filter_map(|entry| serde_json::from_slice(&fs::read(entry.path()).ok()?).ok())
+            .filter(|path| path.extension().is_some_and(|e| e == "json"))
+            .filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok())
             .collect();
         out.sort_by(|a: &Entry, b: &Entry| a.id.cmp(&b.id));
         out
+    }
+
+    /// Entries that can be read and make no sense, with what is wrong.
+    #[must_use]
+    pub fn damaged(&self) -> Vec<String> {
+        let broken = |path: &PathBuf| {
+            let error = serde_json::from_slice::<Entry>(&fs::read(path).ok()?).err()?;
+            Some(format!(
+                "{}: this entry of the journal is damaged ({error}); what its fix wrote stays, look at it by hand",
+                path.display()
+            ))
+        };
+        self.files().iter().filter(|path| path.extension().is_some_and(|e| e == "json")).filter_map(broken).collect()
+    }
+
+    /// Removes entries that were cut short while they were written; they had not begun to count.
+    pub(super) fn sweep(&self) {
+        let is_cut = |path: &&PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(TEMPORARY));
+        for path in self.files().iter().filter(is_cut) {
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()).collect()
     }
 }

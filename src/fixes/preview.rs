@@ -1,6 +1,7 @@
 //! What a plan would change, as text: a diff for files, the command line for commands.
 
-use crate::domain::{Change, FixPlan, FixRisk, Needs};
+use super::commands::quoted_line;
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use std::fmt::Write as _;
 
 /// Lines of context around a change.
@@ -20,9 +21,21 @@ pub fn preview(plan: &FixPlan) -> String {
     let risk = match plan.risk {
         FixRisk::Low => "low",
         FixRisk::Medium => "medium: other programs may notice",
-        FixRisk::ShownOnly => "gds-top only shows this one; do it by hand",
+        FixRisk::High => "high: the machine may need manual repair",
     };
-    let _ = write!(out, "\nNeeds   {needs}\nRisk    {risk}\nVerify  {}\nUndo    {}\n", plan.verify, plan.undo);
+    let policy = match plan.policy {
+        FixPolicy::Ask => "gds-top applies it after consent",
+        FixPolicy::Show => "gds-top only shows this one; do it by hand",
+        FixPolicy::Never => "gds-top never does this; by hand, and with care",
+    };
+    let _ = write!(
+        out,
+        "\nNeeds   {needs}\nRisk    {risk}\nWho     {policy}\nVerify  {}\nUndo    {}\n",
+        plan.verify, plan.undo
+    );
+    for left in &plan.remaining {
+        let _ = writeln!(out, "Then    {left}");
+    }
     if let Some(obstacle) = &plan.obstacle {
         let _ = writeln!(out, "But     {obstacle}");
     }
@@ -47,20 +60,11 @@ pub(super) fn changes_text(plan: &FixPlan) -> String {
                 out.push_str(&diff(before.as_deref().unwrap_or(""), after));
             }
             Change::Run { argv } => {
-                let _ = writeln!(out, "$ {}", argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+                let _ = writeln!(out, "$ {}", quoted_line(argv));
             }
         }
     }
     out
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// The one changed stretch between two texts with context, in the form of `diff -u`.
@@ -100,12 +104,5 @@ mod tests {
         assert_eq!(diff("1\n2\n3\n4\n5\n", "1\n2\n3\n4\nx\n5\n"), "@@ -2,4 +2,5 @@\n 2\n 3\n 4\n+x\n 5\n");
         assert_eq!(diff("a\n", "a\n"), " (no change)\n");
         assert_eq!(diff("a\na\n", "a\n"), "@@ -1,2 +1,1 @@\n a\n-a\n");
-    }
-
-    #[test]
-    fn words_with_signs_are_quoted_for_a_shell() {
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted("--x=/y"), "--x=/y");
     }
 }

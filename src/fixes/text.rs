@@ -1,22 +1,24 @@
 //! Fixes as text for a terminal or a pipe.
 
 use super::journal::{Entry, Stage};
-use crate::domain::{FixPlan, FixProgress, FixRisk, FixStage, Needs};
+use crate::domain::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, OpenPlan};
 use std::fmt::Write as _;
 
-/// The list of `gds-top fix --list`: what can be done now, and what was done.
+/// The list of `gds-top fix --list`: what can be done now, what was done, and what of it waits for its proof.
 #[must_use]
-pub fn list(plans: &[FixPlan], applied: &[Entry], colour: bool) -> String {
+pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: bool) -> String {
     let strong = |text: &str| if colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
     let mut out = String::new();
     if plans.is_empty() {
         out.push_str("Nothing to fix.\n");
     }
     for plan in plans {
-        let how = match plan.risk {
-            FixRisk::ShownOnly => "shown only",
-            FixRisk::Medium => "applies it, medium risk",
-            FixRisk::Low => "applies it",
+        let how = match (plan.policy, plan.risk) {
+            (FixPolicy::Show, _) => "shown only",
+            (FixPolicy::Never, _) => "shown only, with care",
+            (FixPolicy::Ask, FixRisk::Low) => "applies it",
+            (FixPolicy::Ask, FixRisk::Medium) => "applies it, medium risk",
+            (FixPolicy::Ask, FixRisk::High) => "applies it, high risk",
         };
         let needs = match plan.needs {
             Needs::User => "",
@@ -27,6 +29,12 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], colour: bool) -> String {
     }
     for entry in applied.iter().filter(|entry| entry.stage == Stage::Applied) {
         let _ = writeln!(out, "{}  applied; gds-top fix --undo {} takes it back", strong(&entry.id), entry.id);
+    }
+    if !open.is_empty() {
+        out.push_str("\nWaiting for their proof:\n");
+    }
+    for line in open.iter().flat_map(OpenPlan::lines) {
+        let _ = writeln!(out, "{line}");
     }
     out
 }
@@ -43,6 +51,7 @@ pub fn progress(progress: &FixProgress) -> String {
         FixStage::Previewed => "preview",
         FixStage::Applying => "applying",
         FixStage::Verifying => "verifying",
+        FixStage::Waiting => "in place",
         FixStage::Mended => "mended",
         FixStage::StillWrong => "still wrong",
         FixStage::Undone => "undone",

@@ -1,13 +1,14 @@
-//! Applying or undoing with proof: the check runs again afterwards, and what it says is told.
+//! Applying or undoing with proof: what was written is read back, and the check runs again.
 
-use super::{Place, apply, undo};
+use super::commands::{quoted_line, run_of_plan};
+use super::{Place, apply_with, hold, undo_with};
 use crate::checks;
-use crate::domain::{FixPlan, FixProgress, FixStage, Needs, Status};
+use crate::domain::{Change, FixPlan, FixProgress, FixStage, Needs, Status};
 use crate::host::Root;
 use std::path::PathBuf;
 
-/// Applies a plan to which the user consented and runs its check again. Says what happens as it happens, and returns whether the check
-/// passes now.
+/// Applies a plan to which the user consented and runs its check again. Says what happens as it happens, and returns whether all is as it should
+/// be: the check passes now, or what takes effect after a reboot is in place.
 pub fn apply_and_verify(
     root: &Root,
     plan: &FixPlan,
@@ -17,25 +18,79 @@ pub fn apply_and_verify(
 ) -> bool {
     let mut say = |stage, text: String, finding| emit(FixProgress { id: plan.id.clone(), stage, text, finding });
     say(FixStage::Applying, plan.title.clone(), None);
-    if let Err(error) = apply(plan, place, &mut |_| true) {
+    let applied = apply_with(plan, place, &mut hold::hook(place), &mut |argv| {
+        say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
+        run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))
+    });
+    if let Err(error) = applied {
         say(FixStage::Failed, error.to_string(), None);
         return false;
     }
+    let mut files = 0;
+    for change in &plan.changes {
+        match change {
+            Change::WriteFile { path, after, .. } => {
+                files += 1;
+                if root.read_text(path).ok().as_deref() != Some(after.as_str()) {
+                    let text = format!("{} was written, but reads back as something else", path.display());
+                    say(FixStage::Failed, text, None);
+                    return false;
+                }
+            }
+            Change::Run { argv } if !place.is_live() => {
+                say(FixStage::Applying, format!("not run, this is a folder: {}", quoted_line(argv)), None);
+            }
+            Change::Run { .. } => {}
+        }
+    }
     if plan.needs == Needs::Reboot {
         // Nothing that can be checked changes before the reboot; calling it still wrong would mislead.
-        say(FixStage::Verifying, format!("written; it takes effect after this: {}", plan.verify), None);
+        let left = if plan.remaining.is_empty() { String::new() } else { format!("{}; ", plan.remaining.join("; ")) };
+        let text = format!(
+            "{}in place; it takes effect after this: {left}{}. gds-top verifies it at its next start",
+            read_back(files),
+            plan.verify
+        );
+        say(FixStage::Waiting, text, None);
         return true;
     }
-    say(FixStage::Verifying, format!("written; the check {} runs again", plan.check), None);
+    say(FixStage::Verifying, format!("{}the check {} runs again", read_back(files), plan.check), None);
     let report = checks::run(root, paths, None, &mut |_| {});
-    let Some(finding) = report.finding(&plan.check).cloned() else {
-        say(FixStage::StillWrong, format!("the check {} no longer applies", plan.check), None);
-        return false;
-    };
-    let mended = matches!(finding.status, Status::Pass | Status::Info);
-    let stage = if mended { FixStage::Mended } else { FixStage::StillWrong };
-    say(stage, finding.summary.clone(), Some(finding));
-    mended
+    let finding = report.finding(&plan.check).cloned();
+    // A folder shows what was written, but not what a command would have done.
+    let judged = place.is_live() || plan.changes.iter().all(|change| matches!(change, Change::WriteFile { .. }));
+    match finding {
+        Some(finding) if matches!(finding.status, Status::Pass | Status::Info) => {
+            say(FixStage::Mended, finding.summary.clone(), Some(finding));
+            true
+        }
+        Some(finding) if judged && finding.status != Status::Na => {
+            say(FixStage::StillWrong, finding.summary.clone(), Some(finding));
+            false
+        }
+        None if place.is_live() => {
+            say(FixStage::StillWrong, format!("the check {} no longer applies", plan.check), None);
+            false
+        }
+        found => {
+            let says = found.map_or_else(|| "it has nothing to judge".to_owned(), |finding| finding.summary);
+            let text = format!(
+                "{files} file(s) are as previewed; whether it helps can be told on the machine only ({}: {says})",
+                plan.check
+            );
+            say(FixStage::Waiting, text, None);
+            true
+        }
+    }
+}
+
+/// What was seen of the files.
+fn read_back(files: usize) -> String {
+    match files {
+        0 => String::new(),
+        1 => "written, and it reads back the same; ".to_owned(),
+        n => format!("{n} files written, and they read back the same; "),
+    }
 }
 
 /// Undoes a fix and runs its check again. Returns whether it was undone.
@@ -47,14 +102,32 @@ pub fn undo_and_verify(
     emit: &mut dyn FnMut(FixProgress),
 ) -> bool {
     let mut say = |stage, text: String, finding| emit(FixProgress { id: id.to_owned(), stage, text, finding });
-    let check =
-        super::Journal::at(&place.state).entries().into_iter().find(|entry| entry.id == id).map(|entry| entry.check);
-    if let Err(error) = undo(id, place, &mut |_| true) {
-        say(FixStage::Failed, error.to_string(), None);
-        return false;
+    let entry = super::Journal::at(&place.state).entries().into_iter().find(|entry| entry.id == id);
+    let undone = undo_with(id, place, &mut hold::hook(place), &mut |argv| {
+        say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
+        run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))
+    });
+    let failed = match undone {
+        Ok(failed) => failed,
+        Err(error) => {
+            say(FixStage::Failed, error.to_string(), None);
+            return false;
+        }
+    };
+    for argv in entry.iter().flat_map(|entry| &entry.undo_commands).filter(|_| !place.is_live()) {
+        say(FixStage::Applying, format!("not run, this is a folder: {}", quoted_line(argv)), None);
+    }
+    for sentence in &failed {
+        say(FixStage::Applying, sentence.clone(), None);
     }
     let report = checks::run(root, paths, None, &mut |_| {});
-    let finding = check.and_then(|check| report.finding(&check).cloned());
-    say(FixStage::Undone, "what was there before is there again".to_owned(), finding);
-    true
+    let finding = entry.as_ref().and_then(|entry| report.finding(&entry.check).cloned());
+    let waits = entry.is_some_and(|entry| entry.waits_for_boot);
+    let text = if waits {
+        "what was there before is there again; it takes effect after a reboot"
+    } else {
+        "what was there before is there again"
+    };
+    say(FixStage::Undone, text.to_owned(), finding);
+    failed.is_empty()
 }

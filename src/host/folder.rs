@@ -83,6 +83,27 @@ impl Folder {
         })
     }
 
+    /// A plain tree of files that stands for a machine's root: nothing is known of it but its files.
+    pub(super) fn tree(top: &Path) -> Result<Self, String> {
+        if !top.is_dir() {
+            return Err(format!(
+                "{} is no folder; name one that holds the files of a machine (etc, usr, …)",
+                top.display()
+            ));
+        }
+        let unsaid = |what: &str| format!("{what} cannot be asked in a folder");
+        Ok(Self {
+            top: top.to_owned(),
+            capture: Value::Null,
+            environment: BTreeMap::new(),
+            commands: Vec::new(),
+            paths: Vec::new(),
+            nvml: NvmlFacts { error: Some(unsaid("NVML")), ..NvmlFacts::default() },
+            libcufile: LibcufileFacts { error: Some(unsaid("libcufile")), unasked: true, ..LibcufileFacts::default() },
+            unpacked: None,
+        })
+    }
+
     pub(super) fn with_unpacked(mut self, folder: tempfile::TempDir) -> Self {
         self.unpacked = Some(folder);
         self

@@ -160,6 +160,14 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), Some(Mutex::new(recording))))
     }
 
+    /// A plain tree of files that stands for a machine's root: a throw-away root, a chroot, a mounted disk. No path, GPU or library is known of it.
+    ///
+    /// # Errors
+    /// A sentence, when it is no folder.
+    pub fn tree(path: &Path) -> Result<Self, String> {
+        Ok(Self::new(View::Folder(Box::new(Folder::tree(path)?)), None))
+    }
+
     /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into a temporary folder that
     /// goes with the view; see interface.md for what is refused.
     ///

@@ -1,7 +1,7 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use crate::domain::{
-    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneShare, LaneStage,
+    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Guide, LaneId, LaneShare, LaneStage,
     LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
@@ -31,6 +31,8 @@ pub struct State {
     pub verdicts: Vec<Verdict>,
     /// Fixes that can be offered.
     pub plans: Vec<FixPlan>,
+    /// The way to a direct route, once all checks are done.
+    pub guide: Option<Guide>,
     /// What fixes did, in order.
     pub fix_log: Vec<FixProgress>,
     /// The model that was opened last.
@@ -157,6 +159,7 @@ impl State {
                 Some(old) => *old = plan.clone(),
                 None => self.plans.push(plan.clone()),
             },
+            EventBody::GuideMade { guide } => self.guide = Some(guide.clone()),
             EventBody::FixProgress { progress } => {
                 if let Some(finding) = &progress.finding {
                     self.put_finding(finding);

@@ -7,9 +7,9 @@ use super::keymap::{self, Action};
 use super::keys::Keymap;
 use super::lesson::Told;
 use super::mouse::{self, Hit};
-use super::screens::{Limits, environment, race};
+use super::screens::{Limits, environment, guide, race};
 use super::tensor_view::{self, TensorsUi};
-use crate::domain::FixPlan;
+use crate::domain::{FixPlan, Needs};
 use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::cell::RefCell;
@@ -81,6 +81,8 @@ pub(crate) enum Sheet {
     Help,
     /// A fix, by the id of its plan.
     Fix(String),
+    /// The way to a direct route, step by step.
+    Guide,
 }
 
 /// All choices.
@@ -100,6 +102,12 @@ pub(crate) struct UiState {
     pub(crate) filtering: bool,
     pub(crate) sheet: Option<Sheet>,
     pub(crate) sheet_scroll: usize,
+    /// The selected line of the checklist: a step or a fix.
+    pub(crate) guide_at: usize,
+    /// The open fix was chosen in the checklist, and closing it leads back there.
+    pub(crate) from_guide: bool,
+    /// Fixes for root are applied by sudo, which may ask for a password.
+    pub(crate) needs_sudo: bool,
     pub(crate) report_scroll: usize,
     /// A replay, not a live session.
     pub(crate) replay: bool,
@@ -142,6 +150,21 @@ pub(crate) struct Effect {
     pub(crate) copy: Option<String>,
     pub(crate) export: bool,
     pub(crate) baseline: bool,
+    /// Lend the terminal to sudo first; then these commands are sent.
+    pub(crate) lend: Vec<Command>,
+}
+
+impl Effect {
+    /// A command about a fix: at once, or after sudo knows the user.
+    fn of_fix(&mut self, asks_sudo: bool, command: Option<Command>) {
+        if asks_sudo { self.lend.extend(command) } else { self.commands.extend(command) }
+    }
+}
+
+/// A plan that was offered for a finding, or one of the checklist.
+pub(crate) fn plan_of<'s>(state: &'s State, id: &str) -> Option<&'s FixPlan> {
+    let steps = state.guide.iter().flat_map(|guide| &guide.steps).flat_map(|step| &step.plans);
+    state.plans.iter().chain(steps).find(|plan| plan.id == id)
 }
 
 impl UiState {
@@ -155,7 +178,8 @@ impl UiState {
     /// The plan of the open fix sheet.
     pub(crate) fn sheet_plan<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
         match &self.sheet {
-            Some(Sheet::Fix(id)) => state.plans.iter().find(|plan| plan.id == *id),
+            Some(Sheet::Fix(id)) => plan_of(state, id),
+            Some(Sheet::Guide) => guide::rows(state).get(self.guide_at).and_then(|row| row.plan),
             _ => None,
         }
     }
@@ -163,8 +187,8 @@ impl UiState {
     /// The plan that mends the selected check.
     pub(crate) fn fix_of_selection<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
         let finding = environment::selected_finding(state, self)?;
-        let id = finding.fix.as_ref()?;
-        state.plans.iter().find(|plan| plan.id == *id)
+        let named = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
+        named.or_else(|| state.plans.iter().find(|plan| plan.check == finding.id))
     }
 
     /// Takes an input; the answer says what the loop must do.
@@ -229,8 +253,11 @@ impl UiState {
     }
 
     fn escape(&mut self) {
-        if self.sheet.take().is_some() {
+        if let Some(closed) = self.sheet.take() {
             self.sheet_scroll = 0;
+            if matches!(closed, Sheet::Fix(_)) && std::mem::take(&mut self.from_guide) {
+                self.sheet = Some(Sheet::Guide);
+            }
         } else if self.race.expanded && self.screen == Screen::Race {
             self.race.expanded = false;
         } else if self.screen == Screen::System {
@@ -265,7 +292,9 @@ impl UiState {
     /// Does what a key or a click stands for.
     pub(crate) fn act(&mut self, action: Action, state: &State) -> Effect {
         let mut effect = Effect::default();
-        let plan = self.sheet_plan(state).map(|plan| plan.id.clone());
+        let plan = self.sheet_plan(state);
+        let asks_sudo = self.needs_sudo && plan.is_some_and(|plan| plan.needs != Needs::User);
+        let plan = plan.map(|plan| plan.id.clone());
         match action {
             Action::Screen(screen) => {
                 if !self.replay && !self.over && (screen == Screen::System) != (self.screen == Screen::System) {
@@ -283,11 +312,17 @@ impl UiState {
                 if let Some(plan) = self.fix_of_selection(state) {
                     self.sheet = Some(Sheet::Fix(plan.id.clone()));
                     self.sheet_scroll = 0;
+                    self.from_guide = false;
                 }
             }
-            Action::Apply => effect.commands.extend(plan.map(Command::ApplyFix)),
+            Action::Apply => effect.of_fix(asks_sudo, plan.map(Command::ApplyFix)),
             Action::DryRun => effect.commands.extend(plan.map(Command::DryRunFix)),
-            Action::Undo => effect.commands.extend(plan.map(Command::UndoFix)),
+            Action::Undo => effect.of_fix(asks_sudo, plan.map(Command::UndoFix)),
+            Action::Guide => {
+                self.sheet = Some(Sheet::Guide);
+                self.sheet_scroll = 0;
+                self.guide_at = guide::first_open(state);
+            }
             Action::Recheck => effect.commands.push(Command::Recheck),
             Action::RaceAgain => effect.commands.push(Command::Race(None)),
             Action::CancelRace => {
@@ -341,6 +376,13 @@ impl UiState {
             Action::Baseline => effect.baseline = true,
             Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
                 self.step(action, state);
+            }
+            Action::Open if self.sheet == Some(Sheet::Guide) => {
+                if let Some(id) = plan {
+                    self.sheet = Some(Sheet::Fix(id));
+                    self.sheet_scroll = 0;
+                    self.from_guide = true;
+                }
             }
             Action::Open => self.open(state),
             Action::Redraw => effect.repaint = true,

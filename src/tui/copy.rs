@@ -1,19 +1,21 @@
 //! Copying: the answer of a screen and the selected line as text, put on the clipboard by the terminal itself (OSC 52), which works over SSH too.
 
 use super::app::{Screen, Sheet, UiState};
-use super::screens::{environment, system};
+use super::screens::{environment, fix, guide, system};
 use super::words;
 use crate::domain::units::{bytes, duration};
+use crate::domain::{Change, FixPlan, Needs};
 use crate::session::State;
 use std::io::{self, Write};
 
 /// What `y` copies.
 pub(crate) fn text(state: &State, ui: &UiState) -> String {
     let mut lines = Vec::new();
-    if let Some(Sheet::Fix(_)) = ui.sheet
-        && let Some(plan) = ui.sheet_plan(state)
-    {
-        return format!("sudo gds-top fix {}", plan.id);
+    if matches!(ui.sheet, Some(Sheet::Fix(_) | Sheet::Guide)) {
+        return match ui.sheet_plan(state) {
+            Some(plan) => commands(plan),
+            None => guide::rows(state).get(ui.guide_at).map_or_else(String::new, |row| row.step.advice.join("\n")),
+        };
     }
     match ui.screen {
         Screen::Environment => {
@@ -42,6 +44,21 @@ pub(crate) fn text(state: &State, ui: &UiState) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// What somebody would type: the fix by its name where gds-top applies it, else its own commands.
+fn commands(plan: &FixPlan) -> String {
+    if plan.applies() {
+        let sudo = if plan.needs == Needs::User { "" } else { "sudo " };
+        return format!("{sudo}gds-top fix {}", plan.id);
+    }
+    let lines = plan.changes.iter().map(|change| match change {
+        Change::Run { argv } => argv.iter().map(|word| fix::quoted(word)).collect::<Vec<_>>().join(" "),
+        Change::WriteFile { path, after, .. } => {
+            format!("printf %s {} | sudo tee {}", fix::quoted(after), fix::quoted(&path.display().to_string()))
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Asks the terminal to take the text; one that does not know the request ignores it.

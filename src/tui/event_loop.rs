@@ -57,6 +57,8 @@ pub(crate) enum Outside<'a> {
     Export(&'a State),
     /// Keep the report as the one to compare with.
     Baseline(&'a State),
+    /// Lend the terminal to sudo, so that it can ask for a password; the line says why the fix cannot be applied, if so.
+    Lend,
 }
 
 /// Runs until the user quits, a signal ends it or the keyboard is gone.
@@ -190,7 +192,25 @@ fn carry_out<B: Backend>(
     if effect.baseline {
         inside.ui.notice = outside(Outside::Baseline(inside.state));
     }
-    if effect.suspend || effect.repaint {
+    let lent = !effect.lend.is_empty();
+    if lent {
+        let refused = outside(Outside::Lend);
+        if refused.is_none() {
+            effect.lend.into_iter().for_each(|command| send(wires, command));
+        }
+        inside.ui.notice = refused;
+        // Ctrl-C at the password prompt was meant for sudo; the signal reaches everybody on the terminal.
+        std::thread::sleep(Duration::from_millis(20));
+        for signal in wires.signals.try_iter() {
+            if let Signal::End(number) = signal
+                && !matches!(number, libc::SIGINT | libc::SIGQUIT)
+            {
+                send(wires, Command::Quit);
+                return Ok(Some(Some(number)));
+            }
+        }
+    }
+    if effect.suspend || effect.repaint || lent {
         painter.measure()?;
     }
     Ok(if effect.interrupt {

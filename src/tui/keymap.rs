@@ -1,8 +1,8 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
-use super::app::{Pane, Screen, UiState};
 pub(crate) use super::keys::Binding;
-use crate::domain::{FixRisk, FixStage};
+use super::app::{Pane, Screen, Sheet, UiState};
+use crate::domain::FixStage;
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent};
 
@@ -21,6 +21,7 @@ pub(crate) enum Action {
     NextPane,
     Screen(Screen),
     Fix,
+    Guide,
     Recheck,
     Filter,
     NextVerdict,
@@ -136,24 +137,57 @@ fn several_verdicts(state: &State, ui: &UiState) -> bool {
 }
 
 fn idle_plan(state: &State, ui: &UiState) -> bool {
-    !ui.replay && !ui.over && ui.sheet_plan(state).is_some() && !fix_busy(state, ui)
+    matches!(ui.sheet, Some(Sheet::Fix(_)))
+        && !ui.replay
+        && !ui.over
+        && ui.sheet_plan(state).is_some()
+        && !fix_busy(state, ui)
+}
+
+/// How far the fix of the open sheet came last.
+fn last_stage(state: &State, ui: &UiState) -> Option<FixStage> {
+    let plan = ui.sheet_plan(state)?;
+    let told = state.fix_log.iter().rev().filter(|line| line.stage != FixStage::Previewed);
+    told.into_iter().find(|line| line.id == plan.id).map(|line| line.stage)
 }
 
 fn can_apply(state: &State, ui: &UiState) -> bool {
     let Some(plan) = ui.sheet_plan(state) else { return false };
-    idle_plan(state, ui) && plan.obstacle.is_none() && plan.risk != FixRisk::ShownOnly
+    let is_applied = matches!(last_stage(state, ui), Some(FixStage::Mended | FixStage::Waiting));
+    idle_plan(state, ui) && plan.obstacle.is_none() && plan.applies() && !is_applied
 }
 
 fn can_undo(state: &State, ui: &UiState) -> bool {
-    let stage = ui.sheet_plan(state).and_then(|p| state.fix_log.iter().rev().find(|l| l.id == p.id)).map(|l| l.stage);
-    idle_plan(state, ui) && matches!(stage, Some(FixStage::Mended | FixStage::StillWrong | FixStage::Failed))
+    use FixStage::{Failed, Mended, StillWrong, Waiting};
+    idle_plan(state, ui) && matches!(last_stage(state, ui), Some(Mended | StillWrong | Waiting | Failed))
 }
 
 /// Whether the fix of the open sheet is being applied now.
 pub(crate) fn fix_busy(state: &State, ui: &UiState) -> bool {
     ui.sheet_plan(state)
+        .filter(|_| matches!(ui.sheet, Some(Sheet::Fix(_))))
         .and_then(|plan| state.fix_log.iter().rev().find(|line| line.id == plan.id))
         .is_some_and(|line| matches!(line.stage, FixStage::Applying | FixStage::Verifying))
+}
+
+fn has_guide(state: &State, ui: &UiState) -> bool {
+    on_environment(state, ui) && state.guide.is_some()
+}
+
+fn in_guide(_: &State, ui: &UiState) -> bool {
+    ui.sheet == Some(Sheet::Guide)
+}
+
+fn guide_opens(state: &State, ui: &UiState) -> bool {
+    in_guide(state, ui) && ui.sheet_plan(state).is_some()
+}
+
+fn guide_rechecks(state: &State, ui: &UiState) -> bool {
+    in_guide(state, ui) && !ui.replay && !ui.over
+}
+
+fn copies_sheet(state: &State, ui: &UiState) -> bool {
+    in_guide(state, ui) || ui.sheet_plan(state).is_some()
 }
 
 fn in_sheet(_: &State, ui: &UiState) -> bool {
@@ -241,8 +275,33 @@ pub(super) const TABLE: &[Row] = &[
         opens
     ),
     bind!(Action::Fix, [letter('f')], "f", "fix", "show what would mend the selected check, and apply it", has_fix),
+    bind!(
+        Action::Guide,
+        [letter('i')],
+        "i",
+        "install",
+        "the way to a direct route as a checklist: what is done, what is to do, and the proof",
+        has_guide
+    ),
+    bind!(Action::Open, [plain(KeyCode::Enter)], "⏎", "open", "in the checklist: open the selected fix", guide_opens),
+    bind!(
+        Action::Recheck,
+        [letter('r')],
+        "r",
+        "re-check",
+        "in the checklist: run all checks and the proof again",
+        guide_rechecks
+    ),
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
     bind!(Action::DryRun, [letter('d')], "d", "dry run", "in a fix: say what it would do, without doing it", idle_plan),
+    bind!(
+        Action::Copy,
+        [letter('c'), letter('y')],
+        "c",
+        "copy",
+        "in a fix or the checklist: copy its commands",
+        copies_sheet
+    ),
     bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
     bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", in_sheet),
     bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", can_recheck),

@@ -11,6 +11,7 @@ mod derived;
 mod entries;
 mod event_loop;
 mod keymap;
+mod keyboard;
 mod keys;
 mod lesson;
 mod lesson_page;
@@ -43,7 +44,6 @@ use crate::domain::{CacheState, Engine};
 use crate::session::{Feed, State};
 use app::UiState;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use crossterm::event::Event as Input;
 use event_loop::{Outside, Signal, Wires};
 use painter::Painter;
 use ratatui::backend::CrosstermBackend;
@@ -79,6 +79,9 @@ pub struct Options {
     pub export: Option<fn(&State) -> String>,
     /// Keeps the report as a baseline and says where, in a line.
     pub baseline: Option<fn(&State) -> String>,
+    /// Makes sudo know the user, on a terminal that is lent to it; needed before fixes for root. `None` where nothing needs sudo. An error is a line
+    /// that says why it did not.
+    pub authorize: Option<fn() -> Result<(), String>>,
 }
 
 /// How the screens ended.
@@ -101,7 +104,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let theme = Theme::with(options.taste, options.palette.as_ref(), options.markers);
     let loan = Loan::take(!options.no_mouse)?;
     let signals = listen_to_signals()?;
-    let input = listen_to_keys()?;
+    let (input, gate) = keyboard::listen()?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
     let ui = UiState {
         screen: options.first_screen,
@@ -110,6 +113,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         can_export: options.export.is_some(),
         frames_per_second: options.frames_per_second,
         keys: Arc::new(options.keys),
+        needs_sudo: options.authorize.is_some(),
         ..UiState::default()
     };
     let mut trouble = None;
@@ -127,6 +131,23 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
             }
             Outside::Copy(text) => copy::to_clipboard(text),
             Outside::Baseline(state) => return options.baseline.map(|keep| keep(state)),
+            Outside::Lend => {
+                let authorize = options.authorize?;
+                // Two readers of one keyboard would each get half of the password.
+                let rested = gate.pause();
+                let done = if rested {
+                    loan.pause();
+                    let done = authorize();
+                    if let Err(error) = loan.resume() {
+                        trouble = Some(error);
+                    }
+                    done
+                } else {
+                    Err("the keyboard could not be lent to sudo; run the fix in another terminal".to_owned())
+                };
+                gate.resume();
+                return done.err();
+            }
             Outside::Export(state) => return options.export.map(|export| export(state)),
         }
         None
@@ -176,19 +197,6 @@ pub fn picture(state: &State, shot: &Shot<'_>) -> String {
     let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });
     screens::draw(state, &ui, &theme, &mut buffer);
     svg::picture(&buffer, shot.title)
-}
-
-/// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back.
-fn listen_to_keys() -> io::Result<Receiver<Input>> {
-    let (sender, receiver) = bounded(256);
-    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
-        while let Ok(input) = crossterm::event::read() {
-            if sender.send(input).is_err() {
-                break;
-            }
-        }
-    })?;
-    Ok(receiver)
 }
 
 /// A thread that turns signals into messages, so that the terminal is restored by the thread that holds it.

@@ -1,10 +1,10 @@
 //! Moving about: panes, cursors, sliders, selections, by keys or the wheel.
 
-use super::app::{Screen, UiState};
+use super::app::{Screen, Sheet, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
 use super::lesson::Simulation;
-use super::screens::{environment, race, race_charts, system};
+use super::screens::{environment, guide, race, race_charts, system};
 use crate::session::State;
 
 impl UiState {
@@ -83,7 +83,9 @@ impl UiState {
         };
         // The end of a text is known where it is drawn; see `hold_to`.
         const TEXT_END: usize = usize::MAX;
-        if self.sheet.is_some() {
+        if self.sheet == Some(Sheet::Guide) {
+            self.guide_at = moved(self.guide_at, guide::rows(state).len().saturating_sub(1));
+        } else if self.sheet.is_some() {
             self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
         } else if self.screen == Screen::Report {
             self.report_scroll = moved(self.report_scroll, TEXT_END);

@@ -1,8 +1,8 @@
 //! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
 
 use crate::domain::{
-    Change, Event, EventBody, Evidence, Finding, FixPlan, FixProgress, FixRisk, FixStage, Gpu, Group, LibcufileSeen,
-    Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
+    Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Gpu, Group,
+    LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
 };
 mod loads;
 mod others;
@@ -257,6 +257,9 @@ fn udev_plan() -> FixPlan {
         ],
         needs: Needs::Root,
         risk: FixRisk::Low,
+        policy: FixPolicy::Ask,
+        undo_commands: Vec::new(),
+        remaining: Vec::new(),
         verify: "the check runs again and libcufile registers a test file".into(),
         undo: "remove the record".into(),
         obstacle: None,

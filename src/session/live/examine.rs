@@ -3,10 +3,10 @@
 use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
-use crate::domain::{EventBody, FixPlan, FixProgress, FixStage, LogLevel, Route, RouteCounts, Target, Verdict};
-use crate::fixes::{self, Place};
+use crate::domain::{EventBody, FixPlan, FixProgress, FixStage, Guide, LogLevel, Route, RouteCounts, Target, Verdict};
+use crate::fixes::{self, Place, guide};
 use crate::host::{self, Root};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Looks at the machine for one path.
 pub(super) struct Examiner {
@@ -15,13 +15,44 @@ pub(super) struct Examiner {
     gpu: Option<String>,
     /// This program, for children; `None` proves nothing with reads.
     exe: Option<PathBuf>,
+    /// A folder that stands for the machine; `None` is the machine itself.
+    folder: Option<PathBuf>,
     report: Option<Report>,
+    guide: Option<Guide>,
+}
+
+/// The view of this machine, or of a folder that stands for one.
+///
+/// # Errors
+/// A sentence, when the folder holds no machine.
+pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
+    match folder {
+        None => Ok(Root::live()),
+        Some(folder) if folder.join("files").is_dir() || folder.join("capture.json").is_file() => Root::open(folder),
+        Some(folder) => Root::tree(folder),
+    }
 }
 
 impl Examiner {
     /// `gpu` is an index or UUID, `None` for every GPU.
     pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>, exe: Option<PathBuf>) -> Self {
-        Self { bus, path, gpu, exe, report: None }
+        Self { bus, path, gpu, exe, folder: None, report: None, guide: None }
+    }
+
+    /// Examines a folder instead of this machine.
+    pub(super) fn of(self, folder: Option<PathBuf>) -> Self {
+        Self { folder, ..self }
+    }
+
+    fn place(&self) -> Place {
+        // A folder that is none any more is refused when something is to be written.
+        let folder = self.folder.as_deref();
+        folder.map_or_else(Place::live, |f| Place::folder(f).unwrap_or_else(|_| Place::below(f, &f.join(".gds-top"))))
+    }
+
+    /// A new view; says so where there is none.
+    fn look(&self) -> Option<Root> {
+        view(self.folder.as_deref()).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
 
     /// Says what machine this is.
@@ -31,7 +62,7 @@ impl Examiner {
 
     /// A round of checks. A new view is taken each time, so that nothing remembered hides a change.
     pub(super) fn check(&mut self) {
-        let root = Root::live();
+        let Some(root) = self.look() else { return };
         self.check_with(&root);
     }
 
@@ -40,7 +71,7 @@ impl Examiner {
         let mut report = std::thread::scope(|scope| {
             // The machine's summary waits for NVML, the first findings do not.
             scope.spawn(|| self.machine(root));
-            checks::run(root, std::slice::from_ref(&self.path), self.gpu.as_deref(), &mut |finding| {
+            checks::run(root, &self.paths(root), self.gpu.as_deref(), &mut |finding| {
                 bus.emit(EventBody::CheckDone { finding });
             })
         });
@@ -51,13 +82,28 @@ impl Examiner {
             self.bus.emit(EventBody::FixPlanned { plan });
         }
         self.bus.emit(EventBody::ChecksDone { took_ns: report.took_ns });
+        self.take_up(&report);
         // All findings are out by now: real reads take their time.
         let exe = self.exe.as_deref().filter(|_| root.is_live() && report.has_gpu);
         for verdict in exe.map(|exe| prove(exe, &report)).unwrap_or_default() {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
             report.take_proven(verdict);
         }
+        let mut guide = guide::guide(root, &report);
+        guide.open = fixes::take_up(&report, &self.place());
+        self.bus.emit(EventBody::GuideMade { guide: guide.clone() });
+        self.guide = Some(guide);
         self.report = Some(report);
+    }
+
+    /// Fixes that waited for a reboot: what is done, and whether their checks pass now.
+    fn take_up(&self, report: &Report) {
+        for open in fixes::take_up(report, &self.place()) {
+            let stage = if open.verified { FixStage::Mended } else { FixStage::Waiting };
+            self.news(&open.id, stage, &open.next);
+            let level = if open.verified { LogLevel::Info } else { LogLevel::Warn };
+            self.bus.say(level, format!("{}: {}", open.id, open.next));
+        }
     }
 
     /// Takes what a load proved into the verdict: counters of real reads outrank what the checks conclude.
@@ -86,7 +132,7 @@ impl Examiner {
 
     /// Finishes or takes back what an interrupted fix left.
     pub(super) fn recover(&self) {
-        match fixes::recover(&Place::live()) {
+        match fixes::recover(&self.place()) {
             Ok(said) => said.into_iter().for_each(|text| self.bus.say(LogLevel::Info, text)),
             Err(error) => self.bus.say(LogLevel::Warn, error.to_string()),
         }
@@ -95,11 +141,45 @@ impl Examiner {
     /// Applies a fix that the user consented to, and checks everything again.
     pub(super) fn apply(&mut self, id: &str) {
         let Some(plan) = self.plan(id) else { return };
-        let paths = [self.path.clone()];
-        fixes::apply_and_verify(&Root::live(), &plan, &Place::live(), &paths, &mut |progress| {
-            self.bus.emit(EventBody::FixProgress { progress });
-        });
+        let place = self.place();
+        if place.lacks_root(&plan) {
+            self.elevated(id, &["--yes", "--consent", &fixes::consent(&plan), id]);
+        } else if let Some(root) = self.look() {
+            fixes::apply_and_verify(&root, &plan, &place, &self.paths(&root), &mut |progress| {
+                self.bus.emit(EventBody::FixProgress { progress });
+            });
+        }
         self.check();
+    }
+
+    /// The same by another process of this program that is root: the terminal was lent to sudo before, so that it knows the user.
+    fn elevated(&self, id: &str, words: &[&str]) {
+        let Some(exe) = self.exe.clone().or_else(|| std::env::current_exe().ok()) else {
+            return self.news(id, FixStage::Failed, "the program's own file cannot be found");
+        };
+        let mut argv: Vec<String> =
+            ["sudo", "-n", "--"].map(str::to_owned).into_iter().chain([exe.display().to_string()]).collect();
+        argv.extend(["fix", "--stream"].map(str::to_owned));
+        match &self.folder {
+            Some(folder) => argv.extend(["--root".to_owned(), folder.display().to_string()]),
+            None => argv.extend(["--path".to_owned(), self.path.display().to_string()]),
+        }
+        argv.extend(words.iter().map(|word| (*word).to_owned()));
+        let mut ended = false;
+        let mut last = String::new();
+        let ran = fixes::run_streamed(&argv, &mut |line| match serde_json::from_str::<FixProgress>(&line) {
+            Ok(progress) => {
+                ended |= !matches!(progress.stage, FixStage::Previewed | FixStage::Applying | FixStage::Verifying);
+                self.bus.emit(EventBody::FixProgress { progress });
+            }
+            Err(_) => last = line,
+        });
+        if let Err(how) = ran
+            && !ended
+        {
+            let text = format!("sudo did not run it ({how}) {last}; run it in a terminal: sudo gds-top fix {id}");
+            self.news(id, FixStage::Failed, &text);
+        }
     }
 
     /// Says what a fix would change.
@@ -112,22 +192,40 @@ impl Examiner {
 
     /// Takes a fix back, and checks everything again.
     pub(super) fn undo(&mut self, id: &str) {
-        let paths = [self.path.clone()];
-        fixes::undo_and_verify(&Root::live(), id, &Place::live(), &paths, &mut |progress| {
-            self.bus.emit(EventBody::FixProgress { progress });
-        });
+        let place = self.place();
+        if self.plan_quietly(id).is_some_and(|plan| place.lacks_root(&plan)) {
+            self.elevated(id, &["--undo", id]);
+        } else if let Some(root) = self.look() {
+            fixes::undo_and_verify(&root, id, &place, &self.paths(&root), &mut |progress| {
+                self.bus.emit(EventBody::FixProgress { progress });
+            });
+        }
         self.check();
     }
 
+    fn paths(&self, root: &Root) -> Vec<PathBuf> {
+        if root.is_live() { vec![self.path.clone()] } else { root.captured_paths() }
+    }
+
     fn plan(&self, id: &str) -> Option<FixPlan> {
-        let plan = self
-            .report
-            .as_ref()
-            .and_then(|report| fixes::plan(&Root::live(), report).into_iter().find(|plan| plan.id == id));
+        let plan = self.plan_quietly(id);
         if plan.is_none() {
             self.news(id, FixStage::Failed, "nothing on this machine needs this fix now; check again with r");
         }
         plan
+    }
+
+    /// A plan as it would be made now: of the findings, or of the checklist.
+    fn plan_quietly(&self, id: &str) -> Option<FixPlan> {
+        let (report, root) = (self.report.as_ref()?, view(self.folder.as_deref()).ok()?);
+        let offered = fixes::plan(&root, report).into_iter().find(|plan| plan.id == id);
+        offered.or_else(|| {
+            let steps = self.guide.iter().flat_map(|guide| &guide.steps);
+            steps
+                .flat_map(|step| &step.plans)
+                .any(|plan| plan.id == id)
+                .then(|| fixes::plan_by_id(&root, report, id))?
+        })
     }
 
     fn news(&self, id: &str, stage: FixStage, text: &str) {

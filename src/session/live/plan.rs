@@ -71,6 +71,8 @@ pub struct SessionConfig {
     pub ceilings: bool,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
+    /// Examine this folder that stands for a machine instead of this one; nothing is raced then.
+    pub folder: Option<PathBuf>,
 }
 
 impl SessionConfig {
@@ -95,6 +97,7 @@ impl SessionConfig {
             variants: Vec::new(),
             ceilings: false,
             record: None,
+            folder: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::bus::Bus;
 use super::ceilings;
 use super::child::probe_child;
-use super::examine::Examiner;
+use super::examine::{Examiner, view};
 use super::follow::Follower;
 use super::gate;
 use super::lanes::{self, LaneEnd};
@@ -11,7 +11,6 @@ use super::plan::{GpuChoice, SessionConfig};
 use super::{targets, turns};
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
-use crate::host::Root;
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig, SystemWatch};
@@ -153,14 +152,23 @@ impl Session {
         };
         // Whoever loads into host memory wants no CUDA opened.
         let exe = (!self.config.gpu.is_host()).then(|| self.config.exe.clone());
-        let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe);
-        let root = Root::live();
+        let mut examiner = Examiner::new(self.bus.clone(), path, gpu, exe).of(self.config.folder.clone());
+        let root = match view(self.config.folder.as_deref()) {
+            Ok(root) => root,
+            Err(why) => {
+                self.bus.say(LogLevel::Error, why);
+                return self.serve(&mut examiner, &[]);
+            }
+        };
         if self.config.checks {
             examiner.recover();
             // The slow answers are fetched beside the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         }
         examiner.machine(&root);
+        if self.config.folder.is_some() {
+            return self.serve(&mut examiner, &[]);
+        }
         let model = match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {

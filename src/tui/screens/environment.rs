@@ -412,6 +412,7 @@ fn check_lines(finding: &Finding, state: &State, room: u16, theme: &Theme) -> Ve
         lines.push(Vec::new());
     }
     let plan = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|p| p.id == *id));
+    let plan = plan.or_else(|| state.plans.iter().find(|p| p.check == finding.id));
     if let Some(plan) = plan {
         lines.extend(labelled("Fix", &plan.title, room, theme.dim, theme.text));
         lines.extend(labelled("", super::fix::needs_words(plan), room, theme.dim, theme.dim));

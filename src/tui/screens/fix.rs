@@ -1,8 +1,8 @@
 //! The sheet of a fix: what will change, who must do it, how it is verified and undone, and what it says while it works.
 
-use crate::domain::{Change, FixPlan, FixProgress, FixRisk, FixStage, Needs, Status};
+use crate::domain::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
 use crate::session::State;
-use crate::tui::app::UiState;
+use crate::tui::app::{UiState, plan_of};
 use crate::tui::keymap::{self, Action};
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::screens::frame::spinner;
@@ -11,14 +11,16 @@ use crate::tui::widgets::sheet::{self, labelled};
 
 /// Whom a fix needs and how risky it is, in words.
 pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
-    match (plan.risk, plan.needs) {
-        (FixRisk::ShownOnly, _) => "only shown: this one is for you to do, the machine may need manual repair",
-        (FixRisk::Low, Needs::User) => "needs no rights; undo restores everything",
-        (FixRisk::Low, Needs::Root) => "needs root; undo restores everything",
-        (FixRisk::Low, Needs::Reboot) => "needs root and a reboot; undo restores everything",
-        (FixRisk::Medium, Needs::User) => "needs no rights; other programs may notice",
-        (FixRisk::Medium, Needs::Root) => "needs root; other programs may notice",
-        (FixRisk::Medium, Needs::Reboot) => "needs root and a reboot; other programs may notice",
+    match (plan.policy, plan.risk, plan.needs) {
+        (FixPolicy::Show, ..) => "only shown: this one is for you to do",
+        (FixPolicy::Never, ..) => "never done for you: by hand and with care, the machine may need manual repair",
+        (_, FixRisk::High, _) => "the machine may need manual repair",
+        (_, FixRisk::Low, Needs::User) => "needs no rights; undo restores everything",
+        (_, FixRisk::Low, Needs::Root) => "needs root; undo restores everything",
+        (_, FixRisk::Low, Needs::Reboot) => "needs root and a reboot; undo restores everything",
+        (_, FixRisk::Medium, Needs::User) => "needs no rights; other programs may notice",
+        (_, FixRisk::Medium, Needs::Root) => "needs root; other programs may notice",
+        (_, FixRisk::Medium, Needs::Reboot) => "needs root and a reboot; other programs may notice",
     }
 }
 
@@ -26,7 +28,7 @@ pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, theme: &Theme) -> usize {
     let widest = 100;
     let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
-    let Some(plan) = state.plans.iter().find(|plan| plan.id == id) else {
+    let Some(plan) = plan_of(state, id) else {
         let lines = [vec![("This fix is no longer offered.".to_owned(), theme.text)]];
         return sheet::draw(pen, &[], &lines, &[], 0, widest, theme);
     };
@@ -39,7 +41,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, the
     let title = [("Fix ".to_owned(), theme.dim), (plan.title.clone(), theme.strong)];
     let mut keys: Vec<Run> = Vec::new();
     for binding in keymap::footer(state, ui)
-        .filter(|b| matches!(b.action, Action::Apply | Action::DryRun | Action::Undo | Action::Close))
+        .filter(|b| matches!(b.action, Action::Apply | Action::Copy | Action::DryRun | Action::Undo | Action::Close))
     {
         keys.push((binding.label.to_owned(), theme.accent));
         keys.push((format!(" {}  ", binding.short), theme.dim));
@@ -59,18 +61,21 @@ fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     lines.extend(labelled("Needs", needs_words(plan), room, theme.dim, theme.text));
     lines.extend(labelled("Proof", &plan.verify, room, theme.dim, theme.text));
     lines.extend(labelled("Undo", &plan.undo, room, theme.dim, theme.text));
+    if !plan.remaining.is_empty() {
+        lines.extend(labelled("Then", &plan.remaining.join("; "), room, theme.dim, theme.text));
+    }
     if let Some(obstacle) = &plan.obstacle {
         lines.extend(labelled("Not now", obstacle, room, theme.status(Status::Warn), theme.text));
     }
     lines
 }
 
-fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+pub(super) fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     match change {
-        Change::Run { argv } => vec![vec![
-            ("Runs    ".to_owned(), theme.dim),
-            (argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "), theme.strong),
-        ]],
+        Change::Run { argv } => {
+            let line = argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            labelled("Runs", &line, room, theme.dim, theme.strong)
+        }
         Change::WriteFile { path, before, after, mode } => {
             let verb = if before.is_some() { "Edits" } else { "Writes" };
             let mut lines =
@@ -82,7 +87,7 @@ fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 }
 
 /// A word as a shell would need it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
@@ -124,6 +129,7 @@ fn log_lines(log: &[&FixProgress], room: u16, ui: &UiState, theme: &Theme) -> Ve
             FixStage::Mended => (Status::Pass.mark(), theme.status(Status::Pass)),
             FixStage::StillWrong => (Status::Warn.mark(), theme.status(Status::Warn)),
             FixStage::Failed => (Status::Fail.mark(), theme.status(Status::Fail)),
+            FixStage::Waiting => ('…', theme.status(Status::Info)),
             FixStage::Undone => ('↶', theme.text),
             FixStage::Applying | FixStage::Verifying if i == last && !ui.over => (spinner(ui), theme.accent),
             FixStage::Previewed | FixStage::Applying | FixStage::Verifying => ('│', theme.faint),

@@ -3,6 +3,7 @@
 pub(crate) mod environment;
 pub(crate) mod fix;
 pub(crate) mod frame;
+pub(crate) mod guide;
 pub(crate) mod help;
 pub(crate) mod lanes;
 pub(crate) mod learn;
@@ -72,6 +73,7 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         match &ui.sheet {
             Some(Sheet::Help) => limits.sheet_scroll = help::draw(&mut body, state, ui, theme),
             Some(Sheet::Fix(id)) => limits.sheet_scroll = fix::draw(&mut body, state, ui, id, theme),
+            Some(Sheet::Guide) => limits.sheet_scroll = guide::draw(&mut body, state, ui, theme),
             None => {}
         }
     }

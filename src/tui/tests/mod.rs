@@ -5,6 +5,7 @@
 mod chaos;
 mod charts;
 mod event_loop;
+mod guide;
 mod hands;
 mod snapshots;
 

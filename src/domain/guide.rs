@@ -1,0 +1,128 @@
+//! The way from a bare machine to a proven direct route, and plans that wait for a reboot.
+
+use super::finding::Route;
+use super::fix::FixPlan;
+use serde::{Deserialize, Serialize};
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepState {
+    /// Its checks pass.
+    Done,
+    /// Something is to be done.
+    Open,
+    /// Nothing helps: hardware, or the kind of disk.
+    Impossible,
+    /// It could not be looked at.
+    Unknown,
+}
+
+impl StepState {
+    /// A sign.
+    #[must_use]
+    pub const fn mark(self) -> char {
+        match self {
+            Self::Done => '✔',
+            Self::Open => '○',
+            Self::Impossible => '✖',
+            Self::Unknown => '?',
+        }
+    }
+
+    /// A word or three.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Open => "to do",
+            Self::Impossible => "not possible here",
+            Self::Unknown => "not known",
+        }
+    }
+}
+
+/// One step of the way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuideStep {
+    /// What.
+    pub title: String,
+    /// How far.
+    pub state: StepState,
+    /// What the checks found, or what is missing.
+    pub found: Vec<String>,
+    /// Fixes that do it.
+    pub plans: Vec<FixPlan>,
+    /// What to do where no fix does it.
+    pub advice: Vec<String>,
+}
+
+/// The way, as a checklist.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Guide {
+    /// The route that it leads to.
+    pub route: Route,
+    /// Why that one.
+    pub reason: String,
+    /// Fixes that were applied and are not verified yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenPlan>,
+    /// Steps in order.
+    pub steps: Vec<GuideStep>,
+}
+
+impl Guide {
+    /// How many steps are done.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.steps.iter().filter(|step| step.state == StepState::Done).count()
+    }
+
+    /// The two sentences on top: how far the way is, and why it is this one.
+    #[must_use]
+    pub fn head(&self) -> [String; 2] {
+        let mut reason = self.reason.chars();
+        let reason: String = reason.next().into_iter().flat_map(char::to_uppercase).chain(reason).collect();
+        [
+            format!("To GPUDirect Storage by {}: {} of {} steps are done.", self.route, self.done(), self.steps.len()),
+            format!("{reason}."),
+        ]
+    }
+}
+
+/// A step of a plan that was applied and waits for its proof.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenStep {
+    /// What.
+    pub text: String,
+    /// How far.
+    pub state: StepState,
+}
+
+/// A fix that was applied and whose proof waits for a reboot, or came after one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenPlan {
+    /// The fix.
+    pub id: String,
+    /// One line.
+    pub title: String,
+    /// Its steps, in order.
+    pub steps: Vec<OpenStep>,
+    /// Whether its check passes: then it is closed.
+    pub verified: bool,
+    /// What is to be done next, or how it ended.
+    pub next: String,
+}
+
+impl OpenPlan {
+    /// The plan as lines of text.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut out = vec![format!("{}: {}", self.id, self.title)];
+        out.extend(
+            self.steps.iter().map(|step| format!("  {} {} ({})", step.state.mark(), step.text, step.state.word())),
+        );
+        out.push(format!("  {}: {}", if self.verified { "closed" } else { "next" }, self.next));
+        out
+    }
+}

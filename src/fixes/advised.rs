@@ -1,0 +1,145 @@
+//! Plans that are advice: how a container is started, where a model lies, which GPU is near, how cufile.json and the log are set.
+
+use super::recipes::{empty, run};
+use crate::checks::Report;
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::host::Root;
+use std::path::PathBuf;
+
+/// The plan of one of these fixes.
+pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
+    Some(match id {
+        "container-devices" => container(root),
+        "move-model" => FixPlan {
+            title: "Move the model to a local NVMe disk with ext4 or xfs".to_owned(),
+            why: "The direct routes read from ext4 (data=ordered) and xfs on NVMe; this file system is read through host memory, and nothing on the host \
+                  changes that. A new file system (mkfs.xfs) destroys what the disk holds, so choosing the disk is left to you."
+                .to_owned(),
+            changes: vec![
+                run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"),
+                run(&format!("cp -a --sparse=never {} /NVME_MOUNT_POINT/", model(report))),
+            ],
+            verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
+            undo: "read the model from where it was; the copy can be removed".to_owned(),
+            ..empty(Needs::User, FixRisk::High, FixPolicy::Never)
+        },
+        "gpu-near-disk" => {
+            let node = nearest(root).map_or_else(|| "N".to_owned(), |node| node.to_string());
+            FixPlan {
+                title: "Use the GPU that is nearest to the disk".to_owned(),
+                why: "Reads across root ports or sockets work, but more slowly. 'nvidia-smi topo -m' shows the distances: PIX and PXB are near, SYS is far."
+                    .to_owned(),
+                changes: vec![
+                    run("nvidia-smi topo -m"),
+                    run(&format!("env CUDA_VISIBLE_DEVICES=NEAREST numactl --cpunodebind={node} PROGRAM")),
+                ],
+                verify: "gds-top check: pcie-topology; gds-top load MODEL --gpu N measures it".to_owned(),
+                undo: "start the program as before".to_owned(),
+                ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
+            }
+        }
+        "cufile-config" => FixPlan {
+            title: "Mend cufile.json".to_owned(),
+            why: "A fault in it stops every program that opens cuFile, also where a file of one's own is fine. 'config lint' names line, column and the \
+                  nearest known key. Settings of your own go into a file that CUFILE_ENV_PATH_JSON names: it is merged over /etc/cufile.json key by key."
+                .to_owned(),
+            changes: vec![run("gds-top config lint"), run(&format!("sudoedit {}", broken(report)))],
+            verify: "gds-top config lint finds nothing, and gds-top check: cfg-parse and lib-open-probe".to_owned(),
+            undo: "put the copy of the file back that the editor made; the package's own file is /usr/local/cuda/gds/cufile.json".to_owned(),
+            ..empty(Needs::Root, FixRisk::Low, FixPolicy::Show)
+        },
+        "cufile-log" => {
+            let home = std::env::var("HOME").unwrap_or_else(|_| "/var/tmp".to_owned());
+            let home = if root.is_live() { home } else { "/var/tmp".to_owned() };
+            FixPlan {
+                title: "Give libcufile a log that it can write".to_owned(),
+                why: "The reasons for a fall-back stand in cufile.log only. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
+                      directory. gds-top sets it for its own children; this is for other programs. The library expands nothing in the name."
+                    .to_owned(),
+                changes: vec![Change::Run {
+                    argv: vec!["export".to_owned(), format!("CUFILE_LOGFILE_PATH={home}/cufile.log")],
+                }],
+                verify: "the file appears when a program opens cuFile".to_owned(),
+                undo: "unset CUFILE_LOGFILE_PATH".to_owned(),
+                ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn model(report: &Report) -> String {
+    report.verdicts.first().map_or_else(|| "MODEL".to_owned(), |verdict| verdict.path.display().to_string())
+}
+
+/// The file that the check complains of.
+fn broken(report: &Report) -> String {
+    let source = report.finding("cfg-parse").and_then(|f| f.evidence.first()).map(|e| e.source.clone());
+    source.filter(|source| source.starts_with('/')).unwrap_or_else(|| "/etc/cufile.json".to_owned())
+}
+
+/// The memory node of the first NVMe disk.
+fn nearest(root: &Root) -> Option<u32> {
+    let name = root.entries("/sys/class/nvme").ok()?.into_iter().next()?;
+    root.read_text(PathBuf::from(format!("/sys/class/nvme/{name}/numa_node"))).ok()?.trim().parse().ok()
+}
+
+/// What runs the container, by the marks that it leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runtime {
+    Docker,
+    Podman,
+    Enroot,
+    Kubernetes,
+}
+
+fn container(root: &Root) -> FixPlan {
+    let set = |name: &str| root.variable(name).is_some();
+    let found = if set("KUBERNETES_SERVICE_HOST") || root.exists("/var/run/secrets/kubernetes.io") {
+        Some(Runtime::Kubernetes)
+    } else if set("ENROOT_ROOTFS") || set("ENROOT_DATA_PATH") {
+        Some(Runtime::Enroot)
+    } else if root.exists("/run/.containerenv") {
+        Some(Runtime::Podman)
+    } else if root.exists("/.dockerenv") {
+        Some(Runtime::Docker)
+    } else {
+        None
+    };
+    // One --device a node; the nodes of the host are not in sight from inside, so the usual count is named.
+    let nodes = (0..16).map(|n| format!("--device /dev/nvidia-fs{n}")).collect::<Vec<_>>().join(" ");
+    let common = "--ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro -v /etc/cufile.json:/etc/cufile.json:ro -v /data:/data";
+    let docker = format!("docker run --gpus all {common} {nodes} IMAGE");
+    let podman = format!("podman run --device nvidia.com/gpu=all --security-opt=label=disable {common} {nodes} IMAGE");
+    let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
+    let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
+    let nerdctl = format!("nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all {common} IMAGE");
+    let enroot = "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0 IMAGE";
+    let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
+    let pod = r#"kubectl patch deployment NAME --patch {"spec":{"template":{"spec":{"hostIPC":true,"volumes":[{"name":"udev","hostPath":{"path":"/run/udev"}}],"containers":[{"name":"NAME","volumeMounts":[{"name":"udev","mountPath":"/run/udev","readOnly":true}],"securityContext":{"capabilities":{"add":["IPC_LOCK"]}}}]}}}}"#;
+    let lines: Vec<&str> = match found {
+        Some(Runtime::Docker) => vec![&docker],
+        Some(Runtime::Podman) => vec![cdi, &podman],
+        Some(Runtime::Enroot) => vec![enroot],
+        Some(Runtime::Kubernetes) => vec![helm, pod],
+        None => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, helm, pod],
+    };
+    let which = match found {
+        Some(Runtime::Docker) => "This is a container of Docker",
+        Some(Runtime::Podman) => "This is a container of Podman",
+        Some(Runtime::Enroot) => "This is a container of Enroot",
+        Some(Runtime::Kubernetes) => "This is a pod of Kubernetes",
+        None => "One way each for Docker, Podman, containerd with CDI, Enroot and Kubernetes",
+    };
+    FixPlan {
+        title: "Start the container with what cuFile needs".to_owned(),
+        why: format!(
+            "udev's records, the nodes of nvidia-fs, and the right to lock memory come from outside; inside nothing can be done. {which}. Leave out the \
+             --device of nodes that the host does not have, all of them where the route is P2PDMA; file systems over RDMA want --device /dev/infiniband too."
+        ),
+        changes: lines.into_iter().map(run).collect(),
+        verify: "gds-top check inside: ctr-udev, ctr-devices, ctr-ipc and lim-memlock".to_owned(),
+        undo: "start it as before".to_owned(),
+        ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
+    }
+}

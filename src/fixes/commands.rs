@@ -1,0 +1,106 @@
+//! Running the commands of a fix, with what they say told line by line.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+
+/// A word as a shell would need it.
+pub(super) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A command line as a shell would need it.
+#[must_use]
+pub fn quoted_line(argv: &[String]) -> String {
+    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// [`run_streamed`] for a command of a plan: who runs a plan of root is root, and the word `sudo` is for those who copy the line.
+///
+/// # Errors
+/// As for [`run_streamed`].
+pub(super) fn run_of_plan(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
+    let is_for_root = argv.first().is_some_and(|word| word == "sudo") && rustix::process::geteuid().is_root();
+    run_streamed(if is_for_root { &argv[1..] } else { argv }, line)
+}
+
+/// Runs a command with empty input and hands out its lines (standard output and error) as they come.
+///
+/// # Errors
+/// How it ended, in a sentence's part, when it could not be started or did not succeed.
+pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
+    let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin");
+    let found = which::which_in(program, Some(&path), "/").map_err(|_| format!("{program} is not installed"))?;
+    let mut child = Command::new(found)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        // Package managers of Debian ask on the terminal otherwise.
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("it cannot be started: {e}"))?;
+    let (sender, lines) = mpsc::channel();
+    for stream in [
+        child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
+        child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            for said in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+                // A progress bar draws over its line; the last state of it is the line.
+                let said = String::from_utf8_lossy(&said).trim_end().to_owned();
+                let said = said.rsplit('\r').next().unwrap_or_default().to_owned();
+                if sender.send(said).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(sender);
+    for said in lines {
+        if !said.trim().is_empty() {
+            line(said);
+        }
+    }
+    match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(e) => Err(format!("it cannot be waited for: {e}")),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_one_by_one_and_the_end_is_told() {
+        let mut said = Vec::new();
+        let argv = |text: &str| vec!["sh".to_owned(), "-c".to_owned(), text.to_owned()];
+        run_streamed(&argv("echo one; printf '10%%\\r100%%\\n'; echo two"), &mut |line| said.push(line)).unwrap();
+        assert_eq!(said, ["one", "100%", "two"]);
+        let failed = run_streamed(&argv("exit 3"), &mut |_| {}).unwrap_err();
+        assert!(failed.contains('3'), "{failed}");
+        assert!(run_streamed(&["no-such-program-here".to_owned()], &mut |_| {}).unwrap_err().contains("not installed"));
+    }
+
+    #[test]
+    fn words_with_signs_are_quoted_for_a_shell() {
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("--x=/y"), "--x=/y");
+    }
+}

@@ -1,0 +1,109 @@
+//! Taking up fixes whose proof waits for a reboot: what is done, what comes next, and whether the check passes now.
+
+use super::commands::quoted_line;
+use super::journal::{CommandState, Entry, Journal, Stage};
+use super::{FixError, Place, apply};
+use crate::checks::Report;
+use crate::domain::{OpenPlan, OpenStep, Status, StepState};
+use std::path::Path;
+
+/// The boot that a machine is in: `/proc/sys/kernel/random/boot_id` below its root, which Linux makes anew at every boot (random(4)).
+pub(super) fn boot_id(root: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// To be called at a start, after [`super::recover`] and with fresh findings: every applied fix that waits for a reboot and was not proven yet. One
+/// whose check passes now is closed and told for the last time.
+#[must_use]
+pub fn take_up(report: &Report, place: &Place) -> Vec<OpenPlan> {
+    let boot = boot_id(&place.root);
+    let mut out: Vec<OpenPlan> = Vec::new();
+    for journal in place.journals() {
+        for mut entry in journal.entries() {
+            if entry.stage != Stage::Applied || !entry.waits_for_boot || entry.verified {
+                continue;
+            }
+            if out.iter().any(|plan| plan.id == entry.id) {
+                continue;
+            }
+            let plan = look(&entry, report, place, boot.as_deref());
+            if plan.verified {
+                entry.verified = true;
+                close(&journal, &entry);
+            }
+            out.push(plan);
+        }
+    }
+    out
+}
+
+/// Remembers that a fix is proven. Where the journal is root's and this process is not, it is told again at the next start.
+fn close(journal: &Journal, entry: &Entry) {
+    let written: Result<(), FixError> = journal.write(entry);
+    drop(written);
+}
+
+fn look(entry: &Entry, report: &Report, place: &Place, boot: Option<&str>) -> OpenPlan {
+    let mut steps = Vec::new();
+    let mut lost = None;
+    for file in &entry.files {
+        let stands = apply::is_as_written(place, file);
+        if !stands {
+            lost = Some(file.path.display().to_string());
+        }
+        let state = if stands { StepState::Done } else { StepState::Open };
+        steps.push(OpenStep { text: format!("{} written", file.path.display()), state });
+    }
+    let mut by_hand = Vec::new();
+    for command in &entry.commands {
+        let line = quoted_line(&command.argv);
+        let state = match command.state {
+            CommandState::Done => StepState::Done,
+            CommandState::Skipped => {
+                by_hand.push(line.clone());
+                StepState::Unknown
+            }
+            CommandState::Waiting | CommandState::Started => StepState::Open,
+        };
+        steps.push(OpenStep { text: line, state });
+    }
+    let rebooted = entry.boot_id.as_deref().zip(boot).map(|(then, now)| then != now);
+    steps.push(OpenStep {
+        text: entry.remaining.first().cloned().unwrap_or_else(|| "sudo reboot".to_owned()),
+        state: match rebooted {
+            Some(true) => StepState::Done,
+            Some(false) => StepState::Open,
+            None => StepState::Unknown,
+        },
+    });
+    let finding = report.finding(&entry.check);
+    let passes = finding.is_some_and(|finding| matches!(finding.status, Status::Pass));
+    let says = finding.map_or_else(|| "it says nothing here".to_owned(), |finding| finding.summary.clone());
+    let verified = passes && lost.is_none();
+    let proof = match (verified, rebooted) {
+        (true, _) => StepState::Done,
+        (false, None) if finding.is_none_or(|f| f.status == Status::Na) => StepState::Unknown,
+        _ => StepState::Open,
+    };
+    steps.push(OpenStep { text: format!("the check {}", entry.check), state: proof });
+    let undo = format!("gds-top fix --undo {}", entry.id);
+    let next = match (verified, lost, rebooted) {
+        (true, ..) => format!("proven: {says}"),
+        (_, Some(path), _) => format!("{path} is no longer what the fix wrote; {undo} clears up, then apply it again"),
+        (_, _, Some(true)) => format!(
+            "the machine was rebooted and {} is not satisfied: {says}; verify by hand: {}; or {undo}",
+            entry.check, entry.verify
+        ),
+        (_, _, Some(false)) => {
+            by_hand.extend(if entry.remaining.is_empty() {
+                vec!["sudo reboot".to_owned()]
+            } else {
+                entry.remaining.clone()
+            });
+            format!("{}; then gds-top verifies it", by_hand.join(", then "))
+        }
+        (_, _, None) => format!("whether it was rebooted is not known here; {}: {says}", entry.check),
+    };
+    OpenPlan { id: entry.id.clone(), title: entry.title.clone(), steps, verified, next }
+}

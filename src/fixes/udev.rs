@@ -1,0 +1,120 @@
+//! Plans about udev: the record of a disk, and the rule that tells the level of a RAID.
+
+use super::recipes::{empty, file, run, words};
+use crate::checks::{Report, udev_record_path};
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::host::{PathFacts, Root, Unread};
+use std::path::PathBuf;
+
+/// The missing udev records of the devices of the paths under examination.
+pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
+    let mut changes: Vec<Change> = Vec::new();
+    let mut obstacle = None;
+    let mut names = Vec::new();
+    for verdict in &report.verdicts {
+        let Some(facts) = root.path_facts(&verdict.path) else { continue };
+        let (Some(device), Some((major, _))) = (facts.device.as_deref(), facts.device_numbers()) else { continue };
+        let path = PathBuf::from(udev_record_path(device));
+        let known = |change: &Change| matches!(change, Change::WriteFile { path: other, .. } if *other == path);
+        if major == 0 || changes.iter().any(known) {
+            continue;
+        }
+        let before = match root.read_text(&path) {
+            Ok(text) => Some(text),
+            Err(Unread::Missing) => None,
+            Err(why) => {
+                obstacle = Some(format!("{} {why}", path.display()));
+                continue;
+            }
+        };
+        let after = record(&facts, before.as_deref());
+        if before.as_deref() != Some(after.as_str()) {
+            names.push(facts.source.clone().unwrap_or_else(|| device.to_owned()));
+            changes.push(Change::WriteFile { path, before, after, mode: 0o644 });
+        }
+    }
+    if changes.is_empty() && obstacle.is_none() {
+        return None;
+    }
+    Some(FixPlan {
+        id: "udev-record".to_owned(),
+        check: "udev-database".to_owned(),
+        title: format!("Write the udev record of {}", if names.is_empty() { "the disk".to_owned() } else { names.join(", ") }),
+        why: "libcufile asks udev for ID_FS_USAGE of the disk before it registers a file; where the record is missing every registration fails with \
+              5027. With these lines it worked at once (measured with libcufile 1.15 and 1.20). In a container the host's records can be brought in \
+              instead: -v /run/udev:/run/udev:ro."
+            .to_owned(),
+        changes,
+        verify: "the check udev-database runs again".to_owned(),
+        undo: "gds-top fix --undo udev-record restores what was there; without it the record lasts until the next boot, because /run is in memory".to_owned(),
+        obstacle,
+        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+    })
+}
+
+/// What udev would have written: the lines that are there, and those of the file system.
+fn record(facts: &PathFacts, before: Option<&str>) -> String {
+    let kind = facts.filesystem.as_deref().unwrap_or("unknown");
+    let mut wanted = vec![("E:ID_FS_TYPE=", kind.to_owned()), ("E:ID_FS_USAGE=", "filesystem".to_owned())];
+    let level = facts.block_device.first().and_then(|device| device.level.clone());
+    wanted.extend(level.map(|level| ("E:MD_LEVEL=", level)));
+    let mut lines: Vec<String> = before.unwrap_or("").lines().map(str::to_owned).collect();
+    for (key, value) in wanted {
+        let line = format!("{key}{value}");
+        match lines.iter_mut().find(|old| old.starts_with(key)) {
+            Some(old) if key == "E:ID_FS_USAGE=" => *old = line,
+            Some(_) => {}
+            None => lines.push(line),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A rule of one's own, so that the one of the distribution is not touched.
+pub(super) fn md_rule(root: &Root) -> FixPlan {
+    // udev takes the path as it stands; where neither is in sight, the usual one.
+    let mdadm =
+        if root.exists("/sbin/mdadm") && !root.exists("/usr/sbin/mdadm") { "/sbin/mdadm" } else { "/usr/sbin/mdadm" };
+    let text = format!(
+        "# cuFile reads the level of a RAID from udev (MD_LEVEL).\n\
+         SUBSYSTEM==\"block\", KERNEL==\"md*\", ACTION!=\"remove\", IMPORT{{program}}=\"{mdadm} --detail --export $devnode\"\n"
+    );
+    FixPlan {
+        title: "Let udev know the level of md RAIDs".to_owned(),
+        why: "cuFile learns from udev's MD_LEVEL that a RAID is raid0, and refuses it where udev does not say (NVIDIA's GDS guide, udev rules for RAID \
+              volumes). The rule stands in a file of its own below /etc, where no update replaces it."
+            .to_owned(),
+        changes: vec![
+            file(root, "/etc/udev/rules.d/64-md-level-gds.rules", &text),
+            run("sudo udevadm control --reload"),
+            run("sudo udevadm trigger --subsystem-match=block --settle"),
+        ],
+        verify: "udevadm info /dev/md0 shows MD_LEVEL=raid0, and gds-top check: md-raid".to_owned(),
+        undo_commands: vec![words("sudo udevadm control --reload")],
+        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn facts() -> PathFacts {
+        PathFacts { filesystem: Some("xfs".to_owned()), ..PathFacts::default() }
+    }
+
+    #[test]
+    fn a_new_record_has_what_libcufile_asks_for() {
+        assert_eq!(record(&facts(), None), "E:ID_FS_TYPE=xfs\nE:ID_FS_USAGE=filesystem\n");
+    }
+
+    #[test]
+    fn what_udev_wrote_is_kept() {
+        let before = "I:123\nE:ID_FS_USAGE=other\nE:ID_SERIAL=x\n";
+        assert_eq!(
+            record(&facts(), Some(before)),
+            "I:123\nE:ID_FS_USAGE=filesystem\nE:ID_SERIAL=x\nE:ID_FS_TYPE=xfs\n"
+        );
+    }
+}

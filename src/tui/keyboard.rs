@@ -1,0 +1,78 @@
+//! The keyboard: a thread that blocks on it, and that can be made to rest while the terminal is lent.
+
+use crossbeam_channel::{Receiver, bounded};
+use crossterm::event::Event as Input;
+use signal_hook::consts::SIGWINCH;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long the thread may take to come to rest.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whether the thread is to rest, and whether it does.
+#[derive(Debug, Default)]
+struct Wish {
+    rest: bool,
+    rests: bool,
+}
+
+/// Makes the thread rest and go on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gate(Arc<(Mutex<Wish>, Condvar)>);
+
+impl Gate {
+    /// Waits until the thread reads no more. False when it did not come to rest in time.
+    pub(super) fn pause(&self) -> bool {
+        let (wish, changed) = &*self.0;
+        let mut wish = wish.lock().unwrap_or_else(PoisonError::into_inner);
+        wish.rest = true;
+        // The thread sleeps in a read that nothing else ends: it wakes for the news that the size of the terminal changed, true or not.
+        if signal_hook::low_level::raise(SIGWINCH).is_err() {
+            return false;
+        }
+        let (wish, _) =
+            changed.wait_timeout_while(wish, PATIENCE, |wish| !wish.rests).unwrap_or_else(PoisonError::into_inner);
+        wish.rests
+    }
+
+    /// Lets the thread read again.
+    pub(super) fn resume(&self) {
+        let (wish, changed) = &*self.0;
+        wish.lock().unwrap_or_else(PoisonError::into_inner).rest = false;
+        changed.notify_all();
+    }
+
+    /// Rests while that is wanted; whether it was.
+    fn rest(&self) -> bool {
+        let (wish, changed) = &*self.0;
+        let mut wish = wish.lock().unwrap_or_else(PoisonError::into_inner);
+        if !wish.rest {
+            return false;
+        }
+        wish.rests = true;
+        changed.notify_all();
+        let mut wish = changed.wait_while(wish, |wish| wish.rest).unwrap_or_else(PoisonError::into_inner);
+        wish.rests = false;
+        true
+    }
+}
+
+/// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back.
+pub(super) fn listen() -> io::Result<(Receiver<Input>, Gate)> {
+    let (sender, receiver) = bounded(256);
+    let gate = Gate::default();
+    let theirs = gate.clone();
+    std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+        while let Ok(input) = crossterm::event::read() {
+            // What was read while rest was wanted is the size that woke it, or a key meant for whom the terminal is lent to.
+            if theirs.rest() {
+                continue;
+            }
+            if sender.send(input).is_err() {
+                break;
+            }
+        }
+    })?;
+    Ok((receiver, gate))
+}

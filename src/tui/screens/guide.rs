@@ -1,0 +1,167 @@
+//! The way to a direct route as a checklist: what is done, what is to do and by whom, and the proof at the end.
+
+use crate::domain::{FixPlan, GuideStep, Status, StepState};
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::keymap::{self, Action};
+use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::sheet;
+use ratatui::style::Style;
+
+/// Columns of the widest sheet.
+const WIDEST: u16 = 120;
+
+/// A line that can be selected: a step, or a fix of it.
+pub(crate) struct Row<'s> {
+    pub(crate) step: &'s GuideStep,
+    pub(crate) plan: Option<&'s FixPlan>,
+}
+
+/// The lines that can be selected, in order.
+pub(crate) fn rows(state: &State) -> Vec<Row<'_>> {
+    let mut out = Vec::new();
+    for step in state.guide.iter().flat_map(|guide| &guide.steps) {
+        out.push(Row { step, plan: None });
+        out.extend(step.plans.iter().map(|plan| Row { step, plan: Some(plan) }));
+    }
+    out
+}
+
+/// Where the selection begins: at the first fix that is to be done, else at the first step that is not done.
+pub(crate) fn first_open(state: &State) -> usize {
+    let rows = rows(state);
+    let open = |row: &Row<'_>| row.step.state == StepState::Open;
+    rows.iter()
+        .position(|row| open(row) && row.plan.is_some())
+        .or_else(|| rows.iter().position(open))
+        .unwrap_or_default()
+}
+
+/// Draws the checklist over the screen; returns how far it scrolls.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+    let Some(guide) = &state.guide else {
+        let lines = [vec![("The checklist comes when all checks are done.".to_owned(), theme.text)]];
+        return sheet::draw(pen, &[], &lines, &[], 0, WIDEST, theme);
+    };
+    let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
+    let mut page = Page { lines: Vec::new(), room, selected: 0..0 };
+    let [how_far, why] = guide.head();
+    page.put(0, &why, theme.text);
+    for open in &guide.open {
+        page.lines.push(Vec::new());
+        let style = theme.status(if open.verified { Status::Pass } else { Status::Warn });
+        for line in open.lines() {
+            page.put(line.len() as u16 - line.trim_start().len() as u16, line.trim_start(), style);
+        }
+    }
+    let mut row = 0;
+    for (number, step) in guide.steps.iter().enumerate() {
+        page.lines.push(Vec::new());
+        let status = style(step.state, theme);
+        page.head(row == ui.guide_at, |page, mark| {
+            let title = format!("{:>2}. {} ({})", number + 1, step.title, step.state.word());
+            let text = if step.state == StepState::Done { theme.text } else { theme.strong };
+            page.marked(&[(mark, theme.accent), (format!("{} ", step.state.mark()), status)], &title, text);
+        });
+        row += 1;
+        let text = if step.state == StepState::Done { theme.dim } else { theme.text };
+        for found in &step.found {
+            page.put(7, found, text);
+        }
+        for plan in &step.plans {
+            page.head(row == ui.guide_at, |page, mark| {
+                let title = format!("{} ({}; {})", plan.title, plan.who(), plan.how());
+                page.marked(
+                    &[(format!("   {mark}"), theme.accent), ("→ ".to_owned(), theme.accent)],
+                    &title,
+                    theme.text,
+                );
+                page.plan(plan, theme);
+            });
+            row += 1;
+        }
+        for advice in &step.advice {
+            page.marked(&[("     → ".to_owned(), theme.accent)], advice, theme.text);
+        }
+    }
+    let title = [(how_far.trim_end_matches('.').to_owned(), theme.strong)];
+    let mut keys: Vec<Run> = Vec::new();
+    for binding in keymap::footer(state, ui)
+        .filter(|b| matches!(b.action, Action::Open | Action::Copy | Action::Recheck | Action::Close))
+    {
+        keys.push((binding.label.to_owned(), theme.accent));
+        keys.push((format!(" {}  ", binding.short), theme.dim));
+    }
+    // The selection in sight, with what belongs to it as far as there is room; the top of the text when it is at the top.
+    let height = usize::from(pen.height()).saturating_sub(4).max(1);
+    let end = page.selected.end.min(page.selected.start + height);
+    let scroll = if ui.guide_at == 0 { 0 } else { (end + 1).saturating_sub(height) };
+    sheet::draw(pen, &title, &page.lines, &keys, scroll, WIDEST, theme)
+}
+
+fn style(state: StepState, theme: &Theme) -> Style {
+    match state {
+        StepState::Done => theme.status(Status::Pass),
+        StepState::Open => theme.status(Status::Warn),
+        StepState::Impossible => theme.status(Status::Fail),
+        StepState::Unknown => theme.dim,
+    }
+}
+
+/// The text as it grows, and where in it the selection stands.
+struct Page {
+    lines: Vec<Vec<Run>>,
+    room: u16,
+    selected: std::ops::Range<usize>,
+}
+
+impl Page {
+    fn put(&mut self, indent: u16, text: &str, style: Style) {
+        for line in wrap(text, self.room.saturating_sub(indent)) {
+            self.lines.push(vec![(format!("{:1$}{line}", "", usize::from(indent)), style)]);
+        }
+    }
+
+    /// Signs, then text wrapped beside them.
+    fn marked(&mut self, signs: &[Run], text: &str, style: Style) {
+        let indent: usize = signs.iter().map(|(sign, _)| sign.chars().count()).sum();
+        for (n, line) in wrap(text, self.room.saturating_sub(indent as u16)).into_iter().enumerate() {
+            let mut runs = if n == 0 { signs.to_vec() } else { vec![(" ".repeat(indent), style)] };
+            runs.push((line, style));
+            self.lines.push(runs);
+        }
+    }
+
+    /// What can be selected: it gets the mark, and its place is remembered.
+    fn head(&mut self, is_selected: bool, draw: impl FnOnce(&mut Self, String)) {
+        let start = self.lines.len();
+        draw(self, if is_selected { "▸ " } else { "  " }.to_owned());
+        if is_selected {
+            self.selected = start..self.lines.len();
+        }
+    }
+
+    fn plan(&mut self, plan: &FixPlan, theme: &Theme) {
+        for change in &plan.changes {
+            match change {
+                crate::domain::Change::Run { argv } => {
+                    let line = argv.iter().map(|word| super::fix::quoted(word)).collect::<Vec<_>>().join(" ");
+                    self.put(9, &format!("$ {line}"), theme.accent);
+                }
+                crate::domain::Change::WriteFile { path, before, after, .. } => {
+                    let verb = if before.is_some() { "edits" } else { "writes" };
+                    self.put(9, &format!("{verb} {}", path.display()), theme.accent);
+                    let old: Vec<&str> = before.as_deref().unwrap_or_default().lines().collect();
+                    for line in after.lines().filter(|line| !old.contains(line)) {
+                        self.put(9, &format!("+{line}"), theme.added);
+                    }
+                }
+            }
+        }
+        if let Some(obstacle) = &plan.obstacle {
+            self.put(9, &format!("but {obstacle}"), theme.status(Status::Warn));
+        }
+        self.put(9, &format!("verify: {}", plan.verify), theme.dim);
+    }
+}

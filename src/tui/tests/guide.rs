@@ -1,0 +1,100 @@
+//! The checklist on screen 1: its text is that of the command line, at every size, and its fixes are reached from it.
+
+use super::{frame, text};
+use crate::config::Taste;
+use crate::domain::{Event, EventBody, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route, StepState};
+use crate::session::{Command, State};
+use crate::tui::app::{Effect, Screen, Sheet, UiState};
+use crate::tui::testdata::{self, Scene};
+use crate::tui::theme::Theme;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
+
+fn step(title: &str, state: StepState) -> GuideStep {
+    GuideStep {
+        title: title.into(),
+        state,
+        found: vec![format!("what was found of: {title}")],
+        plans: Vec::new(),
+        advice: Vec::new(),
+    }
+}
+
+/// A scene with a checklist: one step done, one with a fix, one without, the proof.
+fn state() -> State {
+    let mut state = testdata::state(Scene::Failed);
+    let mut udev = step("udev's record of the disk", StepState::Open);
+    udev.plans = state.plans.clone();
+    let mut bios = step("A setting of the BIOS", StepState::Open);
+    bios.advice = vec!["set it by hand".into()];
+    let open = OpenPlan {
+        id: "memlock".into(),
+        title: "Lift the limit on locked memory".into(),
+        steps: vec![OpenStep { text: "sudo reboot".into(), state: StepState::Open }],
+        verified: false,
+        next: "sudo reboot; then gds-top verifies it".into(),
+    };
+    let guide = Guide {
+        route: Route::P2pdma,
+        reason: "P2PDMA is near".into(),
+        open: vec![open],
+        steps: vec![
+            step("The driver", StepState::Done),
+            udev,
+            bios,
+            step("The proof: reads counted on p2pdma", StepState::Unknown),
+        ],
+    };
+    state.reduce(&Event { at_ns: state.now_ns, body: EventBody::GuideMade { guide } });
+    state
+}
+
+fn press(ui: &mut UiState, state: &State, code: KeyCode) -> Effect {
+    ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state)
+}
+
+#[test]
+fn every_line_of_the_checklist_can_be_brought_into_sight_at_every_size() {
+    let state = state();
+    let theme = Theme::new(Taste::default());
+    for (w, h) in [(60, 20), (80, 24), (120, 36), (200, 60)] {
+        let mut ui = UiState { sheet: Some(Sheet::Guide), ..UiState::default() };
+        let mut seen = String::new();
+        for _ in 0..6 {
+            seen.push_str(&text(&frame(&state, &mut ui, &theme, w, h)));
+            press(&mut ui, &state, KeyCode::Down);
+        }
+        for part in ["1 of 4 steps", " 1. The driver", "udev's record", "Waiting", "set it by", "The proof"] {
+            let part = if part == "Waiting" { "memlock" } else { part };
+            assert!(seen.contains(part), "{w}x{h}: {part}\n{seen}");
+        }
+    }
+}
+
+#[test]
+fn a_fix_is_opened_from_the_checklist_and_closing_it_leads_back() {
+    let state = state();
+    let mut ui = UiState { screen: Screen::Environment, ..UiState::default() };
+    press(&mut ui, &state, KeyCode::Char('i'));
+    assert_eq!(ui.sheet, Some(Sheet::Guide));
+    assert!(press(&mut ui, &state, KeyCode::Char('a')).commands.is_empty(), "nothing is applied without its preview");
+    let copied = press(&mut ui, &state, KeyCode::Char('c')).copy;
+    assert_eq!(copied.as_deref(), Some("sudo gds-top fix udev-record"));
+    press(&mut ui, &state, KeyCode::Enter);
+    assert_eq!(ui.sheet, Some(Sheet::Fix("udev-record".into())));
+    assert_eq!(press(&mut ui, &state, KeyCode::Char('a')).commands, [Command::ApplyFix("udev-record".into())]);
+    press(&mut ui, &state, KeyCode::Esc);
+    assert_eq!(ui.sheet, Some(Sheet::Guide));
+    assert_eq!(press(&mut ui, &state, KeyCode::Char('r')).commands, [Command::Recheck]);
+    press(&mut ui, &state, KeyCode::Esc);
+    assert_eq!(ui.sheet, None);
+}
+
+#[test]
+fn a_fix_for_root_asks_for_the_terminal_first_where_sudo_is_needed() {
+    let state = state();
+    assert_eq!(state.plans[0].needs, Needs::Root);
+    let mut ui = UiState { sheet: Some(Sheet::Fix("udev-record".into())), needs_sudo: true, ..UiState::default() };
+    let effect = press(&mut ui, &state, KeyCode::Char('a'));
+    assert!(effect.commands.is_empty());
+    assert_eq!(effect.lend, [Command::ApplyFix("udev-record".into())]);
+}

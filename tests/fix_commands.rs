@@ -1,0 +1,128 @@
+//! Fixes that run commands on a running machine: in order, streamed, rolled back when one fails, taken up when one was cut short.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use gds_top::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use gds_top::fixes::{self, CommandState, FixError, Journal, Place, Stage, Step};
+use std::fs;
+use std::path::Path;
+
+/// A plan that needs nobody special: a file in a folder of the test's own, then commands.
+fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
+    let file = Change::WriteFile {
+        path: folder.join("made/setting.conf"),
+        before: None,
+        after: "on\n".to_owned(),
+        mode: 0o644,
+    };
+    let argv = |text: &str| ["sh", "-c", text].map(str::to_owned).to_vec();
+    FixPlan {
+        id: "test".to_owned(),
+        check: "none".to_owned(),
+        title: "A setting and commands".to_owned(),
+        why: "for the test".to_owned(),
+        changes: [file].into_iter().chain(commands.iter().map(|text| Change::Run { argv: argv(text) })).collect(),
+        needs: Needs::User,
+        risk: FixRisk::Low,
+        policy: FixPolicy::Ask,
+        verify: "by the test".to_owned(),
+        undo: "by the journal".to_owned(),
+        undo_commands: vec![argv("echo undone")],
+        remaining: Vec::new(),
+        obstacle: None,
+    }
+}
+
+/// The machine itself, with a journal of the test's own: what is written lies in the test's folder.
+fn place(folder: &Path) -> Place {
+    Place::below(Path::new("/"), &folder.join("state"))
+}
+
+/// A temporary folder by its real path, for nothing is written through a link.
+fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
+    let keep = tempfile::tempdir().unwrap();
+    let real = keep.path().canonicalize().unwrap();
+    (keep, real)
+}
+
+#[test]
+fn files_come_first_then_commands_in_order_and_undo_runs_its_own() {
+    let (_keep, folder) = folder();
+    let plan = plan(&folder, &["echo one", "echo two"]);
+    let mut said = Vec::new();
+    let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| said.push(line));
+    fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut run).unwrap();
+    assert_eq!(said, ["one", "two"]);
+    assert_eq!(fs::read_to_string(folder.join("made/setting.conf")).unwrap(), "on\n");
+    let entry = Journal::at(&folder.join("state")).entries().remove(0);
+    assert_eq!(entry.stage, Stage::Applied);
+    assert!(entry.commands.iter().all(|command| command.state == CommandState::Done));
+
+    let mut said = Vec::new();
+    let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| said.push(line));
+    let failed = fixes::undo_with("test", &place(&folder), &mut |_| true, &mut run).unwrap();
+    assert!(failed.is_empty());
+    assert_eq!(said, ["undone"]);
+    assert!(!folder.join("made").exists());
+}
+
+#[test]
+fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
+    let (_keep, folder) = folder();
+    let plan = plan(&folder, &["true", "exit 7", "echo never"]);
+    let mut lines = Vec::new();
+    let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| lines.push(line));
+    let error = fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut run).unwrap_err();
+    assert!(matches!(error, FixError::Command { .. }));
+    let text = error.to_string();
+    assert!(
+        text.contains("sh -c 'exit 7' failed")
+            && text.contains("the files are as they were; run before it: sh -c true"),
+        "{text}"
+    );
+    assert!(lines.is_empty() && !folder.join("made").exists());
+    assert!(Journal::at(&folder.join("state")).entries().is_empty());
+}
+
+#[test]
+fn a_cut_at_any_step_is_finished_or_rolled_back_and_started_commands_are_named() {
+    let mut steps = Vec::new();
+    {
+        let (_keep, folder) = folder();
+        let mut note = |step| {
+            steps.push(step);
+            true
+        };
+        fixes::apply_with(&plan(&folder, &["true", "true"]), &place(&folder), &mut note, &mut |_| Ok(())).unwrap();
+    }
+    assert_eq!(steps.iter().filter(|step| **step == Step::Command).count(), 2);
+    for cut in 0..steps.len() {
+        let (_keep, folder) = folder();
+        let plan = plan(&folder, &["true", "true"]);
+        let mut at = 0;
+        let mut hook = |_| {
+            at += 1;
+            at <= cut
+        };
+        let stopped = fixes::apply_with(&plan, &place(&folder), &mut hook, &mut |_| Ok(())).unwrap_err();
+        assert!(matches!(stopped, FixError::Stopped { .. }), "cut {cut}");
+        let said = fixes::recover(&place(&folder)).unwrap().join("\n");
+        let finished = steps[cut] == Step::Finish;
+        assert_eq!(folder.join("made/setting.conf").exists(), finished, "cut {cut}: {said}");
+        if !finished {
+            assert!(!folder.join("made").exists(), "cut {cut}");
+        }
+        let second = steps[..cut].contains(&Step::Command) && !finished;
+        assert_eq!(said.contains("had been started"), second, "cut {cut}: {said}");
+    }
+}
+
+#[test]
+fn a_plan_of_commands_alone_says_that_it_is_undone_by_hand() {
+    let (_keep, folder) = folder();
+    let mut plan = plan(&folder, &["true"]);
+    plan.changes.remove(0);
+    plan.undo_commands.clear();
+    fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut |_| Ok(())).unwrap();
+    let error = fixes::undo("test", &place(&folder), &mut |_| true).unwrap_err();
+    assert!(matches!(error, FixError::UndoByHand { .. }), "{error}");
+}

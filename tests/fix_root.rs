@@ -1,0 +1,450 @@
+//! The real program on throw-away roots: previewed, applied, verified, undone, listed; killed at every step; taken up after a reboot.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
+
+/// A throw-away root.
+struct Throwaway {
+    folder: tempfile::TempDir,
+}
+
+/// Path, mode, and content or target of everything.
+type Image = Vec<(PathBuf, u32, Option<Vec<u8>>)>;
+
+impl Throwaway {
+    /// A copy of a captured machine.
+    fn captured(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name), &folder.path().join("root"));
+        Self { folder }
+    }
+
+    /// A plain tree, as a chroot is one.
+    fn tree(release: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().join("root");
+        for name in ["etc/modprobe.d", "etc/udev/rules.d", "proc/sys/kernel/random"] {
+            fs::create_dir_all(top.join(name)).unwrap();
+        }
+        fs::write(top.join("etc/os-release"), release).unwrap();
+        fs::write(top.join("proc/sys/kernel/random/boot_id"), "first\n").unwrap();
+        Self { folder }
+    }
+
+    fn top(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    fn files(&self) -> PathBuf {
+        let files = self.top().join("files");
+        if files.is_dir() { files } else { self.top() }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.arg("fix").arg("--root").arg(self.top()).args(words).env_remove("GDS_TOP_FIX_HOLD_AT");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn fix(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Runs until the step, kills it there. False when it ended before.
+    fn killed_at(&self, step: u32, words: &[&str], signal: Signal) -> bool {
+        let mut child = self
+            .command(words)
+            .env("GDS_TOP_FIX_HOLD_AT", step.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while said.read_line(&mut line).unwrap() > 0 {
+            if line.starts_with("holding before step") {
+                kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+                let status = child.wait().unwrap();
+                assert!(!status.success());
+                return true;
+            }
+            line.clear();
+        }
+        child.wait().unwrap();
+        false
+    }
+
+    fn image(&self) -> Image {
+        let mut out = Vec::new();
+        walk(&self.top(), &mut out);
+        out.sort();
+        out
+    }
+
+    fn reboot(&self) {
+        let path = self.files().join("proc/sys/kernel/random/boot_id");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "second\n").unwrap();
+    }
+}
+
+fn walk(folder: &Path, out: &mut Image) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let meta = fs::symlink_metadata(entry.path()).unwrap();
+        let content = if meta.is_file() {
+            Some(fs::read(entry.path()).unwrap())
+        } else {
+            fs::read_link(entry.path()).ok().map(|link| link.into_os_string().into_encoded_bytes())
+        };
+        out.push((entry.path(), meta.permissions().mode(), content));
+        if meta.is_dir() {
+            walk(&entry.path(), out);
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            copy(&source, &target);
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(&source).unwrap(), &target).unwrap();
+        } else {
+            fs::copy(&source, &target).unwrap();
+        }
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
+const REGISTRY: &str = "etc/modprobe.d/nvidia-p2pdma.conf";
+
+#[test]
+fn a_fix_is_previewed_applied_read_back_listed_and_taken_back_on_a_throw_away_root() {
+    let root = Throwaway::captured("h200-vm-no-udev");
+    let before = root.image();
+    let shown = root.fix(&["udev-record", "--dry-run"]);
+    assert!(shown.status.success() && out(&shown).contains("+E:ID_FS_USAGE=filesystem"), "{}", out(&shown));
+    assert_eq!(root.image(), before, "a dry run writes nothing");
+    let applied = root.fix(&["udev-record", "--yes"]);
+    assert!(applied.status.success(), "{}", err(&applied));
+    assert!(err(&applied).contains("mended"), "{}", err(&applied));
+    let record = root.files().join("run/udev/data/b254:0");
+    assert_eq!(fs::read_to_string(&record).unwrap(), "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n");
+    assert_eq!(fs::metadata(&record).unwrap().mode() & 0o7777, 0o644);
+    assert!(out(&root.fix(&["--list"])).contains("udev-record  applied"));
+    let undone = root.fix(&["--undo", "udev-record"]);
+    assert!(undone.status.success(), "{}", err(&undone));
+    assert_eq!(root.image(), before, "undo leaves no trace, not even a journal");
+}
+
+#[test]
+fn commands_are_shown_and_never_run_on_a_throw_away_root() {
+    let root = Throwaway::tree(UBUNTU);
+    let before = root.image();
+    let tools = tempfile::tempdir().unwrap();
+    let ran = tools.path().join("ran");
+    for name in ["update-initramfs", "udevadm", "modprobe", "sudo"] {
+        let tool = tools.path().join(name);
+        fs::write(&tool, format!("#!/bin/sh\necho $0 \"$@\" >> {}\n", ran.display())).unwrap();
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", tools.path().display(), std::env::var("PATH").unwrap());
+    for id in ["p2pdma-registry-keys", "md-udev", "nvfs-load", "nvfs-stats", "memlock", "cufile-p2pdma-keys"] {
+        for mode in ["--yes", "--undo"] {
+            let done = root.command(&[id, mode]).env("PATH", &path).output().unwrap();
+            assert!(done.status.success(), "{id} {mode}: {}", err(&done));
+            if id != "memlock" && id != "cufile-p2pdma-keys" && mode == "--yes" {
+                assert!(err(&done).contains("not run, this is a folder: sudo"), "{id}: {}", err(&done));
+            }
+        }
+        assert_eq!(root.image(), before, "{id} is taken back whole");
+    }
+    assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
+}
+
+/// Kills a run at every step and starts again: finished or rolled back, and nothing in between.
+fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u32 {
+    let finished = {
+        let root = make();
+        assert!(root.fix(&[id, "--yes"]).status.success());
+        let mut image = root.image();
+        image.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
+        image
+            .into_iter()
+            .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
+            .collect::<Vec<_>>()
+    };
+    let mut steps = 0;
+    for step in 1.. {
+        let root = make();
+        let before = root.image();
+        if !root.killed_at(step, &[id, "--yes"], signal) {
+            break;
+        }
+        steps = step;
+        let next = root.fix(&["--list"]);
+        assert!(next.status.success(), "{}", err(&next));
+        let mut after = root.image();
+        if after == before {
+            continue;
+        }
+        after.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
+        let after: Vec<_> = after
+            .into_iter()
+            .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
+            .collect();
+        assert_eq!(after, finished, "{id}, step {step}: neither as before nor finished; {}", err(&next));
+        assert!(err(&next).contains("is applied"), "{}", err(&next));
+        let undone = root.fix(&["--undo", id]);
+        assert!(undone.status.success(), "{}", err(&undone));
+        assert_eq!(root.image(), before, "{id}, step {step}: undone after it was finished");
+    }
+    steps
+}
+
+/// A file that is there, with a mode of its own, and one that is not: both are changed by one fix.
+fn with_a_file_of_its_own() -> Throwaway {
+    let root = Throwaway::tree(UBUNTU);
+    let path = root.files().join("etc/modprobe.d/nvidia-fs.conf");
+    fs::write(&path, "# ours\noptions nvidia_fs rw_stats_enabled=1\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    root
+}
+
+#[test]
+fn applying_that_is_ended_by_term_at_any_step_is_finished_or_rolled_back() {
+    assert!(kill_everywhere(with_a_file_of_its_own, "nvfs-load", Signal::TERM) >= 8);
+}
+
+#[test]
+fn applying_that_is_killed_at_any_step_is_finished_or_rolled_back() {
+    assert!(kill_everywhere(with_a_file_of_its_own, "nvfs-load", Signal::KILL) >= 8);
+    assert!(kill_everywhere(|| Throwaway::captured("h200-vm-no-udev"), "udev-record", Signal::KILL) >= 5);
+}
+
+#[test]
+fn undoing_that_is_killed_at_any_step_is_finished() {
+    let mut steps = 0;
+    for step in 1.. {
+        let root = with_a_file_of_its_own();
+        let before = root.image();
+        assert!(root.fix(&["nvfs-load", "--yes"]).status.success());
+        let applied = root.image();
+        if !root.killed_at(step, &["nvfs-load", "--undo"], if step % 2 == 0 { Signal::KILL } else { Signal::TERM }) {
+            break;
+        }
+        steps = step;
+        let next = root.fix(&["--list"]);
+        assert!(next.status.success(), "{}", err(&next));
+        let expected = if step == 1 { &applied } else { &before };
+        assert_eq!(&root.image(), expected, "step {step}: {}", err(&next));
+    }
+    assert!(steps >= 6, "{steps}");
+}
+
+#[test]
+fn a_fix_that_another_process_is_at_is_not_taken_for_interrupted() {
+    let root = Throwaway::tree(UBUNTU);
+    // Step 4 of the first file: half of it is written.
+    let mut child = root
+        .command(&["memlock", "--yes"])
+        .env("GDS_TOP_FIX_HOLD_AT", "4")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("holding") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    let held = root.image();
+    let other = root.fix(&["--list"]);
+    assert!(err(&other).contains("another gds-top is applying"), "{}", err(&other));
+    assert_eq!(root.image(), held, "the other one was left alone");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let next = root.fix(&["--list"]);
+    assert!(err(&next).contains("rolled back"), "{}", err(&next));
+}
+
+#[test]
+fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was_held() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = Throwaway::tree(UBUNTU);
+    fs::remove_dir(root.files().join("etc/modprobe.d")).unwrap();
+    symlink(outside.path(), root.files().join("etc/modprobe.d")).unwrap();
+    let refused = root.fix(&["p2pdma-registry-keys", "--yes"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+    assert!(err(&refused).contains("symbolic link"), "{}", err(&refused));
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+
+    // Between preview and writing: held when half is written, changed by somebody else, let go.
+    let root = Throwaway::tree(UBUNTU);
+    let path = root.files().join(REGISTRY);
+    let mut child = root
+        .command(&["p2pdma-registry-keys", "--yes"])
+        .env("GDS_TOP_FIX_HOLD_AT", "3")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("holding") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0);
+    }
+    fs::write(&path, "somebody was quicker\n").unwrap();
+    fs::write(root.top().join(".gds-top/go"), "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("changed since the preview"), "{rest}");
+    let digest = root.fix(&["p2pdma-registry-keys", "--yes", "--consent", "0000000000000000"]);
+    assert_eq!(digest.status.code(), Some(1));
+    assert!(err(&digest).contains("something else now than what was previewed"), "{}", err(&digest));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody was quicker\n");
+}
+
+#[test]
+fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
+    let root = Throwaway::captured("p2pdma-two-steps");
+    let boot = root.files().join("proc/sys/kernel/random/boot_id");
+    fs::create_dir_all(boot.parent().unwrap()).unwrap();
+    fs::write(&boot, "first\n").unwrap();
+    assert!(root.fix(&["p2pdma-registry-keys", "--yes"]).status.success());
+    let waiting = out(&root.fix(&["--list"]));
+    assert!(waiting.contains("○ sudo reboot (to do)"), "{waiting}");
+    assert!(
+        waiting.contains("next: sudo update-initramfs -u -k all, then sudo reboot; then gds-top verifies it"),
+        "{waiting}"
+    );
+
+    // Rebooted, and the driver does not have the keys: the initramfs was forgotten.
+    root.reboot();
+    let open = out(&root.fix(&["--list"]));
+    assert!(
+        open.contains("✔ sudo reboot (done)") && open.contains("was rebooted and gpu-static-bar1 is not satisfied"),
+        "{open}"
+    );
+    let check = Command::new(PROGRAM).args(["check", "--root"]).arg(root.top()).output().unwrap();
+    assert!(err(&check).contains("was rebooted and gpu-static-bar1 is not satisfied"), "{}", err(&check));
+    let guide = out(&root.fix(&["nvidia-gds", "--dry-run"]));
+    assert!(guide.contains("was rebooted and gpu-static-bar1"), "{guide}");
+
+    // Now the driver has them.
+    let params = root.files().join("proc/driver/nvidia/params");
+    let text = fs::read_to_string(&params).unwrap_or_default();
+    let text: String = text.lines().filter(|l| !l.starts_with("RegistryDwords:")).map(|l| format!("{l}\n")).collect();
+    let keys = "RegistryDwords: \"RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n";
+    fs::write(&params, text + keys).unwrap();
+    let proven = root.fix(&["--list", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&out(&proven)).unwrap();
+    assert_eq!(told["open"][0]["verified"], true, "{told}");
+    let closed = out(&root.fix(&["--list"]));
+    assert!(
+        !closed.contains("Waiting for their proof") && closed.contains("p2pdma-registry-keys  applied"),
+        "{closed}"
+    );
+    assert!(root.fix(&["--undo"]).status.success());
+    assert!(!root.files().join(REGISTRY).exists());
+}
+
+#[test]
+fn every_recipe_of_every_family_has_all_that_a_plan_needs() {
+    const FAMILIES: [(&str, &str, &str); 3] = [
+        (UBUNTU, "apt-get", "update-initramfs"),
+        ("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.4\"\n", "dnf", "dracut -f --regenerate-all"),
+        ("ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n", "zypper", "dracut -f"),
+    ];
+    for (release, packages, initramfs) in FAMILIES {
+        let root = Throwaway::tree(release);
+        for recipe in gds_top::fixes::RECIPES.iter().filter(|recipe| recipe.id != "udev-record") {
+            let shown = root.fix(&[recipe.id, "--dry-run", "--json"]);
+            assert!(shown.status.success(), "{}: {}", recipe.id, err(&shown));
+            let told: serde_json::Value = serde_json::from_str(&out(&shown)).unwrap();
+            let plan = &told["plans"][0];
+            for field in ["title", "why", "needs", "risk", "policy", "verify", "undo", "check"] {
+                assert!(plan[field].as_str().is_some_and(|text| !text.is_empty()), "{}: {field}: {plan}", recipe.id);
+            }
+            assert!(!plan["changes"].as_array().unwrap().is_empty(), "{}: {plan}", recipe.id);
+            let text = plan.to_string();
+            if ["nvfs-install", "libcufile-install", "nvfs-dkms", "nvidia-driver-open"].contains(&recipe.id) {
+                assert!(plan["changes"].to_string().contains(packages), "{}: {text}", recipe.id);
+            }
+            if ["initramfs", "nvme-multipath-off", "p2pdma-registry-keys"].contains(&recipe.id) {
+                assert!(plan["changes"].to_string().replace("\",\"", " ").contains(initramfs), "{}: {text}", recipe.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_policy_of_the_recipes_is_kept() {
+    const POLICY: &[(&str, &str)] = &[
+        ("nvidia-driver-open", "show"),
+        ("nvfs-install", "ask"),
+        ("nvfs-load", "ask"),
+        ("nvfs-dkms", "ask"),
+        ("secure-boot-key", "show"),
+        ("nvme-patch", "show"),
+        ("iommu-off", "show"),
+        ("acs-redirect", "never"),
+        ("nvme-multipath-off", "show"),
+        ("p2pdma-registry-keys", "ask"),
+        ("initramfs", "ask"),
+        ("cufile-p2pdma-keys", "ask"),
+        ("libcufile-install", "ask"),
+        ("container-devices", "show"),
+        ("md-udev", "ask"),
+        ("nvfs-stats", "ask"),
+        ("bar1-large", "show"),
+        ("memlock", "ask"),
+        ("kernel-p2pdma", "show"),
+        ("gpu-near-disk", "show"),
+        ("move-model", "never"),
+    ];
+    let root = Throwaway::tree(UBUNTU);
+    for (id, policy) in POLICY {
+        let told: serde_json::Value = serde_json::from_str(&out(&root.fix(&[id, "--dry-run", "--json"]))).unwrap();
+        assert_eq!(told["plans"][0]["policy"], *policy, "{id}");
+        if *policy != "ask" {
+            let before = root.image();
+            let done = root.fix(&[id, "--yes"]);
+            assert!(err(&done).contains("is shown only"), "{}", err(&done));
+            assert_eq!(root.image(), before, "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_root_that_is_none_is_refused() {
+    for (root, part) in
+        [("/", "leave --root out"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is no folder")]
+    {
+        let refused = Command::new(PROGRAM).args(["fix", "--list", "--root", root]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{root}");
+        assert!(err(&refused).contains(part), "{root}: {}", err(&refused));
+    }
+}

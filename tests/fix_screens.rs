@@ -1,0 +1,219 @@
+//! Fixes on the screens of the real program, in a real pseudo-terminal and on throw-away roots: the checklist, a fix applied from its sheet, and the
+//! terminal lent to sudo (a stand-in on PATH) while it asks for a password.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use std::fs;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Far more than anything here takes; a busy machine may be slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Terminal {
+    parser: Arc<Mutex<vt100::Parser>>,
+    writer: Box<dyn Write + Send>,
+    master: Box<dyn MasterPty + Send>,
+    child: Box<dyn Child + Send + Sync>,
+    modes_before: String,
+}
+
+impl Terminal {
+    fn start(arguments: &[&str], environment: &[(&str, &str)], (columns, rows): (u16, u16)) -> Self {
+        let pair =
+            native_pty_system().openpty(PtySize { cols: columns, rows, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let modes_before = format!("{:?}", pair.master.get_termios().unwrap());
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_gds-top"));
+        command.args(arguments);
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let cells = |n| NonZeroU16::new(n).unwrap();
+        let parser = Arc::new(Mutex::new(vt100::Parser::new(cells(rows), cells(columns), 0)));
+        let theirs = Arc::clone(&parser);
+        std::thread::spawn(move || {
+            // Held open, so that what the program left behind can be read after its end.
+            let _slave = pair.slave;
+            let mut buffer = [0; 8192];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                theirs.lock().unwrap().process(&buffer[..count]);
+            }
+        });
+        let writer = pair.master.take_writer().unwrap();
+        Self { parser, writer, master: pair.master, child, modes_before }
+    }
+
+    fn shown(&self) -> String {
+        self.parser.lock().unwrap().screen().contents()
+    }
+
+    fn is_alternate(&self) -> bool {
+        self.parser.lock().unwrap().screen().alternate_screen()
+    }
+
+    fn wait(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            assert!(start.elapsed() < PATIENCE, "{what} never came:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn until(&self, text: &str) {
+        self.wait(text, |t| t.shown().contains(text));
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    fn quit(&mut self) {
+        let start = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.shown());
+            self.keys("q");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let whole = |t: &Self| {
+            let parser = t.parser.lock().unwrap();
+            let (alternate, hidden) = (parser.screen().alternate_screen(), parser.screen().hide_cursor());
+            !alternate && !hidden && format!("{:?}", t.master.get_termios().unwrap()) == t.modes_before
+        };
+        self.wait("the terminal as it was", whole);
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            copy(&source, &target);
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(&source).unwrap(), &target).unwrap();
+        } else {
+            fs::copy(&source, &target).unwrap();
+        }
+    }
+}
+
+fn machine(name: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().join("root");
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name), &top);
+    (folder, top)
+}
+
+#[test]
+fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
+    let (_keep, root) = machine("p2pdma-two-steps");
+    let boot = root.join("files/proc/sys/kernel/random/boot_id");
+    fs::create_dir_all(boot.parent().unwrap()).unwrap();
+    fs::write(&boot, "first\n").unwrap();
+    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], (120, 36));
+    terminal.until("i install");
+    terminal.keys("i");
+    terminal.until("To GPUDirect Storage by");
+    terminal.until("To GPUDirect Storage by p2pdma: ");
+    terminal.until("▸ → Map the GPU's BAR1 statically");
+    terminal.keys("\r");
+    terminal.until("Fix Map the GPU's BAR1 statically");
+    terminal.keys("a");
+    terminal.until("not run, this is a folder: sudo update-initramfs");
+    terminal.until("it takes effect after this: sudo reboot");
+    assert!(root.join("files/etc/modprobe.d/nvidia-p2pdma.conf").exists());
+    terminal.keys("\u{1b}");
+    terminal.until("To GPUDirect Storage by");
+    terminal.keys("g");
+    terminal.until("next: sudo update-initramfs -u -k all, then sudo reboot");
+    terminal.quit();
+
+    // After the reboot the next start takes it up.
+    fs::write(&boot, "second\n").unwrap();
+    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], (120, 36));
+    terminal.until("i install");
+    terminal.keys("i");
+    terminal.until("To GPUDirect Storage by");
+    terminal.keys("g");
+    terminal.until("the machine was rebooted");
+    terminal.quit();
+}
+
+#[test]
+fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
+    let (keep, root) = machine("h200-vm-no-udev");
+    let tools = keep.path().join("tools");
+    fs::create_dir(&tools).unwrap();
+    let (sudo, stamp) = (tools.join("sudo"), keep.path().join("stamp"));
+    let stamp = stamp.display();
+    let script = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = -v ]; then\n\
+         exec </dev/tty >/dev/tty\n\
+         stty -echo; printf '[sudo] password for tester: '; read word; stty echo; echo\n\
+         [ \"$word\" = secret ] || {{ echo Sorry; exit 1; }}\n\
+         : > {stamp}; exit 0\n\
+         fi\n\
+         [ -e {stamp} ] || {{ echo 'sudo: a password is required' >&2; exit 1; }}\n\
+         shift 2; unset GDS_TOP_TEST_NOT_ROOT; exec \"$@\"\n"
+    );
+    fs::write(&sudo, script).unwrap();
+    fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let environment = [("PATH", path.as_str()), ("GDS_TOP_TEST_NOT_ROOT", "1")];
+    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &environment, (100, 30));
+    terminal.until("f fix");
+    terminal.keys("f");
+    terminal.until("Fix Write the udev record");
+
+    // A wrong password: nothing is applied, and the screen says so.
+    terminal.keys("a");
+    terminal.until("[sudo] password for tester:");
+    assert!(!terminal.is_alternate(), "the terminal was lent");
+    terminal.keys("wrong\n");
+    terminal.until("sudo did not accept you");
+    assert!(terminal.is_alternate());
+    let record = root.join("files/run/udev/data/b254:0");
+    assert!(!record.exists());
+
+    // The right one, every letter of it for sudo.
+    terminal.keys("a");
+    terminal.until("[sudo] password for tester:");
+    terminal.keys("secret\n");
+    terminal.wait("the record", |_| record.exists());
+    terminal.wait("the screen", Terminal::is_alternate);
+    terminal.until("Fix Write the udev record");
+    terminal.until("✔ ");
+    assert_eq!(fs::read_to_string(&record).unwrap(), "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n");
+    terminal.until("u undo");
+    terminal.quit();
+}
+
+#[test]
+fn the_checklist_fits_small_terminals() {
+    for size in [(60, 20), (80, 24), (200, 60)] {
+        let (_keep, root) = machine("proprietary-nvfs");
+        let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], size);
+        terminal.until("1 Env");
+        let start = Instant::now();
+        while !terminal.shown().contains("To GPUDirect Storage by") {
+            assert!(start.elapsed() < PATIENCE, "{}", terminal.shown());
+            terminal.keys("i");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        terminal.until("→ Install the open kernel modules");
+        terminal.keys("G");
+        terminal.until("The proof: reads counted");
+        terminal.quit();
+    }
+}
