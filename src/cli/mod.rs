@@ -5,6 +5,7 @@ mod capture;
 mod check;
 mod config;
 mod fix;
+mod kv;
 mod learn;
 mod models;
 mod outcome;
@@ -28,6 +29,8 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
         Some(Sub::Lane) => engines::run_lane(),
+        Some(Sub::KvLane) => crate::kvcache::run_lane(),
+        Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
         Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
             let scratch = scratch.unwrap_or_else(std::env::temp_dir);

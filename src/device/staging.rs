@@ -134,7 +134,7 @@ impl Slot {
 /// A queue of copies from slots to the target: a CUDA stream, or nothing for a host target, where copies are done at once.
 #[derive(Debug)]
 pub struct CopyQueue {
-    stream: Option<(sys::CUstream, Arc<CudaDevice>)>,
+    pub(super) stream: Option<(sys::CUstream, Arc<CudaDevice>)>,
 }
 
 // SAFETY: CUDA streams may be used from any thread that has the context current; the queue is not cloned.

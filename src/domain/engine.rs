@@ -29,6 +29,8 @@ pub enum Engine {
     Auto,
     /// Any loader as a command line, measured from outside.
     Command(String),
+    /// A lane of a workload, `WORKLOAD/VARIANT/DIRECTION`: `lmcache/gds/read`.
+    Workload(String),
 }
 
 impl Engine {
@@ -48,8 +50,22 @@ impl Engine {
 
     /// Whether the engine needs libcufile.
     #[must_use]
-    pub const fn uses_cufile(&self) -> bool {
-        matches!(self, Self::GdsPerTensor | Self::GdsBounce | Self::GdsSlab | Self::GdsBatch | Self::GdsStream)
+    pub fn uses_cufile(&self) -> bool {
+        match self {
+            Self::Workload(name) => name.split('/').nth(1).is_some_and(|variant| variant.starts_with("gds")),
+            _ => {
+                matches!(self, Self::GdsPerTensor | Self::GdsBounce | Self::GdsSlab | Self::GdsBatch | Self::GdsStream)
+            }
+        }
+    }
+
+    /// The direction of a workload's lane, `read` or `write`; `None` for engines that load models.
+    #[must_use]
+    pub fn direction(&self) -> Option<&str> {
+        match self {
+            Self::Workload(name) => name.split('/').nth(2),
+            _ => None,
+        }
     }
 
     /// One line that says what the engine does.
@@ -67,6 +83,7 @@ impl Engine {
             Self::Nixl => "the NIXL library",
             Self::Auto => "the fastest for this path, machine and cache state",
             Self::Command(_) => "a command, measured from outside",
+            Self::Workload(_) => "a lane of a workload",
         }
     }
 }
@@ -85,6 +102,7 @@ impl fmt::Display for Engine {
             Self::Nixl => "nixl",
             Self::Auto => "auto",
             Self::Command(line) => return write!(f, "command:{line}"),
+            Self::Workload(name) => name,
         })
     }
 }
@@ -99,6 +117,14 @@ impl FromStr for Engine {
             } else {
                 Ok(Self::Command(line.to_owned()))
             };
+        }
+        // Three parts between slashes, the last a direction: no other engine is written so.
+        let parts: Vec<&str> = text.split('/').collect();
+        if let [workload, variant, "read" | "write"] = parts.as_slice()
+            && !workload.is_empty()
+            && !variant.is_empty()
+        {
+            return Ok(Self::Workload(text.to_owned()));
         }
         Self::NAMED.into_iter().find(|engine| engine.to_string() == text).ok_or_else(|| {
             let known: Vec<String> = Self::NAMED.iter().map(ToString::to_string).collect();
@@ -191,6 +217,10 @@ mod tests {
         for engine in Engine::NAMED {
             assert_eq!(engine.to_string().parse::<Engine>().unwrap(), engine);
         }
+        let lane = Engine::Workload("lmcache/gds:prefetch_factor=0/read".to_owned());
+        assert_eq!(lane.to_string().parse::<Engine>().unwrap(), lane);
+        assert!(lane.uses_cufile() && lane.direction() == Some("read"));
+        assert!("lmcache//read".parse::<Engine>().is_err() && "a/b/c".parse::<Engine>().is_err());
         let command = Engine::Command("python3 load.py".to_owned());
         assert_eq!(command.to_string().parse::<Engine>().unwrap(), command);
     }

@@ -12,6 +12,7 @@ pub mod sample;
 pub mod span;
 pub mod system;
 pub mod units;
+pub mod workload;
 
 pub use engine::{CacheState, Engine, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
@@ -24,3 +25,4 @@ pub use run::{LaneOrder, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use span::{Span, SpanBatch};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
+pub use workload::{Fallback, HandleCacheCounts, LayerTimes, Percentiles, WorkloadOrder, WorkloadResult};

@@ -4,6 +4,7 @@ use super::engine::{CacheState, Engine, Target};
 use super::finding::Route;
 use super::model::ModelInfo;
 use super::phase::PhaseTimes;
+use super::workload::{WorkloadOrder, WorkloadResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,6 +34,9 @@ pub struct LaneOrder {
     pub spawned_monotonic_ns: u64,
     /// Fill the target with a pattern before the load (outside the clock's claim to speed), so that bytes that never arrive are seen.
     pub poison: bool,
+    /// For a lane of a workload: what it is asked to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadOrder>,
 }
 
 /// How many reads took which way, and who says so.
@@ -99,4 +103,7 @@ pub struct RunResult {
     pub notes: Vec<String>,
     /// Why the run failed, in a sentence.
     pub error: Option<String>,
+    /// What only a workload measures; `None` for loads of models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadResult>,
 }

@@ -43,7 +43,7 @@ pub struct EngineContext<'a> {
     pub device: &'a Device,
     /// The open cuFile driver, for the engines that use it.
     pub cufile: Option<&'a super::cufile::CuFile>,
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
     /// Counters for the publisher.
     pub counters: &'a Counters,
     /// Raised by the first thread that fails.
@@ -73,6 +73,28 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// Reads by route, for engines that use cuFile.
     pub route: Option<RouteCounts>,
+}
+
+impl<'a> EngineContext<'a> {
+    /// A context for a lane of another room, whose clock starts now.
+    pub(crate) fn new(
+        order: &'a LaneOrder,
+        device: &'a Device,
+        cufile: Option<&'a super::cufile::CuFile>,
+        counters: &'a Counters,
+    ) -> Self {
+        Self {
+            order,
+            device,
+            cufile,
+            clock: Clock::start(),
+            counters,
+            stop: AtomicBool::new(false),
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            resident_before: None,
+            proven_route: None,
+        }
+    }
 }
 
 impl EngineContext<'_> {
@@ -135,7 +157,7 @@ impl SharedTarget {
 
 /// Runs `work` on `threads` threads, the caller's among them as number 0, and returns all results in order. The first error stops the others and
 /// is the one returned.
-pub(super) fn run_workers<T: Send>(
+pub(crate) fn run_workers<T: Send>(
     context: &EngineContext<'_>,
     threads: usize,
     work: impl Fn(usize) -> Result<T, LoadError> + Sync,

@@ -32,6 +32,11 @@ pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;
 
+// What lanes of other rooms are made of.
+pub(crate) use clock::{Recorder, What};
+pub(crate) use context::{Counters, run_workers};
+pub(crate) use lane::{Sender, blank, cpu_ns, free_gpu_bytes, lane_process, own_peak_bytes, publish, send_spans};
+
 use crate::domain::Engine;
 
 /// Engines of this version, in the order in which they race.

@@ -18,6 +18,13 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
     for comparison in compare(&runs) {
         text.results(&comparison, &runs);
     }
+    for table in crate::report::workload_tables(state) {
+        text.title(table.title);
+        text.wrapped("", &table.says);
+        let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
+        rows.extend(table.rows);
+        text.table(&rows, &table.right);
+    }
     text.failures(state);
     text.advice(state);
     text.checks(state);

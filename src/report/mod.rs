@@ -10,11 +10,13 @@ mod markdown;
 mod prom;
 mod trace;
 pub mod words;
+mod workload;
 
 pub use export::{ExportError, Format, export, prepare};
 pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;
+pub use workload::tables as workload_tables;
 
 /// The JSON Schema (2020-12) of [`json()`].
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");

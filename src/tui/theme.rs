@@ -173,6 +173,7 @@ pub(crate) fn marker(engine: &Engine) -> char {
         Engine::Nixl => '□',
         Engine::Auto => '☆',
         Engine::Command(_) => '△',
+        Engine::Workload(_) => '▽',
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
         scratch: std::path::PathBuf::new(),
         spawned_monotonic_ns: 0,
         poison: true,
+        workload: None,
     }
 }
 

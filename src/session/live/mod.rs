@@ -11,6 +11,6 @@ mod prove;
 mod run;
 
 pub use child::probe_child;
-pub use plan::{GpuChoice, SessionConfig};
+pub use plan::{GpuChoice, SessionConfig, WorkloadPlan};
 pub use prove::prove;
 pub use run::{SessionError, start};

@@ -1,6 +1,6 @@
 //! What a session is asked to do.
 
-use crate::domain::{CacheState, Engine};
+use crate::domain::{CacheState, Engine, ModelInfo, WorkloadOrder};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -16,6 +16,17 @@ pub enum GpuChoice {
     Uuid(String),
     /// Host memory.
     Host,
+}
+
+/// A workload that is run in place of a model's load: its lanes are processes as engines are, and its pieces stand in for tensors.
+#[derive(Clone, Debug)]
+pub struct WorkloadPlan {
+    /// The files and pieces, as a model.
+    pub model: ModelInfo,
+    /// The lanes, in order; those that need cuFile are left out where it cannot serve the target.
+    pub lanes: Vec<Engine>,
+    /// What each lane is told.
+    pub order: WorkloadOrder,
 }
 
 /// What a session does.
@@ -51,6 +62,8 @@ pub struct SessionConfig {
     pub variants: Vec<BTreeMap<String, u64>>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
+    /// Run this in place of a model's load.
+    pub workload: Option<WorkloadPlan>,
 }
 
 impl SessionConfig {
@@ -73,6 +86,7 @@ impl SessionConfig {
             knobs: BTreeMap::new(),
             variants: Vec::new(),
             record: None,
+            workload: None,
         }
     }
 

@@ -244,6 +244,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         cpu_ns: Some(wall_ns / 2),
         knobs: std::collections::BTreeMap::new(),
         setup_parts_ns: std::collections::BTreeMap::new(),
+        workload: None,
         notes: Vec::new(),
         error: None,
     }

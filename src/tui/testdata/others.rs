@@ -157,6 +157,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         cpu_ns: None,
         knobs: std::collections::BTreeMap::new(),
         setup_parts_ns: std::collections::BTreeMap::new(),
+        workload: None,
         notes: Vec::new(),
         error: None,
     };
