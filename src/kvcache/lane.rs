@@ -466,7 +466,10 @@ fn measured(
     let busy_ns = union_ns(&intervals);
     let mut latencies: Vec<u64> = intervals.iter().map(|(start, end)| end - start).collect();
     let layers = layer_times(&done.operations, &done.computing);
-    let waited: u64 = layers.iter().map(|layer| layer.wait_ns).sum();
+    let waits: Vec<(u64, u64)> = layers
+        .iter()
+        .map(|layer| (layer.compute_start_ns.saturating_sub(layer.wait_ns), layer.compute_start_ns))
+        .collect();
     let bytes = shared.context.counters.landed_bytes.load(Ordering::Relaxed);
     let stored = shared.layout.files.len() as u64;
     let asked: u64 = shared.layout.asked.iter().map(|keys| keys.len() as u64).sum();
@@ -495,7 +498,7 @@ fn measured(
         fallbacks,
         simulated_compute_ns: (!layers.is_empty()).then(|| shared.settings.get("compute_us") * 1000),
         computed_ns: done.computing.last().map(|(_, end, _)| *end),
-        hidden_fraction: if layers.is_empty() { None } else { hidden_fraction(busy_ns, waited) },
+        hidden_fraction: if layers.is_empty() { None } else { hidden_fraction(&intervals, &waits) },
         layers,
         ..named(shared.order, shared.lane)
     }

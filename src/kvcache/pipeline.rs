@@ -42,11 +42,14 @@ pub fn layer_times(transfers: &[(u32, u64, u64)], computing: &[(u64, u64, u64)])
         .collect()
 }
 
-/// Share of the loading that computing did not wait for, 0 to 1: with `loading_ns` of transfers under way and `waited_ns` of waiting. `None` where
-/// nothing was loaded.
+/// Share of the time with transfers under way in which computing did not wait, 0 to 1. `None` where nothing was transferred.
 #[must_use]
-pub fn hidden_fraction(loading_ns: u64, waited_ns: u64) -> Option<f64> {
-    (loading_ns > 0).then(|| 1.0 - waited_ns.min(loading_ns) as f64 / loading_ns as f64)
+pub fn hidden_fraction(transfers: &[(u64, u64)], waits: &[(u64, u64)]) -> Option<f64> {
+    let loading = union_ns(transfers);
+    // What two sets have in common is what they have together less what they have in all.
+    let together = union_ns(&[transfers, waits].concat());
+    let exposed = (loading + union_ns(waits)).saturating_sub(together);
+    (loading > 0).then(|| 1.0 - exposed as f64 / loading as f64)
 }
 
 #[cfg(test)]
@@ -74,12 +77,21 @@ mod tests {
 
     #[test]
     fn what_was_waited_for_is_not_hidden() {
-        assert_eq!(hidden_fraction(100, 100), Some(0.0));
-        assert_eq!(hidden_fraction(100, 25), Some(0.75));
-        assert_eq!(hidden_fraction(100, 0), Some(1.0));
-        // Waiting includes what is no transfer (waking up), so it may be longer than the loading.
-        assert_eq!(hidden_fraction(100, 130), Some(0.0));
-        assert_eq!(hidden_fraction(0, 7), None);
+        assert_eq!(hidden_fraction(&[(0, 100)], &[(0, 100)]), Some(0.0));
+        assert_eq!(hidden_fraction(&[(0, 50), (40, 100)], &[(0, 25)]), Some(0.75));
+        assert_eq!(hidden_fraction(&[(0, 100)], &[]), Some(1.0));
+        // Waiting in which nothing is transferred (a thread starting, waking up) exposes no transfer.
+        assert_eq!(hidden_fraction(&[(50, 100)], &[(0, 60), (100, 400)]), Some(0.8));
+        assert_eq!(hidden_fraction(&[], &[(0, 7)]), None);
+    }
+
+    #[test]
+    fn without_prefetch_nothing_is_hidden_and_with_it_all_but_the_first_layer() {
+        // Four layers, 10 to load and 30 to compute each.
+        let serial: Vec<(u64, u64)> = (0..4).map(|l| (l * 40, l * 40 + 10)).collect();
+        assert_eq!(hidden_fraction(&serial, &serial), Some(0.0));
+        let ahead: Vec<(u64, u64)> = (0..4).map(|l| (l * 10, l * 10 + 10)).collect();
+        assert_eq!(hidden_fraction(&ahead, &[(0, 10)]), Some(0.75));
     }
 
     proptest! {

@@ -74,6 +74,8 @@ fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<D
         Window::new(shared.settings.get("prefetch_factor") as usize, left)
     });
     let next = AtomicUsize::new(0);
+    // Computing waits from the moment at which loading may begin, not from when its thread runs.
+    let begun_ns = first.now();
     let first = Mutex::new(Some(first));
     let staging = Mutex::new(staging);
     let all = threads + usize::from(window.is_some());
@@ -83,7 +85,7 @@ fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<D
         if let Some(window) = &window
             && number == threads
         {
-            return compute(shared, window, rec);
+            return compute(shared, window, rec, begun_ns);
         }
         context.device.bind()?;
         let mut worker = Worker {
@@ -126,10 +128,10 @@ fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<D
 
 /// Computes layer after layer, which is a sleep of the given length: what a model would do with them is not run. Its waiting is a span; its computing is
 /// none, since the load does nothing then.
-fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder) -> Result<Brought, LoadError> {
+fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u64) -> Result<Brought, LoadError> {
     let long = Duration::from_micros(shared.settings.get("compute_us"));
     let mut computing = Vec::with_capacity(shared.layout.layers() as usize);
-    let mut at = rec.now();
+    let mut at = begun_ns;
     for layer in 0..shared.layout.layers() as usize {
         if !window.is_loaded(layer, &|| shared.context.stopped()) {
             return Err(LoadError::Stopped);

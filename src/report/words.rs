@@ -132,7 +132,9 @@ pub fn gaps(state: &State) -> Vec<String> {
         if r.verified.is_none() && r.error.is_none() {
             say(format!("{name}: the bytes were not verified."));
         }
-        if r.cache_resident_before_fraction.is_none() {
+        // Of a workload only a read of files has a page cache to find them in.
+        let files = r.workload.as_ref().is_none_or(|w| w.lookup_ns.is_some());
+        if r.cache_resident_before_fraction.is_none() && files {
             say(format!("{name}: how much of the model was in the page cache could not be read."));
         }
         if let Some(route) = r.route.as_ref().filter(|route| !route.proven) {

@@ -42,10 +42,17 @@ pub fn tables(state: &State) -> Vec<Table> {
     if !any(state) {
         return Vec::new();
     }
-    [Some(transfers(state)), files(state), fallbacks(state), layers(state), Some(conditions(state))]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        Some(transfers(state)),
+        Some(use_of_cache(state)),
+        files(state),
+        fallbacks(state),
+        layers(state),
+        Some(conditions(state)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn gap(text: Option<String>) -> String {
@@ -61,14 +68,18 @@ fn name(run: &RunResult) -> String {
     format!("{} {}{several}", run.engine, run.cache)
 }
 
-/// What LMCache calls read throughput, read latency, hit rate and DMA utilization, for every lane side by side.
+/// Columns: the first is text, the others are numbers.
+fn numbers(columns: usize) -> Vec<bool> {
+    std::iter::once(false).chain(std::iter::repeat_n(true, columns.saturating_sub(1))).collect()
+}
+
+/// What LMCache calls read throughput and read latency, for every lane side by side.
 fn transfers(state: &State) -> Table {
     let rows = runs(state).map(|(r, w)| {
         let latency =
             |of: fn(&crate::domain::Percentiles) -> u64| gap(w.latency_ns.as_ref().map(|l| units::duration(of(l))));
         vec![
             name(r),
-            units::duration(r.wall_ns),
             gap(w.busy_bytes_per_s.map(units::rate)),
             latency(|l| l.p50),
             latency(|l| l.p90),
@@ -76,33 +87,42 @@ fn transfers(state: &State) -> Table {
             latency(|l| l.max),
             units::count(w.operations),
             units::bytes(w.operation_bytes),
-            percent(w.hit_rate_fraction),
-            percent(w.hidden_fraction),
-            percent(w.busy_fraction),
-            gap(r.cpu_ns.filter(|_| r.wall_ns > 0).map(|ns| format!("{:.2}", ns as f64 / r.wall_ns as f64))),
         ]
     });
-    let head = vec![
-        "lane",
-        "time",
-        "rate",
-        "p50",
-        "p90",
-        "p99",
-        "max",
-        "transfers",
-        "largest",
-        "hits",
-        "hidden",
-        "busy",
-        "CPUs",
-    ];
+    let head = vec!["lane", "rate", "p50", "p90", "p99", "max", "transfers", "largest"];
     Table {
         title: "Transfers of the KV cache",
         says: "The rate is that of the time in which transfers were under way. Latency is that of one transfer, opening and registering included where it \
-               has to. Hidden is the share of the loading that computing did not wait for; busy the share of the time with transfers under way."
+               has to."
             .to_owned(),
-        right: std::iter::once(false).chain(std::iter::repeat_n(true, head.len() - 1)).collect(),
+        right: numbers(head.len()),
+        head,
+        rows: rows.collect(),
+    }
+}
+
+/// What it calls hit rate and DMA utilization, and what computing hides.
+fn use_of_cache(state: &State) -> Table {
+    let rows = runs(state).map(|(r, w)| {
+        vec![
+            name(r),
+            units::duration(r.wall_ns),
+            percent(w.hit_rate_fraction),
+            gap(w.lookups.zip(w.hits).map(|(all, hits)| format!("{hits} of {all}"))),
+            gap(w.lookup_ns.map(units::duration)),
+            percent(w.hidden_fraction),
+            percent(w.busy_fraction),
+            gap(r.cpu_ns.filter(|_| r.wall_ns > 0).map(|ns| format!("{:.2}", ns as f64 / r.wall_ns as f64))),
+            gap(r.pinned_peak_bytes.map(units::bytes)),
+        ]
+    });
+    let head = vec!["lane", "time", "hit rate", "found", "lookups", "hidden", "busy", "CPUs", "pinned"];
+    Table {
+        title: "Hits, hiding and what it takes",
+        says: "Hidden is the share of the loading that computing did not wait for; busy the share of the time with transfers under way; CPUs the CPU time over \
+               the time."
+            .to_owned(),
+        right: numbers(head.len()),
         head,
         rows: rows.collect(),
     }
@@ -124,29 +144,17 @@ fn files(state: &State) -> Option<Table> {
                 of(|h| h.peak),
                 units::count(w.handle_registrations),
                 units::count(w.buffer_registrations),
-                gap(w.lookups.zip(w.hits).map(|(all, hits)| format!("{hits} of {all}"))),
-                gap(w.lookup_ns.map(units::duration)),
                 gap(w.evicted_chunks.map(units::count)),
             ]
         })
         .collect();
-    let head = vec![
-        "lane",
-        "handles kept",
-        "reused",
-        "opened",
-        "closed",
-        "most open",
-        "registered files",
-        "registered buffers",
-        "found",
-        "lookups took",
-        "evicted chunks",
-    ];
+    let head = vec!["lane", "limit", "reused", "opened", "closed", "most", "files reg.", "buffers reg.", "evicted"];
     (!rows.is_empty()).then(|| Table {
         title: "Files, handles and registrations",
-        says: "Handles reused from the cache and opened anew; closed are those that went because they were unused and over the limit.".to_owned(),
-        right: std::iter::once(false).chain(std::iter::repeat_n(true, head.len() - 1)).collect(),
+        says: "Handles: the limit of the cache, reused from it, opened, closed because unused and over the limit, and most open at once; registrations of \
+               files and buffers with cuFile; chunks that went because the store was full."
+            .to_owned(),
+        right: numbers(head.len()),
         head,
         rows,
     })
