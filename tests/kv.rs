@@ -429,6 +429,7 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
         (&["kv", "ucm", dir, "--set", "prefetch_factor=1"], "no setting of ucm"),
         (&["kv", "ucm", dir, "--variants", "rdma"], "no variant"),
         (&["kv", "ucm", dir, "--tokens", "5"], "no whole file"),
+        (&["kv", "ucm", dir, "--tokens", "1000000", "--batch", "900", "--set", "block_tokens=65536"], "on the disk"),
         (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),
         (&["kv", "ucm", dir, "--shape", "gpt-9"], "no shape"),
         (&["kv", "ucm", "/nonexistent/folder"], "DIR must be a folder"),

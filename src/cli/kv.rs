@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::outcome::{BAD_CALL, fail, note, print, print_json};
 use super::race;
-use crate::domain::CacheState;
+use crate::domain::{CacheState, units};
 use crate::kvcache::{self, Folder, Kind, Provoke, Request, Shape};
 use crate::session::REAL_TIME;
 use crate::session::live::WorkloadPlan;
@@ -148,6 +148,18 @@ pub(super) fn run(args: &KvArgs) -> u8 {
             return fail(BAD_CALL, &error.to_string());
         }
     };
+    let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
+    if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !args.as_found && *free < plan.disk_bytes) {
+        let text = format!(
+            "{} needs {} on the disk, and {} has {} free: ask for fewer tokens or sequences, or name another DIR",
+            plan.model.name,
+            units::bytes(plan.disk_bytes),
+            dir.display(),
+            units::bytes(free)
+        );
+        let _ = folder.close();
+        return fail(BAD_CALL, &text);
+    }
     if !args.output.quiet {
         plan.notes.iter().for_each(|text| note(text));
     }
@@ -169,6 +181,12 @@ pub(super) fn run(args: &KvArgs) -> u8 {
         note(&text);
     }
     status
+}
+
+/// Bytes that this user may still write there; `None` where the file system does not tell.
+fn free_bytes(folder: &std::path::Path) -> Option<u64> {
+    let told = rustix::fs::statvfs(folder).ok()?;
+    Some(told.f_bavail.saturating_mul(told.f_frsize))
 }
 
 /// Workloads, settings and shapes.

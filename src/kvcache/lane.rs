@@ -194,7 +194,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     });
     result.notes.extend(notes(&done, &order, &lane, way, &settings));
     result.workload = Some(measured(&shared, &done, wall_ns, fallbacks, &registered));
-    send_spans(sender, &within(&done.spans, wall_ns));
+    send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &layout, &order));
     if lane_order.verify {
         sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
         let (ticker, ticks) = bounded::<()>(0);
@@ -253,6 +253,18 @@ impl Parts {
 /// Spans that began before the wall ended.
 fn within(spans: &[Span], wall_ns: u64) -> Vec<Span> {
     spans.iter().filter(|span| span.start_ns < wall_ns).copied().collect()
+}
+
+/// Spans for the map of the session's model. A lane whose files are cut in another way (`--compare chunk_size=…`) keeps its times and bytes and gets
+/// no place on that map.
+fn mapped(mut spans: Vec<Span>, lane_order: &LaneOrder, layout: &Layout, order: &KvOrder) -> Vec<Span> {
+    if layout.model(order).tensors != lane_order.model.tensors {
+        let end = lane_order.model.image_bytes();
+        for span in &mut spans {
+            (span.tensor, span.offset) = (None, end);
+        }
+    }
+    spans
 }
 
 /// Lets the process open as many files as it may; returns how many that is.
