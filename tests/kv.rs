@@ -242,7 +242,9 @@ fn a_failed_registration_ends_a_lane_of_ucm_with_a_sentence() {
 #[test]
 fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
     let Some(place) = Place::gpu() else { return };
-    let cases: [(&str, &[&str], &[(&str, &str)]); 7] = [
+    /// Reason, arguments, environment.
+    type Case = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
+    let cases: [Case; 7] = [
         ("no_library", &["--provoke", "no-library"], &[]),
         ("init_failed", &["--provoke", "init-failed"], &[]),
         ("no_odirect", &["--provoke", "no-odirect"], &[]),

@@ -23,7 +23,7 @@ impl CopyQueue {
     /// # Errors
     /// When a range lies outside its allocation, one is a GPU's and the other the host's, or CUDA refuses.
     pub fn copy_pieces(&self, from: &DeviceMemory, to: &DeviceMemory, pieces: &[Piece]) -> Result<(), DeviceError> {
-        let total = pieces.iter().map(|piece| piece.bytes).sum();
+        let total = pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.bytes));
         let doing = |what: &str| format!("{what} {} copies of {} together", pieces.len(), units::bytes(total));
         if from.is_host() != to.is_host() || from.is_host() != self.stream.is_none() {
             return Err(DeviceError::system(doing("starting"), "source, target and queue are not of one device"));
@@ -34,21 +34,27 @@ impl CopyQueue {
                 "source and target are one allocation, and might overlap",
             ));
         }
-        for piece in pieces {
-            let length = usize::try_from(piece.bytes)
-                .map_err(|_| DeviceError::system(doing("starting"), "a length is beyond the address space"))?;
-            let (source, target) = (from.check(piece.from, length)?, to.check(piece.to, length)?);
-            match &self.stream {
+        // All ranges are checked before anything is queued: nothing may be under way when a refusal returns.
+        let checked = pieces
+            .iter()
+            .map(|piece| {
+                let length = usize::try_from(piece.bytes)
+                    .map_err(|_| DeviceError::system(doing("starting"), "a length is beyond the address space"))?;
+                Ok((from.check(piece.from, length)?, to.check(piece.to, length)?, length))
+            })
+            .collect::<Result<Vec<_>, DeviceError>>()?;
+        for (source, target, length) in checked {
+            if let Some((stream, _)) = &self.stream {
                 // SAFETY: both ranges were checked to lie inside live allocations, which the borrows keep until the wait below.
-                Some((stream, _)) => {
-                    unsafe { result::memcpy_dtod_async(target, source, length, *stream) }.map_err(|e| {
-                        // What was queued before must have ended before the caller may free anything.
-                        let _ = self.drain();
-                        DeviceError::cuda(doing("starting"), e)
-                    })?
+                let started = unsafe { result::memcpy_dtod_async(target, source, length, *stream) };
+                if let Err(error) = started {
+                    // What was queued before must have ended before the caller may free anything.
+                    let _ = self.drain();
+                    return Err(DeviceError::cuda(doing("starting"), error));
                 }
+            } else {
                 // SAFETY: checked ranges of two different allocations, so they do not overlap; no reference to their bytes is ever given out.
-                None => unsafe { std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, length) },
+                unsafe { std::ptr::copy_nonoverlapping(source as *const u8, target as *mut u8, length) };
             }
         }
         self.drain()

@@ -287,12 +287,9 @@ fn open_cufile(
     if lane.way != Way::Gds {
         return Ok((None, None));
     }
-    match order.provoke {
-        Some(reason @ (Provoke::NoLibrary | Provoke::InitFailed)) => {
-            let what = if reason == Provoke::NoLibrary { "there were no libcufile" } else { "the driver did not open" };
-            return Ok((None, Some((reason.reason(), format!("provoked: as if {what}")))));
-        }
-        _ => {}
+    if let Some(reason @ (Provoke::NoLibrary | Provoke::InitFailed)) = order.provoke {
+        let what = if reason == Provoke::NoLibrary { "there were no libcufile" } else { "the driver did not open" };
+        return Ok((None, Some((reason.reason(), format!("provoked: as if {what}")))));
     }
     match CuFile::open(lane_order) {
         Ok(cufile) => Ok((Some(cufile), None)),

@@ -333,8 +333,11 @@ impl Layout {
                 bytes: *bytes,
             })
         });
-        let tokens =
-            if order.tokens % 1024 == 0 { format!("{}k", order.tokens / 1024) } else { order.tokens.to_string() };
+        let tokens = if order.tokens.is_multiple_of(1024) {
+            format!("{}k", order.tokens / 1024)
+        } else {
+            order.tokens.to_string()
+        };
         let batch = if order.batch > 1 { format!(" x{}", order.batch) } else { String::new() };
         ModelInfo {
             name: format!("{} {} {tokens}{batch}", order.kind.name(), order.shape.name),

@@ -189,8 +189,8 @@ mod tests {
         let settings = order.settings(&format!("{}/disk/read", kind.name()).parse().unwrap());
         let layout = Layout::new(&order, &settings, false).unwrap();
         let headers = headers(&order, &layout, 0..layout.files.len()).unwrap();
-        for index in 0..layout.files.len() {
-            write_plainly(&layout, index, (kind == Kind::Lmcache).then(|| headers[index].as_slice())).unwrap();
+        for (index, header) in headers.iter().enumerate() {
+            write_plainly(&layout, index, (kind == Kind::Lmcache).then_some(header.as_slice())).unwrap();
         }
         (folder, order, settings, layout)
     }
