@@ -22,7 +22,7 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
         text.title(table.title);
         text.wrapped("", &table.says);
         let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
-        rows.extend(table.rows);
+        rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
         text.table(&rows, &table.right);
     }
     text.failures(state);
