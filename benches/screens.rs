@@ -79,6 +79,7 @@ fn result(engine: &Engine, model: &ModelInfo, wall_ns: u64, phases: PhaseTimes) 
         setup_parts_ns: BTreeMap::new(),
         notes: Vec::new(),
         outside: None,
+        workload: None,
         error: None,
     }
 }

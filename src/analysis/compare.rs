@@ -57,7 +57,10 @@ fn counts(run: &RunResult) -> bool {
 pub fn compare(runs: &[&RunResult]) -> Vec<Comparison> {
     let mut comparisons: Vec<Comparison> = Vec::new();
     for run in runs {
-        let same = |c: &&mut Comparison| c.model == run.model && c.target == run.target && c.cache == run.cache;
+        let same = |c: &&mut Comparison| {
+            let direction = c.standings.first().and_then(|s| s.engine.direction());
+            (&c.model, &c.target, c.cache, direction) == (&run.model, &run.target, run.cache, run.engine.direction())
+        };
         if comparisons.iter_mut().find(same).is_none() {
             let standings = standings(runs, run);
             if !standings.is_empty() {
@@ -74,8 +77,9 @@ pub fn compare(runs: &[&RunResult]) -> Vec<Comparison> {
 }
 
 fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
-    let same: Vec<&&RunResult> =
-        runs.iter().filter(|r| r.model == like.model && r.target == like.target && r.cache == like.cache).collect();
+    // Reads and writes of a workload are two races.
+    let key = |r: &RunResult| (r.model.clone(), r.target.clone(), r.cache, r.engine.direction().map(str::to_owned));
+    let same: Vec<&&RunResult> = runs.iter().filter(|r| key(r) == key(like)).collect();
     let mut standings: Vec<Standing> = Vec::new();
     for run in &same {
         if standings.iter().any(|s| s.engine == run.engine) {
@@ -137,6 +141,7 @@ pub(super) mod tests {
             knobs: Default::default(),
             outside: None,
             setup_parts_ns: Default::default(),
+            workload: None,
             notes: vec![],
             error: None,
         }

@@ -190,6 +190,8 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// KV caches written to a disk and read back in the way of UCM, llm-d or LMCache, beside host memory and plain files
+    Kv(super::kv::KvArgs),
     /// Prove on this hardware that every available engine lands the right bytes
     Selftest {
         #[command(flatten)]
@@ -224,6 +226,8 @@ pub(super) enum Sub {
     Man,
     #[command(name = "__lane", hide = true)]
     Lane,
+    #[command(name = "__kv", hide = true)]
+    KvLane,
     #[command(name = "__probe-cufile", hide = true)]
     ProbeCufile {
         /// Folder for the library's log

@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod config;
 mod fix;
+mod kv;
 mod learn;
 mod loaders;
 mod models;
@@ -46,6 +47,8 @@ pub fn main() -> ExitCode {
             fail(BAD_CALL, "--baseline compares the races of 'gds-top load', '--headless' and 'report' only")
         }
         Some(Sub::Lane) => engines::run_lane(),
+        Some(Sub::KvLane) => crate::kvcache::run_lane(),
+        Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {
             engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir), !no_open)
         }

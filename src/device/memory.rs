@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// block is handed out once.
 #[derive(Debug)]
 pub struct DeviceMemory {
-    base: u64,
+    pub(super) base: u64,
     len: usize,
     kind: Kind,
 }

@@ -7,6 +7,7 @@ mod cuda;
 mod error;
 mod mapping;
 mod memory;
+mod scatter;
 mod staging;
 mod stream;
 mod uring;
@@ -15,6 +16,7 @@ pub use cuda::{CudaAttributes, CudaDevice, CudaInfo, list_cuda_attributes, list_
 pub use error::DeviceError;
 pub use mapping::{FileMapping, resident_bytes};
 pub use memory::{DeviceMemory, MemoryPart};
+pub use scatter::Piece;
 pub use staging::{CopyQueue, InFlight, Slot, Staging};
 pub use stream::IoQueue;
 pub use uring::{Completed, ReadRing};

@@ -198,7 +198,7 @@ impl Slot {
 
 /// A queue of copies from slots to the target: a CUDA stream, or nothing for a host target, where copies are done at once.
 #[derive(Debug)]
-pub struct CopyQueue(Option<Stream>);
+pub struct CopyQueue(pub(super) Option<Stream>);
 
 /// A slot whose bytes are on their way to the target.
 #[derive(Debug)]

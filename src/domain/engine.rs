@@ -31,6 +31,8 @@ pub enum Engine {
     Command(String),
     /// A loader that comes with a script of ours (see [`LOADERS`]), measured as a command is.
     Loader(String),
+    /// A lane of a workload, `WORKLOAD/VARIANT/DIRECTION`: `lmcache/gds/read`.
+    Workload(String),
 }
 
 /// Loaders that come with a script, by name: the published packages that load safetensors files.
@@ -85,8 +87,22 @@ impl Engine {
 
     /// Whether the engine needs libcufile.
     #[must_use]
-    pub const fn uses_cufile(&self) -> bool {
-        matches!(self, Self::GdsPerTensor | Self::GdsBounce | Self::GdsSlab | Self::GdsBatch | Self::GdsStream)
+    pub fn uses_cufile(&self) -> bool {
+        match self {
+            Self::Workload(name) => name.split('/').nth(1).is_some_and(|variant| variant.starts_with("gds")),
+            _ => {
+                matches!(self, Self::GdsPerTensor | Self::GdsBounce | Self::GdsSlab | Self::GdsBatch | Self::GdsStream)
+            }
+        }
+    }
+
+    /// The direction of a workload's lane, `read` or `write`; `None` for engines that load models.
+    #[must_use]
+    pub fn direction(&self) -> Option<&str> {
+        match self {
+            Self::Workload(name) => name.split('/').nth(2),
+            _ => None,
+        }
     }
 
     /// Its place among the eleven colours of lanes: the order of [`Self::NAMED`], the plugins of NIXL as one, then everything outside.
@@ -98,7 +114,7 @@ impl Engine {
 
     /// Whether the lane opens cuFile: to use it, or to read its statistics beside a library that does.
     #[must_use]
-    pub const fn opens_cufile(&self) -> bool {
+    pub fn opens_cufile(&self) -> bool {
         self.uses_cufile() || matches!(self, Self::Nixl(plugin) if plugin.uses_cufile())
     }
 
@@ -128,6 +144,7 @@ impl Engine {
             Self::Auto => "the fastest for this path, machine and cache state",
             Self::Command(_) => "a command, measured from outside",
             Self::Loader(_) => "a published loader by its script, measured from outside",
+            Self::Workload(_) => "a lane of a workload",
         }
     }
 }
@@ -149,6 +166,7 @@ impl fmt::Display for Engine {
             Self::Auto => "auto",
             Self::Command(line) => return write!(f, "command:{line}"),
             Self::Loader(name) => return write!(f, "loader:{name}"),
+            Self::Workload(name) => name,
         })
     }
 }
@@ -176,6 +194,14 @@ impl FromStr for Engine {
         }
         if text == "nixl:GDS" {
             return Ok(Self::Nixl(NixlPlugin::Gds));
+        }
+        // Three parts between slashes, the last a direction: no other engine is written so.
+        let parts: Vec<&str> = text.split('/').collect();
+        if let [workload, variant, "read" | "write"] = parts.as_slice()
+            && !workload.is_empty()
+            && !variant.is_empty()
+        {
+            return Ok(Self::Workload(text.to_owned()));
         }
         Self::NAMED.into_iter().find(|engine| engine.to_string() == text).ok_or_else(|| {
             let known: Vec<String> = Self::NAMED.iter().map(ToString::to_string).collect();
@@ -268,6 +294,10 @@ mod tests {
         for engine in Engine::NAMED {
             assert_eq!(engine.to_string().parse::<Engine>().unwrap(), engine);
         }
+        let lane = Engine::Workload("lmcache/gds:prefetch_factor=0/read".to_owned());
+        assert_eq!(lane.to_string().parse::<Engine>().unwrap(), lane);
+        assert!(lane.uses_cufile() && lane.direction() == Some("read"));
+        assert!("lmcache//read".parse::<Engine>().is_err() && "a/b/c".parse::<Engine>().is_err());
         let command = Engine::Command("python3 load.py".to_owned());
         assert_eq!(command.to_string().parse::<Engine>().unwrap(), command);
         for name in LOADERS {

@@ -15,6 +15,7 @@ pub mod share;
 pub mod span;
 pub mod system;
 pub mod units;
+pub mod workload;
 
 pub use ceiling::{Ceiling, CeilingKind};
 pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
@@ -30,3 +31,4 @@ pub use sample::{Metric, Sample};
 pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
+pub use workload::{Fallback, HandleCacheCounts, LayerTimes, Percentiles, WorkloadOrder, WorkloadResult};

@@ -4,6 +4,7 @@ use super::engine::{CacheState, Engine, Target};
 use super::finding::Route;
 use super::model::ModelInfo;
 use super::phase::PhaseTimes;
+use super::workload::{WorkloadOrder, WorkloadResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,6 +41,9 @@ pub struct LaneOrder {
     pub gated: bool,
     /// Fill the target with a pattern before the load (outside the clock's claim to speed), so that bytes that never arrive are seen.
     pub poison: bool,
+    /// For a lane of a workload: what it is asked to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadOrder>,
 }
 
 /// How many reads took which way, and who says so.
@@ -136,4 +140,7 @@ pub struct RunResult {
     /// What was seen of a command from outside; `None` for our own engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<Outside>,
+    /// What only a workload measures; `None` for loads of models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadResult>,
 }

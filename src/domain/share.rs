@@ -87,6 +87,7 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
         setup_parts_ns: BTreeMap::new(),
         notes: Vec::new(),
         outside: None,
+        workload: None,
         error,
     })
 }
@@ -146,6 +147,7 @@ mod tests {
             setup_parts_ns: BTreeMap::new(),
             notes: vec![],
             outside: None,
+            workload: None,
             error: None,
         }
     }

@@ -47,7 +47,7 @@ pub struct EngineContext<'a> {
     pub cufile: Option<&'a super::cufile::CuFile>,
     /// NIXL with a back end, for the engines that are it.
     pub nixl: Option<&'a super::nixl::Nixl>,
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
     /// Counters for the publisher.
     pub counters: &'a Counters,
     /// Raised by the first thread that fails.
@@ -77,6 +77,29 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// Reads by route, for engines that use cuFile.
     pub route: Option<RouteCounts>,
+}
+
+impl<'a> EngineContext<'a> {
+    /// A context for a lane of another room, whose clock starts now.
+    pub(crate) fn new(
+        order: &'a LaneOrder,
+        device: &'a Device,
+        cufile: Option<&'a super::cufile::CuFile>,
+        counters: &'a Counters,
+    ) -> Self {
+        Self {
+            nixl: None,
+            order,
+            device,
+            cufile,
+            clock: Clock::start(),
+            counters,
+            stop: AtomicBool::new(false),
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            resident_before: None,
+            proven_route: None,
+        }
+    }
 }
 
 impl EngineContext<'_> {
@@ -190,7 +213,7 @@ impl SharedTarget {
 
 /// Runs `work` on `threads` threads, the caller's among them as number 0, and returns all results in order. The first error stops the others and
 /// is the one returned.
-pub(super) fn run_workers<T: Send>(
+pub(crate) fn run_workers<T: Send>(
     context: &EngineContext<'_>,
     threads: usize,
     work: impl Fn(usize) -> Result<T, LoadError> + Sync,

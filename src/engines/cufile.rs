@@ -86,6 +86,21 @@ impl CuFile {
         counts
     }
 
+    /// Counters of writes now, as [`Self::counts`] gives those of reads.
+    #[must_use]
+    pub fn write_counts(&self) -> ReadCounts {
+        let Ok(()) = &self.statistics else { return ReadCounts::default() };
+        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::default() };
+        let all = stats.detailed.totals.basic.write_ops.ok;
+        let mut counts = ReadCounts { all, ..ReadCounts::default() };
+        for gpu in &stats.gpus {
+            counts.nvfs += gpu.counters.n_nvfs_writes;
+            counts.p2p += gpu.counters.n_p2p_writes;
+            counts.posix += gpu.counters.n_posix_writes;
+        }
+        counts
+    }
+
     /// The route of the reads between two readings of the counters.
     #[must_use]
     pub fn route(&self, before: ReadCounts, after: ReadCounts) -> RouteCounts {
@@ -163,7 +178,7 @@ fn direct_possible(driver: &Driver) -> bool {
 }
 
 /// A cuFile error with what is usually behind it.
-pub(super) fn explain(doing: &str, error: &Error) -> LoadError {
+pub(crate) fn explain(doing: &str, error: &Error) -> LoadError {
     let hint = match error.code() {
         Some(5027) => {
             "; usually the udev database has no record of the file system's disk, or the file lies on tmpfs or overlayfs: 'gds-top check' tells, and \

@@ -30,10 +30,10 @@ const KNOB_WARMUP: &str = "warmup";
 const SPANS_A_FRAME: usize = 16 << 10;
 
 /// The sending end of the protocol.
-struct Sender(Mutex<File>);
+pub(crate) struct Sender(Mutex<File>);
 
 impl Sender {
-    fn send(&self, message: LaneMessage) {
+    pub(crate) fn send(&self, message: LaneMessage) {
         self.send_at(monotonic_ns(), message);
     }
 
@@ -46,7 +46,7 @@ impl Sender {
         let _ = file.write_all(&line);
     }
 
-    fn say(&self, level: LogLevel, text: impl Into<String>) {
+    pub(crate) fn say(&self, level: LogLevel, text: impl Into<String>) {
         self.send(LaneMessage::Said { level, text: text.into() });
     }
 }
@@ -55,6 +55,11 @@ impl Sender {
 /// could not be read.
 #[must_use]
 pub fn run_lane() -> u8 {
+    lane_process(run)
+}
+
+/// The life of any lane process: `run` turns its order into a result.
+pub(crate) fn lane_process(run: impl FnOnce(&LaneOrder, &Sender) -> RunResult) -> u8 {
     let out = match claim_stdout() {
         Ok(out) => out,
         Err(error) => {
@@ -92,7 +97,16 @@ fn claim_stdout() -> std::io::Result<File> {
 }
 
 fn run(order: &LaneOrder, sender: &Sender) -> RunResult {
-    let mut result = RunResult {
+    let mut result = blank(order);
+    if let Err(error) = fill(order, sender, &mut result) {
+        result.error = Some(error.to_string());
+    }
+    result
+}
+
+/// A result in which nothing was measured yet.
+pub(crate) fn blank(order: &LaneOrder) -> RunResult {
+    RunResult {
         engine: order.engine.clone(),
         model: order.model.name.clone(),
         cache: order.cache,
@@ -117,13 +131,10 @@ fn run(order: &LaneOrder, sender: &Sender) -> RunResult {
         knobs: BTreeMap::new(),
         outside: None,
         setup_parts_ns: BTreeMap::new(),
+        workload: None,
         notes: Vec::new(),
         error: None,
-    };
-    if let Err(error) = fill(order, sender, &mut result) {
-        result.error = Some(error.to_string());
     }
-    result
 }
 
 fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<(), LoadError> {
@@ -234,9 +245,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         super::gate::wait(1, &mut || sender.send(LaneMessage::Waiting { gate: 1 }))?;
     }
     super::gate::to_whole_image(order, &mut loaded.spans)?;
-    for spans in loaded.spans.chunks(SPANS_A_FRAME) {
-        sender.send(LaneMessage::Spans { spans: SpanBatch::pack(spans) });
-    }
+    send_spans(sender, &loaded.spans);
     if order.verify {
         sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
         let (ticker, ticks) = bounded::<()>(0);
@@ -294,8 +303,15 @@ fn measured<'a>(
     Ok(loaded)
 }
 
+/// Sends all spans, cut into messages.
+pub(crate) fn send_spans(sender: &Sender, spans: &[Span]) {
+    for spans in spans.chunks(SPANS_A_FRAME) {
+        sender.send(LaneMessage::Spans { spans: SpanBatch::pack(spans) });
+    }
+}
+
 /// Sends the counters on a schedule until the other end of `ticks` is dropped, and once more then.
-fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Receiver<()>) {
+pub(crate) fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Receiver<()>) {
     loop {
         let ended = ticks.recv_timeout(PUBLISH_EVERY) != Err(RecvTimeoutError::Timeout);
         sender.send(LaneMessage::Progress {
@@ -310,7 +326,7 @@ fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Recei
     }
 }
 
-fn free_gpu_bytes(device: &Device) -> Option<u64> {
+pub(crate) fn free_gpu_bytes(device: &Device) -> Option<u64> {
     match device {
         Device::Cuda(cuda) => cuda.memory().ok().map(|(free, _)| free),
         Device::Host => None,
@@ -318,12 +334,12 @@ fn free_gpu_bytes(device: &Device) -> Option<u64> {
 }
 
 /// CPU time of this process, user and system.
-fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * units::NS_PER_S + now.tv_nsec as u64
 }
 
 /// VmHWM of this process.
-fn own_peak_bytes() -> Option<u64> {
+pub(crate) fn own_peak_bytes() -> Option<u64> {
     procfs::process::Process::myself().and_then(|p| p.status()).ok()?.vmhwm.map(|kib| kib * units::KIB)
 }

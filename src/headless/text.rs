@@ -30,6 +30,13 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
         text.title("Ceilings measured in this session");
         ceilings.iter().for_each(|words| text.wrapped("- ", words));
     }
+    for table in crate::report::workload_tables(state) {
+        text.title(table.title);
+        text.wrapped("", &table.says);
+        let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
+        rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
+        text.table(&rows, &table.right);
+    }
     text.failures(state);
     text.advice(state);
     text.checks(state);

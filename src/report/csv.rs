@@ -102,6 +102,103 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
     Ok(())
 }
 
+/// One row a run of a workload.
+pub(super) fn workloads(state: &State, out: impl Write) -> io::Result<()> {
+    let mut rows = Rows(out);
+    rows.put(&[
+        "lane",
+        "cache",
+        "repeat",
+        "shape",
+        "tokens",
+        "batch",
+        "operations",
+        "operation_bytes",
+        "busy_ns",
+        "busy_bytes_per_s",
+        "busy_fraction",
+        "latency_p50_ns",
+        "latency_p90_ns",
+        "latency_p99_ns",
+        "latency_max_ns",
+        "lookups",
+        "hits",
+        "hit_rate_fraction",
+        "lookup_ns",
+        "handle_cache_limit",
+        "handle_cache_hits",
+        "handle_cache_misses",
+        "handle_cache_evictions",
+        "handle_registrations",
+        "buffer_registrations",
+        "evicted_chunks",
+        "fallbacks",
+        "computed_ns",
+        "hidden_fraction",
+    ])?;
+    for (r, w) in super::workload::runs(state) {
+        let (latency, handles) = (w.latency_ns, w.handle_cache);
+        rows.put(&[
+            r.engine.to_string(),
+            r.cache.to_string(),
+            r.repeat.to_string(),
+            w.shape.clone(),
+            w.tokens.to_string(),
+            w.batch.to_string(),
+            w.operations.to_string(),
+            w.operation_bytes.to_string(),
+            w.busy_ns.to_string(),
+            real(w.busy_bytes_per_s),
+            real(w.busy_fraction),
+            cell(latency.map(|l| l.p50)),
+            cell(latency.map(|l| l.p90)),
+            cell(latency.map(|l| l.p99)),
+            cell(latency.map(|l| l.max)),
+            cell(w.lookups),
+            cell(w.hits),
+            real(w.hit_rate_fraction),
+            cell(w.lookup_ns),
+            cell(handles.map(|h| h.limit)),
+            cell(handles.map(|h| h.hits)),
+            cell(handles.map(|h| h.misses)),
+            cell(handles.map(|h| h.evictions)),
+            w.handle_registrations.to_string(),
+            w.buffer_registrations.to_string(),
+            cell(w.evicted_chunks),
+            w.fallbacks.iter().map(|f| format!("{} {}", f.reason, f.operations)).collect::<Vec<_>>().join("; "),
+            cell(w.computed_ns),
+            real(w.hidden_fraction),
+        ])?;
+    }
+    Ok(())
+}
+
+/// One row a layer of a layer-wise read.
+pub(super) fn layers(state: &State, out: impl Write) -> io::Result<()> {
+    let mut rows = Rows(out);
+    rows.put(&[
+        "lane",
+        "cache",
+        "repeat",
+        "layer",
+        "load_start_ns",
+        "load_ns",
+        "compute_start_ns",
+        "compute_ns",
+        "wait_ns",
+    ])?;
+    for (r, w) in super::workload::runs(state) {
+        for (number, layer) in w.layers.iter().enumerate() {
+            let times = [layer.load_start_ns, layer.load_ns, layer.compute_start_ns, layer.compute_ns, layer.wait_ns]
+                .map(|n| n.to_string());
+            let mut cells = vec![r.engine.to_string(), r.cache.to_string(), r.repeat.to_string(), number.to_string()];
+            cells.extend(times);
+            rows.put(&cells)?;
+        }
+    }
+    Ok(())
+}
+
 /// One row a tensor and run.
 pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
     let document = Document::new(state);

@@ -70,6 +70,8 @@ impl<'a> Document<'a> {
         let facts: Vec<RunFacts<'_>> = lanes
             .iter()
             .filter(first_of_group)
+            // Advice is about loads of models.
+            .filter(|l| l.lane.engine.direction().is_none())
             .filter_map(|l| Some(RunFacts::new(l.good()?, &l.lane.spans, l.rows.len() as u64, l.cost.clone())))
             .collect();
         let advice = advice(&facts, &comparisons);
@@ -92,6 +94,9 @@ impl<'a> Document<'a> {
         let costs = self.costs();
         let mut crossings = Vec::new();
         for (i, (a, cost_a)) in costs.iter().enumerate() {
+            if a.lane.engine.direction().is_some() {
+                continue;
+            }
             for (b, cost_b) in costs.iter().skip(i + 1).filter(|(b, _)| b.lane.cache == a.lane.cache) {
                 if let Some(crossover) = crossover(cost_a, cost_b) {
                     let (first, second) = (&a.lane.engine, &b.lane.engine);

@@ -16,7 +16,7 @@ pub enum Format {
     Markdown,
     /// `report.html`, one self-contained file.
     Html,
-    /// `runs.csv`, `tensors.csv`, `samples.csv`.
+    /// `runs.csv`, `tensors.csv`, `samples.csv`; of a workload also `workloads.csv` and `layers.csv`.
     Csv,
     /// `trace.json`, for Perfetto.
     Trace,
@@ -108,6 +108,11 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
                 put("runs.csv", &|out| csv::runs(state, out))?;
                 put("tensors.csv", &|out| csv::tensors(state, out))?;
                 put("samples.csv", &|out| csv::samples(state, out))?;
+                // Only a workload has them.
+                if super::workload::any(state) {
+                    put("workloads.csv", &|out| csv::workloads(state, out))?;
+                    put("layers.csv", &|out| csv::layers(state, out))?;
+                }
             }
             Format::Trace => put("trace.json", &|out| trace::write(state, out))?,
             Format::Prom => put("gds-top.prom", &|out| prom::write(state, out))?,

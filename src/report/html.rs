@@ -31,6 +31,7 @@ pub fn html(state: &State) -> String {
     page.push_str("</section>\n");
     machine(&mut page, state);
     results(&mut page, &document);
+    workload(&mut page, state);
     over_time(&mut page, &document);
     memory(&mut page, &document);
     tensors(&mut page, &document);
@@ -175,6 +176,30 @@ fn groups(page: &mut String, document: &Document<'_>) {
             page.push_str("<tr>");
             for (cell, right) in row.iter().zip(&group.right) {
                 let _ = write!(page, "<td{}>{}", class(right), markup(cell));
+            }
+            page.push_str("</tr>");
+        }
+        page.push_str("</table></div>\n");
+    }
+}
+
+fn workload(page: &mut String, state: &State) {
+    for table in super::workload::tables(state) {
+        let _ = write!(
+            page,
+            "<h2>{}</h2><p class=\"dim\">{}</p><div class=\"card\"><table><tr>",
+            table.title,
+            markup(&table.says)
+        );
+        let class = |right: Option<&bool>| if right == Some(&true) { " class=\"n\"" } else { "" };
+        for (head, right) in table.head.iter().zip(&table.right) {
+            let _ = write!(page, "<th{}>{}", class(Some(right)), markup(head));
+        }
+        page.push_str("</tr>");
+        for row in &table.rows {
+            page.push_str("<tr>");
+            for (at, cell) in row.iter().enumerate() {
+                let _ = write!(page, "<td{}>{}", class(table.right.get(at)), markup(cell));
             }
             page.push_str("</tr>");
         }

@@ -153,9 +153,9 @@ fn run(state: &State, report: &LaneReport<'_>) -> Value {
         "bytes_per_s": if r.wall_ns > 0 { number(r.bytes_per_s) } else { Value::Null },
         "verified": r.verified, "route": route, "phases": r.phases, "slots": r.slots,
         "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
-        "cpu_ns": r.cpu_ns, "knobs": r.knobs, "setup_parts_ns": r.setup_parts_ns, "notes": r.notes,
         "ceiling": super::ceilings::of_run(state, lane),
-        "error": report.error(), "last_words": lane.last_words, "outside": r.outside,
+        "outside": r.outside, "cpu_ns": r.cpu_ns, "knobs": r.knobs, "setup_parts_ns": r.setup_parts_ns, "notes": r.notes, "workload": r.workload,
+        "error": report.error(), "last_words": lane.last_words,
     })
 }
 

@@ -24,6 +24,7 @@ pub fn markdown(state: &State) -> String {
     page.blank();
     machine(&mut page, state);
     results(&mut page, &document);
+    workload(&mut page, state);
     phases(&mut page, &document);
     cost(&mut page, &document);
     advice(&mut page, &document);
@@ -237,6 +238,17 @@ fn results(page: &mut Page, document: &Document<'_>) {
             }
         }
         page.blank();
+    }
+}
+
+fn workload(page: &mut Page, state: &State) {
+    for table in super::workload::tables(state) {
+        page.title(table.title);
+        page.line(&escape(&table.says));
+        page.blank();
+        let rows: Vec<Vec<String>> =
+            table.rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()).collect();
+        page.table(&table.head, &table.right, &rows);
     }
 }
 

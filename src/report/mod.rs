@@ -12,6 +12,7 @@ mod markdown;
 mod prom;
 mod trace;
 pub mod words;
+mod workload;
 
 pub use ceilings::ceiling_words;
 pub use export::{ExportError, Format, export, prepare};
@@ -19,6 +20,7 @@ pub use groups::{GroupTable, group_tables};
 pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;
+pub use workload::tables as workload_tables;
 
 /// The JSON Schema (2020-12) of [`json()`].
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");

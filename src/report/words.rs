@@ -144,7 +144,10 @@ pub fn gaps(state: &State) -> Vec<String> {
             say(format!("{name}: the bytes were not verified."));
         }
         // A run that failed before its clock started never asked.
-        if r.cache_resident_before_fraction.is_none() && r.wall_ns > 0 {
+        let ran = r.wall_ns > 0;
+        // Of a workload only a read of files has a page cache to find them in.
+        let files = r.workload.as_ref().is_none_or(|w| w.lookup_ns.is_some());
+        if r.cache_resident_before_fraction.is_none() && ran && files {
             say(format!("{name}: how much of the model was in the page cache could not be read."));
         }
         if let Some(route) = r.route.as_ref().filter(|route| !route.proven) {

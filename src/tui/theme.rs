@@ -187,6 +187,7 @@ pub(crate) fn marker(engine: &Engine) -> char {
         Engine::Nixl(_) => '□',
         Engine::Auto => '☆',
         Engine::Command(_) | Engine::Loader(_) => '△',
+        Engine::Workload(_) => '▽',
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
         poison: true,
         ranges: Vec::new(),
         gated: false,
+        workload: None,
     }
 }
 

@@ -149,9 +149,44 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         cpu_ns: d.maybe(Dice::size),
         knobs: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
         outside: d.maybe(any_outside),
+        workload: d.maybe(any_workload),
         setup_parts_ns: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
         notes: (0..d.below(3)).map(|_| d.text()).collect(),
         error: if d.below(4) == 0 { Some(d.text()) } else { None },
+    }
+}
+
+fn any_workload(d: &mut Dice) -> WorkloadResult {
+    let mut latencies: Vec<u64> = (0..d.below(5)).map(|_| d.size()).collect();
+    let layers = (0..d.below(20)).map(|_| LayerTimes {
+        load_start_ns: d.size(),
+        load_ns: d.size(),
+        compute_start_ns: d.size(),
+        compute_ns: d.size(),
+        wait_ns: d.size(),
+    });
+    let layers = layers.collect();
+    let fallbacks =
+        (0..d.below(3)).map(|_| Fallback { reason: d.text(), operations: d.size(), detail: d.text() }).collect();
+    WorkloadResult {
+        workload: d.text(),
+        variant: d.text(),
+        direction: if d.coin() { "read" } else { "write" }.to_owned(),
+        shape: d.text(),
+        operations: d.size(),
+        busy_ns: d.size(),
+        latency_ns: Percentiles::of(&mut latencies),
+        lookups: d.maybe(Dice::size),
+        hit_rate_fraction: d.maybe(|d| d.below(101) as f64 / 100.0),
+        handle_cache: d.maybe(|d| HandleCacheCounts {
+            limit: d.size(),
+            hits: d.size(),
+            ..HandleCacheCounts::default()
+        }),
+        hidden_fraction: d.maybe(|d| d.below(101) as f64 / 100.0),
+        fallbacks,
+        layers,
+        ..WorkloadResult::default()
     }
 }
 
@@ -478,6 +513,7 @@ pub fn race_events(paces: &[Pace]) -> Vec<Event> {
                 cpu_ns: Some(clock / 2),
                 knobs: BTreeMap::from([("threads".to_owned(), 1)]),
                 outside: None,
+                workload: None,
                 setup_parts_ns: BTreeMap::from([("context".to_owned(), 150_000_000)]),
                 notes: vec![],
                 error: None,

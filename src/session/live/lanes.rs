@@ -140,8 +140,11 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
     }
+    if let Some(workload) = &order.workload {
+        command.envs(&workload.environment);
+    }
     command
-        .arg("__lane")
+        .arg(order.workload.as_ref().map_or("__lane", |workload| &workload.child))
         // The library writes its log into the working directory unless it is told otherwise before it loads.
         .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"))
         .stdin(Stdio::piped())

@@ -19,6 +19,6 @@ mod turns;
 
 pub use child::probe_child;
 pub use outside::{Loader, loaders, python, supervise};
-pub use plan::{GpuChoice, SessionConfig};
+pub use plan::{GpuChoice, SessionConfig, WorkloadPlan};
 pub use prove::prove;
 pub use run::{SessionError, start};

@@ -1,6 +1,6 @@
 //! What a session is asked to do.
 
-use crate::domain::{CacheState, Engine};
+use crate::domain::{CacheState, Engine, ModelInfo, WorkloadOrder};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -32,6 +32,17 @@ impl GpuChoice {
             _ => false,
         }
     }
+}
+
+/// A workload that is run in place of a model's load: its lanes are processes as engines are, and its pieces stand in for tensors.
+#[derive(Clone, Debug)]
+pub struct WorkloadPlan {
+    /// The files and pieces, as a model.
+    pub model: ModelInfo,
+    /// The lanes, in order; those that need cuFile are left out where it cannot serve the target.
+    pub lanes: Vec<Engine>,
+    /// What each lane is told.
+    pub order: WorkloadOrder,
 }
 
 /// What a session does.
@@ -73,6 +84,8 @@ pub struct SessionConfig {
     pub record: Option<PathBuf>,
     /// Examine this folder that stands for a machine instead of this one; nothing is raced then.
     pub folder: Option<PathBuf>,
+    /// Run this in place of a model's load.
+    pub workload: Option<WorkloadPlan>,
 }
 
 impl SessionConfig {
@@ -98,6 +111,7 @@ impl SessionConfig {
             ceilings: false,
             record: None,
             folder: None,
+            workload: None,
         }
     }
 

@@ -47,13 +47,14 @@ pub enum SessionError {
 /// # Errors
 /// When the model is malformed or missing, or the recording cannot be made.
 pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
-    let source = match &config.model {
-        None => Source::Demo,
+    let source = match (&config.model, &config.workload) {
+        (_, Some(plan)) => Source::Opened(plan.model.clone()),
+        (None, None) => Source::Demo,
         // A path wins over a profile of the same name.
-        Some(named) if !Path::new(named).exists() && Profile::names().contains(&named.as_str()) => {
+        (Some(named), None) if !Path::new(named).exists() && Profile::names().contains(&named.as_str()) => {
             Source::Profile(Profile::named(named)?)
         }
-        Some(named) => Source::Opened(weights::open(named)?),
+        (Some(named), None) => Source::Opened(weights::open(named)?),
     };
     let others: Vec<ModelInfo> = config.together_with.iter().map(weights::open).collect::<Result<_, _>>()?;
     let (event_sender, events) = unbounded();
@@ -388,7 +389,12 @@ impl Session {
         }
         let config = SamplerConfig {
             gpu: GpuRef::of(target),
-            model_device: model.shards.first().and_then(|shard| telemetry::device_of(&shard.path)),
+            // The files of a workload are not there yet; their folder is.
+            model_device: model
+                .shards
+                .first()
+                .and_then(|shard| telemetry::device_of(&shard.path))
+                .or_else(|| telemetry::device_of(&model.path)),
             ..SamplerConfig::default()
         };
         let bus = self.bus.clone();
@@ -416,13 +422,25 @@ impl Session {
             ranges: Vec::new(),
             gated: false,
             poison: self.config.poison,
+            workload: self.config.workload.as_ref().map(|plan| plan.order.clone()),
+        }
+    }
+
+    /// What would run if it can: the lanes of a workload, or the engines of this version.
+    fn offered(&self) -> Vec<Engine> {
+        match &self.config.workload {
+            Some(plan) => plan.lanes.clone(),
+            None => engines::AVAILABLE.to_vec(),
         }
     }
 
     /// The engines that can run here; the others are said with their reasons.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
         let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
-            engines::AVAILABLE.into_iter().partition(Engine::uses_cufile);
+            self.offered().into_iter().partition(Engine::uses_cufile);
+        if cufile.is_empty() {
+            return others;
+        }
         let scratch = self.scratch.path().to_string_lossy().into_owned();
         let reason = match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
             Ok(answer) => cufile_obstacle(&answer, target),

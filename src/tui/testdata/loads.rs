@@ -245,6 +245,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         knobs: std::collections::BTreeMap::new(),
         outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
+        workload: None,
         notes: Vec::new(),
         error: None,
     }

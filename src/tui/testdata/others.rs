@@ -171,6 +171,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         knobs: std::collections::BTreeMap::new(),
         outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
+        workload: None,
         notes: Vec::new(),
         error: None,
     };

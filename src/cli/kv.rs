@@ -1,0 +1,237 @@
+//! `gds-top kv`: KV-cache workloads.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_CALL, fail, note, print, print_json};
+use super::race;
+use crate::domain::{CacheState, units};
+use crate::kvcache::{self, Folder, Kind, Provoke, Request, Shape};
+use crate::session::REAL_TIME;
+use crate::session::live::WorkloadPlan;
+use crate::tui;
+use clap::Args;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// What is run and how.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Lanes are variants, each writing and then reading: disk (llmd: staging), ram, gds, gds-registered; settings behind colons make a \
+                        variant of its own: --variants gds,gds:handle_cache=0. 'gds-top kv --list' tells workloads, settings and shapes."
+)]
+pub(super) struct KvArgs {
+    /// Workload: ucm, llmd, lmcache
+    #[arg(required_unless_present = "list")]
+    profile: Option<Kind>,
+    /// Folder on the disk in question; files are written into a folder of their own below it
+    #[arg(required_unless_present = "list")]
+    dir: Option<PathBuf>,
+    /// List workloads, their settings, and shapes
+    #[arg(long)]
+    list: bool,
+    /// Shape of the KV cache by name, or a JSON file of the same form (default: the source's own)
+    #[arg(long, value_name = "NAME|FILE")]
+    shape: Option<String>,
+    /// Tokens of a sequence (default: the source's own)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    tokens: Option<u64>,
+    /// Sequences
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    batch: u64,
+    /// Share of each sequence that is in the store, above 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    hit_rate: f64,
+    /// Variants, separated by commas (default: all of the workload)
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    variants: Vec<String>,
+    /// Run every variant once with each value: handle_cache=0,65536
+    #[arg(long, value_name = "NAME=A,B")]
+    compare: Option<String>,
+    /// A setting of the workload, for all lanes
+    #[arg(long = "set", value_name = "NAME=NUMBER")]
+    settings: Vec<String>,
+    /// Only write, or only read (files are then written by plain writes before the clock)
+    #[arg(long, value_name = "write|read", value_parser = ["write", "read"])]
+    direction: Option<String>,
+    /// ucm: break the 4 KiB alignment of offsets by 512 bytes, on purpose
+    #[arg(long)]
+    misalign: bool,
+    /// llmd: bring about a fall-back: no-library, init-failed, no-odirect, operation-failed
+    #[arg(long, value_name = "REASON")]
+    provoke: Option<Provoke>,
+    /// cufile.json of the lanes: llmd, llmd-32, a file, or none (default: llmd's own for llmd)
+    #[arg(long, value_name = "NAME|FILE|none")]
+    cufile_json: Option<String>,
+    /// Page cache before each read: cold, hot, as-is; several in turn (default: cold)
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    cache: Vec<CacheState>,
+    /// Runs of each lane in each cache state
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// GPU by index or UUID, or 'host' for host memory
+    #[arg(long, value_name = "INDEX|UUID|host")]
+    gpu: Option<String>,
+    /// Seed of contents, tokens and slots
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Keep the files
+    #[arg(long)]
+    keep: bool,
+    /// Read the files that an earlier run kept, as they are: what is damaged or missing is a miss
+    #[arg(long, conflicts_with = "direction")]
+    as_found: bool,
+    /// Do not compare the bytes with what was stored
+    #[arg(long)]
+    no_verify: bool,
+    /// Do not read meters during the run
+    #[arg(long)]
+    no_telemetry: bool,
+    /// Show the run on screens
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    screens: bool,
+    /// Keep a recording of the session
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs a workload; the exit status is that of a race.
+pub(super) fn run(args: &KvArgs) -> u8 {
+    let (Some(kind), Some(dir), false) = (args.profile, args.dir.as_deref(), args.list) else {
+        return list(&args.output);
+    };
+    let shared = super::args::RaceArgs {
+        gpu: args.gpu.clone(),
+        cache: args.cache.clone(),
+        repeat: Some(args.repeat),
+        no_verify: args.no_verify,
+        no_telemetry: args.no_telemetry,
+        record: args.record.clone(),
+        ..super::args::RaceArgs::default()
+    };
+    let mut config = match race::config(&shared) {
+        Ok(config) => config,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    let taste = match race::taste(&args.output) {
+        Ok(taste) => taste,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    let mut settings = args.settings.clone();
+    if args.misalign {
+        settings.push("misalign=512".to_owned());
+    }
+    let write = !args.as_found && args.direction.as_deref() != Some("read");
+    let request = Request {
+        kind,
+        shape: args.shape.clone(),
+        tokens: args.tokens,
+        batch: args.batch,
+        hit_rate: args.hit_rate,
+        seed: args.seed,
+        variants: args.variants.clone(),
+        compare: args.compare.clone(),
+        settings,
+        directions: (write, args.direction.as_deref() != Some("write")),
+        provoke: args.provoke,
+        cufile_json: args.cufile_json.clone(),
+        as_found: args.as_found,
+    };
+    let folder = match Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found) {
+        Ok(folder) => folder,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    let plan = match kvcache::plan(&request, folder.path()) {
+        Ok(plan) => plan,
+        Err(error) => {
+            let _ = folder.close();
+            return fail(BAD_CALL, &error.to_string());
+        }
+    };
+    let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
+    if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !args.as_found && *free < plan.disk_bytes) {
+        let text = format!(
+            "{} needs {} on the disk, and {} has {} free: ask for fewer tokens or sequences, or name another DIR",
+            plan.model.name,
+            units::bytes(plan.disk_bytes),
+            dir.display(),
+            units::bytes(free)
+        );
+        let _ = folder.close();
+        return fail(BAD_CALL, &text);
+    }
+    if !args.output.quiet {
+        plan.notes.iter().for_each(|text| note(text));
+    }
+    // Lanes that were named are run and answer for themselves; llm-d's go on without cuFile.
+    let named = !args.variants.is_empty() || kind == Kind::Llmd;
+    config.engines = named.then(|| plan.lanes.clone());
+    config.workload = Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order });
+    config.checks = false;
+    let status = if args.screens {
+        config.end_after_race = false;
+        match crate::session::live::start(config) {
+            Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, &args.output),
+            Err(error) => fail(BAD_CALL, &error.to_string()),
+        }
+    } else {
+        race::follow(config, &args.output, race::export_plan(&args.output), None)
+    };
+    if let Some(text) = folder.close().filter(|_| !args.output.quiet) {
+        note(&text);
+    }
+    status
+}
+
+/// Bytes that this user may still write there; `None` where the file system does not tell.
+fn free_bytes(folder: &std::path::Path) -> Option<u64> {
+    let told = rustix::fs::statvfs(folder).ok()?;
+    Some(told.f_bavail.saturating_mul(told.f_frsize))
+}
+
+/// Workloads, settings and shapes.
+fn list(output: &OutputArgs) -> u8 {
+    let shapes: Vec<Shape> = Shape::names().into_iter().filter_map(|name| Shape::named(name).ok()).collect();
+    if output.json {
+        let workloads: Vec<_> = Kind::ALL
+            .iter()
+            .map(|kind| {
+                let settings: Vec<_> = kvcache::parameters(*kind)
+                    .iter()
+                    .map(|p| json!({"name": p.name, "default": p.default, "least": p.range.0, "most": p.range.1, "what": p.what}))
+                    .collect();
+                let (shape, tokens) = kind.usual();
+                json!({
+                    "name": kind.name(), "what": kind.describe(), "shape": shape, "tokens": tokens, "variants": kind.usual_variants(),
+                    "settings": settings,
+                })
+            })
+            .collect();
+        return print_json(&json!({"workloads": workloads, "shapes": shapes}));
+    }
+    let mut text = String::new();
+    for kind in Kind::ALL {
+        let (shape, tokens) = kind.usual();
+        text += &format!("{}: {}\n", kind.name(), kind.describe());
+        text += &format!("  variants {}; by default {shape}, {tokens} tokens\n", kind.usual_variants().join(", "));
+        for p in kvcache::parameters(kind) {
+            text += &format!("  {:<18} {:>8}  {}\n", p.name, p.default, p.what);
+        }
+        text.push('\n');
+    }
+    text += "shapes (layers, KV heads, head size, type, bytes of a token):\n";
+    for shape in shapes {
+        text += &format!(
+            "  {:<14} {:>3} {:>3} {:>4} {} {:>7}{}  {}\n",
+            shape.name,
+            shape.layers,
+            shape.kv_heads,
+            shape.head_size,
+            shape.dtype,
+            shape.token_bytes(),
+            if shape.mla { " MLA" } else { "" },
+            shape.source
+        );
+    }
+    print(text.as_bytes())
+}

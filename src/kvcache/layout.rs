@@ -1,0 +1,485 @@
+//! Where every byte lies: files and their payloads, the transfers that move them, and the places of the paged cache on the target.
+
+use super::chunk::HEADER_BYTES;
+use super::content::mix;
+use super::keys::{Chain, Key, hex, token};
+use super::order::{Kind, KvOrder, Settings};
+use crate::device::Piece;
+use crate::domain::{ModelInfo, ShardInfo, TensorInfo, units};
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Most tokens, transfers and bytes of a run: beyond that the plan alone would take the memory.
+const MOST_TRANSFERS: u64 = 4 << 20;
+/// Alignment of what lies on the target, as GDS wants it.
+const PAGE: u64 = 4096;
+
+/// A file that is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileLayout {
+    /// Its key.
+    pub(super) key: Key,
+    /// Where it is when it is whole.
+    pub(super) path: PathBuf,
+    /// Where it is while it is written.
+    pub(super) temporary: PathBuf,
+}
+
+/// One transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// Index of the file.
+    pub(super) file: u32,
+    /// Offset in its payload.
+    pub(super) offset: u64,
+    /// Length.
+    pub(super) bytes: u64,
+    /// The layer, where it is of one.
+    pub(super) layer: u32,
+    /// The piece that it is, or is a part of.
+    pub(super) tensor: Option<u32>,
+}
+
+/// The plan of a lane.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    kind: Kind,
+    seed: u64,
+    pub(super) files: Vec<FileLayout>,
+    /// Keys that are asked for, sequence after sequence, stored or not.
+    pub(super) asked: Vec<Vec<Key>>,
+    /// Bytes of a file before its payload.
+    pub(super) data_offset: u64,
+    /// Bytes of a file's payload.
+    pub(super) payload: u64,
+    /// Bytes that are together in the payload and on the target.
+    extent: u64,
+    /// Layers, vectors of a token in a layer, blocks of the paged cache in a file.
+    layers: u64,
+    vectors: u64,
+    blocks: u64,
+    /// Where each block of the paged cache lies, by number.
+    slots: Vec<u32>,
+    /// Bytes by which everything misses the grid.
+    pub(super) misalign: u64,
+    pub(super) target_bytes: u64,
+    /// Whether transfers go through a slab on the target and are scattered from there.
+    pub(super) scattered: bool,
+    /// Bytes of the largest transfer.
+    pub(super) largest: u64,
+    pub(super) tasks: Vec<Task>,
+    /// What a worker takes at a time: ranges of `tasks`.
+    pub(super) units: Vec<Range<usize>>,
+    /// Reads go layer by layer.
+    pub(super) layerwise: bool,
+    /// Pieces of a file: (name, offset, bytes).
+    pieces: Vec<(String, u64, u64)>,
+}
+
+impl Layout {
+    /// The plan of a lane that reads or writes.
+    ///
+    /// # Errors
+    /// A sentence: numbers that do not go together.
+    pub(super) fn new(order: &KvOrder, settings: &Settings, write: bool) -> Result<Self, String> {
+        let (kind, shape) = (order.kind, &order.shape);
+        let (file_tokens, block_tokens) = match kind {
+            Kind::Ucm => (settings.get("block_tokens"), settings.get("block_tokens")),
+            Kind::Llmd => (settings.get("block_size"), settings.get("gpu_block")),
+            Kind::Lmcache => (settings.get("chunk_size"), settings.get("gpu_block")),
+        };
+        if file_tokens % block_tokens.max(1) != 0 {
+            return Err(format!(
+                "{file_tokens} tokens of a file are no whole number of blocks of {block_tokens} tokens (gpu_block)"
+            ));
+        }
+        let of_sequence = order.tokens / file_tokens;
+        let stored = (of_sequence as f64 * order.hit_rate + 1e-9).floor() as u64;
+        if stored == 0 {
+            return Err(format!(
+                "{} tokens at a hit rate of {} leave no whole file of {file_tokens} tokens; ask for more tokens or a higher rate",
+                order.tokens, order.hit_rate
+            ));
+        }
+        let blocks = file_tokens / block_tokens;
+        let files = stored.saturating_mul(order.batch);
+        let payload = file_tokens * shape.token_bytes();
+        // Together in file and target: a vector's bytes of a block, or, where a file goes block by block, a layer's.
+        let extent = block_tokens * if kind == Kind::Llmd { shape.layer_token_bytes() } else { shape.vector_bytes() };
+        let transfers = match kind {
+            Kind::Lmcache => payload.div_ceil(settings.get("block_size")).max(shape.layers),
+            _ => payload / extent,
+        };
+        if files.saturating_mul(transfers.max(shape.layers * shape.vectors())) > MOST_TRANSFERS {
+            return Err(format!(
+                "this would be {} files with {transfers} transfers each, more than can be planned ({MOST_TRANSFERS} together); use fewer tokens, \
+                 sequences, or larger blocks",
+                units::count(files)
+            ));
+        }
+        let misalign = settings.get("misalign");
+        let mut layout = Self {
+            kind,
+            seed: order.seed,
+            files: Vec::new(),
+            asked: Vec::new(),
+            data_offset: if kind == Kind::Lmcache { HEADER_BYTES } else { misalign },
+            payload,
+            extent,
+            layers: shape.layers,
+            vectors: if kind == Kind::Llmd { 1 } else { shape.vectors() },
+            blocks,
+            slots: permutation(order.seed, files * blocks, kind == Kind::Lmcache),
+            misalign,
+            target_bytes: misalign + files * payload,
+            scattered: kind == Kind::Lmcache,
+            largest: 0,
+            tasks: Vec::new(),
+            units: Vec::new(),
+            layerwise: kind == Kind::Lmcache && settings.on("enable_layerwise") && !write,
+            pieces: Vec::new(),
+        };
+        for sequence in 0..order.batch {
+            let mut chain = Chain::default();
+            let keys: Vec<Key> = (0..of_sequence)
+                .map(|file| {
+                    let tokens: Vec<u32> =
+                        (0..file_tokens).map(|i| token(order.seed, sequence, file * file_tokens + i)).collect();
+                    chain.next(&tokens)
+                })
+                .collect();
+            let files: Vec<FileLayout> = keys.iter().take(stored as usize).map(|key| layout.file(order, key)).collect();
+            layout.files.extend(files);
+            layout.asked.push(keys);
+        }
+        layout.cut(settings, write);
+        layout.name_pieces();
+        Ok(layout)
+    }
+
+    /// Where a file lies, in the way of the source.
+    pub(super) fn file(&self, order: &KvOrder, key: &Key) -> FileLayout {
+        let name = hex(key);
+        let folder = order.folder.join("data");
+        let at = |path: PathBuf, ending: &str, partial: &str| {
+            let with = |ending: &str| {
+                let mut name = path.clone().into_os_string();
+                name.push(ending);
+                PathBuf::from(name)
+            };
+            FileLayout { key: *key, path: with(ending), temporary: with(partial) }
+        };
+        match self.kind {
+            // The first and the second half of 16 bytes of the hash.
+            Kind::Ucm => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
+            Kind::Llmd => {
+                at(folder.join(&name[..3]).join(format!("{}_g0", &name[3..5])).join(&name), ".bin", ".bin.tmp")
+            }
+            Kind::Lmcache => at(folder.join(&name[..2]).join(&name[2..4]).join(&name), ".kvcache", ".kvcache.tmp"),
+        }
+    }
+
+    /// Cuts the payloads into transfers and those into what a worker takes at a time.
+    fn cut(&mut self, settings: &Settings, write: bool) {
+        let files = self.files.len() as u32;
+        let layer_bytes = self.payload / self.layers;
+        let piece_bytes = match self.kind {
+            Kind::Ucm => self.extent,
+            Kind::Llmd => self.extent * self.layers,
+            Kind::Lmcache => layer_bytes,
+        };
+        let per_file = self.payload / piece_bytes;
+        let most = if self.kind == Kind::Lmcache { settings.get("block_size") } else { self.extent };
+        let layer_of = |offset: u64| match self.kind {
+            Kind::Llmd => (offset / self.extent) % self.layers,
+            _ => offset / layer_bytes,
+        };
+        let mut tasks = Vec::new();
+        let mut units = Vec::new();
+        let cut = |file: u32, range: Range<u64>, tasks: &mut Vec<Task>| {
+            let mut offset = range.start;
+            while offset < range.end {
+                let bytes = most.min(range.end - offset);
+                let piece = offset / piece_bytes;
+                let within = (offset + bytes - 1) / piece_bytes == piece;
+                let tensor = within.then(|| (u64::from(file) * per_file + piece) as u32);
+                tasks.push(Task { file, offset, bytes, layer: layer_of(offset) as u32, tensor });
+                offset += bytes;
+            }
+        };
+        if self.layerwise {
+            for layer in 0..self.layers {
+                for file in 0..files {
+                    cut(file, layer * layer_bytes..(layer + 1) * layer_bytes, &mut tasks);
+                }
+            }
+        } else {
+            for file in 0..files {
+                cut(file, 0..self.payload, &mut tasks);
+            }
+        }
+        // A store that writes or reads whole files in a thread, against one whose workers take transfers.
+        let whole_files = self.kind == Kind::Llmd || (self.kind == Kind::Lmcache && write);
+        let mut start = 0;
+        while start < tasks.len() {
+            let file = tasks[start].file;
+            let length = if whole_files { tasks[start..].iter().take_while(|t| t.file == file).count() } else { 1 };
+            units.push(start..start + length);
+            start += length;
+        }
+        self.largest = tasks.iter().map(|task| task.bytes).max().unwrap_or(0);
+        (self.tasks, self.units) = (tasks, units);
+    }
+
+    fn name_pieces(&mut self) {
+        self.pieces = match self.kind {
+            Kind::Ucm => (0..self.layers * self.vectors)
+                .map(|x| {
+                    let vector = if self.vectors == 1 { "" } else { [" K", " V"][(x % 2) as usize] };
+                    (format!("layer {}{vector}", x / self.vectors), x * self.extent, self.extent)
+                })
+                .collect(),
+            Kind::Llmd => {
+                let bytes = self.extent * self.layers;
+                (0..self.blocks).map(|b| (format!("gpu block {b}"), b * bytes, bytes)).collect()
+            }
+            Kind::Lmcache => {
+                let bytes = self.payload / self.layers;
+                (0..self.layers).map(|l| (format!("layer {l}"), l * bytes, bytes)).collect()
+            }
+        };
+    }
+
+    /// Where an extent of a file lies on the target.
+    fn place_of(&self, file: u64, extent: u64) -> u64 {
+        let all = self.slots.len() as u64;
+        let (tensor, block) = match self.kind {
+            Kind::Llmd => (extent % self.layers, extent / self.layers),
+            _ => (extent / self.blocks, extent % self.blocks),
+        };
+        let slot = self.slots.get((file * self.blocks + block) as usize).map_or(0, |slot| u64::from(*slot));
+        self.misalign + (tensor * all + slot) * self.extent
+    }
+
+    /// Where a range of a file's payload lies on the target: pieces whose `from` counts from the start of the range, neighbours joined.
+    pub(super) fn place(&self, file: u32, offset: u64, bytes: u64) -> Vec<Piece> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut at = offset;
+        while at < offset + bytes {
+            let (extent, within) = (at / self.extent, at % self.extent);
+            let length = (self.extent - within).min(offset + bytes - at);
+            let to = self.place_of(u64::from(file), extent) + within;
+            match pieces.last_mut() {
+                Some(last) if last.to + last.bytes == to => last.bytes += length,
+                _ => pieces.push(Piece { from: at - offset, to, bytes: length }),
+            }
+            at += length;
+        }
+        pieces
+    }
+
+    /// Where a transfer lies in the image of [`Self::model`].
+    pub(super) fn image_offset(&self, task: &Task) -> u64 {
+        u64::from(task.file) * self.file_bytes().next_multiple_of(crate::domain::model::IMAGE_ALIGN)
+            + self.data_offset
+            + task.offset
+    }
+
+    /// Length of a file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.data_offset + self.payload
+    }
+
+    /// Ranges of the target that are registered apart: whole layers' tensors, or every block.
+    pub(super) fn registrations(&self, each_block: bool) -> Vec<Range<u64>> {
+        let whole = self.slots.len() as u64 * self.extent;
+        let step = if each_block { self.extent } else { whole };
+        (0..self.layers * self.vectors * whole / step)
+            .map(|i| self.misalign + i * step..self.misalign + (i + 1) * step)
+            .collect()
+    }
+
+    /// Bytes between the beginnings of two workers' places in the slab.
+    pub(super) fn slab_step(&self) -> u64 {
+        self.largest.next_multiple_of(PAGE)
+    }
+
+    /// Seed of the contents.
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Layers.
+    pub(super) const fn layers(&self) -> u64 {
+        self.layers
+    }
+
+    /// The files and their pieces as a model, so that whatever shows tensors shows them.
+    pub(super) fn model(&self, order: &KvOrder) -> ModelInfo {
+        let dtype = &order.shape.dtype;
+        let shards = self.files.iter().map(|file| ShardInfo {
+            path: file.path.clone(),
+            file_bytes: self.file_bytes(),
+            data_offset: self.data_offset,
+        });
+        let what = if self.kind == Kind::Lmcache { "chunk" } else { "file" };
+        let tensors = (0..self.files.len() as u32).flat_map(|file| {
+            self.pieces.iter().map(move |(name, offset, bytes)| TensorInfo {
+                name: format!("{what} {file} {name}"),
+                dtype: dtype.clone(),
+                shape: vec![bytes / order.shape.dtype_bytes],
+                shard: file,
+                file_offset: self.data_offset + offset,
+                bytes: *bytes,
+            })
+        });
+        let tokens = if order.tokens.is_multiple_of(1024) {
+            format!("{}k", order.tokens / 1024)
+        } else {
+            order.tokens.to_string()
+        };
+        let batch = if order.batch > 1 { format!(" x{}", order.batch) } else { String::new() };
+        ModelInfo {
+            name: format!("{} {} {tokens}{batch}", order.kind.name(), order.shape.name),
+            path: order.folder.clone(),
+            shards: shards.collect(),
+            tensors: tensors.collect(),
+        }
+    }
+}
+
+/// Numbers 0 to `count`, shuffled by the seed as a paged cache's blocks are after some use, or in order.
+fn permutation(seed: u64, count: u64, shuffled: bool) -> Vec<u32> {
+    let mut slots: Vec<u32> = (0..count as u32).collect();
+    if shuffled {
+        for at in (1..slots.len()).rev() {
+            slots.swap(at, (mix(seed ^ mix(at as u64)) % (at as u64 + 1)) as usize);
+        }
+    }
+    slots
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) mod tests {
+    use super::*;
+    use crate::kvcache::shape::Shape;
+    use proptest::prelude::*;
+
+    pub(in crate::kvcache) fn order(kind: Kind, tokens: u64, batch: u64, set: &[(&str, u64)]) -> KvOrder {
+        let shape = Shape {
+            name: "tiny".into(),
+            title: "Tiny".into(),
+            source: "made up".into(),
+            layers: 3,
+            kv_heads: 2,
+            head_size: 16,
+            dtype: "BF16".into(),
+            dtype_bytes: 2,
+            mla: kind == Kind::Ucm,
+        };
+        let settings = set.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        KvOrder {
+            kind,
+            shape,
+            tokens,
+            batch,
+            hit_rate: 1.0,
+            seed: 5,
+            folder: "/kv".into(),
+            settings,
+            provoke: None,
+            prepare: false,
+        }
+    }
+
+    fn layout(order: &KvOrder, write: bool) -> Layout {
+        let lane = format!("{}/disk/{}", order.kind.name(), if write { "write" } else { "read" });
+        Layout::new(order, &order.settings(&lane.parse().unwrap()), write).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_moved_once_and_has_a_place_of_its_own(
+            kind in 0..3_usize, files in 1..5_u64, batch in 1..3_u64, cut in 4096..20_000_u64, write: bool, layerwise in 0..2_u64,
+        ) {
+            let kind = Kind::ALL[kind];
+            let set: &[(&str, u64)] = match kind {
+                Kind::Ucm => &[("block_tokens", 32), ("misalign", 512)],
+                Kind::Llmd => &[("block_size", 64), ("gpu_block", 16)],
+                Kind::Lmcache => &[("chunk_size", 64), ("gpu_block", 16), ("block_size", cut), ("enable_layerwise", layerwise)],
+            };
+            let tokens = files * if kind == Kind::Ucm { 32 } else { 64 } + 5;
+            let order = order(kind, tokens, batch, set);
+            let layout = layout(&order, write);
+            let model = layout.model(&order);
+            prop_assert_eq!(layout.files.len() as u64, files * batch);
+            prop_assert_eq!(model.tensor_bytes(), files * batch * layout.payload);
+            let mut payload = vec![vec![0_u8; layout.payload as usize]; layout.files.len()];
+            let mut target = vec![0_u8; layout.target_bytes as usize];
+            let bases = model.image_bases();
+            for task in &layout.tasks {
+                for at in task.offset..task.offset + task.bytes {
+                    payload[task.file as usize][at as usize] += 1;
+                }
+                let mut told = 0;
+                for piece in layout.place(task.file, task.offset, task.bytes) {
+                    prop_assert_eq!(piece.from, told);
+                    told += piece.bytes;
+                    for at in piece.to..piece.to + piece.bytes {
+                        target[at as usize] += 1;
+                    }
+                }
+                prop_assert_eq!(told, task.bytes);
+                prop_assert_eq!(layout.image_offset(task), bases[task.file as usize] + layout.data_offset + task.offset);
+                if let Some(tensor) = task.tensor {
+                    let tensor = &model.tensors[tensor as usize];
+                    prop_assert_eq!(tensor.shard, task.file);
+                    let from = layout.data_offset + task.offset;
+                    prop_assert!(tensor.file_offset <= from && from + task.bytes <= tensor.file_offset + tensor.bytes);
+                }
+            }
+            prop_assert!(payload.iter().flatten().all(|n| *n == 1));
+            prop_assert!(target[..layout.misalign as usize].iter().all(|n| *n == 0));
+            prop_assert!(target[layout.misalign as usize..].iter().all(|n| *n == 1));
+            let units: Vec<usize> = layout.units.iter().cloned().flatten().collect();
+            prop_assert_eq!(units, (0..layout.tasks.len()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_sources() {
+        let mut llmd = order(Kind::Llmd, 512, 1, &[]);
+        llmd.shape = Shape::named("llama-3.1-8b").unwrap();
+        let plan = layout(&llmd, false);
+        // 16-token blocks of Llama-3.1-8B: 64 KiB a layer, 16 blocks of 32 layers in a file of 256 tokens.
+        assert_eq!((plan.largest, plan.tasks.len(), plan.units.len()), (64 << 10, 2 * 512, 2));
+        let mut ucm = order(Kind::Ucm, 256, 1, &[]);
+        ucm.shape = Shape::named("deepseek-v3").unwrap();
+        let plan = layout(&ucm, false);
+        assert_eq!((plan.largest, plan.tasks.len()), (147_456, 2 * 61));
+        let mut lmcache = order(Kind::Lmcache, 256, 1, &[("block_size", 1 << 30), ("enable_layerwise", 0)]);
+        lmcache.shape = Shape::named("llama-3.1-8b").unwrap();
+        assert_eq!(layout(&lmcache, true).largest, 32 << 20);
+    }
+
+    #[test]
+    fn a_hit_rate_stores_the_beginning_of_each_sequence() {
+        let mut order = order(Kind::Lmcache, 640, 2, &[("chunk_size", 64)]);
+        order.hit_rate = 0.75;
+        let plan = layout(&order, false);
+        assert_eq!((plan.files.len(), plan.asked.len(), plan.asked[0].len()), (14, 2, 10));
+        assert_eq!(plan.files[7].key, plan.asked[1][0]);
+        order.hit_rate = 0.01;
+        let settings = order.settings(&"lmcache/ram/read".parse().unwrap());
+        assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no whole file"));
+    }
+
+    #[test]
+    fn reads_layer_by_layer_finish_a_layer_of_all_chunks_before_the_next() {
+        let order = order(Kind::Lmcache, 256, 1, &[("chunk_size", 64)]);
+        let plan = layout(&order, false);
+        assert!(plan.layerwise && plan.tasks.is_sorted_by_key(|task| task.layer));
+        assert!(!layout(&order, true).layerwise);
+    }
+}

@@ -1,0 +1,35 @@
+//! KV caches as workloads: blocks and chunks written from the target's memory to storage and read back, in the ways of three published systems,
+//! on the same lanes, clocks and reports as loads of models.
+//!
+//! A lane is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. What is stored is made from a seed, so that every byte can be
+//! checked without a copy of it.
+
+mod cache;
+mod chunk;
+mod content;
+mod folder;
+mod handles;
+mod keys;
+mod lane;
+mod layout;
+mod order;
+mod params;
+mod pipeline;
+mod plan;
+mod shape;
+mod store;
+mod transfer;
+mod verify;
+mod window;
+mod work;
+
+pub use chunk::{HEADER_BYTES, Header, examine};
+pub use folder::{Folder, FolderError};
+pub use handles::HandleCache;
+pub use keys::{Chain, Key, token};
+pub use lane::run_lane;
+pub use order::{Kind, KvOrder, Provoke};
+pub use params::{Parameter, parameters};
+pub use pipeline::{hidden_fraction, layer_times, union_ns};
+pub use plan::{Plan, PlanError, Request, plan};
+pub use shape::Shape;

@@ -1,0 +1,279 @@
+//! What a lane is told, and what its name says: workload, variant, settings, direction.
+
+use super::params;
+use super::shape::Shape;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The system whose way is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// UCM's NFS store with GDS: a file a block, an operation a tensor piece, cached handles.
+    Ucm,
+    /// llm-d's file-system back end: a file a group of blocks, threads per GPU, staging as the fall-back.
+    Llmd,
+    /// LMCache's GDS back end: chunk files found by token hash, read layer by layer.
+    Lmcache,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Ucm, Self::Llmd, Self::Lmcache];
+
+    /// The name as typed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ucm => "ucm",
+            Self::Llmd => "llmd",
+            Self::Lmcache => "lmcache",
+        }
+    }
+
+    /// One line that says what it is.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Ucm => {
+                "UCM's store: a file a block, one operation a tensor piece, file handles cached with reference counts"
+            }
+            Self::Llmd => {
+                "llm-d's file-system back end: a file a group of blocks, threads per GPU, fall-back to pinned staging"
+            }
+            Self::Lmcache => {
+                "LMCache's GDS back end: chunk files found by token hash, read layer by layer ahead of computing"
+            }
+        }
+    }
+
+    /// The shape and the number of tokens that the source measured with.
+    #[must_use]
+    pub const fn usual(self) -> (&'static str, u64) {
+        match self {
+            Self::Ucm => ("qwq-32b", 2048),
+            Self::Llmd => ("llama-3.1-8b", 10_240),
+            Self::Lmcache => ("llama-3.1-70b", 2048),
+        }
+    }
+
+    /// The variants that are compared where none are named.
+    #[must_use]
+    pub const fn usual_variants(self) -> [&'static str; 4] {
+        match self {
+            Self::Llmd => ["staging", "ram", "gds", "gds-registered"],
+            _ => ["disk", "ram", "gds", "gds-registered"],
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            format!("'{text}' is no KV-cache workload; known are {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// A fall-back that is brought about on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provoke {
+    /// As if there were no libcufile.
+    NoLibrary,
+    /// As if the driver did not open.
+    InitFailed,
+    /// As if the file system refused O_DIRECT.
+    NoOdirect,
+    /// As if every eighth transfer failed.
+    OperationFailed,
+}
+
+impl Provoke {
+    /// All of them, in the order of the source.
+    pub const ALL: [Self; 4] = [Self::NoLibrary, Self::InitFailed, Self::NoOdirect, Self::OperationFailed];
+
+    /// The reason as reports name it.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NoLibrary => "no_library",
+            Self::InitFailed => "init_failed",
+            Self::NoOdirect => "no_odirect",
+            Self::OperationFailed => "operation_failed",
+        }
+    }
+}
+
+impl FromStr for Provoke {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = text.replace('-', "_");
+        Self::ALL.into_iter().find(|provoke| provoke.reason() == wanted).ok_or_else(|| {
+            format!("'{text}' is no reason to fall back; known are {}", Self::ALL.map(Self::reason).join(", "))
+        })
+    }
+}
+
+/// How bytes travel between target and store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By cuFile.
+    Gds,
+    /// By plain reads and writes through pinned staging.
+    Plain,
+    /// To host memory and back.
+    Ram,
+}
+
+/// A lane by its name: `lmcache/gds:prefetch_factor=0/read`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LaneName {
+    pub(super) kind: Kind,
+    /// The variant with its settings, as written.
+    pub(super) variant: String,
+    pub(super) way: Way,
+    pub(super) settings: BTreeMap<String, u64>,
+    pub(super) write: bool,
+}
+
+impl FromStr for LaneName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split('/');
+        let (Some(kind), Some(variant), Some(direction), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(format!("'{text}' is no lane of a KV-cache workload"));
+        };
+        let kind: Kind = kind.parse()?;
+        let (base, given) = variant.split_once(':').unwrap_or((variant, ""));
+        let mut settings = BTreeMap::new();
+        let way = match base {
+            "gds" | "gds-registered" => Way::Gds,
+            "disk" | "staging" => Way::Plain,
+            "ram" => Way::Ram,
+            _ => {
+                return Err(format!(
+                    "'{base}' is no variant; known are gds, gds-registered, disk (or staging) and ram, each with settings behind a colon: \
+                     gds:handle_cache=0"
+                ));
+            }
+        };
+        if way == Way::Gds {
+            settings.insert("register".to_owned(), u64::from(base == "gds-registered"));
+        }
+        for setting in given.split(':').filter(|s| !s.is_empty()) {
+            let (name, value) = params::parse(kind, setting)?;
+            settings.insert(name, value);
+        }
+        let write = match direction {
+            "read" => false,
+            "write" => true,
+            _ => return Err(format!("'{direction}' is no direction; known are write and read")),
+        };
+        Ok(Self { kind, variant: variant.to_owned(), way, settings, write })
+    }
+}
+
+impl fmt::Display for LaneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind.name(), self.variant, if self.write { "write" } else { "read" })
+    }
+}
+
+/// What every lane of a run is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KvOrder {
+    /// The system.
+    pub kind: Kind,
+    /// The shape of the cache.
+    pub shape: Shape,
+    /// Tokens of a sequence.
+    pub tokens: u64,
+    /// Sequences.
+    pub batch: u64,
+    /// Share of each sequence that is stored, 0 to 1.
+    pub hit_rate: f64,
+    /// Seed of contents, tokens and slots.
+    pub seed: u64,
+    /// The folder that the files lie in; ours alone.
+    pub folder: PathBuf,
+    /// Settings for all lanes.
+    pub settings: BTreeMap<String, u64>,
+    /// A fall-back that is brought about.
+    pub provoke: Option<Provoke>,
+    /// A reading lane writes the files itself, before the clock, because no lane wrote them.
+    pub prepare: bool,
+}
+
+impl KvOrder {
+    /// The settings of a lane: defaults, then the order's, then the lane's own.
+    pub(super) fn settings(&self, lane: &LaneName) -> Settings {
+        let mut all: BTreeMap<String, u64> =
+            params::parameters(self.kind).iter().map(|p| (p.name.to_owned(), p.default)).collect();
+        // `--set` speaks to all lanes, but what a variant's name says of registering holds unless its settings say more.
+        let named = lane.settings.iter().map(|(n, v)| (n.clone(), *v));
+        all.extend(self.settings.iter().map(|(n, v)| (n.clone(), *v)));
+        all.extend(named);
+        Settings(all)
+    }
+}
+
+/// Settings by name, all of them set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings(pub(super) BTreeMap<String, u64>);
+
+impl Settings {
+    /// A setting; 0 for one that this workload does not have.
+    pub(super) fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    pub(super) fn on(&self, name: &str) -> bool {
+        self.get(name) != 0
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lanes_name_says_what_it_does() {
+        let lane: LaneName = "lmcache/gds:prefetch_factor=0:handle_cache=7/read".parse().unwrap();
+        assert_eq!((lane.kind, lane.way, lane.write), (Kind::Lmcache, Way::Gds, false));
+        assert_eq!(
+            (lane.settings["prefetch_factor"], lane.settings["handle_cache"], lane.settings["register"]),
+            (0, 7, 0)
+        );
+        assert_eq!(lane.to_string(), "lmcache/gds:prefetch_factor=0:handle_cache=7/read");
+        let lane: LaneName = "ucm/gds-registered/write".parse().unwrap();
+        assert_eq!((lane.settings["register"], lane.write), (1, true));
+        for (wrong, part) in [
+            ("vllm/gds/read", "no KV-cache workload"),
+            ("ucm/gdx/read", "no variant"),
+            ("ucm/gds/sideways", "no direction"),
+            ("ucm/gds", "no lane"),
+            ("ucm/gds:prefetch_factor=1/read", "no setting of ucm"),
+        ] {
+            let said = wrong.parse::<LaneName>().unwrap_err();
+            assert!(said.contains(part), "{wrong}: {said}");
+        }
+    }
+
+    #[test]
+    fn reasons_to_fall_back_are_typed_with_either_dash() {
+        assert_eq!("no-odirect".parse(), Ok(Provoke::NoOdirect));
+        assert_eq!("operation_failed".parse(), Ok(Provoke::OperationFailed));
+        assert!("rain".parse::<Provoke>().unwrap_err().contains("init_failed"));
+    }
+}

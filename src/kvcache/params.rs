@@ -1,0 +1,136 @@
+//! The settings of each workload, named after its source, with the source's values as defaults.
+
+use super::order::Kind;
+
+/// A setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// The value where none is set.
+    pub default: u64,
+    /// The least and the largest value.
+    pub range: (u64, u64),
+    /// What it is, with its unit.
+    pub what: &'static str,
+}
+
+const fn of(name: &'static str, default: u64, range: (u64, u64), what: &'static str) -> Parameter {
+    Parameter { name, default, range, what }
+}
+
+const HANDLES: (u64, u64) = (0, 1 << 20);
+const SWITCH: (u64, u64) = (0, 1);
+const ODIRECT: Parameter = of("odirect", 1, SWITCH, "open files for cuFile with O_DIRECT");
+const PLAIN_ODIRECT: Parameter = of("plain_odirect", 0, SWITCH, "open files of disk and staging with O_DIRECT");
+const FSYNC: Parameter = of("fsync", 0, SWITCH, "wait for the disk before a file is committed");
+
+const UCM: [Parameter; 9] = [
+    of("block_tokens", 128, (1, 65_536), "tokens of a block, which is a file"),
+    of("stream_number", 32, (1, 256), "workers, each with one operation at a time"),
+    of("handle_cache", 65_536, HANDLES, "most file handles kept; 0 opens and registers for every operation"),
+    of("register", 0, SWITCH, "register the KV tensors with cuFile; 0 leaves it to the library's own buffers"),
+    of("misalign", 0, (0, 4095), "bytes by which file and memory offsets miss the 4 KiB grid"),
+    of("staging_bytes", 262_144, (4096, 1 << 30), "pinned buffer of a worker without cuFile"),
+    ODIRECT,
+    PLAIN_ODIRECT,
+    FSYNC,
+];
+
+const LLMD: [Parameter; 9] = [
+    of("block_size", 256, (1, 65_536), "tokens of a file"),
+    of("gpu_block", 16, (1, 65_536), "tokens of a block of the paged cache"),
+    of("threads_per_gpu", 64, (1, 256), "threads, never more than CPUs"),
+    of("register", 0, (0, 2), "1: register each layer's tensor whole; 2: each KV block apart; 0: neither"),
+    of("handle_cache", 0, HANDLES, "most file handles kept; the source keeps none"),
+    of("staging_bytes", 1 << 20, (4096, 1 << 30), "pinned buffer of a thread on the staging path"),
+    ODIRECT,
+    PLAIN_ODIRECT,
+    FSYNC,
+];
+
+const LMCACHE: [Parameter; 14] = [
+    of("chunk_size", 256, (1, 65_536), "tokens of a chunk, which is a file"),
+    of("max_concurrent_ops", 4, (1, 256), "transfers under way at once"),
+    of("block_size", 1 << 20, (4096, 1 << 30), "bytes of the largest transfer"),
+    of("enable_layerwise", 1, SWITCH, "read layer by layer, computing between; 0 reads chunk by chunk"),
+    of("prefetch_factor", 2, (0, 1000), "layers that are loaded ahead of the one that is computed"),
+    of("compute_us", 1000, (0, 10_000_000), "simulated computing time of a layer in microseconds"),
+    of("gpu_block", 16, (1, 65_536), "tokens of a block of the paged cache, which slots are mapped by"),
+    of("register", 0, SWITCH, "register the staging slab on the target with cuFile, as a whole"),
+    of("handle_cache", 0, HANDLES, "most file handles kept; the source keeps none"),
+    of(
+        "max_cache_size_mb",
+        262_144,
+        (1, 1 << 40),
+        "MiB of chunks that may lie on the disk; the least recently written go first",
+    ),
+    of(
+        "check_payload",
+        0,
+        SWITCH,
+        "a lookup compares the payload's checksum too, which reads the chunk through the host",
+    ),
+    ODIRECT,
+    PLAIN_ODIRECT,
+    FSYNC,
+];
+
+/// The settings of a workload.
+#[must_use]
+pub const fn parameters(kind: Kind) -> &'static [Parameter] {
+    match kind {
+        Kind::Ucm => &UCM,
+        Kind::Llmd => &LLMD,
+        Kind::Lmcache => &LMCACHE,
+    }
+}
+
+/// Reads `NAME=NUMBER`.
+pub(super) fn parse(kind: Kind, text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("'{text}' is no setting: expected NAME=NUMBER, as in handle_cache=0"))?;
+    let known = parameters(kind);
+    let Some(parameter) = known.iter().find(|p| p.name == name) else {
+        let names: Vec<&str> = known.iter().map(|p| p.name).collect();
+        return Err(format!("'{name}' is no setting of {}; known are {}", kind.name(), names.join(", ")));
+    };
+    let number: u64 = value.parse().map_err(|e| format!("'{value}' of {name} is no number: {e}"))?;
+    let (low, high) = parameter.range;
+    if !(low..=high).contains(&number) {
+        return Err(format!("{name}={number} is out of range: {low} to {high} ({})", parameter.what));
+    }
+    Ok((name.to_owned(), number))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_lie_in_their_range_and_names_are_told_once() {
+        for kind in Kind::ALL {
+            let known = parameters(kind);
+            for (at, p) in known.iter().enumerate() {
+                assert!((p.range.0..=p.range.1).contains(&p.default), "{p:?}");
+                assert!(known[..at].iter().all(|q| q.name != p.name), "{p:?}");
+                assert_eq!(parse(kind, &format!("{}={}", p.name, p.default)), Ok((p.name.to_owned(), p.default)));
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_settings_are_answered_with_what_is_right() {
+        for (text, part) in [
+            ("handle_cache", "NAME=NUMBER"),
+            ("threads=3", "known are block_tokens"),
+            ("register=2", "0 to 1"),
+            ("register=x", "no number"),
+        ] {
+            let said = parse(Kind::Ucm, text).unwrap_err();
+            assert!(said.contains(part), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! From what a user asks to what a session runs: files and pieces as a model, the lanes in order, and their order.
+
+use super::layout::Layout;
+use super::order::{Kind, KvOrder, LaneName, Provoke};
+use super::params;
+use super::shape::Shape;
+use crate::domain::{Engine, ModelInfo, WorkloadOrder};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The hidden subcommand whose process a lane is.
+const CHILD: &str = "__kv";
+/// The name under which libcufile finds its settings.
+const CUFILE_JSON: &str = "CUFILE_ENV_PATH_JSON";
+
+/// Settings files of llm-d, by name: the one of its documentation, and the one of its repository.
+const CUFILE_PROFILES: [(&str, &str); 2] = [
+    ("llmd", include_str!("../../profiles/cufile/llmd.json")),
+    ("llmd-32", include_str!("../../profiles/cufile/llmd-32.json")),
+];
+
+/// What a user asks for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The system.
+    pub kind: Kind,
+    /// The shape by name or file; the source's own where none is named.
+    pub shape: Option<String>,
+    /// Tokens of a sequence; the source's own number where none is given.
+    pub tokens: Option<u64>,
+    /// Sequences.
+    pub batch: u64,
+    /// Share of each sequence that is stored, above 0 to 1.
+    pub hit_rate: f64,
+    /// Seed of contents, tokens and slots.
+    pub seed: u64,
+    /// Variants, with settings behind colons; the workload's usual ones where none are named.
+    pub variants: Vec<String>,
+    /// `NAME=A,B`: every variant once with each of the values.
+    pub compare: Option<String>,
+    /// Settings for all lanes, `NAME=NUMBER`.
+    pub settings: Vec<String>,
+    /// Write lanes, read lanes.
+    pub directions: (bool, bool),
+    /// A fall-back that is brought about.
+    pub provoke: Option<Provoke>,
+    /// cufile.json for the lanes: a shipped one by name, a file, or `none`; the workload's own where not said.
+    pub cufile_json: Option<String>,
+    /// Read what is in the folder, and write nothing there first.
+    pub as_found: bool,
+}
+
+/// Why nothing can be planned.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PlanError(pub String);
+
+/// What a session needs.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Files and pieces.
+    pub model: ModelInfo,
+    /// The lanes, in order.
+    pub lanes: Vec<Engine>,
+    /// What each lane is told.
+    pub order: WorkloadOrder,
+    /// What should be said before.
+    pub notes: Vec<String>,
+    /// Bytes that lie on the disk at once, at most.
+    pub disk_bytes: u64,
+}
+
+/// Plans a run whose files lie in `folder`.
+///
+/// # Errors
+/// A sentence: what cannot be, and what can.
+pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
+    let kind = request.kind;
+    let (usual_shape, usual_tokens) = kind.usual();
+    let shape = Shape::named(request.shape.as_deref().unwrap_or(usual_shape)).map_err(PlanError)?;
+    if !(request.hit_rate > 0.0 && request.hit_rate <= 1.0) {
+        return Err(PlanError(format!("--hit-rate is {}, and must be above 0 and at most 1", request.hit_rate)));
+    }
+    if request.provoke.is_some() && kind != Kind::Llmd {
+        return Err(PlanError(format!(
+            "{} does not fall back, so there is nothing to provoke; llmd does",
+            kind.name()
+        )));
+    }
+    let mut settings = BTreeMap::new();
+    for text in &request.settings {
+        let (name, value) = params::parse(kind, text).map_err(PlanError)?;
+        settings.insert(name, value);
+    }
+    let (write, read) = request.directions;
+    let order = KvOrder {
+        kind,
+        shape,
+        tokens: request.tokens.unwrap_or(usual_tokens),
+        batch: request.batch,
+        hit_rate: request.hit_rate,
+        seed: request.seed,
+        folder: folder.to_owned(),
+        settings,
+        provoke: request.provoke,
+        prepare: !write && !request.as_found,
+    };
+    let variants = variants(request)?;
+    let mut lanes = Vec::new();
+    let mut model = None;
+    let mut disk_bytes = 0;
+    for variant in &variants {
+        for direction in [("write", write), ("read", read)].into_iter().filter(|(_, wanted)| *wanted).map(|(d, _)| d) {
+            let name = format!("{}/{variant}/{direction}", kind.name());
+            let lane: LaneName = name.parse().map_err(PlanError)?;
+            let layout = Layout::new(&order, &order.settings(&lane), lane.write).map_err(PlanError)?;
+            let files = layout.model(&order);
+            disk_bytes = disk_bytes.max(files.file_bytes());
+            // Lanes whose files are cut in another way are measured too; the map of pieces is that of the first.
+            model.get_or_insert(files);
+            lanes.push(Engine::Workload(name));
+        }
+    }
+    let model = model.ok_or_else(|| PlanError("there is nothing to run: name a variant and a direction".to_owned()))?;
+    let mut notes = Vec::new();
+    let environment = environment(request, folder, &mut notes)?;
+    let order = serde_json::to_value(&order).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
+    Ok(Plan { model, lanes, order: WorkloadOrder { child: CHILD.to_owned(), environment, order }, notes, disk_bytes })
+}
+
+/// The variants with what they are compared by.
+fn variants(request: &Request) -> Result<Vec<String>, PlanError> {
+    let kind = request.kind;
+    let base: Vec<String> = if request.variants.is_empty() {
+        kind.usual_variants().map(str::to_owned).to_vec()
+    } else {
+        request.variants.clone()
+    };
+    let Some(compare) = &request.compare else { return Ok(base) };
+    let (name, values) = compare.split_once('=').ok_or_else(|| {
+        PlanError(format!("--compare takes NAME=A,B, as in handle_cache=0,65536, and not '{compare}'"))
+    })?;
+    let mut compared = Vec::new();
+    for variant in &base {
+        for value in values.split(',') {
+            let setting = format!("{name}={value}");
+            params::parse(kind, &setting).map_err(PlanError)?;
+            compared.push(format!("{variant}:{setting}"));
+        }
+    }
+    Ok(compared)
+}
+
+/// The environment of the lanes: where libcufile finds its settings.
+fn environment(
+    request: &Request,
+    folder: &Path,
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<String, String>, PlanError> {
+    let wanted = match (&request.cufile_json, request.kind) {
+        (Some(named), _) => Some(named.as_str()),
+        (None, Kind::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
+            notes.push(format!("{CUFILE_JSON} is set, so the settings of llm-d are left out; --cufile-json llmd takes them all the same"));
+            None
+        }
+        (None, Kind::Llmd) => Some("llmd"),
+        (None, _) => None,
+    };
+    let file: PathBuf = match wanted {
+        None | Some("none") => return Ok(BTreeMap::new()),
+        Some(name) => match CUFILE_PROFILES.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => {
+                let file = folder.join("cufile.json");
+                std::fs::write(&file, text)
+                    .map_err(|e| PlanError(format!("writing {} failed: {e}", file.display())))?;
+                notes.push(format!("lanes with cuFile take the settings '{name}' (profiles/cufile/{name}.json); --cufile-json none leaves them out"));
+                file
+            }
+            None => std::fs::canonicalize(name).map_err(|e| {
+                let known: Vec<&str> = CUFILE_PROFILES.iter().map(|(name, _)| *name).collect();
+                PlanError(format!(
+                    "--cufile-json takes {}, none or a file, and '{name}' is none of them: {e}",
+                    known.join(", ")
+                ))
+            })?,
+        },
+    };
+    Ok(BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn request(kind: Kind) -> Request {
+        Request {
+            kind,
+            shape: None,
+            tokens: None,
+            batch: 1,
+            hit_rate: 1.0,
+            seed: 0,
+            variants: Vec::new(),
+            compare: None,
+            settings: Vec::new(),
+            directions: (true, true),
+            provoke: None,
+            cufile_json: Some("none".to_owned()),
+            as_found: false,
+        }
+    }
+
+    fn names(plan: &Plan) -> Vec<String> {
+        plan.lanes.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_variant_writes_and_then_reads() {
+        let plan = plan(&request(Kind::Lmcache), Path::new("/kv")).unwrap();
+        assert_eq!(
+            names(&plan),
+            ["disk", "ram", "gds", "gds-registered"]
+                .iter()
+                .flat_map(|v| ["write", "read"].map(|d| format!("lmcache/{v}/{d}")))
+                .collect::<Vec<_>>()
+        );
+        assert_eq!(plan.model.name, "lmcache llama-3.1-70b 2k");
+        // 2048 tokens of 320 KiB each, in 8 chunks.
+        assert_eq!((plan.model.tensor_bytes(), plan.model.shards.len()), (640 << 20, 8));
+    }
+
+    #[test]
+    fn a_comparison_runs_every_variant_with_every_value() {
+        let mut asked = request(Kind::Ucm);
+        asked.variants = vec!["gds".to_owned()];
+        asked.compare = Some("handle_cache=0,65536".to_owned());
+        asked.directions = (false, true);
+        assert_eq!(
+            names(&plan(&asked, Path::new("/kv")).unwrap()),
+            ["ucm/gds:handle_cache=0/read", "ucm/gds:handle_cache=65536/read"]
+        );
+        asked.compare = Some("handle_cache=0,x".to_owned());
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("no number"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_a_sentence() {
+        let mut asked = request(Kind::Ucm);
+        asked.provoke = Some(Provoke::InitFailed);
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("does not fall back"));
+        let mut asked = request(Kind::Llmd);
+        asked.hit_rate = 0.0;
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--hit-rate"));
+        asked.hit_rate = 1.0;
+        asked.settings = vec!["gpu_block=15".to_owned()];
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("whole number of blocks"));
+        asked.settings.clear();
+        asked.cufile_json = Some("/none/such.json".to_owned());
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--cufile-json"));
+    }
+}

@@ -1,0 +1,113 @@
+//! The window of a layer-wise read: transfers of a layer may begin when computing is near enough, and computing begins when they have ended.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often a waiting thread looks whether another failed.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Shared by the loading threads and the one that computes.
+#[derive(Debug)]
+pub(super) struct Window {
+    ahead: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The layer that is computed or waited for.
+    turn: usize,
+    /// Transfers still to end, by layer.
+    left: Vec<usize>,
+}
+
+impl Window {
+    /// A window that reaches `ahead` layers beyond the one whose turn it is.
+    pub(super) fn new(ahead: usize, transfers: Vec<usize>) -> Self {
+        Self { ahead, state: Mutex::new(State { turn: 0, left: transfers }), changed: Condvar::new() }
+    }
+
+    fn wait(&self, ready: impl Fn(&State) -> bool, stopped: &dyn Fn() -> bool) -> bool {
+        let mut state = self.lock();
+        while !ready(&state) {
+            if stopped() {
+                return false;
+            }
+            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a layer's transfers may begin. False when another thread failed.
+    pub(super) fn may_load(&self, layer: usize, stopped: &dyn Fn() -> bool) -> bool {
+        self.wait(|state| layer <= state.turn.saturating_add(self.ahead), stopped)
+    }
+
+    /// Notes that one of a layer's transfers ended.
+    pub(super) fn landed(&self, layer: usize) {
+        let mut state = self.lock();
+        if let Some(left) = state.left.get_mut(layer) {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// Waits until all of a layer's transfers ended. False when another thread failed.
+    pub(super) fn is_loaded(&self, layer: usize, stopped: &dyn Fn() -> bool) -> bool {
+        self.wait(|state| state.left.get(layer).is_none_or(|left| *left == 0), stopped)
+    }
+
+    /// Notes that a layer was computed: it is the next one's turn.
+    pub(super) fn computed(&self, layer: usize) {
+        self.lock().turn = layer + 1;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// The furthest that loading was ahead of the layer whose turn it was.
+    fn furthest_ahead(ahead: usize) -> usize {
+        let window = Window::new(ahead, vec![1; 8]);
+        let (turn, furthest) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for layer in 0..8 {
+                    assert!(window.may_load(layer, &|| false));
+                    furthest.fetch_max(layer.saturating_sub(turn.load(Ordering::SeqCst)), Ordering::SeqCst);
+                    window.landed(layer);
+                }
+            });
+            for layer in 0..8 {
+                assert!(window.is_loaded(layer, &|| false));
+                std::thread::sleep(Duration::from_millis(2));
+                turn.store(layer + 1, Ordering::SeqCst);
+                window.computed(layer);
+            }
+        });
+        furthest.into_inner()
+    }
+
+    #[test]
+    fn loading_is_as_far_ahead_as_asked_and_no_further() {
+        assert_eq!(furthest_ahead(0), 0);
+        assert!((1..=2).contains(&furthest_ahead(2)));
+    }
+
+    #[test]
+    fn a_failure_elsewhere_ends_the_waiting() {
+        let window = Window::new(0, vec![1, 1]);
+        assert!(!window.may_load(1, &|| true));
+        assert!(!window.is_loaded(0, &|| true));
+    }
+}
