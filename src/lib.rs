@@ -11,6 +11,7 @@ pub mod engines;
 pub mod fixes;
 pub mod headless;
 pub mod host;
+pub mod iogrid;
 pub mod report;
 pub mod session;
 pub mod telemetry;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("domain", &[]),
     ("host", &["domain"]),
     ("checks", &["host", "domain"]),
@@ -14,8 +14,9 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("weights", &["domain"]),
     ("device", &["domain"]),
     ("engines", &["weights", "device", "domain"]),
+    ("iogrid", &["engines", "device", "domain"]),
     ("telemetry", &["host", "domain"]),
-    ("session", &["domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"]),
+    ("session", &["iogrid", "domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"]),
     ("analysis", &["domain"]),
     ("report", &["domain", "analysis", "session"]),
     ("tui", &["session", "domain", "analysis", "config"]),
@@ -31,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "weights",
             "device",
             "engines",
+            "iogrid",
             "telemetry",
             "session",
             "analysis",
@@ -45,7 +47,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
 /// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
 const FOREIGN: [(&str, &[&str]); 8] = [
     // `device` implements the crate's `IoMemory` for its memory; everything else of cuFile is the engines'.
-    ("cufile_ffi", &["engines", "device"]),
+    ("cufile_ffi", &["engines", "device", "iogrid"]),
     ("cudarc", &["device"]),
     ("io_uring", &["device"]),
     ("memmap2", &["device"]),

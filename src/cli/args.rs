@@ -95,6 +95,13 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// What the storage under DIR gives: size × threads × read and write × sequential and random × transfer, as a heat map
+    Io {
+        #[command(flatten)]
+        io: super::io::IoArgs,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Write a synthetic model with a real model's tensor names, shapes and types
     Synth {
         /// Shape profile (see --list)
@@ -178,6 +185,8 @@ pub(super) enum Sub {
     Man,
     #[command(name = "__lane", hide = true)]
     Lane,
+    #[command(name = "__io", hide = true)]
+    GridProcess,
     #[command(name = "__probe-cufile", hide = true)]
     ProbeCufile {
         /// Folder for the library's log

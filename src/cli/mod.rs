@@ -5,6 +5,7 @@ mod capture;
 mod check;
 mod config;
 mod fix;
+mod io;
 mod learn;
 mod models;
 mod outcome;
@@ -15,7 +16,7 @@ mod recordings;
 mod selftest;
 mod sweep;
 
-use crate::engines;
+use crate::{engines, iogrid};
 use args::{Cli, Sub};
 use clap::{CommandFactory, Parser};
 use outcome::{BAD_CALL, fail};
@@ -28,6 +29,8 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
         Some(Sub::Lane) => engines::run_lane(),
+        Some(Sub::GridProcess) => iogrid::run_grid(),
+        Some(Sub::Io { io, output }) => io::run(&io, &output),
         Some(Sub::ProbeCufile { scratch }) => engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir)),
         Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
             let scratch = scratch.unwrap_or_else(std::env::temp_dir);

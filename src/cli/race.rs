@@ -3,7 +3,7 @@
 use super::args::{FormatArg, OutputArgs, RaceArgs};
 use super::outcome::{BAD_CALL, FINE, fail, note};
 use crate::config::{Taste, ThemeName};
-use crate::domain::CacheState;
+use crate::domain::{CacheState, Event, EventBody};
 use crate::headless;
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
@@ -11,6 +11,7 @@ use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The interactive program.
 pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &OutputArgs) -> u8 {
@@ -35,7 +36,10 @@ pub(super) fn interactive(model: Option<String>, race: &RaceArgs, output: &Outpu
 pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
     let options = tui::Options { taste, first_screen: first, speed, export: Some(export_here) };
     let replay = feed.replay;
-    let outcome = match tui::run(feed, options) {
+    let events = feed.events.clone();
+    let outcome = tui::run(feed, options);
+    wait_for_end(&events);
+    let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
@@ -51,6 +55,16 @@ pub(super) fn screens(feed: Feed, taste: Taste, first: tui::Screen, speed: u32, 
         // The user looked and left: what was seen is not the exit status's business.
         None if replay => FINE,
         None => FINE,
+    }
+}
+
+/// Lets a session that was told to end clear away what it made, which takes milliseconds; not for ever, should a library hang.
+fn wait_for_end(events: &crossbeam_channel::Receiver<Event>) {
+    let deadline = Instant::now() + Duration::from_secs(3);
+    while let Ok(event) = events.recv_deadline(deadline) {
+        if matches!(event.body, EventBody::SessionEnded { .. }) {
+            return;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::error::LoadError;
 use crate::domain::{LaneOrder, Route, RouteCounts, Target};
 use cufile_ffi::{Driver, Error, Library, OpenOptions, Search, Version};
+use std::path::Path;
 use std::time::Instant;
 
 /// The library and its open driver.
@@ -33,19 +34,27 @@ pub struct ReadCounts {
 }
 
 impl CuFile {
-    /// Finds the library and opens the driver.
+    /// Finds the library and opens the driver, as an order wants it.
+    ///
+    /// # Errors
+    /// As [`Self::open_for`].
+    pub fn open(order: &LaneOrder) -> Result<Self, LoadError> {
+        Self::open_for(order.libcufile.as_deref(), &order.target)
+    }
+
+    /// Finds the library (or takes the one named) and opens the driver.
     ///
     /// # Errors
     /// When there is no libcufile, it cannot serve the target, or it does not open; always a sentence.
-    pub fn open(order: &LaneOrder) -> Result<Self, LoadError> {
+    pub fn open_for(library: Option<&Path>, target: &Target) -> Result<Self, LoadError> {
         let start = Instant::now();
-        let library = match &order.libcufile {
+        let library = match library {
             Some(path) => Library::open(&Search::only(path)),
             None => Library::find(),
         }
         .map_err(|e| LoadError::CuFile(e.to_string()))?;
         let library_ns = start.elapsed().as_nanos() as u64;
-        let host_target = order.target == Target::Host;
+        let host_target = *target == Target::Host;
         if host_target && library.version().is_none_or(|v| v < Version::new(1, 16)) {
             let version = library.version().map_or_else(|| "an unknown version".to_owned(), |v| v.to_string());
             return Err(LoadError::CuFile(format!(
@@ -82,6 +91,21 @@ impl CuFile {
             counts.nvfs += gpu.counters.n_nvfs_reads;
             counts.p2p += gpu.counters.n_p2p_reads;
             counts.posix += gpu.counters.n_posix_reads;
+        }
+        counts
+    }
+
+    /// Counters of writes now, as [`Self::counts`] gives those of reads.
+    #[must_use]
+    pub fn write_counts(&self) -> ReadCounts {
+        let Ok(()) = &self.statistics else { return ReadCounts::default() };
+        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::default() };
+        let all = stats.detailed.totals.basic.write_ops.ok;
+        let mut counts = ReadCounts { all, ..ReadCounts::default() };
+        for gpu in &stats.gpus {
+            counts.nvfs += gpu.counters.n_nvfs_writes;
+            counts.p2p += gpu.counters.n_p2p_writes;
+            counts.posix += gpu.counters.n_posix_writes;
         }
         counts
     }
@@ -163,7 +187,7 @@ fn direct_possible(driver: &Driver) -> bool {
 }
 
 /// A cuFile error with what is usually behind it.
-pub(super) fn explain(doing: &str, error: &Error) -> LoadError {
+pub(crate) fn explain(doing: &str, error: &Error) -> LoadError {
     let hint = match error.code() {
         Some(5027) => {
             "; usually the udev database has no record of the file system's disk, or the file lies on tmpfs or overlayfs: 'gds-top check' tells, and \

@@ -77,7 +77,7 @@ pub fn run_lane() -> u8 {
 }
 
 /// Duplicates standard output for the protocol and points descriptor 1 at standard error.
-fn claim_stdout() -> std::io::Result<File> {
+pub(crate) fn claim_stdout() -> std::io::Result<File> {
     let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3)?;
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
     Ok(File::from(own))
@@ -266,7 +266,7 @@ fn free_gpu_bytes(device: &Device) -> Option<u64> {
 }
 
 /// CPU time of this process, user and system.
-fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * units::NS_PER_S + now.tv_nsec as u64
 }

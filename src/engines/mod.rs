@@ -31,6 +31,7 @@ pub use clock::record_spans;
 pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;
+pub(crate) use lane::{claim_stdout, cpu_ns};
 
 use crate::domain::Engine;
 

@@ -1,6 +1,6 @@
 //! Writing the report into a folder: checked first, each file written beside its place and moved there whole.
 
-use super::{csv, html, json, markdown, prom, trace};
+use super::{csv, grid, html, json, markdown, prom, trace};
 use crate::session::State;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -16,7 +16,7 @@ pub enum Format {
     Markdown,
     /// `report.html`, one self-contained file.
     Html,
-    /// `runs.csv`, `tensors.csv`, `samples.csv`.
+    /// `runs.csv`, `tensors.csv`, `samples.csv`; `grid.csv` where storage was measured.
     Csv,
     /// `trace.json`, for Perfetto.
     Trace,
@@ -108,6 +108,9 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
                 put("runs.csv", &|out| csv::runs(state, out))?;
                 put("tensors.csv", &|out| csv::tensors(state, out))?;
                 put("samples.csv", &|out| csv::samples(state, out))?;
+                if let Some(grid) = &state.grid {
+                    put("grid.csv", &|out| grid::csv(grid, out))?;
+                }
             }
             Format::Trace => put("trace.json", &|out| trace::write(state, out))?,
             Format::Prom => put("gds-top.prom", &|out| prom::write(state, out))?,

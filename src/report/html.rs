@@ -31,6 +31,9 @@ pub fn html(state: &State) -> String {
     page.push_str("</section>\n");
     machine(&mut page, state);
     results(&mut page, &document);
+    if let Some(grid) = &state.grid {
+        super::grid::html(&mut page, grid);
+    }
     over_time(&mut page, &document);
     memory(&mut page, &document);
     tensors(&mut page, &document);

@@ -4,6 +4,7 @@ mod charts;
 mod csv;
 mod document;
 mod export;
+mod grid;
 mod html;
 mod json;
 mod markdown;

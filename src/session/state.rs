@@ -1,8 +1,8 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use crate::domain::{
-    CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, LaneId, LaneStage, LogLevel, Machine, Metric,
-    ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    CacheState, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, LaneId, LaneStage, LogLevel, Machine,
+    Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub struct State {
     pub model: Option<Arc<ModelInfo>>,
     /// Lanes in the order in which they run.
     pub lanes: Vec<Lane>,
+    /// The grid of storage measurements.
+    pub grid: Option<Grid>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
@@ -174,6 +176,22 @@ impl State {
             EventBody::EngineUnavailable { engine, why } => {
                 if !self.unavailable.iter().any(|(e, _)| e == engine) {
                     self.unavailable.push((engine.clone(), why.clone()));
+                }
+            }
+            EventBody::GridPlanned { plan } => self.grid = Some(Grid::new(plan.clone())),
+            EventBody::GridCellStarted { cell } => {
+                if let Some(grid) = &mut self.grid {
+                    grid.running = Some(*cell);
+                }
+            }
+            EventBody::GridCellDone { result } => {
+                // A damaged recording may name a cell that was never planned; it is passed over.
+                if let Some(grid) = &mut self.grid
+                    && let Some(at) = grid.plan.cells.iter().position(|cell| *cell == result.key)
+                    && let Some(slot) = grid.results.get_mut(at)
+                {
+                    *slot = Some(result.clone());
+                    grid.running = None;
                 }
             }
             EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),

@@ -301,6 +301,7 @@ impl UiState {
             Action::PreviousEngine => self.change_engine(state, false),
             Action::Sort => self.tensors.sort = self.tensors.sort.next(),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
+            Action::Left | Action::Right if state.grid.is_some() && state.lanes.is_empty() => self.step(action, state),
             Action::Left => self.move_cursor(false),
             Action::Right => self.move_cursor(true),
             Action::ZoomIn => self.race.zoom = (self.race.zoom + 1).min(6),

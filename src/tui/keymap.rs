@@ -155,7 +155,8 @@ fn replaying(_: &State, ui: &UiState) -> bool {
 }
 
 fn racing(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && !ui.replay && !ui.over && state.running_lane().is_some()
+    let busy = state.running_lane().is_some() || state.grid.as_ref().is_some_and(|grid| grid.running.is_some());
+    on_race(state, ui) && !ui.replay && !ui.over && busy
 }
 
 fn can_race(state: &State, ui: &UiState) -> bool {
@@ -168,6 +169,10 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
             || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
             || ui.screen == Screen::Learn
             || (ui.screen == Screen::Tensors && ui.narrow))
+}
+
+fn on_grid(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && state.grid.is_some() && state.lanes.is_empty()
 }
 
 fn has_cursor(state: &State, ui: &UiState) -> bool {
@@ -244,6 +249,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", several_verdicts),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
     bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing),
+    bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←→", "cell", "the cell to the left (also h)", on_grid),
+    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the cell to the right (also l)", on_grid),
     bind!(
         Action::Left,
         [plain(KeyCode::Left), letter('h')],
@@ -308,7 +315,14 @@ pub(crate) const TABLE: &[Binding] = &[
         "copy the answer and the selected line to the clipboard, over SSH too",
         bare
     ),
-    bind!(Action::NextChart, [letter('n')], "n", "chart", "the next chart, where there is room for one only", on_race),
+    bind!(
+        Action::NextChart,
+        [letter('n')],
+        "n",
+        "chart",
+        "the next chart, where there is room for one only",
+        has_cursor
+    ),
     bind!(
         Action::Pause,
         [letter(' '), letter('p')],

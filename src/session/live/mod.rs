@@ -5,12 +5,14 @@ mod bus;
 mod child;
 mod examine;
 mod explain;
+mod grid;
 mod lanes;
 mod plan;
 mod prove;
 mod run;
 
 pub use child::probe_child;
+pub use grid::GridRequest;
 pub use plan::{GpuChoice, SessionConfig};
 pub use prove::prove;
 pub use run::{SessionError, start};

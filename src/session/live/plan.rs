@@ -49,6 +49,8 @@ pub struct SessionConfig {
     pub knobs: BTreeMap<String, u64>,
     /// Each engine runs once with each of these settings on top of `knobs`; once without any where there are none.
     pub variants: Vec<BTreeMap<String, u64>>,
+    /// Measure this grid of storage accesses instead of loading a model.
+    pub grid: Option<super::GridRequest>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
 }
@@ -72,6 +74,7 @@ impl SessionConfig {
             telemetry: true,
             knobs: BTreeMap::new(),
             variants: Vec::new(),
+            grid: None,
             record: None,
         }
     }

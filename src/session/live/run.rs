@@ -69,18 +69,18 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     Ok(Feed { events, commands, replay: false })
 }
 
-struct Session {
-    config: SessionConfig,
-    bus: Bus,
-    commands: Receiver<Command>,
-    scratch: tempfile::TempDir,
+pub(super) struct Session {
+    pub(super) config: SessionConfig,
+    pub(super) bus: Bus,
+    pub(super) commands: Receiver<Command>,
+    pub(super) scratch: tempfile::TempDir,
     next_lane: u32,
-    watcher: Watcher,
+    pub(super) watcher: Watcher,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
 #[derive(Clone)]
-struct Watcher {
+pub(super) struct Watcher {
     bus: Bus,
     running: Arc<Mutex<Option<SystemWatch>>>,
 }
@@ -110,7 +110,7 @@ enum Source {
 
 /// Whether the session goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
+pub(super) enum After {
     GoOn,
     Quit,
 }
@@ -133,6 +133,9 @@ impl Session {
     fn work(&mut self, source: Source) -> After {
         let path = match &source {
             Source::Opened(model) => model.path.clone(),
+            _ if self.config.grid.is_some() => {
+                self.config.grid.as_ref().map_or_else(default_path, |g| g.plan.dir.clone())
+            }
             // Synthetic models are made in the cache folder, so that is whose disk matters.
             // On a first run it does not exist yet, and there is nothing to examine in a folder that is not there.
             _ => weights::cache_folder()
@@ -155,6 +158,12 @@ impl Session {
             examiner.check_with(&root);
         }
         examiner.machine(&root);
+        if let Some(request) = self.config.grid.clone() {
+            if self.grid(&request) == After::Quit {
+                return After::Quit;
+            }
+            return self.serve(&mut examiner, None);
+        }
         let model = match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {
@@ -326,7 +335,7 @@ impl Session {
     }
 
     /// Where the bytes go, by asking CUDA in a child process.
-    fn target(&self) -> Target {
+    pub(super) fn target(&self) -> Target {
         if self.config.gpu == GpuChoice::Host {
             return Target::Host;
         }
@@ -367,16 +376,20 @@ impl Session {
         }
     }
 
+    /// Why cuFile cannot serve the target, by asking a child process; `None` where it can.
+    pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
+        let scratch = self.scratch.path().to_string_lossy().into_owned();
+        match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
+            Ok(answer) => cufile_obstacle(&answer, target),
+            Err(error) => Some(error),
+        }
+    }
+
     /// The engines that can run here; the others are said with their reasons.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
         let (cufile, others): (Vec<Engine>, Vec<Engine>) =
             engines::AVAILABLE.into_iter().partition(Engine::uses_cufile);
-        let scratch = self.scratch.path().to_string_lossy().into_owned();
-        let reason = match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
-            Ok(answer) => cufile_obstacle(&answer, target),
-            Err(error) => Some(error),
-        };
-        match reason {
+        match self.cufile_obstacle(target) {
             None => {
                 let (able, unable): (Vec<Engine>, Vec<Engine>) =
                     cufile.into_iter().partition(|engine| *engine != Engine::GdsStream || *target != Target::Host);
@@ -418,13 +431,18 @@ fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String
 
 /// What was asked for while a lane ran.
 #[derive(Clone, Copy, Default)]
-struct Heard {
-    cancel: bool,
-    quit: bool,
+pub(super) struct Heard {
+    pub(super) cancel: bool,
+    pub(super) quit: bool,
 }
 
 /// Listens to commands until the lane is done.
-fn listen(commands: &Receiver<Command>, cancel: &Sender<()>, done: &Receiver<()>, watcher: &Watcher) -> Heard {
+pub(super) fn listen(
+    commands: &Receiver<Command>,
+    cancel: &Sender<()>,
+    done: &Receiver<()>,
+    watcher: &Watcher,
+) -> Heard {
     let mut heard = Heard::default();
     loop {
         crossbeam_channel::select! {

@@ -1,0 +1,155 @@
+//! Workloads that are not loads of models: what their lanes are told, and what only they measure.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a lane of a workload is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadOrder {
+    /// The hidden subcommand whose process the lane is.
+    pub child: String,
+    /// Environment of that process, on top of the session's.
+    pub environment: BTreeMap<String, String>,
+    /// The workload's own order, which only it reads.
+    pub order: serde_json::Value,
+}
+
+/// What a lane of a workload measured beside time, bytes and phases.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkloadResult {
+    /// The workload: `lmcache`.
+    pub workload: String,
+    /// How the bytes travel: `gds`, `gds-registered`, `ram`, `disk`, with the settings that tell lanes apart.
+    pub variant: String,
+    /// `read` (storage to target) or `write`.
+    pub direction: String,
+    /// The shape of the KV cache, by name.
+    pub shape: String,
+    /// Tokens of a sequence.
+    pub tokens: u64,
+    /// Sequences.
+    pub batch: u64,
+    /// Transfers made.
+    pub operations: u64,
+    /// Bytes of the largest transfer.
+    pub operation_bytes: u64,
+    /// Time in which at least one transfer was under way.
+    pub busy_ns: u64,
+    /// Bytes over `busy_ns`: the rate while there was something to transfer.
+    pub busy_bytes_per_s: Option<f64>,
+    /// `busy_ns` over the wall time, 0 to 1: how far the way to the storage was used.
+    pub busy_fraction: Option<f64>,
+    /// Latency of a transfer: opening and registering included where it has to.
+    pub latency_ns: Option<Percentiles>,
+    /// Files or chunks that were looked up; `None` for writes.
+    pub lookups: Option<u64>,
+    /// Those that were found whole.
+    pub hits: Option<u64>,
+    /// `hits` over `lookups`, 0 to 1.
+    pub hit_rate_fraction: Option<f64>,
+    /// Time of all lookups together.
+    pub lookup_ns: Option<u64>,
+    /// The cache of file handles; `None` where no file is opened.
+    pub handle_cache: Option<HandleCacheCounts>,
+    /// Calls of `cuFileHandleRegister` that went well.
+    pub handle_registrations: u64,
+    /// Calls of `cuFileBufRegister` that went well.
+    pub buffer_registrations: u64,
+    /// Chunks removed because the store was over its limit; `None` where it has none.
+    pub evicted_chunks: Option<u64>,
+    /// Transfers that were not made as asked, by reason.
+    pub fallbacks: Vec<Fallback>,
+    /// Layers of a layer-wise read, in order; empty otherwise.
+    pub layers: Vec<LayerTimes>,
+    /// Computing time that was simulated for each layer.
+    pub simulated_compute_ns: Option<u64>,
+    /// When the simulated computing of the last layer ended, on the run's clock.
+    pub computed_ns: Option<u64>,
+    /// Share of the time with transfers under way in which computing did not wait for them, 0 to 1.
+    pub hidden_fraction: Option<f64>,
+}
+
+/// Percentiles by the nearest rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Half are not longer.
+    pub p50: u64,
+    /// Nine of ten are not longer.
+    pub p90: u64,
+    /// 99 of 100 are not longer.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl Percentiles {
+    /// Of these values, which are sorted on the way; `None` of none.
+    #[must_use]
+    pub fn of(values: &mut [u64]) -> Option<Self> {
+        values.sort_unstable();
+        let rank = |percent: usize| values.get((values.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        Some(Self { p50: rank(50)?, p90: rank(90)?, p99: rank(99)?, max: *values.last()? })
+    }
+}
+
+/// What a cache of file handles did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandleCacheCounts {
+    /// Most handles kept; 0 keeps none beyond their use.
+    pub limit: u64,
+    /// Handles that were there.
+    pub hits: u64,
+    /// Handles that had to be opened.
+    pub misses: u64,
+    /// Unused handles that were closed to keep the limit.
+    pub evictions: u64,
+    /// Most handles open at once.
+    pub peak: u64,
+}
+
+/// Transfers that went another way than asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fallback {
+    /// `no_library`, `init_failed`, `no_odirect`, `operation_failed`.
+    pub reason: String,
+    /// How many transfers.
+    pub operations: u64,
+    /// The first case in a sentence.
+    pub detail: String,
+}
+
+/// One layer of a layer-wise read, on the run's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerTimes {
+    /// Start of its first transfer.
+    pub load_start_ns: u64,
+    /// From there to the end of its last transfer.
+    pub load_ns: u64,
+    /// Start of its simulated computing.
+    pub compute_start_ns: u64,
+    /// Length of that.
+    pub compute_ns: u64,
+    /// How long computing waited for this layer's bytes.
+    pub wait_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let mut hundred: Vec<u64> = (1..=100).rev().collect();
+        assert_eq!(Percentiles::of(&mut hundred), Some(Percentiles { p50: 50, p90: 90, p99: 99, max: 100 }));
+        assert_eq!(Percentiles::of(&mut [7]), Some(Percentiles { p50: 7, p90: 7, p99: 7, max: 7 }));
+        assert_eq!(Percentiles::of(&mut [9, 1, 5]), Some(Percentiles { p50: 5, p90: 9, p99: 9, max: 9 }));
+        assert_eq!(Percentiles::of(&mut []), None);
+    }
+
+    #[test]
+    fn results_of_older_programs_are_read_with_gaps() {
+        let read: WorkloadResult = serde_json::from_str(r#"{"workload":"ucm","operations":3}"#).unwrap_or_default();
+        assert_eq!((read.operations, read.latency_ns, read.hit_rate_fraction), (3, None, None));
+    }
+}
