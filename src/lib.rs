@@ -12,6 +12,7 @@ pub mod fixes;
 pub mod headless;
 pub mod host;
 pub mod kvcache;
+pub mod iogrid;
 pub mod report;
 pub mod session;
 pub mod telemetry;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("domain", &[]),
     ("host", &["domain"]),
     ("checks", &["host", "domain"]),
@@ -15,8 +15,9 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("device", &["domain"]),
     ("engines", &["weights", "device", "domain"]),
     ("kvcache", &["engines", "device", "domain"]),
+    ("iogrid", &["engines", "device", "domain"]),
     ("telemetry", &["host", "domain"]),
-    ("session", &["domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"]),
+    ("session", &["iogrid", "domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"]),
     ("analysis", &["domain"]),
     ("report", &["domain", "analysis", "session"]),
     ("tui", &["session", "domain", "analysis", "config"]),
@@ -33,6 +34,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "device",
             "engines",
             "kvcache",
+            "iogrid",
             "telemetry",
             "session",
             "analysis",
@@ -47,7 +49,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
 /// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
 const FOREIGN: [(&str, &[&str]); 9] = [
     // `device` implements the crate's `IoMemory` for its memory; everything else of cuFile is the engines'.
-    ("cufile_ffi", &["engines", "device", "kvcache"]),
+    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid"]),
     ("nixl_ffi", &["engines"]),
     ("cudarc", &["device"]),
     ("io_uring", &["device"]),

@@ -120,6 +120,13 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// What the storage under DIR gives: size × threads × read and write × sequential and random × transfer, as a heat map
+    Io {
+        #[command(flatten)]
+        io: super::io::IoArgs,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Write a synthetic model with a real model's tensor names, shapes and types
     Synth {
         /// Shape profile (see --list)
@@ -228,6 +235,8 @@ pub(super) enum Sub {
     Lane,
     #[command(name = "__kv", hide = true)]
     KvLane,
+    #[command(name = "__io", hide = true)]
+    GridProcess,
     #[command(name = "__probe-cufile", hide = true)]
     ProbeCufile {
         /// Folder for the library's log

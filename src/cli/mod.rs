@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod config;
 mod fix;
+mod io;
 mod kv;
 mod learn;
 mod loaders;
@@ -23,8 +24,8 @@ mod sweep;
 mod targets;
 mod together;
 
-use crate::engines;
 use crate::tui;
+use crate::{engines, iogrid};
 use args::{Cli, Sub};
 use clap::{CommandFactory, Parser};
 use outcome::{BAD_CALL, fail};
@@ -47,6 +48,8 @@ pub fn main() -> ExitCode {
             fail(BAD_CALL, "--baseline compares the races of 'gds-top load', '--headless' and 'report' only")
         }
         Some(Sub::Lane) => engines::run_lane(),
+        Some(Sub::GridProcess) => iogrid::run_grid(),
+        Some(Sub::Io { io, output }) => io::run(&io, &output),
         Some(Sub::KvLane) => crate::kvcache::run_lane(),
         Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {

@@ -5,6 +5,7 @@ use super::engine::{CacheState, Engine, Target};
 use super::finding::{Finding, Verdict};
 use super::fix::{FixPlan, FixProgress};
 use super::guide::Guide;
+use super::grid::{CellResult, GridPlan};
 use super::machine::Machine;
 use super::model::ModelInfo;
 use super::run::RunResult;
@@ -189,6 +190,21 @@ pub enum EventBody {
         how: String,
         /// The end of what it wrote to standard error.
         last_words: String,
+    },
+    /// A grid of storage measurements will be made.
+    GridPlanned {
+        /// Its cells.
+        plan: GridPlan,
+    },
+    /// A cell of the grid runs.
+    GridCellStarted {
+        /// Its number in the plan.
+        cell: u32,
+    },
+    /// A cell of the grid ended, well or with an error inside the result.
+    GridCellDone {
+        /// What was measured.
+        result: CellResult,
     },
     /// Meters were read.
     Sampled {

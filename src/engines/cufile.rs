@@ -3,6 +3,7 @@
 use super::error::LoadError;
 use crate::domain::{LaneOrder, Route, RouteCounts, Target};
 use cufile_ffi::{Driver, Error, Library, OpenOptions, Search, Version};
+use std::path::Path;
 use std::time::Instant;
 
 /// The library and its open driver.
@@ -33,19 +34,27 @@ pub struct ReadCounts {
 }
 
 impl CuFile {
-    /// Finds the library and opens the driver.
+    /// Finds the library and opens the driver, as an order wants it.
+    ///
+    /// # Errors
+    /// As [`Self::open_for`].
+    pub fn open(order: &LaneOrder) -> Result<Self, LoadError> {
+        Self::open_for(order.libcufile.as_deref(), &order.target)
+    }
+
+    /// Finds the library (or takes the one named) and opens the driver.
     ///
     /// # Errors
     /// When there is no libcufile, it cannot serve the target, or it does not open; always a sentence.
-    pub fn open(order: &LaneOrder) -> Result<Self, LoadError> {
+    pub fn open_for(library: Option<&Path>, target: &Target) -> Result<Self, LoadError> {
         let start = Instant::now();
-        let library = match &order.libcufile {
+        let library = match library {
             Some(path) => Library::open(&Search::only(path)),
             None => Library::find(),
         }
         .map_err(|e| LoadError::CuFile(e.to_string()))?;
         let library_ns = start.elapsed().as_nanos() as u64;
-        let host_target = order.target == Target::Host;
+        let host_target = *target == Target::Host;
         if host_target && library.version().is_none_or(|v| v < Version::new(1, 16)) {
             let version = library.version().map_or_else(|| "an unknown version".to_owned(), |v| v.to_string());
             return Err(LoadError::CuFile(format!(

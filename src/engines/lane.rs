@@ -90,7 +90,7 @@ pub(crate) fn lane_process(run: impl FnOnce(&LaneOrder, &Sender) -> RunResult) -
 }
 
 /// Duplicates standard output for the protocol and points descriptor 1 at standard error.
-fn claim_stdout() -> std::io::Result<File> {
+pub(crate) fn claim_stdout() -> std::io::Result<File> {
     let own = rustix::io::fcntl_dupfd_cloexec(std::io::stdout().as_fd(), 3)?;
     rustix::stdio::dup2_stdout(std::io::stderr().as_fd())?;
     Ok(File::from(own))

@@ -147,6 +147,13 @@ pub fn exit_code(state: &State) -> u8 {
     if state.lanes.iter().any(|l| l.result.as_ref().is_some_and(|r| r.verified == Some(false))) {
         return 1;
     }
+    if let Some(grid) = &state.grid {
+        let results = || grid.results.iter().flatten();
+        if results().any(|r| r.verified == Some(false)) {
+            return 1;
+        }
+        return if results().any(|r| r.error.is_none()) { 0 } else { 3 };
+    }
     let tried = !state.lanes.is_empty() || !state.unavailable.is_empty();
     if tried && !state.lanes.iter().any(|l| l.status == LaneStatus::Done) {
         return 3;

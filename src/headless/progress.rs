@@ -1,6 +1,7 @@
 //! What is told while a session runs: a bar on a terminal, otherwise a line for each start and end.
 
 use super::Options;
+use crate::analysis::cell_words;
 use crate::domain::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
 use crate::report::words::{check_counts, plain, route_words};
 use crate::session::{Lane, LaneStatus, State};
@@ -122,6 +123,14 @@ impl Progress {
             }
             EventBody::LaneFinished { lane, .. } | EventBody::LaneDied { lane, .. } => {
                 name(lane).map(|(lane, name)| self.ending(lane, &name)).unwrap_or_default()
+            }
+            EventBody::GridCellDone { result } => {
+                let (done, all) = state.grid.as_ref().map_or((0, 0), |g| (g.done(), g.plan.cells.len()));
+                let told = match (&result.error, result.bytes_per_s) {
+                    (Some(why), _) => format!("{} {}", self.mark(Status::Fail), plain(why)),
+                    (None, rate) => rate.map_or("–".to_owned(), units::rate),
+                };
+                vec![format!("[{done}/{all}] {} {}: {told}", result.key.access, cell_words(&result.key))]
             }
             _ => vec![],
         }

@@ -1,8 +1,8 @@
 //! The result for people: the answers first, then the figures, then what to do.
 
 use super::progress::paint;
-use crate::analysis::{Comparison, compare};
-use crate::domain::{Phase, RunResult, Status, units};
+use crate::analysis::{Comparison, cell_text, compare, grid_failures, grid_tables};
+use crate::domain::{Grid, Phase, RunResult, Status, units};
 use crate::report::words::{check_counts, gaps, headlines, plain, route_words};
 use crate::session::{LaneStatus, State};
 use unicode_width::UnicodeWidthStr;
@@ -36,6 +36,9 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
         let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
         rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
         text.table(&rows, &table.right);
+    }
+    if let Some(grid) = &state.grid {
+        text.grid(grid);
     }
     text.failures(state);
     text.advice(state);
@@ -122,6 +125,29 @@ impl Text {
         }
         self.table(&rows, &[false, true, true, true, false, true, false]);
         routes.iter().for_each(|route| self.wrapped("  ", &format!("route of {route}")));
+    }
+
+    /// Tables of rates, one for each access and pattern: a line of transfers over a line of thread counts.
+    fn grid(&mut self, grid: &Grid) {
+        for table in grid_tables(grid) {
+            self.title(&format!("{}, GB/s, by threads", table.title()));
+            let first = |i: usize, text: String| if i % table.threads.len().max(1) == 0 { text } else { String::new() };
+            let mut rows = vec![vec![String::new()], vec!["block".to_owned()]];
+            rows[0].extend(table.columns().enumerate().map(|(i, (transfer, _))| first(i, transfer.to_string())));
+            rows[1].extend(table.columns().map(|(_, threads)| threads.to_string()));
+            for block in &table.blocks {
+                let mut row = vec![units::bytes(*block)];
+                row.extend(table.columns().map(|column| cell_text(grid, &table.key(*block, column))));
+                rows.push(row);
+            }
+            self.table(&rows, &vec![true; table.columns().count() + 1]);
+        }
+        let failures = grid_failures(grid);
+        if !failures.is_empty() {
+            self.title("Cells that failed");
+            let mark = format!("{} ", paint(self.colour, Status::Fail, "✖"));
+            failures.iter().for_each(|line| self.wrapped(&mark, &plain(line)));
+        }
     }
 
     /// Columns as wide as their cells; the last is cut where the line would be too long.

@@ -1,6 +1,6 @@
 //! Writing the report into a folder: checked first, each file written beside its place and moved there whole.
 
-use super::{csv, html, json, markdown, prom, trace};
+use super::{csv, grid, html, json, markdown, prom, trace};
 use crate::session::State;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -16,7 +16,7 @@ pub enum Format {
     Markdown,
     /// `report.html`, one self-contained file.
     Html,
-    /// `runs.csv`, `tensors.csv`, `samples.csv`; of a workload also `workloads.csv` and `layers.csv`.
+    /// `runs.csv`, `tensors.csv`, `samples.csv`; of a workload also `workloads.csv` and `layers.csv`, of a storage measurement `grid.csv`.
     Csv,
     /// `trace.json`, for Perfetto.
     Trace,
@@ -112,6 +112,9 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
                 if super::workload::any(state) {
                     put("workloads.csv", &|out| csv::workloads(state, out))?;
                     put("layers.csv", &|out| csv::layers(state, out))?;
+                }
+                if let Some(grid) = &state.grid {
+                    put("grid.csv", &|out| grid::csv(grid, out))?;
                 }
             }
             Format::Trace => put("trace.json", &|out| trace::write(state, out))?,

@@ -32,6 +32,9 @@ pub fn html(state: &State) -> String {
     machine(&mut page, state);
     results(&mut page, &document);
     workload(&mut page, state);
+    if let Some(grid) = &state.grid {
+        super::grid::html(&mut page, grid);
+    }
     over_time(&mut page, &document);
     memory(&mut page, &document);
     tensors(&mut page, &document);

@@ -45,6 +45,8 @@ struct Report<'a> {
     tensors: Tensors<'a>,
     samples: Samples<'a>,
     analysis: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grid: Option<Value>,
     messages: Vec<Value>,
 }
 
@@ -76,6 +78,7 @@ impl<'a> Report<'a> {
             tensors: Tensors(document),
             samples: Samples(state),
             analysis: analysis(document),
+            grid: state.grid.as_ref().map(super::grid::json),
             messages: state
                 .messages
                 .iter()

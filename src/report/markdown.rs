@@ -2,8 +2,8 @@
 
 use super::document::{Document, LaneReport, model_bytes};
 use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words};
-use crate::analysis::size_classes;
-use crate::domain::{CacheState, PHASES, Phase, Status, units};
+use crate::analysis::{cell_text, grid_failures, grid_tables, size_classes};
+use crate::domain::{CacheState, Grid, PHASES, Phase, Status, units};
 use crate::session::State;
 use std::fmt::Write;
 
@@ -25,6 +25,9 @@ pub fn markdown(state: &State) -> String {
     machine(&mut page, state);
     results(&mut page, &document);
     workload(&mut page, state);
+    if let Some(grid) = &state.grid {
+        storage(&mut page, grid);
+    }
     phases(&mut page, &document);
     cost(&mut page, &document);
     advice(&mut page, &document);
@@ -37,6 +40,32 @@ pub fn markdown(state: &State) -> String {
         escape(tool)
     ));
     page.0
+}
+
+/// The grid of storage measurements, a table for each access and pattern; columns are transfer × threads.
+fn storage(page: &mut Page, grid: &Grid) {
+    page.line(&format!(
+        "## Storage under {}, into {}, GB/s",
+        escape(&grid.plan.dir.to_string_lossy()),
+        escape(&grid.plan.target)
+    ));
+    page.blank();
+    for table in grid_tables(grid) {
+        page.line(&format!("### {}", table.title()));
+        page.blank();
+        let columns: Vec<String> = table.columns().map(|(transfer, n)| format!("{transfer} × {n}")).collect();
+        page.line(&format!("| block | {} |", columns.join(" | ")));
+        page.line(&format!("|---:|{}", "---:|".repeat(columns.len())));
+        for block in &table.blocks {
+            let cells: Vec<String> = table.columns().map(|c| cell_text(grid, &table.key(*block, c))).collect();
+            page.line(&format!("| {} | {} |", units::bytes(*block), cells.join(" | ")));
+        }
+        page.blank();
+    }
+    for failure in grid_failures(grid) {
+        page.line(&format!("- {}", escape(&failure)));
+    }
+    page.blank();
 }
 
 struct Page(String);

@@ -6,6 +6,7 @@ mod csv;
 mod document;
 mod export;
 mod groups;
+mod grid;
 mod html;
 mod json;
 mod markdown;

@@ -1,6 +1,6 @@
 //! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
 
-use crate::analysis::{Comparison, compare};
+use crate::analysis::{Comparison, compare, grid_sentences};
 use crate::domain::{LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
 
@@ -73,6 +73,9 @@ pub fn headlines(state: &State) -> Vec<String> {
     said.extend(groups.into_iter().map(|group| group.sentence));
     if !state.lanes.is_empty() && comparisons.is_empty() && state.lanes.iter().all(|l| l.ended_ns.is_some()) {
         said.push("No engine loaded the model.".to_owned());
+    }
+    if let Some(grid) = &state.grid {
+        said.extend(grid_sentences(grid).iter().map(|sentence| plain(sentence)));
     }
     let failed = state.lanes.iter().filter(|l| matches!(l.status, LaneStatus::Failed(_))).count();
     if failed > 0 {

@@ -1,7 +1,7 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use crate::domain::{
-    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Guide, LaneId, LaneShare, LaneStage,
+    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare, LaneStage,
     LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
@@ -43,6 +43,8 @@ pub struct State {
     pub lanes: Vec<Lane>,
     /// Ceilings that were measured.
     pub ceilings: Vec<Ceiling>,
+    /// The grid of storage measurements.
+    pub grid: Option<Grid>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
@@ -200,6 +202,22 @@ impl State {
                 }
             }
             EventBody::CeilingMeasured { ceiling } => self.put_ceiling(ceiling),
+            EventBody::GridPlanned { plan } => self.grid = Some(Grid::new(plan.clone())),
+            EventBody::GridCellStarted { cell } => {
+                if let Some(grid) = &mut self.grid {
+                    grid.running = Some(*cell);
+                }
+            }
+            EventBody::GridCellDone { result } => {
+                // A damaged recording may name a cell that was never planned; it is passed over.
+                if let Some(grid) = &mut self.grid
+                    && let Some(at) = grid.plan.cells.iter().position(|cell| *cell == result.key)
+                    && let Some(slot) = grid.results.get_mut(at)
+                {
+                    *slot = Some(result.clone());
+                    grid.running = None;
+                }
+            }
             EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
             EventBody::SystemSeen { system } => {
                 if self.system.len() >= SYSTEM_HISTORY {

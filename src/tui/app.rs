@@ -348,6 +348,7 @@ impl UiState {
             Action::PreviousEngine => self.change_engine(state, false),
             Action::Sort => self.tensors.sort = self.tensors.sort.next(self.tensors.rival.is_some()),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
+            Action::Left | Action::Right if state.grid.is_some() && state.lanes.is_empty() => self.step(action, state),
             Action::Left | Action::Right | Action::PanBack | Action::PanForward => self.move_in_time(action, state),
             Action::ZoomIn | Action::ZoomOut | Action::ZoomAll => self.move_in_time(action, state),
             Action::Compare => self.tensors.against = self.tensors.against.wrapping_add(1),

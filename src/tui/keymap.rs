@@ -199,7 +199,8 @@ fn replaying(_: &State, ui: &UiState) -> bool {
 }
 
 fn racing(state: &State, ui: &UiState) -> bool {
-    bare(state, ui) && !ui.replay && !ui.over && state.running_lane().is_some()
+    let busy = state.running_lane().is_some() || state.grid.as_ref().is_some_and(|grid| grid.running.is_some());
+    bare(state, ui) && !ui.replay && !ui.over && busy
 }
 
 fn racing_here(state: &State, ui: &UiState) -> bool {
@@ -216,6 +217,10 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
             || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
             || ui.screen == Screen::Learn
             || (ui.screen == Screen::Tensors && ui.narrow))
+}
+
+fn on_grid(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && state.grid.is_some() && state.lanes.is_empty()
 }
 
 fn has_cursor(state: &State, ui: &UiState) -> bool {
@@ -336,6 +341,8 @@ pub(super) const TABLE: &[Row] = &[
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
     bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing_here),
     bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", racing),
+    bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←→", "cell", "the cell to the left (also h)", on_grid),
+    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the cell to the right (also l)", on_grid),
     bind!(
         Action::Left,
         [plain(KeyCode::Left), letter('h')],
@@ -432,7 +439,14 @@ pub(super) const TABLE: &[Row] = &[
         "copy the answer and the selected line to the clipboard, over SSH too",
         bare
     ),
-    bind!(Action::NextChart, [letter('n')], "n", "chart", "the next chart, where there is room for one only", on_race),
+    bind!(
+        Action::NextChart,
+        [letter('n')],
+        "n",
+        "chart",
+        "the next chart, where there is room for one only",
+        has_cursor
+    ),
     bind!(
         Action::Pause,
         [letter(' '), letter('p')],

@@ -4,7 +4,7 @@ use super::app::{Screen, Sheet, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
 use super::lesson::Simulation;
-use super::screens::{environment, guide, race, race_charts, system};
+use super::screens::{environment, grid, guide, race, race_charts, system};
 use crate::session::State;
 
 impl UiState {
@@ -100,6 +100,20 @@ impl UiState {
             self.learn.slider = usize::from(matches!(action, Action::Down | Action::Last));
         } else if self.screen == Screen::Tensors {
             self.tensors.at = moved(self.tensors.at, self.tensors.order.len().saturating_sub(1));
+        } else if self.screen == Screen::Race
+            && state.lanes.is_empty()
+            && let Some(measured) = &state.grid
+        {
+            let (cells, row) = (grid::cursor_order(measured).len(), grid::columns(measured));
+            let at = grid::selected(measured, self).unwrap_or(0);
+            self.race.selected = Some(match action {
+                Action::Up => at.checked_sub(row).unwrap_or(at),
+                Action::Down if at + row < cells => at + row,
+                Action::Down => at,
+                Action::Left => at.saturating_sub(1),
+                Action::Right => (at + 1).min(cells.saturating_sub(1)),
+                _ => moved(at, cells.saturating_sub(1)),
+            });
         } else if self.screen == Screen::Race {
             let count = race::entry_count(state);
             if count > 0 {

@@ -1,7 +1,7 @@
 //! Roles to styles: a palette, the terminal's colours and nothing else decide how a thing looks.
 
 use crate::config::{ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
-use crate::domain::{Engine, Phase, Status};
+use crate::domain::{Engine, Phase, Status, heat_colour};
 use ratatui::style::{Color, Modifier, Style};
 
 /// Styles by role.
@@ -31,6 +31,7 @@ pub(crate) struct Theme {
     pub(crate) ascii: bool,
     /// What lines of charts are drawn with.
     pub(crate) markers: Markers,
+    depth: ColourDepth,
     status: [Style; 5],
     lanes: [Style; 11],
     phases: [Style; 12],
@@ -74,6 +75,7 @@ impl Theme {
             mono: false,
             ascii: taste.ascii,
             markers: Markers::Braille,
+            depth: taste.depth,
             status: p.status.map(|ink| heavy(fg(ink))),
             lanes: p.lanes.map(fg),
             phases: p.phases.map(fg),
@@ -99,6 +101,7 @@ impl Theme {
             mono: true,
             ascii,
             markers: Markers::Braille,
+            depth: ColourDepth::Ansi16,
             status: [plain, plain, bold, bold.add_modifier(Modifier::UNDERLINED), dim],
             lanes: [plain; 11],
             phases: [plain; 12],
@@ -123,6 +126,30 @@ impl Theme {
     #[must_use]
     pub(crate) fn lane(&self, engine: &Engine) -> Style {
         self.lanes[engine.place()]
+    }
+
+    /// A cell of a heat map: `warmth` from 0 to 1 as background, without colours as weight.
+    #[must_use]
+    pub(crate) fn heat(&self, warmth: f64) -> Style {
+        if self.mono {
+            return if warmth > 0.9 {
+                self.strong
+            } else if warmth > 0.6 {
+                self.text
+            } else {
+                self.dim
+            };
+        }
+        if self.depth == ColourDepth::Ansi16 {
+            // Magenta, blue, cyan, yellow: the order of the full scale in what sixteen colours have.
+            let (ground, ink) = [(5, 15), (4, 15), (6, 0), (3, 0)][((warmth * 4.0) as usize).min(3)];
+            return Style::new().bg(Color::Indexed(ground)).fg(Color::Indexed(ink));
+        }
+        let (r, g, b) = heat_colour(warmth);
+        let light = 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b) > 140.0;
+        let ground = Ink { rgb: u32::from(r) << 16 | u32::from(g) << 8 | u32::from(b), ansi: 0 };
+        let ink = Ink { rgb: if light { 0x10_1018 } else { 0xf0_f0f5 }, ansi: 0 };
+        Style::new().bg(colour(ground, self.depth)).fg(colour(ink, self.depth))
     }
 
     /// Text that is there for those who look for it: between dim and faint.

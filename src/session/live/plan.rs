@@ -80,6 +80,8 @@ pub struct SessionConfig {
     pub variants: Vec<BTreeMap<String, u64>>,
     /// Measure the ceilings before the first lane.
     pub ceilings: bool,
+    /// Measure this grid of storage accesses instead of loading a model.
+    pub grid: Option<super::GridRequest>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
     /// Examine this folder that stands for a machine instead of this one; nothing is raced then.
@@ -109,6 +111,7 @@ impl SessionConfig {
             knobs: BTreeMap::new(),
             variants: Vec::new(),
             ceilings: false,
+            grid: None,
             record: None,
             folder: None,
             workload: None,

@@ -73,20 +73,20 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     Ok(Feed { events, commands, replay: false })
 }
 
-struct Session {
-    config: SessionConfig,
-    bus: Bus,
-    commands: Receiver<Command>,
-    scratch: tempfile::TempDir,
+pub(super) struct Session {
+    pub(super) config: SessionConfig,
+    pub(super) bus: Bus,
+    pub(super) commands: Receiver<Command>,
+    pub(super) scratch: tempfile::TempDir,
     next_lane: u32,
-    watcher: Watcher,
+    pub(super) watcher: Watcher,
     /// Models that are loaded together with the first.
     others: Vec<ModelInfo>,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
 #[derive(Clone)]
-struct Watcher {
+pub(super) struct Watcher {
     bus: Bus,
     running: Arc<Mutex<Option<SystemWatch>>>,
 }
@@ -116,7 +116,7 @@ enum Source {
 
 /// Whether the session goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
+pub(super) enum After {
     GoOn,
     Quit,
 }
@@ -139,6 +139,9 @@ impl Session {
     fn work(&mut self, source: Source) -> After {
         let path = match &source {
             Source::Opened(model) => model.path.clone(),
+            _ if self.config.grid.is_some() => {
+                self.config.grid.as_ref().map_or_else(default_path, |g| g.plan.dir.clone())
+            }
             // Synthetic models are made in the cache folder, so that is whose disk matters.
             // On a first run it does not exist yet, and there is nothing to examine in a folder that is not there.
             _ => weights::cache_folder()
@@ -168,6 +171,12 @@ impl Session {
         }
         examiner.machine(&root);
         if self.config.folder.is_some() {
+            return self.serve(&mut examiner, &[]);
+        }
+        if let Some(request) = self.config.grid.clone() {
+            if self.grid(&request) == After::Quit {
+                return After::Quit;
+            }
             return self.serve(&mut examiner, &[]);
         }
         let model = match source {
@@ -434,6 +443,15 @@ impl Session {
         }
     }
 
+    /// Why cuFile cannot serve the target, by asking a child process; `None` where it can.
+    pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
+        let scratch = self.scratch.path().to_string_lossy().into_owned();
+        match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
+            Ok(answer) => cufile_obstacle(&answer, target),
+            Err(error) => Some(error),
+        }
+    }
+
     /// The engines that can run here; the others are said with their reasons.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
         let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
@@ -441,11 +459,7 @@ impl Session {
         if cufile.is_empty() {
             return others;
         }
-        let scratch = self.scratch.path().to_string_lossy().into_owned();
-        let reason = match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
-            Ok(answer) => cufile_obstacle(&answer, target),
-            Err(error) => Some(error),
-        };
+        let reason = self.cufile_obstacle(target);
         others.retain(|engine| match super::nixl::obstacle(&self.config.exe, engine, reason.as_deref()) {
             Some(why) => {
                 self.bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
@@ -495,13 +509,13 @@ fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String
 
 /// What was asked for while a lane ran.
 #[derive(Clone, Copy, Default)]
-struct Heard {
-    cancel: bool,
-    quit: bool,
+pub(super) struct Heard {
+    pub(super) cancel: bool,
+    pub(super) quit: bool,
 }
 
 /// Listens to commands until the turn is done.
-fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
+pub(super) fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
     let mut heard = Heard::default();
     loop {
         crossbeam_channel::select! {

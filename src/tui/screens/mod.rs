@@ -4,6 +4,7 @@ pub(crate) mod environment;
 pub(crate) mod fix;
 pub(crate) mod frame;
 pub(crate) mod guide;
+pub(crate) mod grid;
 pub(crate) mod help;
 pub(crate) mod lanes;
 pub(crate) mod learn;
@@ -60,6 +61,11 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
         match ui.screen {
             Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
+            Screen::Race if state.grid.is_some() && state.lanes.is_empty() => {
+                if let Some(measured) = &state.grid {
+                    grid::draw(&mut body, state, measured, ui, theme);
+                }
+            }
             Screen::Race => race::draw(&mut body, state, ui, theme),
             Screen::Tensors => tensors::draw(&mut body, state, ui, theme),
             Screen::System => system::draw(&mut body, state, ui, theme),

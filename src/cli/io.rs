@@ -1,0 +1,157 @@
+//! `io`: a grid of storage measurements.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_CALL, fail};
+use super::race;
+use crate::domain::units::{GIB, KIB, MIB, bytes};
+use crate::domain::{Access, GridPlan, Pattern, Transfer};
+use crate::iogrid;
+use crate::session::REAL_TIME;
+use crate::session::live::{self, GridRequest, SessionConfig};
+use crate::tui;
+use clap::Args;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+/// Most cells of one grid: at half a second each, well over an hour.
+const MOST_CELLS: usize = 10_000;
+
+/// What is measured.
+#[derive(Clone, Debug, Args)]
+pub(super) struct IoArgs {
+    /// A folder on the storage to measure; two files are made in a new folder inside it and removed in the end
+    dir: PathBuf,
+    /// Bytes of an operation, multiples of 4K; suffixes K, M, G are binary
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "4K,64K,1M,16M", value_parser = size)]
+    size: Vec<u64>,
+    /// Threads, each with one operation under way
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,4,16", value_parser = clap::value_parser!(u32).range(1..=512))]
+    threads: Vec<u32>,
+    /// How bytes travel: gds-registered, gds, cpu-gpu, cpu (default: all that can run here)
+    #[arg(long, value_name = "WAYS", value_delimiter = ',')]
+    transfer: Vec<Transfer>,
+    /// read, write
+    #[arg(long, value_name = "WAYS", value_delimiter = ',', default_value = "read,write")]
+    access: Vec<Access>,
+    /// sequential, random
+    #[arg(long, value_name = "ORDERS", value_delimiter = ',', default_value = "sequential,random")]
+    pattern: Vec<Pattern>,
+    /// Bytes of each of the two files (default: four operations of the largest size for each of the most threads, 1G at least)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    file_size: Option<u64>,
+    /// Seconds a cell runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    seconds: f64,
+    /// GPU by index or UUID, or 'host' for host memory
+    #[arg(long, value_name = "INDEX|UUID|host")]
+    gpu: Option<String>,
+    /// No screens, also on a terminal
+    #[arg(long)]
+    headless: bool,
+    /// Keep a recording of the session
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+}
+
+/// Reads `64K` as 65 536.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text
+        .trim_end_matches(['i', 'B', 'b'])
+        .split_at_checked(text.trim_end_matches(['i', 'B', 'b']).len().saturating_sub(1))
+    {
+        Some((digits, "k" | "K")) => (digits, KIB),
+        Some((digits, "m" | "M")) => (digits, MIB),
+        Some((digits, "g" | "G")) => (digits, GIB),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|n| *n > 0);
+    match bytes {
+        Some(bytes) if bytes % 4096 == 0 => Ok(bytes),
+        Some(bytes) => {
+            Err(format!("{bytes} bytes are no multiple of 4096, which O_DIRECT and cuFile's direct routes need"))
+        }
+        None => Err(format!("'{text}' is no size; write 4096, 64K, 1M or 16MiB")),
+    }
+}
+
+pub(super) fn run(args: &IoArgs, output: &OutputArgs) -> u8 {
+    let config = match config(args) {
+        Ok(config) => config,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    let screens = !args.headless && !output.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if !screens {
+        return race::follow(config, output, race::export_plan(output), None);
+    }
+    let taste = match race::taste(output) {
+        Ok(taste) => taste,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
+    match live::start(SessionConfig { end_after_race: false, ..config }) {
+        Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, output),
+        Err(error) => fail(BAD_CALL, &error.to_string()),
+    }
+}
+
+fn config(args: &IoArgs) -> Result<SessionConfig, String> {
+    let race = super::args::RaceArgs {
+        gpu: args.gpu.clone(),
+        record: args.record.clone(),
+        ..super::args::RaceArgs::default()
+    };
+    let mut config = race::config(&race)?;
+    if !(args.seconds > 0.0 && args.seconds <= 3600.0) {
+        return Err(format!("--seconds takes a number above 0 and up to 3600, not {}", args.seconds));
+    }
+    let transfers = if args.transfer.is_empty() { Transfer::ALL } else { &args.transfer };
+    let cells = GridPlan::cells_of(transfers, &args.access, &args.pattern, &args.size, &args.threads);
+    if cells.len() > MOST_CELLS {
+        return Err(format!("the grid has {} cells; at most {MOST_CELLS} can be measured at once", cells.len()));
+    }
+    let most_threads = args.threads.iter().copied().max().unwrap_or(1);
+    let largest = args.size.iter().copied().max().unwrap_or(MIB);
+    let least = largest.saturating_mul(u64::from(most_threads));
+    let file_bytes = args.file_size.unwrap_or_else(|| least.saturating_mul(4).max(GIB));
+    if file_bytes < least {
+        return Err(format!(
+            "--file-size {} is too small for {most_threads} threads with {} each: {} at least",
+            bytes(file_bytes),
+            bytes(largest),
+            bytes(least)
+        ));
+    }
+    iogrid::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
+    let dir = args.dir.canonicalize().map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
+    config.checks = false;
+    config.grid = Some(GridRequest {
+        plan: GridPlan { dir, target: String::new(), file_bytes, cell_ns: (args.seconds * 1e9) as u64, cells },
+        able_only: args.transfer.is_empty(),
+        libcufile: None,
+        seed: 0x6764_735f_746f_7000,
+    });
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_and_multiples_of_a_page() {
+        for (text, bytes) in [("4096", 4096), ("64K", 65536), ("1M", MIB), ("16MiB", 16 * MIB), ("2g", 2 * GIB)] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for (text, part) in [
+            ("5000", "multiple"),
+            ("1", "multiple"),
+            ("", "no size"),
+            ("0", "no size"),
+            ("K", "no size"),
+            ("-4K", "no size"),
+            ("99999999999G", "no size"),
+        ] {
+            let said = size(text);
+            assert!(said.as_ref().is_err_and(|e| e.contains(part)), "{text}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! A grid of storage measurements: block size × threads × access × pattern × transfer, one cell each.
+
+use super::run::RouteCounts;
+use super::workload::Percentiles;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// How bytes travel, after the transfer types of NVIDIA's gdsio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transfer {
+    /// cuFile into memory that was registered (gdsio `-x 0`).
+    GdsRegistered,
+    /// cuFile into memory that was not: the library goes through its own buffers.
+    Gds,
+    /// O_DIRECT into pinned host memory, then a copy, one after the other (gdsio `-x 2`).
+    CpuGpu,
+    /// O_DIRECT into host memory, no GPU (gdsio `-x 1`).
+    Cpu,
+}
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// From the file.
+    Read,
+    /// Into the file.
+    Write,
+}
+
+/// In which order blocks are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// One after another; each thread in a region of its own.
+    Sequential,
+    /// At random, in the thread's region.
+    Random,
+}
+
+macro_rules! named {
+    ($type:ident, $what:literal, [$($variant:ident => $name:literal),+]) => {
+        impl $type {
+            /// All of them, in the order in which they are drawn.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name as typed and reported.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),+
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::ALL.iter().copied().find(|one| one.name() == text).ok_or_else(|| {
+                    format!(concat!("'{}' is no ", $what, "; known are {}"), text, [$($name),+].join(", "))
+                })
+            }
+        }
+    };
+}
+
+named!(Transfer, "transfer", [GdsRegistered => "gds-registered", Gds => "gds", CpuGpu => "cpu-gpu", Cpu => "cpu"]);
+named!(Access, "access", [Read => "read", Write => "write"]);
+named!(Pattern, "pattern", [Sequential => "sequential", Random => "random"]);
+
+impl Transfer {
+    /// Whether it needs libcufile.
+    #[must_use]
+    pub const fn uses_cufile(self) -> bool {
+        matches!(self, Self::GdsRegistered | Self::Gds)
+    }
+}
+
+/// What one cell measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CellKey {
+    /// How bytes travel.
+    pub transfer: Transfer,
+    /// Which way.
+    pub access: Access,
+    /// In which order.
+    pub pattern: Pattern,
+    /// Bytes of one operation.
+    pub block_bytes: u64,
+    /// Threads, each with a file descriptor, a buffer and a region of its own, and one operation under way.
+    pub threads: u32,
+}
+
+/// A grid that will be measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GridPlan {
+    /// The folder whose storage is measured.
+    pub dir: PathBuf,
+    /// Where the bytes land: a GPU's name or `host memory`.
+    pub target: String,
+    /// Bytes of each of the two files that are made there and removed.
+    pub file_bytes: u64,
+    /// How long a cell runs, in nanoseconds.
+    pub cell_ns: u64,
+    /// The cells in the order in which they run.
+    pub cells: Vec<CellKey>,
+}
+
+impl GridPlan {
+    /// The values of one axis that occur, sorted.
+    pub fn axis<T: Ord>(&self, of: impl Fn(&CellKey) -> T) -> Vec<T> {
+        let mut values: Vec<T> = self.cells.iter().map(of).collect();
+        values.sort();
+        values.dedup();
+        values
+    }
+
+    /// All cells of the axes. Reads come first: what is written later cannot disturb them.
+    #[must_use]
+    pub fn cells_of(
+        transfers: &[Transfer],
+        accesses: &[Access],
+        patterns: &[Pattern],
+        blocks: &[u64],
+        threads: &[u32],
+    ) -> Vec<CellKey> {
+        let mut cells = Vec::new();
+        for &access in accesses {
+            for &pattern in patterns {
+                for &transfer in transfers {
+                    for &block_bytes in blocks {
+                        for &threads in threads {
+                            cells.push(CellKey { transfer, access, pattern, block_bytes, threads });
+                        }
+                    }
+                }
+            }
+        }
+        cells.sort_by_key(|cell| cell.access);
+        cells
+    }
+}
+
+/// One cell, measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    /// What was measured.
+    #[serde(flatten)]
+    pub key: CellKey,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Operations.
+    pub operations: u64,
+    /// From the common start of the threads to the end of the last, in nanoseconds.
+    pub wall_ns: u64,
+    /// `bytes` over `wall_ns`; `None` for a cell that failed.
+    pub bytes_per_s: Option<f64>,
+    /// Latency of an operation.
+    pub latency_ns: Option<Percentiles>,
+    /// CPU time of the process meanwhile, user and system.
+    pub cpu_ns: Option<u64>,
+    /// Opening, registering and allocating, before the clock.
+    pub setup_ns: u64,
+    /// The route of cuFile's operations, and who says so.
+    pub route: Option<RouteCounts>,
+    /// Whether the last block of each thread held the right bytes, on the target for reads and in the file for writes.
+    pub verified: Option<bool>,
+    /// Why it failed, in a sentence.
+    pub error: Option<String>,
+}
+
+impl CellResult {
+    /// A cell that could not be measured.
+    #[must_use]
+    pub fn failed(key: CellKey, why: impl Into<String>) -> Self {
+        Self {
+            key,
+            bytes: 0,
+            operations: 0,
+            wall_ns: 0,
+            bytes_per_s: None,
+            latency_ns: None,
+            cpu_ns: None,
+            setup_ns: 0,
+            route: None,
+            verified: None,
+            error: Some(why.into()),
+        }
+    }
+}
+
+/// The colour of a warmth from 0 to 1: five stops of matplotlib's viridis (CC0), which rises in lightness and is told apart without red and green.
+#[must_use]
+pub fn heat_colour(warmth: f64) -> (u8, u8, u8) {
+    const STOPS: [(f64, f64, f64); 5] =
+        [(68.0, 1.0, 84.0), (59.0, 82.0, 139.0), (33.0, 145.0, 140.0), (94.0, 201.0, 98.0), (253.0, 231.0, 37.0)];
+    let at = if warmth.is_finite() { warmth.clamp(0.0, 1.0) * 4.0 } else { 0.0 };
+    let below = (at as usize).min(3);
+    let (low, high, share) = (STOPS[below], STOPS[below + 1], at - below as f64);
+    let mix = |a: f64, b: f64| (a + (b - a) * share).round() as u8;
+    (mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
+}
+
+/// A grid as far as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    /// What is measured.
+    pub plan: GridPlan,
+    /// Results in the order of the plan's cells; `None` where none is there yet.
+    pub results: Vec<Option<CellResult>>,
+    /// The cell that runs now.
+    pub running: Option<u32>,
+}
+
+impl Grid {
+    /// A grid of which nothing is known yet.
+    #[must_use]
+    pub fn new(plan: GridPlan) -> Self {
+        let results = vec![None; plan.cells.len()];
+        Self { plan, results, running: None }
+    }
+
+    /// The result of a cell.
+    #[must_use]
+    pub fn result(&self, key: &CellKey) -> Option<&CellResult> {
+        let at = self.plan.cells.iter().position(|cell| cell == key)?;
+        self.results.get(at)?.as_ref()
+    }
+
+    /// Cells that have ended.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.results.iter().flatten().count()
+    }
+
+    /// The good result with the highest rate among those that `of` accepts.
+    #[must_use]
+    pub fn best(&self, of: impl Fn(&CellKey) -> bool) -> Option<&CellResult> {
+        let good =
+            self.results.iter().flatten().filter(|r| r.error.is_none() && r.verified != Some(false) && of(&r.key));
+        good.filter(|r| r.bytes_per_s.is_some_and(f64::is_finite))
+            .max_by(|a, b| a.bytes_per_s.unwrap_or(0.0).total_cmp(&b.bytes_per_s.unwrap_or(0.0)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn plan() -> GridPlan {
+        GridPlan {
+            dir: "/d".into(),
+            target: "host memory".to_owned(),
+            file_bytes: 1 << 20,
+            cell_ns: 1,
+            cells: GridPlan::cells_of(
+                &[Transfer::Cpu],
+                &[Access::Write, Access::Read],
+                Pattern::ALL,
+                &[1 << 20, 4096],
+                &[1, 4],
+            ),
+        }
+    }
+
+    #[test]
+    fn names_round_trip_and_unknown_ones_are_answered_with_the_known() {
+        for transfer in Transfer::ALL {
+            assert_eq!(transfer.to_string().parse::<Transfer>().unwrap(), *transfer);
+        }
+        assert!("gdx".parse::<Transfer>().unwrap_err().contains("gds-registered, gds, cpu-gpu, cpu"));
+        assert!("up".parse::<Access>().is_err() && "zigzag".parse::<Pattern>().is_err());
+    }
+
+    #[test]
+    fn reads_run_before_writes_and_each_combination_once() {
+        let plan = plan();
+        assert_eq!(plan.cells.len(), 16);
+        let first_write = plan.cells.iter().position(|c| c.access == Access::Write).unwrap();
+        assert!(plan.cells[first_write..].iter().all(|c| c.access == Access::Write));
+        assert_eq!(plan.axis(|c| c.block_bytes), [4096, 1 << 20]);
+        let mut once = plan.cells.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), 16);
+    }
+
+    #[test]
+    fn heat_goes_from_dark_violet_to_yellow_and_never_leaves_the_scale() {
+        assert_eq!((heat_colour(0.0), heat_colour(1.0)), ((68, 1, 84), (253, 231, 37)));
+        assert_eq!(
+            (heat_colour(-1.0), heat_colour(9.0), heat_colour(f64::NAN)),
+            ((68, 1, 84), (253, 231, 37), (68, 1, 84))
+        );
+    }
+
+    #[test]
+    fn the_best_cell_is_a_good_one() {
+        let plan = plan();
+        let mut grid = Grid::new(plan.clone());
+        for (i, key) in plan.cells.iter().enumerate() {
+            let mut result = CellResult::failed(*key, "no");
+            result.bytes_per_s = Some(100.0 - i as f64);
+            if i > 2 {
+                result.error = None;
+            }
+            result.verified = Some(i != 3);
+            grid.results[i] = Some(result);
+        }
+        assert_eq!(grid.best(|_| true).unwrap().key, plan.cells[4]);
+        assert_eq!(grid.done(), 16);
+        assert!(grid.best(|c| c.threads == 99).is_none());
+    }
+}

@@ -1,0 +1,108 @@
+//! The process in which a grid runs: an order on standard input, a line of JSON for each thing that happens.
+
+use super::cell;
+use crate::device::{CudaDevice, Device};
+use crate::domain::{CellKey, CellResult, Target};
+use crate::engines::claim_stdout;
+use crate::engines::cufile::CuFile;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What the process is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GridOrder {
+    /// Where bytes land.
+    pub target: Target,
+    /// The file that is only read.
+    pub read_path: PathBuf,
+    /// The file that is only written.
+    pub write_path: PathBuf,
+    /// Bytes of each.
+    pub file_bytes: u64,
+    /// How long a cell runs, in nanoseconds.
+    pub cell_ns: u64,
+    /// Seed of the files' content.
+    pub seed: u64,
+    /// The libcufile to use; searched where absent.
+    pub libcufile: Option<PathBuf>,
+    /// Numbers and keys of the cells to measure.
+    pub cells: Vec<(u32, CellKey)>,
+}
+
+/// What it says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "grid")]
+#[allow(clippy::large_enum_variant, reason = "messages are moved, not stored")]
+pub enum GridMessage {
+    /// A cell begins.
+    Started {
+        /// Its number.
+        cell: u32,
+    },
+    /// A cell ended.
+    Done {
+        /// What was measured.
+        result: CellResult,
+    },
+    /// Nothing can be measured.
+    Failed {
+        /// Why, in a sentence.
+        why: String,
+    },
+}
+
+/// The process's whole life; returns its exit status.
+#[must_use]
+pub fn run_grid() -> u8 {
+    let mut out = match claim_stdout() {
+        Ok(out) => out,
+        Err(error) => {
+            eprintln!("gds-top: the measurement cannot claim its output: {error}");
+            return 2;
+        }
+    };
+    // It must not outlive its session: it holds a GPU and keeps a disk busy.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let mut text = String::new();
+    let order: GridOrder = match std::io::stdin().read_to_string(&mut text).map(|_| serde_json::from_str(&text)) {
+        Ok(Ok(order)) => order,
+        Ok(Err(error)) => {
+            eprintln!("gds-top: the order of the measurement is malformed: {error}");
+            return 2;
+        }
+        Err(error) => {
+            eprintln!("gds-top: the order of the measurement cannot be read: {error}");
+            return 2;
+        }
+    };
+    let mut say = |message: &GridMessage| {
+        let Ok(mut line) = serde_json::to_vec(message) else { return };
+        line.push(b'\n');
+        // A session that is gone takes this process with it.
+        let _ = out.write_all(&line);
+    };
+    let device = match &order.target {
+        Target::Gpu { ordinal, uuid, .. } => match CudaDevice::open(*ordinal, uuid.as_deref()) {
+            Ok(cuda) => Device::Cuda(Arc::new(cuda)),
+            Err(error) => {
+                say(&GridMessage::Failed { why: error.to_string() });
+                return 0;
+            }
+        },
+        Target::Host => Device::Host,
+    };
+    let wanted = order.cells.iter().any(|(_, key)| key.transfer.uses_cufile());
+    let cufile = if wanted {
+        CuFile::open_for(order.libcufile.as_deref(), &order.target).map_err(|e| e.to_string())
+    } else {
+        Err("cuFile was not asked for".to_owned())
+    };
+    for (number, key) in &order.cells {
+        say(&GridMessage::Started { cell: *number });
+        let result = cell::measure(&order, key, &device, cufile.as_ref().map_err(String::as_str));
+        say(&GridMessage::Done { result });
+    }
+    0
+}

@@ -1,0 +1,223 @@
+//! The grid of storage measurements: makes its files, runs its process, and turns what that says into events.
+
+use super::run::{After, Session, listen};
+use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer};
+use crate::iogrid::{Files, GridMessage, GridOrder};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long a cell may take beyond its own time: opening, registering, and one slow operation of each thread.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What is to be measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GridRequest {
+    /// The plan; its `target` is filled in when the device is known.
+    pub plan: GridPlan,
+    /// Leave out transfers that cannot run here, instead of trying them: they were not asked for by name.
+    pub able_only: bool,
+    /// The libcufile to use; searched where absent.
+    pub libcufile: Option<PathBuf>,
+    /// Seed of the files' content.
+    pub seed: u64,
+}
+
+/// How the process ended.
+enum End {
+    /// All cells were told.
+    Finished,
+    /// Before that: what is known of the cause.
+    Broke(String),
+    Cancelled,
+}
+
+impl Session {
+    /// Measures the grid that the configuration asks for.
+    pub(super) fn grid(&mut self, request: &GridRequest) -> After {
+        // Of several targets the first: a grid is about one way to the storage.
+        let mut targets = super::targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
+        if targets.len() > 1 {
+            self.bus.say(LogLevel::Warn, format!("storage is measured for one target: {}", targets[0]));
+        }
+        let target = if targets.is_empty() { Target::Host } else { targets.swap_remove(0) };
+        let mut plan = GridPlan { target: target.to_string(), ..request.plan.clone() };
+        if request.able_only {
+            if target == Target::Host {
+                // With a copy that nobody needs it would be 'cpu' once more.
+                plan.cells.retain(|cell| cell.transfer != Transfer::CpuGpu);
+            }
+            if let Some(why) = self.cufile_obstacle(&target) {
+                plan.cells.retain(|cell| !cell.transfer.uses_cufile());
+                self.bus.say(LogLevel::Warn, format!("cuFile is left out: {why}"));
+            }
+        }
+        self.bus.emit(EventBody::GridPlanned { plan: plan.clone() });
+        let (cancel, cancelled) = bounded(1);
+        let (done, is_done) = bounded::<()>(1);
+        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
+        let listener = std::thread::spawn(move || listen(&commands, &[cancel], &is_done, &watcher));
+        self.measure(&plan, request, target, &cancelled);
+        let _ = done.send(());
+        if listener.join().unwrap_or_default().quit { After::Quit } else { After::GoOn }
+    }
+
+    fn measure(&self, plan: &GridPlan, request: &GridRequest, target: Target, cancelled: &Receiver<()>) {
+        let size = crate::domain::units::bytes(2 * plan.file_bytes);
+        self.bus.say(
+            LogLevel::Info,
+            format!("writing {size} of test files into {}; they are removed in the end", plan.dir.display()),
+        );
+        let mut stopped = false;
+        let made = Files::make(&plan.dir, plan.file_bytes, request.seed, &mut |_| {
+            stopped |= cancelled.try_recv().is_ok();
+            !stopped
+        });
+        let files = match made {
+            Ok(files) => files,
+            Err(_) if stopped => {
+                self.bus.say(LogLevel::Warn, "the measurement was cancelled before its first cell");
+                return;
+            }
+            Err(error) => {
+                self.bus.say(LogLevel::Error, error.to_string());
+                self.fail_rest(plan, 0, &error.to_string());
+                return;
+            }
+        };
+        let mut next = 0;
+        while next < plan.cells.len() {
+            let order = GridOrder {
+                target: target.clone(),
+                read_path: files.read_path(),
+                write_path: files.write_path(),
+                file_bytes: plan.file_bytes,
+                cell_ns: plan.cell_ns,
+                seed: request.seed,
+                libcufile: request.libcufile.clone(),
+                cells: (next as u32..).zip(plan.cells[next..].iter().copied()).collect(),
+            };
+            match self.grid_process(&order, &mut next, cancelled) {
+                End::Finished => break,
+                End::Cancelled => {
+                    self.bus.say(LogLevel::Warn, "the measurement was cancelled; cells that had not ended are empty");
+                    break;
+                }
+                // The cell that broke the process is a result too; the others get a new process.
+                End::Broke(why) => {
+                    let Some(key) = plan.cells.get(next) else { break };
+                    self.bus.emit(EventBody::GridCellDone { result: CellResult::failed(*key, why) });
+                    next += 1;
+                }
+            }
+        }
+        if let Err(error) = files.remove() {
+            self.bus.say(LogLevel::Warn, error.to_string());
+        }
+    }
+
+    fn fail_rest(&self, plan: &GridPlan, from: usize, why: &str) {
+        for key in plan.cells.iter().skip(from) {
+            self.bus.emit(EventBody::GridCellDone { result: CellResult::failed(*key, why) });
+        }
+    }
+
+    /// Runs one process until it ends; `next` is the first cell that has no result.
+    fn grid_process(&self, order: &GridOrder, next: &mut usize, cancelled: &Receiver<()>) -> End {
+        let mut child = match self.spawn_grid(order) {
+            Ok(child) => child,
+            Err(error) => return End::Broke(format!("the measuring process could not be started: {error}")),
+        };
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            end(&mut child);
+            return End::Broke("the pipes of the measuring process could not be made".to_owned());
+        };
+        let words = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stderr.take(64 << 10).read_to_string(&mut text);
+            text
+        });
+        let (lines, messages) = bounded(64);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if lines.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let limit = Duration::from_nanos(order.cell_ns) + GRACE;
+        let mut ended = None;
+        while ended.is_none() {
+            let line = select! {
+                recv(messages) -> line => line.map_err(|_| RecvTimeoutError::Disconnected),
+                recv(cancelled) -> _ => {
+                    ended = Some(End::Cancelled);
+                    continue;
+                }
+                default(limit) => Err(RecvTimeoutError::Timeout),
+            };
+            match line.map(|line| serde_json::from_str::<GridMessage>(&line)) {
+                Ok(Ok(GridMessage::Started { cell })) => self.bus.emit(EventBody::GridCellStarted { cell }),
+                Ok(Ok(GridMessage::Done { result })) => {
+                    *next += 1;
+                    self.bus.emit(EventBody::GridCellDone { result });
+                }
+                Ok(Ok(GridMessage::Failed { why })) => ended = Some(End::Broke(why)),
+                Ok(Err(error)) => {
+                    self.bus
+                        .say(LogLevel::Warn, format!("a message of the measuring process was not understood: {error}"));
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let why = format!(
+                        "nothing came for {} s, so the process was ended; a hanging library call cannot be cancelled otherwise",
+                        limit.as_secs()
+                    );
+                    ended = Some(End::Broke(why));
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let status = if ended.is_some() { end(&mut child) } else { child.wait().ok() };
+        drop(messages);
+        let _ = reader.join();
+        let last_words = words.join().unwrap_or_default();
+        if let Some(ended) = ended {
+            return ended;
+        }
+        let all = order.cells.last().is_none_or(|(last, _)| *next > *last as usize);
+        if all && status.is_some_and(|s| s.success()) {
+            return End::Finished;
+        }
+        let status = status.map_or_else(|| "an unknown status".to_owned(), |s| s.to_string());
+        let words = last_words.trim();
+        let words = if words.is_empty() { String::new() } else { format!("; its last words: {words}") };
+        End::Broke(format!("the measuring process ended with {status}{words}"))
+    }
+
+    fn spawn_grid(&self, order: &GridOrder) -> std::io::Result<Child> {
+        let mut child = Command::new(&self.config.exe)
+            .arg("__io")
+            .env("CUFILE_LOGFILE_PATH", self.scratch.path().join("cufile.log"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // The child reads all of it before it says anything, so neither waits for the other.
+        if let Some(mut stdin) = child.stdin.take() {
+            let written =
+                serde_json::to_vec(order).map_err(std::io::Error::from).and_then(|text| stdin.write_all(&text));
+            if let Err(error) = written {
+                end(&mut child);
+                return Err(error);
+            }
+        }
+        Ok(child)
+    }
+}
+
+fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
+    let _ = child.kill();
+    child.wait().ok()
+}
