@@ -40,8 +40,9 @@ use crate::domain::{Engine, NixlPlugin};
 // What lanes of other rooms are made of.
 pub(crate) use clock::{Recorder, What};
 pub(crate) use context::{Counters, run_workers};
-pub(crate) use lane::{Sender, blank, claim_stdout, cpu_ns, free_gpu_bytes, lane_process, own_peak_bytes, publish, send_spans};
-
+pub(crate) use lane::{
+    Sender, blank, claim_stdout, cpu_ns, free_gpu_bytes, lane_process, own_peak_bytes, publish, send_spans,
+};
 
 /// Engines of this version, in the order in which they race.
 pub const AVAILABLE: [Engine; 10] = [

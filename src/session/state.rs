@@ -1,8 +1,8 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use crate::domain::{
-    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare, LaneStage,
-    LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare,
+    LaneStage, LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
-pub(crate) use super::keys::Binding;
 use super::app::{Pane, Screen, Sheet, UiState};
+pub(crate) use super::keys::Binding;
 use crate::domain::FixStage;
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent};

@@ -19,8 +19,8 @@ mod targets;
 mod turns;
 
 pub use child::probe_child;
+pub use grid::GridRequest;
 pub use outside::{Loader, loaders, python, supervise};
 pub use plan::{GpuChoice, SessionConfig, WorkloadPlan};
-pub use grid::GridRequest;
 pub use prove::prove;
 pub use run::{SessionError, start};

@@ -358,8 +358,7 @@ impl Session {
             };
             let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
             // Whoever wants no meters wants nothing else to look on either; what the log says is then told at the end.
-            let follower =
-                self.config.telemetry.then(|| Follower::begin(&self.bus, lane, &order.engine, log.clone()));
+            let follower = self.config.telemetry.then(|| Follower::begin(&self.bus, lane, &order.engine, log.clone()));
             let end = lanes::run_lane(
                 &self.bus,
                 &self.config.exe,
@@ -515,7 +514,12 @@ pub(super) struct Heard {
 }
 
 /// Listens to commands until the turn is done.
-pub(super) fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
+pub(super) fn listen(
+    commands: &Receiver<Command>,
+    cancels: &[Sender<()>],
+    done: &Receiver<()>,
+    watcher: &Watcher,
+) -> Heard {
     let mut heard = Heard::default();
     loop {
         crossbeam_channel::select! {

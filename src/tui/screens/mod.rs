@@ -3,8 +3,8 @@
 pub(crate) mod environment;
 pub(crate) mod fix;
 pub(crate) mod frame;
-pub(crate) mod guide;
 pub(crate) mod grid;
+pub(crate) mod guide;
 pub(crate) mod help;
 pub(crate) mod lanes;
 pub(crate) mod learn;
