@@ -6,7 +6,7 @@
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, SharedTarget, run_workers};
+use super::context::{EngineContext, Leftover, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files::{self, Opened};
 use super::pread::{self, CopyPipe, PAGE, Settings};
@@ -63,14 +63,15 @@ fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth
     let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
     let threads = threads.min(queue.len().max(1));
     let shared = Shared { queue, opened: Opened::new(context.model(), true), target: SharedTarget::default(), depth };
-    let spans = run_workers(context, threads, |number| {
-        let spans = worker(context, &shared, number, threads);
-        if number == 0 && spans.is_err() {
+    let done = run_workers(context, threads, |number| {
+        let done = worker(context, &shared, number, threads);
+        if number == 0 && done.is_err() {
             // The others may still wait for what the first was to make.
             shared.target.set(None);
         }
-        spans
+        done
     })?;
+    let (spans, staging): (Vec<Vec<Span>>, Vec<Leftover>) = done.into_iter().unzip();
     let memory = shared.target.wait().ok_or(LoadError::Stopped)?.clone();
     Ok(Loaded {
         memory,
@@ -85,6 +86,7 @@ fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth
         ]),
         notes: Vec::new(),
         route: None,
+        staging,
     })
 }
 
@@ -93,7 +95,7 @@ fn worker(
     shared: &Shared<'_>,
     number: usize,
     threads: usize,
-) -> Result<Vec<Span>, LoadError> {
+) -> Result<(Vec<Span>, Leftover), LoadError> {
     let model = context.model();
     let queue = &shared.queue;
     let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
@@ -166,10 +168,9 @@ fn worker(
     }
     copies.drain()?;
     at = rec.end(Phase::Sync, at, What::SETUP);
-    drop((free, copies, ring));
-    context.counters.unpin(pinned);
+    drop(ring);
     rec.end(Phase::Release, at, What::SETUP);
-    Ok(rec.into_spans())
+    Ok((rec.into_spans(), Leftover { slots: free, copies }))
 }
 
 /// The wait for the device is the transfer of what has arrived: cut into a span for each block, in proportion of their bytes.
