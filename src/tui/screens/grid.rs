@@ -125,10 +125,10 @@ fn draw_table(pen: &mut Pen<'_>, grid: &Grid, table: &GridTable, cursor: Option<
     }
     let mut x = LABEL;
     for (i, column) in table.columns().enumerate() {
-        if i > 0 && i % table.threads.len().max(1) == 0 {
+        if i > 0 && i.is_multiple_of(table.threads.len().max(1)) {
             x += GAP;
         }
-        if i % table.threads.len().max(1) == 0 {
+        if i.is_multiple_of(table.threads.len().max(1)) {
             let room = (CELL * table.threads.len() as u16).max(CELL);
             inside.fit(x, 0, room + GAP - 1, &column.0.to_string(), theme.accent);
         }
