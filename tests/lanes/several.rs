@@ -83,6 +83,45 @@ fn a_model_cut_over_two_host_targets_lands_each_byte_once_with_every_engine() {
 }
 
 #[test]
+fn nixl_loads_parts_and_tells_them_by_the_whole_model_s_tensors() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let arguments = [text(folder.path()), "--gpu", "host,host", "--engine", "nixl:POSIX", "--cache", "as-is"];
+    let report = load(&arguments, &[("GDS_TOP_NIXL", text(&built.nixl))]);
+    sound(&report, 1, 2);
+    assert_eq!(report["together"][0]["bytes"].as_u64(), Some(model.tensor_bytes()));
+    let named: std::collections::BTreeSet<&str> =
+        report["tensors"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    let missing: Vec<_> = model.tensors.iter().filter(|t| t.bytes > 0 && !named.contains(t.name.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn a_program_that_loads_whole_models_is_refused_where_one_would_be_cut() {
+    let folder = folder();
+    models::odd(folder.path());
+    let out = program(&["load", text(folder.path()), "--gpu", "host,host", "--engine", "command:true,loader:safetensors"], &[]);
+    let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.status.code(), Some(3), "{said}");
+    assert!(said.contains("a program of its own loads the whole model") && said.contains("--gpu"), "{said}");
+}
+
+#[test]
+fn models_together_may_be_shapes_by_name() {
+    let cache = folder();
+    let arguments = ["odd-sizes", "tiny-tensors", "--together", "--gpu", "host", "--engine", "pread", "--cache", "hot", "--ceilings"];
+    let report = load(&arguments, &[("XDG_CACHE_HOME", text(cache.path()))]);
+    sound(&report, 1, 2);
+    let names: Vec<&str> =
+        report["plan"]["models"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"odd-sizes") && names.contains(&"tiny-tensors"), "{names:?}");
+    let ceiling = &report["together"][0]["ceiling"];
+    assert_eq!(ceiling["kind"], "cached_read", "{ceiling:#}");
+    assert!(ceiling["fraction"].as_f64().unwrap() > 0.0, "{ceiling:#}");
+}
+
+#[test]
 fn a_model_is_cut_over_more_targets_than_its_files_have_pages() {
     let folder = folder();
     let model = models::odd(folder.path());

@@ -15,6 +15,7 @@ mod outside;
 mod plan;
 mod prove;
 mod run;
+mod source;
 mod targets;
 mod turns;
 
