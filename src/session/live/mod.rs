@@ -15,7 +15,6 @@ mod outside;
 mod plan;
 mod prove;
 mod run;
-mod source;
 mod targets;
 mod turns;
 

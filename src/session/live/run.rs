@@ -8,16 +8,15 @@ use super::follow::Follower;
 use super::gate;
 use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
-use super::source::Source;
 use super::{targets, turns};
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig, SystemWatch};
-use crate::weights::{self, WeightsError};
+use crate::weights::{self, Profile, WeightsError};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -51,9 +50,13 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     let source = match (&config.model, &config.workload) {
         (_, Some(plan)) => Source::Opened(plan.model.clone()),
         (None, None) => Source::Demo,
-        (Some(named), None) => Source::named(named)?,
+        // A path wins over a profile of the same name.
+        (Some(named), None) if !Path::new(named).exists() && Profile::names().contains(&named.as_str()) => {
+            Source::Profile(Profile::named(named)?)
+        }
+        (Some(named), None) => Source::Opened(weights::open(named)?),
     };
-    let others: Vec<Source> = config.together_with.iter().map(|name| Source::named(name)).collect::<Result<_, _>>()?;
+    let others: Vec<ModelInfo> = config.together_with.iter().map(weights::open).collect::<Result<_, _>>()?;
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, config.record.as_deref())?;
@@ -78,7 +81,7 @@ pub(super) struct Session {
     next_lane: u32,
     pub(super) watcher: Watcher,
     /// Models that are loaded together with the first.
-    others: Vec<Source>,
+    others: Vec<ModelInfo>,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
@@ -101,6 +104,14 @@ impl Watcher {
             *running = None;
         }
     }
+}
+
+/// Where the model comes from.
+#[allow(clippy::large_enum_variant, reason = "there is one")]
+enum Source {
+    Opened(ModelInfo),
+    Profile(Profile),
+    Demo,
 }
 
 /// Whether the session goes on.
@@ -126,14 +137,14 @@ impl Session {
     }
 
     fn work(&mut self, source: Source) -> After {
-        let path = match source.path() {
-            Some(path) => path,
-            None if self.config.grid.is_some() => {
+        let path = match &source {
+            Source::Opened(model) => model.path.clone(),
+            _ if self.config.grid.is_some() => {
                 self.config.grid.as_ref().map_or_else(default_path, |g| g.plan.dir.clone())
             }
             // Synthetic models are made in the cache folder, so that is whose disk matters.
             // On a first run it does not exist yet, and there is nothing to examine in a folder that is not there.
-            None => weights::cache_folder()
+            _ => weights::cache_folder()
                 .ok()
                 .filter(|folder| std::fs::create_dir_all(folder).is_ok())
                 .unwrap_or_else(default_path),
@@ -168,13 +179,32 @@ impl Session {
             }
             return self.serve(&mut examiner, &[]);
         }
-        let models = match self.all_models(source) {
-            Ok(models) => models,
+        let model = match source {
+            Source::Opened(model) => Ok(model),
+            Source::Demo => {
+                self.bus.say(
+                    LogLevel::Info,
+                    "no model was named, so a small synthetic one is loaded; it is made once and kept",
+                );
+                weights::demo_model(&mut |_, _| {})
+            }
+            Source::Profile(profile) => {
+                let text =
+                    format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
+                self.bus.say(LogLevel::Info, text);
+                weights::cache_folder().and_then(|folder| {
+                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
+                })
+            }
+        };
+        let model = match model {
+            Ok(model) => model,
             Err(error) => {
                 self.bus.say(LogLevel::Error, error.to_string());
                 return self.serve(&mut examiner, &[]);
             }
         };
+        let models = self.all_models(model);
         for model in models.iter().rev() {
             self.bus.emit(EventBody::ModelOpened { model: model.clone() });
         }
@@ -188,10 +218,9 @@ impl Session {
     }
 
     /// The model and those that are loaded together with it. Names tell them apart everywhere, so a second of the same name gets a number.
-    fn all_models(&mut self, first: Source) -> Result<Vec<ModelInfo>, WeightsError> {
-        let mut models = vec![first.model(&self.bus)?];
-        for other in std::mem::take(&mut self.others) {
-            let mut model = other.model(&self.bus)?;
+    fn all_models(&mut self, first: ModelInfo) -> Vec<ModelInfo> {
+        let mut models = vec![first];
+        for mut model in std::mem::take(&mut self.others) {
             let name = model.name.clone();
             let mut number = 2;
             while models.iter().any(|known| known.name == model.name) {
@@ -200,7 +229,7 @@ impl Session {
             }
             models.push(model);
         }
-        Ok(models)
+        models
     }
 
     /// Serves commands until the end.
@@ -236,7 +265,7 @@ impl Session {
             Some(named) => named,
             None => self.able_engines(&target),
         };
-        let engines = self.that_take_parts(engines, models.len(), targets.len());
+        let engines = targets::that_take_parts(&self.bus, engines, models.len(), targets.len());
         if std::mem::take(&mut self.config.ceilings) {
             ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
         }
@@ -421,22 +450,6 @@ impl Session {
             Ok(answer) => cufile_obstacle(&answer, target),
             Err(error) => Some(error),
         }
-    }
-
-    /// Without those that load a whole model or nothing, where it is to be cut over several targets.
-    fn that_take_parts(&self, mut engines: Vec<Engine>, models: usize, targets: usize) -> Vec<Engine> {
-        if models == 1 && targets > 1 {
-            engines.retain(|engine| {
-                if engine.is_outside() {
-                    let why = format!(
-                        "a program of its own loads the whole model, and this one would be cut over {targets} targets; name one target by --gpu"
-                    );
-                    self.bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
-                }
-                !engine.is_outside()
-            });
-        }
-        engines
     }
 
     /// The engines that can run here; the others are said with their reasons.
