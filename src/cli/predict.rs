@@ -288,7 +288,10 @@ mod tests {
     }
 
     fn of(state: &State) -> Vec<Source> {
-        report::timings(state).into_iter().map(|timings| Source { timings, from: String::new(), gpu_bytes: None }).collect()
+        report::timings(state)
+            .into_iter()
+            .map(|timings| Source { timings, from: String::new(), gpu_bytes: None })
+            .collect()
     }
 
     /// A line for each prediction that a recording of the pair makes of the other's model: engine, cache, error, whether the interval holds what was measured,

@@ -36,7 +36,8 @@ impl State {
             let model = self.model_of(lane)?.name.as_str();
             let earlier = &group.lanes[..number];
             let mut bound = |kind, same: &dyn Fn(&Lane) -> bool, applies: &dyn Fn(&Ceiling) -> bool| {
-                let bytes = group.lanes.iter().filter(|l| same(l)).fold(0, |sum: u64, l| sum.saturating_add(self.bytes_of(l)));
+                let bytes =
+                    group.lanes.iter().filter(|l| same(l)).fold(0, |sum: u64, l| sum.saturating_add(self.bytes_of(l)));
                 let rates = self.ceilings.iter().filter(|c| c.kind == kind && applies(c)).map(|c| c.bytes_per_s);
                 let rate = rates.filter(|rate| rate.is_finite() && *rate > 0.0).reduce(f64::min)?;
                 let seconds = bytes as f64 / rate;
@@ -131,7 +132,11 @@ mod tests {
         close(session(&[(gpu(0), "m", 100, true), (gpu(0), "m", 100, true)]), CeilingKind::PinnedCopy, 50e9);
         // Models at once: the slower files hold the whole up.
         close(session(&[(gpu(0), "m", 100, false), (gpu(1), "n", 100, false)]), CeilingKind::CachedRead, 40e9);
-        close(session(&[(Target::Host, "m", 100, true), (Target::Host, "m", 100, true)]), CeilingKind::CachedRead, 200e9);
+        close(
+            session(&[(Target::Host, "m", 100, true), (Target::Host, "m", 100, true)]),
+            CeilingKind::CachedRead,
+            200e9,
+        );
         // A GPU whose copies were not measured bounds by what nobody knows.
         assert_eq!(session(&[(gpu(0), "m", 100, true), (gpu(2), "m", 100, true)]), None);
     }

@@ -277,7 +277,18 @@ fn every_script_loads_verifies_and_tells_its_phases_with_the_interface_of_its_pa
     let all = engines.join(",");
     let sets: [&[&str]; 3] = [
         &[],
-        &["--set", "threads=3", "--set", "block_bytes=1048576", "--set", "register=1", "--set", "cufile=2", "--set", "depth=8"],
+        &[
+            "--set",
+            "threads=3",
+            "--set",
+            "block_bytes=1048576",
+            "--set",
+            "register=1",
+            "--set",
+            "cufile=2",
+            "--set",
+            "depth=8",
+        ],
         &["--set", "block_bytes=1", "--set", "cufile=0", "--set", "odirect=1", "--set", "register=0"],
     ];
     for more in sets {

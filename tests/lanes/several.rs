@@ -111,7 +111,18 @@ fn a_program_that_loads_whole_models_is_refused_where_one_would_be_cut() {
 #[test]
 fn models_together_may_be_shapes_by_name() {
     let cache = folder();
-    let arguments = ["odd-sizes", "tiny-tensors", "--together", "--gpu", "host", "--engine", "pread", "--cache", "hot", "--ceilings"];
+    let arguments = [
+        "odd-sizes",
+        "tiny-tensors",
+        "--together",
+        "--gpu",
+        "host",
+        "--engine",
+        "pread",
+        "--cache",
+        "hot",
+        "--ceilings",
+    ];
     let report = load(&arguments, &[("XDG_CACHE_HOME", text(cache.path()))]);
     sound(&report, 1, 2);
     let names: Vec<&str> =

@@ -138,10 +138,13 @@ impl Watched {
             }
         }
         if self.most_gpu_of_tree.is_some() {
-            notes.push("its GPU memory is the most that NVML counted for its processes, CUDA contexts included".to_owned());
+            notes.push(
+                "its GPU memory is the most that NVML counted for its processes, CUDA contexts included".to_owned(),
+            );
         } else if self.gpu_memory.is_some() {
             notes.push(
-                "NVML counts no GPU memory for its processes, so it is what the whole GPU's use grew by meanwhile".to_owned(),
+                "NVML counts no GPU memory for its processes, so it is what the whole GPU's use grew by meanwhile"
+                    .to_owned(),
             );
         }
         notes.push(format!("route: {how}"));

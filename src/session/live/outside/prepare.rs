@@ -64,4 +64,3 @@ pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, ca
         None => Prepared::Failed("the process that prepares the page cache died".to_owned(), words),
     }
 }
-
