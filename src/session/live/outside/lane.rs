@@ -7,6 +7,7 @@ use super::watch::{PATIENCE, Watched, Why};
 use crate::domain::{Engine, EventBody, LaneId, LaneOrder, SpanBatch, Target};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::bus::Bus;
+use crate::session::live::gate::Place;
 use crate::session::live::lanes::{LaneEnd, last_words};
 use crate::telemetry::tree::SUPERVISOR;
 use crossbeam_channel::{Receiver, unbounded};
@@ -19,12 +20,12 @@ const KNOB_LIMIT: &str = "limit_s";
 /// Without it.
 const LIMIT_S: u64 = 600;
 
-/// Runs a command as a lane to its end. `cancel` ends it early; `on_start` is told the process to watch.
+/// Runs a command as a lane to its end. With a place at a gate it starts when all others can. `cancel` ends it early; `on_start` is told the process to watch.
 pub(in crate::session::live) fn run(
     bus: &Bus,
     exe: &Path,
-    lane: LaneId,
-    mut order: LaneOrder,
+    (lane, mut order): (LaneId, LaneOrder),
+    place: Option<&Place>,
     cancel: &Receiver<()>,
     on_start: &dyn Fn(u32),
 ) -> LaneEnd {
@@ -58,6 +59,12 @@ pub(in crate::session::live) fn run(
         return LaneEnd::Finished { route: None, failed: true };
     }
 
+    if let Some(place) = place {
+        // No page cache is made cold or hot beside a command whose clock runs.
+        place.arrive();
+        let at_ns = place.wait(0);
+        std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
+    }
     let started_ns = monotonic_ns();
     let mut child = match spawn(exe, &order, &line) {
         Ok(child) => child,
