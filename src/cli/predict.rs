@@ -32,14 +32,26 @@ impl Source {
         let knob = |name| self.timings.knobs.get(name).copied();
         let used = (knob("threads")?, knob("slots")?, knob("block_bytes")?);
         let cpus = self.timings.cpus? as usize;
-        let (threads, slots, block_bytes) = engines::pread_settings(bytes, cpus);
-        (engines::pread_settings(self.measured_bytes(), cpus) == used).then_some(threads * slots * block_bytes)
+        let rules: [fn(u64, usize) -> (u64, u64, u64); 2] = [engines::pread_settings, earlier_settings];
+        let rule = rules.into_iter().find(|rule| rule(self.measured_bytes(), cpus) == used)?;
+        let (threads, slots, block_bytes) = rule(bytes, cpus);
+        Some(threads * slots * block_bytes)
     }
 
     fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
         let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         let shape = Shape { sizes_bytes: sizes_bytes.to_vec(), pinned_bytes: self.pinned_for(bytes) };
         analysis::predict(&self.timings.runs, &shape)
+    }
+}
+
+/// What `pread` took for a model where nothing was set when the first recordings were made: they are predictions of a load with these.
+fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
+    let cpus = cpus.max(1) as u64;
+    match model_bytes {
+        more if more > 4 * units::GIB => (cpus.min(16), 2, 4 * units::MIB),
+        more if more > 512 * units::MIB => (cpus.min(8), 4, 2 * units::MIB),
+        _ => engines::pread_settings(model_bytes, cpus as usize),
     }
 }
 
