@@ -1,6 +1,6 @@
 """InstantTensor: one safe_open over all files; its tensors own their memory.
 
-GDS_TOP_INSTANTTENSOR_BACKEND=URING, AIO, URING_BUFFERED, AIO_BUFFERED, MMAP or CUFILE names what it reads by (default: its own choice);
+GDS_TOP_INSTANTTENSOR_BACKEND=URING, AIO, URING_BUFFERED, AIO_BUFFERED, MMAP, CUFILE or BUFFERED names what it reads by (default: its own choice);
 --set block_bytes=BYTES its chunks, --set depth=N its queue, --set threads=N how many it reads at once.
 """
 import os
@@ -16,9 +16,10 @@ for knob, name in (("block_bytes", "chunk_size"), ("depth", "io_depth"), ("threa
         options[name] = lane.setting(knob, 0)
 backend = os.environ.get("GDS_TOP_INSTANTTENSOR_BACKEND")
 if backend:
-    if not hasattr(package.Backend, backend):
-        lane.fail(f"InstantTensor has no back end '{backend}'")
-    options["backend"] = getattr(package.Backend, backend)
+    found = getattr(package.Backend, backend, None) or getattr(package.BackendPolicy, backend, None)
+    if found is None:
+        lane.fail(f"InstantTensor has no back end '{backend}'; it has {', '.join(one.name for one in package.Backend)}")
+    options["backend"] = found
 
 paths = lane.files()
 lane.ready()

@@ -4,6 +4,7 @@ A script imports its package through need(), brings up the GPU with device(), sa
 Run by hand, without GDS_TOP_FD, the lines go to standard output; gds-top keeps this file beside each script as gds_top_lane.py.
 """
 import contextlib
+import ctypes
 import importlib
 import importlib.metadata
 import json
@@ -35,11 +36,21 @@ def phase(name, **more):
         tell(phase=name, ns=end - start, at_ns=end, **more)
 
 
+def _tell_of(kind, error, trace):
+    """What ends a script is told in one line, for messages of CUDA end in lines of general advice."""
+    sentence = next((line for line in str(error).splitlines() if line.strip()), "without a word")
+    tell(error=f"{kind.__name__}: {sentence.strip()}")
+    sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _tell_of
+
+
 def need(module, package):
-    """Imports a module; a sentence and status 3 where it is not installed."""
+    """Imports a module; a sentence and status 3 where it is not installed, or a library that it loads is not."""
     try:
         found = importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         print(f"{package} cannot be imported by {sys.executable} ({error}): install it with 'pip install {package}', "
               f"or set GDS_TOP_PYTHON to a Python that has it", file=sys.stderr)
         raise SystemExit(3)
@@ -104,6 +115,8 @@ def device(host=False):
             return None
         fail("this loader needs a GPU, and the target is host memory")
     torch = need("torch", "torch")
+    if not torch.cuda.is_available():
+        fail(f"torch {torch.__version__} of {sys.executable} can use no GPU: it needs a build for CUDA that suits the driver")
     name = f"cuda:{sys.argv[2]}"
     torch.cuda.set_device(name)
     torch.empty(1, device=name)
@@ -146,7 +159,9 @@ def raw(tensor):
     """The bytes of a tensor."""
     if hasattr(tensor, "cpu"):
         import torch
-        return tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
+        # By its address, for torch converts to bytes only through numpy, which may be absent.
+        flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu()
+        return ctypes.string_at(flat.data_ptr(), flat.numel())
     return tensor.tobytes()
 
 

@@ -4,14 +4,19 @@ import gds_top_lane as lane
 lane.need("safetensors", "safetensors")
 place = lane.device(host=True)
 if place is None:
-    lane.need("numpy", "numpy")
+    numpy = lane.need("numpy", "numpy")
     load = lane.need("safetensors.numpy", "safetensors").load_file
     try:
-        # It teaches numpy the name bfloat16.
-        lane.importlib.import_module("ml_dtypes")
+        # It teaches numpy the name bfloat16; those of 8 bits safetensors looks for in numpy itself.
+        small = lane.importlib.import_module("ml_dtypes")
+        for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"):
+            if hasattr(small, name) and not hasattr(numpy, name):
+                setattr(numpy, name, getattr(small, name))
     except ImportError:
-        if any(kind == "BF16" for path in lane.files() for kind, *_ in lane.header(path).values()):
-            lane.fail("the model holds BF16 and numpy does not know it without ml_dtypes: pip install ml_dtypes, or load to a GPU by torch")
+        kinds = {kind for path in lane.files() for kind, *_ in lane.header(path).values()}
+        unknown = sorted(kind for kind in kinds if kind == "BF16" or kind.startswith("F8"))
+        if unknown:
+            lane.fail(f"the model holds {', '.join(unknown)}, which numpy does not know without ml_dtypes: pip install ml_dtypes, or load to a GPU by torch")
     lane.program("safetensors", "numpy")
 else:
     torch_load = lane.need("safetensors.torch", "safetensors").load_file

@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, BAD_CALL, fail, print, print_json};
 use crate::analysis::{self, Prediction, Shape};
-use crate::domain::units;
+use crate::domain::{Machine, units};
 use crate::engines;
 use crate::report::{self, Timings};
 use crate::session::{State, recording, shipped};
@@ -18,6 +18,8 @@ struct Source {
     timings: Timings,
     /// Name of the recording or report.
     from: String,
+    /// Memory of the GPU that it was loaded onto, in bytes; `None` where that is not known, and for host memory.
+    gpu_bytes: Option<u64>,
 }
 
 impl Source {
@@ -30,14 +32,26 @@ impl Source {
         let knob = |name| self.timings.knobs.get(name).copied();
         let used = (knob("threads")?, knob("slots")?, knob("block_bytes")?);
         let cpus = self.timings.cpus? as usize;
-        let (threads, slots, block_bytes) = engines::pread_settings(bytes, cpus);
-        (engines::pread_settings(self.measured_bytes(), cpus) == used).then_some(threads * slots * block_bytes)
+        let rules: [fn(u64, usize) -> (u64, u64, u64); 2] = [engines::pread_settings, earlier_settings];
+        let rule = rules.into_iter().find(|rule| rule(self.measured_bytes(), cpus) == used)?;
+        let (threads, slots, block_bytes) = rule(bytes, cpus);
+        Some(threads * slots * block_bytes)
     }
 
     fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
         let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
         let shape = Shape { sizes_bytes: sizes_bytes.to_vec(), pinned_bytes: self.pinned_for(bytes) };
         analysis::predict(&self.timings.runs, &shape)
+    }
+}
+
+/// What `pread` took for a model where nothing was set when the first recordings were made: they are predictions of a load with these.
+fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
+    let cpus = cpus.max(1) as u64;
+    match model_bytes {
+        more if more > 4 * units::GIB => (cpus.min(16), 2, 4 * units::MIB),
+        more if more > 512 * units::MIB => (cpus.min(8), 4, 2 * units::MIB),
+        _ => engines::pread_settings(model_bytes, cpus as usize),
     }
 }
 
@@ -93,12 +107,15 @@ fn named(model: &str) -> Result<Model, String> {
 
 fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
-    let mut add = |name: &str, timings: Vec<Timings>| {
-        sources.extend(timings.into_iter().map(|timings| Source { timings, from: name.to_owned() }));
+    let mut add = |name: &str, (timings, machine): Measured| {
+        sources.extend(timings.into_iter().map(|timings| {
+            let gpu_bytes = machine.as_ref().and_then(|machine| gpu_bytes(machine, &timings.target));
+            Source { timings, from: name.to_owned(), gpu_bytes }
+        }));
     };
     if from.is_empty() {
         for shipped in [shipped::SMALL, shipped::LARGE] {
-            add(shipped.name, report::timings(&shipped.state().map_err(|e| e.to_string())?));
+            add(shipped.name, measured(&shipped.state().map_err(|e| e.to_string())?));
         }
         return Ok(sources);
     }
@@ -109,18 +126,32 @@ fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
-fn recorded(path: &Path) -> Result<Vec<Timings>, String> {
+/// What was measured, and on which machine.
+type Measured = (Vec<Timings>, Option<Machine>);
+
+fn measured(state: &State) -> Measured {
+    (report::timings(state), state.machine.clone())
+}
+
+/// Memory of the machine's smallest GPU of that name.
+fn gpu_bytes(machine: &Machine, name: &str) -> Option<u64> {
+    machine.gpus.iter().filter(|gpu| gpu.name == name).filter_map(|gpu| gpu.memory_total_bytes).min()
+}
+
+fn recorded(path: &Path) -> Result<Measured, String> {
     let mut state = State::default();
     for event in recording::read(path).map_err(|e| e.to_string())? {
         state.reduce(&event.map_err(|e| e.to_string())?);
     }
-    Ok(report::timings(&state))
+    Ok(measured(&state))
 }
 
 /// What is needed of report.json.
 #[derive(Deserialize)]
 struct Report {
     analysis: Analysis,
+    #[serde(default)]
+    machine: Option<Machine>,
 }
 
 #[derive(Deserialize)]
@@ -128,7 +159,7 @@ struct Analysis {
     timings: Vec<Timings>,
 }
 
-fn reported(path: &Path) -> Result<Vec<Timings>, String> {
+fn reported(path: &Path) -> Result<Measured, String> {
     // A report of a large model is some megabytes; more than this is something else.
     const MOST_BYTES: u64 = 1 << 30;
     let bad = |what: String| format!("{} is no report of gds-top: {what}", path.display());
@@ -138,7 +169,7 @@ fn reported(path: &Path) -> Result<Vec<Timings>, String> {
     }
     let text = std::fs::read(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
     let report: Report = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
-    Ok(report.analysis.timings)
+    Ok((report.analysis.timings, report.machine))
 }
 
 /// One prediction for each engine and cache state, from the measured model nearest in size: engines set themselves by the size of the model.
@@ -162,6 +193,7 @@ fn to_json(model: &Model, source: &Source, prediction: &Prediction) -> serde_jso
         "model": model.name, "tensors": model.sizes_bytes.len(), "bytes": model.bytes(),
         "engine": source.timings.engine, "cache": source.timings.cache, "wall_ns": prediction.wall_ns, "low_ns": prediction.low_ns,
         "high_ns": prediction.high_ns, "overhead_ns": prediction.overhead_ns, "extrapolated": prediction.extrapolated,
+        "gpu_memory_bytes": source.gpu_bytes, "fits_one_gpu": source.gpu_bytes.map(|has| model.bytes() <= has),
         "based_on": {
             "source": source.from, "model": source.timings.model, "bytes": source.measured_bytes(),
             "target": source.timings.target, "runs": source.timings.runs.len(),
@@ -198,6 +230,23 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
         );
     }
     out.push('\n');
+    let mut too_small: Vec<(&str, u64)> = told
+        .iter()
+        .filter_map(|(source, _)| Some((source.timings.target.as_str(), source.gpu_bytes?)))
+        .filter(|(_, has)| *has > 0 && model.bytes() > *has)
+        .collect();
+    too_small.sort_unstable();
+    too_small.dedup();
+    for (gpu, has) in too_small {
+        let _ = writeln!(
+            out,
+            "It does not fit: the tensors take {} and one {gpu} has {}. It needs {} of them or more ('load MODEL --gpu 0,1,…' cuts it); the times are those of \
+             as many bytes by way of one GPU.",
+            units::bytes(model.bytes()),
+            units::bytes(has),
+            model.bytes().div_ceil(has)
+        );
+    }
     let mut bases: Vec<String> = told
         .iter()
         .map(|(s, _)| {
@@ -251,7 +300,10 @@ mod tests {
     }
 
     fn of(state: &State) -> Vec<Source> {
-        report::timings(state).into_iter().map(|timings| Source { timings, from: String::new() }).collect()
+        report::timings(state)
+            .into_iter()
+            .map(|timings| Source { timings, from: String::new(), gpu_bytes: None })
+            .collect()
     }
 
     /// A line for each prediction that a recording of the pair makes of the other's model: engine, cache, error, whether the interval holds what was measured,
@@ -341,6 +393,21 @@ mod tests {
             text.contains("gds-per-tensor") && text.contains("NVIDIA H200") && text.contains("--from FILE"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_model_that_no_single_gpu_holds_is_said_not_to_fit() {
+        let mut all = sources(&[]).unwrap();
+        let (large, small) = (named("llama-3.1-405b").unwrap(), named("qwen3-0.6b").unwrap());
+        assert!(all.iter().all(|source| source.gpu_bytes.is_some_and(|bytes| bytes > 100 << 30)));
+        let text = to_text(&large, &predictions(&large, &all), true);
+        assert!(text.contains("It does not fit") && text.contains("It needs 6 of them"), "{text}");
+        let told = to_json(&large, &all[0], &predictions(&large, &all)[0].1);
+        assert_eq!(told["fits_one_gpu"], false);
+        assert!(!to_text(&small, &predictions(&small, &all), true).contains("does not fit"));
+        // What is not known is not said.
+        all.iter_mut().for_each(|source| source.gpu_bytes = None);
+        assert!(!to_text(&large, &predictions(&large, &all), true).contains("does not fit"));
     }
 
     #[test]

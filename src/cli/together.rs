@@ -1,8 +1,10 @@
 //! `load A B --together`: each model alone, then all at the same time.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_CALL, fail};
+use super::outcome::{BAD_CALL, fail, note};
 use super::race::{baseline, config, export_plan, follow};
+use crate::weights::{self, Profile, WeightsError};
+use std::path::Path;
 
 /// Runs it and tells it as one session.
 pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u8 {
@@ -23,7 +25,25 @@ pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     config.model = Some(first.clone());
-    config.together_with = others.to_vec();
+    config.together_with = match others.iter().map(|name| made(name)).collect() {
+        Ok(others) => others,
+        Err(sentence) => return fail(BAD_CALL, &sentence),
+    };
     config.checks = false;
     follow(config, output, export_plan(output), baseline.as_ref())
+}
+
+/// A shape by name as the path of its model, which is made on first use as that of the first model is; a path wins over a shape of the same name.
+fn made(name: &str) -> Result<String, String> {
+    if Path::new(name).exists() || !Profile::names().contains(&name) {
+        return Ok(name.to_owned());
+    }
+    note(&format!("a synthetic model in the shape of {name} is loaded; it is made once and kept"));
+    let make = || {
+        let (profile, folder) = (Profile::named(name)?, weights::cache_folder()?);
+        weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
+    };
+    let model = make().map_err(|e: WeightsError| e.to_string())?;
+    let path = model.path.into_os_string().into_string();
+    path.map_err(|path| format!("the path {} is not UTF-8, and models together are named by text", path.display()))
 }

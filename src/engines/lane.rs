@@ -154,6 +154,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         Target::Host => Device::Host,
     };
     part("context", &mut at);
+    let found = nixl::plugin_of(&order.engine).map(|plugin| nixl::find().map(|found| (plugin, found))).transpose()?;
     let cufile = if order.engine.opens_cufile() {
         Some(CuFile::open(order)?)
     } else if auto::wants_cufile(order) {
@@ -168,9 +169,9 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         parts.insert("driver_open".to_owned(), cufile.driver_open_ns);
         at = monotonic_ns();
     }
-    let nixl = match nixl::plugin_of(&order.engine) {
-        Some(plugin) => {
-            let nixl = Nixl::open(order, plugin)?;
+    let nixl = match found {
+        Some((plugin, found)) => {
+            let nixl = Nixl::open(order, plugin, found)?;
             // Beside those of cuFile, whose library NIXL's plugins find loaded.
             for (name, ns) in
                 [("nixl_library", nixl.library_ns), ("nixl_agent", nixl.agent_ns), ("nixl_backend", nixl.backend_ns)]

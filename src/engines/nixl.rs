@@ -36,16 +36,19 @@ fn named(library: &Library) -> String {
 }
 
 impl Nixl {
-    /// Finds the library, makes an agent and starts the plugin that the order's engine names.
+    /// Makes an agent of a library that [`find`] found and starts the plugin that the order's engine names.
     ///
     /// # Errors
     /// When there is no NIXL, it lacks the plugin, or the plugin does not start; always a sentence.
-    pub fn open(order: &LaneOrder, plugin: NixlPlugin) -> Result<Self, LoadError> {
+    pub(super) fn open(
+        order: &LaneOrder,
+        plugin: NixlPlugin,
+        (library, found_ns): (Library, u64),
+    ) -> Result<Self, LoadError> {
         let refused = |e: nixl_ffi::Error| LoadError::Nixl(e.to_string());
         let start = Instant::now();
-        let library = Library::find().map_err(refused)?;
         let missing = plugin.uses_cufile().then(|| library.load_cuda_runtime()).flatten();
-        let library_ns = start.elapsed().as_nanos() as u64;
+        let library_ns = found_ns + start.elapsed().as_nanos() as u64;
         let start = Instant::now();
         let mut agent = Agent::new(&library, "gds-top").map_err(refused)?;
         let agent_ns = start.elapsed().as_nanos() as u64;
@@ -70,6 +73,13 @@ impl Nixl {
         let backend_ns = start.elapsed().as_nanos() as u64;
         Ok(Self { agent: Mutex::new(agent), plugin, library, library_ns, agent_ns, backend_ns })
     }
+}
+
+/// The library and the time to find and load it, in nanoseconds. Before cuFile is opened: whoever lacks both wants to hear of NIXL first.
+pub(super) fn find() -> Result<(Library, u64), LoadError> {
+    let start = Instant::now();
+    let library = Library::find().map_err(|e| LoadError::Nixl(e.to_string()))?;
+    Ok((library, start.elapsed().as_nanos() as u64))
 }
 
 /// Settings of ours that a plugin has under a name of its own (src/plugins of NIXL 1.5).

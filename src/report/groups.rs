@@ -136,6 +136,7 @@ pub(super) fn json(state: &State) -> Vec<Value> {
                 "model": whole.map(|r| &r.model), "target": whole.map(|r| &r.target),
                 "bytes": good.map(|r| r.bytes), "wall_ns": good.map(|r| r.wall_ns),
                 "bytes_per_s": good.map_or(Value::Null, |r| number(r.bytes_per_s)),
+                "ceiling": super::ceilings::of_group(state, group),
                 "verified": whole.and_then(|r| r.verified), "error": whole.and_then(|r| r.error.as_ref()),
                 "lanes": members,
             })

@@ -1,6 +1,7 @@
 //! Which measured ceiling bounds a run.
 
-use super::state::State;
+use super::state::{Lane, State};
+use super::together::Group;
 use crate::domain::{CacheState, Ceiling, CeilingKind, Target};
 
 impl State {
@@ -17,6 +18,44 @@ impl State {
             })
             .filter(|c| c.bytes_per_s.is_finite() && c.bytes_per_s > 0.0)
             .min_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
+    }
+
+    /// The most that lanes which run together can reach as a whole, in bytes a second, and what bounds them: each GPU takes its lanes' bytes at its copy rate,
+    /// each model's files are read at their rate, all at once, and the slowest decides. `None` where the ceilings of a GPU or a model were not measured.
+    #[must_use]
+    pub fn group_ceiling(&self, group: &Group<'_>) -> Option<(CeilingKind, f64)> {
+        let cache = group.lanes.first()?.cache;
+        let read = match cache {
+            CacheState::Cold => CeilingKind::DirectRead,
+            CacheState::Hot => CeilingKind::CachedRead,
+            CacheState::AsIs => return None,
+        };
+        let (mut total, mut slowest) = (0_u64, None::<(CeilingKind, f64)>);
+        for (number, lane) in group.lanes.iter().enumerate() {
+            total = total.saturating_add(self.bytes_of(lane));
+            let model = self.model_of(lane)?.name.as_str();
+            let earlier = &group.lanes[..number];
+            let mut bound = |kind, same: &dyn Fn(&Lane) -> bool, applies: &dyn Fn(&Ceiling) -> bool| {
+                let bytes =
+                    group.lanes.iter().filter(|l| same(l)).fold(0, |sum: u64, l| sum.saturating_add(self.bytes_of(l)));
+                let rates = self.ceilings.iter().filter(|c| c.kind == kind && applies(c)).map(|c| c.bytes_per_s);
+                let rate = rates.filter(|rate| rate.is_finite() && *rate > 0.0).reduce(f64::min)?;
+                let seconds = bytes as f64 / rate;
+                if slowest.is_none_or(|(_, most)| seconds > most) {
+                    slowest = Some((kind, seconds));
+                }
+                Some(())
+            };
+            if lane.target != Target::Host && !earlier.iter().any(|l| l.target == lane.target) {
+                bound(CeilingKind::PinnedCopy, &|l| l.target == lane.target, &|c| copies_to(c, &lane.target))?;
+            }
+            let of_model = |l: &Lane| self.model_of(l).is_some_and(|m| m.name == model);
+            if !earlier.iter().any(|l| of_model(l)) {
+                bound(read, &of_model, &|c| c.model.as_deref() == Some(model))?;
+            }
+        }
+        let (kind, seconds) = slowest.filter(|(_, seconds)| *seconds > 0.0)?;
+        Some((kind, total as f64 / seconds))
     }
 
     pub(super) fn put_ceiling(&mut self, ceiling: &Ceiling) {
@@ -57,5 +96,48 @@ mod tests {
         assert_eq!(rate(CacheState::Hot, &gpu("GPU-b"), "m"), Some(60e9));
         assert_eq!(rate(CacheState::Hot, &Target::Host, "n"), None);
         assert_eq!(rate(CacheState::AsIs, &gpu("GPU-a"), "m"), None);
+    }
+
+    #[test]
+    fn a_whole_is_bound_by_the_slowest_of_its_gpus_and_of_its_models_files() {
+        use crate::domain::{Engine, Event, EventBody, LaneId, LaneShare, ModelInfo, Part};
+        let gpu = |ordinal: u32| Target::Gpu { ordinal, uuid: None, name: "H".into() };
+        let session = |lanes: &[(Target, &str, u64, bool)]| {
+            let mut state = State::default();
+            let mut tell = |body| state.reduce(&Event { at_ns: 0, body });
+            for name in ["m", "n"] {
+                tell(EventBody::ModelOpened { model: ModelInfo { name: name.into(), ..ModelInfo::default() } });
+            }
+            for (number, (target, model, bytes, cut)) in (0_u32..).zip(lanes) {
+                let (lane, target) = (LaneId(number), target.clone());
+                tell(EventBody::LanePlanned { lane, engine: Engine::Pread, cache: CacheState::Hot, target, repeat: 0 });
+                let part = cut.then_some(Part { index: number, of: 2 });
+                let share = LaneShare { group: Some(0), model: (*model).to_owned(), bytes: *bytes, part };
+                tell(EventBody::LaneShared { lane, share });
+            }
+            for (ordinal, rate) in [("0", 50e9), ("1", 40e9)] {
+                state.put_ceiling(&ceiling(CeilingKind::PinnedCopy, Some(ordinal), None, rate));
+            }
+            for (model, rate) in [("m", 200e9), ("n", 20e9)] {
+                state.put_ceiling(&ceiling(CeilingKind::CachedRead, None, Some(model), rate));
+            }
+            state.groups().first().and_then(|group| state.group_ceiling(group))
+        };
+        let close = |told: Option<(CeilingKind, f64)>, kind, rate: f64| {
+            assert!(told.is_some_and(|(k, r)| k == kind && (r / rate - 1.0).abs() < 1e-9), "{told:?} {rate}");
+        };
+        // Two GPUs with half the bytes each: as fast as twice the slower one.
+        close(session(&[(gpu(0), "m", 100, true), (gpu(1), "m", 100, true)]), CeilingKind::PinnedCopy, 80e9);
+        // One GPU takes both parts.
+        close(session(&[(gpu(0), "m", 100, true), (gpu(0), "m", 100, true)]), CeilingKind::PinnedCopy, 50e9);
+        // Models at once: the slower files hold the whole up.
+        close(session(&[(gpu(0), "m", 100, false), (gpu(1), "n", 100, false)]), CeilingKind::CachedRead, 40e9);
+        close(
+            session(&[(Target::Host, "m", 100, true), (Target::Host, "m", 100, true)]),
+            CeilingKind::CachedRead,
+            200e9,
+        );
+        // A GPU whose copies were not measured bounds by what nobody knows.
+        assert_eq!(session(&[(gpu(0), "m", 100, true), (gpu(2), "m", 100, true)]), None);
     }
 }

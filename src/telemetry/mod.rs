@@ -3,6 +3,7 @@
 //! One thread reads procfs at fixed times and hands out samples; NVML, whose PCIe counters block for some 40 ms and whose driver calls may hang,
 //! has a thread of its own, which exists only while a GPU is the target.
 
+mod gpu_processes;
 mod meters;
 mod nvml;
 mod processes;
@@ -10,6 +11,7 @@ mod sampler;
 mod system;
 pub mod tree;
 
+pub use gpu_processes::GpuProcesses;
 pub use meters::device_of;
 pub use nvml::GpuRef;
 pub use sampler::{Cost, Sampler, SamplerConfig};

@@ -88,9 +88,11 @@ fn each_call_that_is_refused_is_a_sentence_and_wrong_bytes_are_found() {
 fn without_nixl_the_engine_says_how_to_get_it() {
     let folder = folder();
     let model = models::odd(folder.path());
-    let outcome = run(&order(Engine::Nixl(NixlPlugin::Posix), &model), &[("GDS_TOP_NIXL", "/nonexistent")]);
-    let error = outcome.error();
-    assert!(error.contains("pip install nixl") && error.contains("GDS_TOP_NIXL"), "{error}");
+    for plugin in PLUGINS {
+        let outcome = run(&order(Engine::Nixl(plugin), &model), &[("GDS_TOP_NIXL", "/nonexistent")]);
+        let error = outcome.error();
+        assert!(error.contains("pip install nixl") && error.contains("GDS_TOP_NIXL"), "{error}");
+    }
 }
 
 /// The wheel of `GDS_TOP_TEST_WHEELS`, where it is.

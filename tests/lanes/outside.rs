@@ -1,6 +1,6 @@
 //! Commands and published loaders as lanes: told and silent ones, bad ends, and that nothing of them is left.
 
-use crate::harness::folder;
+use crate::harness::{STANDIN_UUID, folder};
 use crate::models;
 use crate::standins;
 use gds_top::domain::ModelInfo;
@@ -219,4 +219,109 @@ fn the_list_of_loaders_names_each_with_its_package() {
     for name in gds_top::domain::LOADERS {
         assert!(text.contains(&format!("loader:{name}")), "{text}");
     }
+}
+
+/// `load` on the stand-in GPU with the stand-ins for NVML and the loaders' packages.
+fn on_gpu(built: &standins::Standins, model: &Path, arguments: &[&str], told: &[(&str, &str)]) -> Vec<Value> {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins/python");
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(["load", "--gpu", STANDIN_UUID, "--cache", "as-is", "--json"])
+        .args(arguments)
+        .arg(model)
+        .env("LD_LIBRARY_PATH", &built.folder)
+        .env("GDS_TOP_NVML", &built.nvml)
+        .env("PYTHONPATH", python)
+        .env_remove("GDS_TOP_PYTHON")
+        .envs(told.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    report["runs"].as_array().unwrap().clone()
+}
+
+fn notes(run: &Value) -> String {
+    run["notes"].to_string()
+}
+
+#[test]
+fn the_gpu_memory_of_a_command_is_what_nvml_counts_for_its_processes_else_the_growth_of_the_gpu_s_use() {
+    let Some(built) = standins::build() else { return };
+    let (folder, _) = model();
+    let scratch = crate::harness::folder();
+    let list = scratch.path().join("processes");
+    let file = list.to_str().unwrap();
+    // A process of somebody else computes there too.
+    let line = format!(
+        r#"command:echo "$$ 4096" > {file}; echo "1 77" >> {file}; sh -c 'echo "$$ 1000" >> {file}; sleep 1.2; true' & sleep 1.2; wait"#
+    );
+    let told = [("STANDIN_NVML_PROCESSES", file)];
+    let run = &on_gpu(&built, folder.path(), &["--engine", &line], &told)[0];
+    assert_eq!((&run["error"], &run["gpu_peak_bytes"]), (&Value::Null, &5096.into()), "{run:#}");
+    assert!(notes(run).contains("counted for its processes"), "{run:#}");
+    // As in a container, where NVML knows the processes by other numbers.
+    let run = &on_gpu(&built, folder.path(), &["--engine", "command:sleep 1"], &told)[0];
+    assert_eq!((&run["error"], &run["gpu_peak_bytes"]), (&Value::Null, &0.into()), "{run:#}");
+    assert!(notes(run).contains("whole GPU's use grew"), "{run:#}");
+}
+
+#[test]
+fn every_script_loads_verifies_and_tells_its_phases_with_the_interface_of_its_package() {
+    if Command::new("python3").arg("-V").output().is_err() {
+        return standins::skipped("the scripts of loaders need python3");
+    }
+    let Some(built) = standins::build() else { return };
+    let (folder, model) = model();
+    let engines: Vec<String> = gds_top::domain::LOADERS.iter().map(|name| format!("loader:{name}")).collect();
+    let all = engines.join(",");
+    let sets: [&[&str]; 3] = [
+        &[],
+        &[
+            "--set",
+            "threads=3",
+            "--set",
+            "block_bytes=1048576",
+            "--set",
+            "register=1",
+            "--set",
+            "cufile=2",
+            "--set",
+            "depth=8",
+        ],
+        &["--set", "block_bytes=1", "--set", "cufile=0", "--set", "odirect=1", "--set", "register=0"],
+    ];
+    for more in sets {
+        // A block of one byte is a setting of torch.cuda.gds alone.
+        let named = if more.contains(&"block_bytes=1") { "loader:torch-cuda-gds,loader:safetensors" } else { &all };
+        let told = if more.is_empty() { vec![] } else { vec![("GDS_TOP_INSTANTTENSOR_BACKEND", "BUFFERED")] };
+        let arguments: Vec<&str> = ["--engine", named].into_iter().chain(more.iter().copied()).collect();
+        let runs = on_gpu(&built, folder.path(), &arguments, &told);
+        assert_eq!(runs.len(), named.split(',').count());
+        for run in runs {
+            assert_eq!((&run["error"], &run["verified"]), (&Value::Null, &true.into()), "{more:?} {run:#}");
+            assert_eq!(run["bytes"].as_u64(), Some(model.tensor_bytes()), "{run:#}");
+            assert!(run["phases"]["transfer"].as_u64().unwrap() > 0, "{run:#}");
+            assert!(run["setup_parts_ns"]["command"].as_u64().unwrap() > 0, "{run:#}");
+        }
+    }
+}
+
+#[test]
+fn a_script_without_a_gpu_or_with_a_wrong_setting_ends_with_a_sentence() {
+    if Command::new("python3").arg("-V").output().is_err() {
+        return standins::skipped("the scripts of loaders need python3");
+    }
+    let Some(built) = standins::build() else { return };
+    let (folder, _) = model();
+    for (engine, told, part) in [
+        ("loader:kvikio", ("STANDIN_TORCH_CUDA", "0"), "can use no GPU"),
+        ("loader:instanttensor", ("GDS_TOP_INSTANTTENSOR_BACKEND", "NONE"), "no back end 'NONE'; it has MMAP"),
+    ] {
+        let run = &on_gpu(&built, folder.path(), &["--engine", engine], &[told])[0];
+        assert!(run["error"].as_str().unwrap_or_default().contains(part), "{run:#}");
+    }
+    // An error inside of a package is its first line, not the advice that follows it.
+    let run = &on_gpu(&built, folder.path(), &["--engine", "loader:fastsafetensors", "--set", "threads=0"], &[])[0];
+    assert!(run["error"].as_str().unwrap_or_default().contains("AssertionError"), "{run:#}");
 }

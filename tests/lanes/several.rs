@@ -83,6 +83,72 @@ fn a_model_cut_over_two_host_targets_lands_each_byte_once_with_every_engine() {
 }
 
 #[test]
+fn nixl_loads_parts_and_tells_them_by_the_whole_model_s_tensors() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let arguments = [text(folder.path()), "--gpu", "host,host", "--engine", "nixl:POSIX", "--cache", "as-is"];
+    let report = load(&arguments, &[("GDS_TOP_NIXL", text(&built.nixl))]);
+    sound(&report, 1, 2);
+    assert_eq!(report["together"][0]["bytes"].as_u64(), Some(model.tensor_bytes()));
+    let named: std::collections::BTreeSet<&str> =
+        report["tensors"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    let missing: Vec<_> = model.tensors.iter().filter(|t| t.bytes > 0 && !named.contains(t.name.as_str())).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn a_program_that_loads_whole_models_is_refused_where_one_would_be_cut() {
+    let folder = folder();
+    models::odd(folder.path());
+    let engines = ["--engine", "loader:safetensors", "--engine", "command:true"];
+    let out = program(&[&["load", text(folder.path()), "--gpu", "host,host"], &engines[..]].concat(), &[]);
+    let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.status.code(), Some(3), "{said}");
+    assert!(said.matches("a program of its own loads the whole model").count() >= 2, "{said}");
+}
+
+#[test]
+fn commands_together_start_at_one_time_once_every_page_cache_is_ready() {
+    let (a, b) = (folder(), folder());
+    models::odd(a.path());
+    models::synthetic(b.path());
+    let line = "command:cat {model}/*.safetensors > /dev/null; sleep 0.3";
+    let arguments =
+        [text(a.path()), text(b.path()), "--together", "--gpu", "host", "--engine", line, "--cache", "cold"];
+    let report = load(&arguments, &[]);
+    let group = &report["together"][0];
+    let slowest = group["lanes"].as_array().unwrap().iter().map(|m| m["wall_ns"].as_u64().unwrap()).max().unwrap();
+    let wall = group["wall_ns"].as_u64().unwrap();
+    assert!(group["error"].is_null() && wall >= slowest && wall < slowest + 150_000_000, "{group:#}");
+}
+
+#[test]
+fn models_together_may_be_shapes_by_name() {
+    let cache = folder();
+    let arguments = [
+        "odd-sizes",
+        "tiny-tensors",
+        "--together",
+        "--gpu",
+        "host",
+        "--engine",
+        "pread",
+        "--cache",
+        "hot",
+        "--ceilings",
+    ];
+    let report = load(&arguments, &[("XDG_CACHE_HOME", text(cache.path()))]);
+    sound(&report, 1, 2);
+    let names: Vec<&str> =
+        report["plan"]["models"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"odd-sizes") && names.contains(&"tiny-tensors"), "{names:?}");
+    let ceiling = &report["together"][0]["ceiling"];
+    assert_eq!(ceiling["kind"], "cached_read", "{ceiling:#}");
+    assert!(ceiling["fraction"].as_f64().unwrap() > 0.0, "{ceiling:#}");
+}
+
+#[test]
 fn a_model_is_cut_over_more_targets_than_its_files_have_pages() {
     let folder = folder();
     let model = models::odd(folder.path());

@@ -3,6 +3,7 @@
  * STANDIN_NVML_FAIL=call:code[:nth][,…]   an nvmlReturn_t, `hang` or `abort`
  * STANDIN_NVML_DEVICES=1, and the values STANDIN_NVML_TOTAL_BYTES, _USED_BYTES, _BAR1_BYTES, _BAR1_USED_BYTES, _GPU_PERCENT,
  * _MEMORY_PERCENT, _RX_KB_S, _TX_KB_S, _POWER_MW, _DRIVER, _CUDA, _GENERATION, _WIDTH, _COMPUTE_MODE, _PERSISTENCE
+ * STANDIN_NVML_PROCESSES names a file with a line `pid bytes` for each process that computes on a GPU, read at each call.
  */
 #include "standin.h"
 
@@ -180,6 +181,28 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *
         return 25; /* argument version mismatch */
     *out = (nvmlMemory_v2_t){out->version, TOTAL, 0, TOTAL - USED, USED};
     return 0;
+}
+
+typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; } nvmlProcessInfo_t;
+
+EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *count, nvmlProcessInfo_t *out)
+{
+    FAIL("nvmlDeviceGetComputeRunningProcesses_v3");
+    (void)d;
+    unsigned room = out ? *count : 0, found = 0;
+    const char *path = getenv("STANDIN_NVML_PROCESSES");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    unsigned pid;
+    unsigned long long used;
+    while (file && fscanf(file, "%u %llu", &pid, &used) == 2) {
+        if (found < room)
+            out[found] = (nvmlProcessInfo_t){pid, used, ~0u, ~0u};
+        found++;
+    }
+    if (file)
+        fclose(file);
+    *count = found;
+    return found > room ? INSUFFICIENT_SIZE : 0;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t *out)

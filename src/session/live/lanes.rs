@@ -59,7 +59,7 @@ fn run_to_end(
     on_start: &dyn Fn(u32),
 ) -> LaneEnd {
     if order.engine.is_outside() {
-        return super::outside::run(bus, exe, lane, order, cancel, on_start);
+        return super::outside::run(bus, exe, (lane, order), place, cancel, on_start);
     }
     order.spawned_monotonic_ns = monotonic_ns();
     let died = |how: String, last_words: String| {

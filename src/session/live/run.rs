@@ -265,6 +265,7 @@ impl Session {
             Some(named) => named,
             None => self.able_engines(&target),
         };
+        let engines = targets::that_take_parts(&self.bus, engines, models.len(), targets.len());
         if std::mem::take(&mut self.config.ceilings) {
             ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
         }

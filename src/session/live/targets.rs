@@ -5,7 +5,7 @@ use super::child::probe_child;
 use super::plan::GpuChoice;
 use super::run::PROBE_LIMIT;
 use crate::device::CudaInfo;
-use crate::domain::{LogLevel, Target};
+use crate::domain::{Engine, EventBody, LogLevel, Target};
 use std::path::Path;
 
 /// Where the bytes go, by asking CUDA in a child process; at least one target.
@@ -29,6 +29,20 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Vec<Target> 
         }
     };
     choices.iter().flat_map(|choice| chosen(bus, choice, &devices)).collect()
+}
+
+/// The engines without those that load a whole model or nothing, where one model is to be cut over several targets.
+pub(super) fn that_take_parts(bus: &Bus, mut engines: Vec<Engine>, models: usize, targets: usize) -> Vec<Engine> {
+    if models == 1 && targets > 1 {
+        for engine in engines.iter().filter(|engine| engine.is_outside()) {
+            let why = format!(
+                "a program of its own loads the whole model, and this one would be cut over {targets} targets; name one target by --gpu"
+            );
+            bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
+        }
+        engines.retain(|engine| !engine.is_outside());
+    }
+    engines
 }
 
 fn chosen(bus: &Bus, choice: &GpuChoice, devices: &[CudaInfo]) -> Vec<Target> {

@@ -12,7 +12,26 @@
 //! | `note`, `error` | a sentence for the report; with `error` the run has failed |
 
 use crate::domain::{Phase, Span};
+use crate::engines::protocol::monotonic_ns;
+use crossbeam_channel::Sender;
 use serde::Deserialize;
+use std::io::{BufRead, BufReader, Read};
+
+/// Longest line that is taken in.
+const LONGEST_LINE: u64 = 1 << 16;
+
+/// Sends each line with the time of its arrival, until the pipe closes.
+pub(super) fn read_lines(pipe: impl Read, to: &Sender<(u64, String)>) {
+    let mut reader = BufReader::new(pipe);
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut bytes) {
+            Ok(1..) if to.send((monotonic_ns(), String::from_utf8_lossy(&bytes).into_owned())).is_ok() => {}
+            _ => return,
+        }
+    }
+}
 
 /// A line as it stands.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

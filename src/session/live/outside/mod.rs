@@ -4,9 +4,12 @@ mod evidence;
 mod lane;
 mod lines;
 mod loaders;
+mod outcome;
+mod prepare;
 mod supervisor;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub(super) use lane::run;
 pub use loaders::{Loader, all as loaders, python};

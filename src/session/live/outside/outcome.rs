@@ -1,0 +1,156 @@
+//! What was seen and told of a command, as the result of a run.
+
+use super::evidence::{Seen, nvfs_reads};
+use super::lines::Ended;
+use super::watch::Watched;
+use crate::domain::{Engine, LaneOrder, Outside, PhaseTimes, RunResult, Span, units};
+use crate::engines::protocol::monotonic_ns;
+use crate::telemetry::tree::TreeUse;
+use std::collections::BTreeMap;
+
+/// The exit status by which a script of ours says that its package is not installed.
+const NOT_INSTALLED: i32 = 3;
+
+impl Watched {
+    /// Writes what was seen into the result.
+    pub(super) fn fill(&mut self, result: &mut RunResult, order: &LaneOrder, words: &str) {
+        let ended = self.told.ended.clone().unwrap_or_default();
+        // Where the clock did not stop before, the end of the tree tells the most: nothing of it is missed.
+        if self.told.done_ns.is_none() {
+            let stop = self.at_stop.get_or_insert_default();
+            stop.read_call_bytes = ended.read_call_bytes.or(stop.read_call_bytes);
+            stop.storage_read_bytes = ended.storage_read_bytes.or(stop.storage_read_bytes);
+            stop.cpu_ns = ended.cpu_ns.unwrap_or(stop.cpu_ns);
+            stop.major_faults = ended.major_faults.unwrap_or(stop.major_faults);
+        }
+        let start_ns = self.told.ready_ns.unwrap_or(self.started_ns);
+        let stop_ns = self.told.done_ns.or(self.told.ended_ns).unwrap_or_else(monotonic_ns).max(start_ns);
+        result.wall_ns = stop_ns - start_ns;
+        result.setup_ns = start_ns.saturating_sub(order.spawned_monotonic_ns);
+        result.setup_parts_ns = BTreeMap::from([
+            ("page_cache".to_owned(), self.started_ns.saturating_sub(order.spawned_monotonic_ns)),
+            ("command".to_owned(), start_ns.saturating_sub(self.started_ns)),
+        ]);
+        let whole = self.told.ready_ns.is_none();
+        let (bytes, bytes_source) = match (self.told.bytes, self.moved(whole)) {
+            (Some(bytes), _) => (bytes, "told by the command".to_owned()),
+            (None, Some((bytes, counter))) => (
+                bytes,
+                format!(
+                    "{counter} of /proc/PID/io, all processes; what was read out of mappings of the page cache counts there nowhere"
+                ),
+            ),
+            (None, None) => (0, "not known: /proc/PID/io could not be read".to_owned()),
+        };
+        result.bytes = bytes;
+        result.bytes_per_s = units::bytes_per_s(bytes, result.wall_ns).unwrap_or(0.0);
+        result.verified = self.told.verified;
+        let (spans, slots) = self.told.spans(start_ns, result.wall_ns);
+        result.phases =
+            if spans.is_empty() { PhaseTimes::default() } else { Span::phase_times(&spans, result.wall_ns, slots) };
+        result.slots = slots;
+        self.spans = spans;
+        let stop = self.at_stop.clone().unwrap_or_default();
+        let start = if whole { TreeUse::default() } else { self.at_start.clone() };
+        let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
+        result.cpu_ns = Some(stop.cpu_ns.saturating_sub(start.cpu_ns)).filter(|ns| *ns > 0);
+        result.host_peak_bytes = self.most_shared_once.or(self.most_rss);
+        result.pinned_peak_bytes = None;
+        result.gpu_peak_bytes =
+            self.most_gpu_of_tree.or_else(|| self.gpu_memory.map(|(first, most)| (most - first) as u64));
+        self.seen.nvfs = self.nvfs_before.and_then(|before| Some(nvfs_reads()?.saturating_sub(before)));
+        self.seen.log = Seen::read_log(&order.scratch);
+        let (route, how) = self.seen.route();
+        result.route = route;
+        result.error = self.error(&order.engine, words, &ended);
+        let exit = match (ended.code, ended.signal) {
+            (Some(code), _) => format!("status {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "unknown".to_owned(),
+        };
+        result.outside = Some(Outside {
+            program: self.told.program.clone(),
+            exit,
+            last_words: Some(words.to_owned()).filter(|words| !words.is_empty()),
+            clock: if whole {
+                "from the start of the process to its end"
+            } else {
+                "from its line 'ready' to its line 'done'"
+            }
+            .to_owned(),
+            bytes_source,
+            processes: self.most_processes,
+            read_call_bytes: since(stop.read_call_bytes, start.read_call_bytes),
+            storage_read_bytes: since(stop.storage_read_bytes, start.storage_read_bytes),
+            major_faults: Some(stop.major_faults.saturating_sub(start.major_faults)),
+            rss_peak_bytes: self.most_rss,
+            pss_peak_bytes: self.most_shared_once,
+        });
+        result.notes.extend(self.notes(result, whole, &how));
+    }
+
+    /// Why the run counts as failed, if it does.
+    fn error(&self, engine: &Engine, words: &str, ended: &Ended) -> Option<String> {
+        let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+        let said = if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
+        match (ended.code, ended.signal, &self.told.error) {
+            (_, _, Some(error)) => Some(error.clone()),
+            (Some(0), _, None) if self.told.ready_ns.is_some() && self.told.done_ns.is_none() => {
+                Some(format!("it told that it was ready and ended without telling that it was done{said}"))
+            }
+            (Some(0), ..) => None,
+            (Some(NOT_INSTALLED), ..) if matches!(engine, Engine::Loader(_)) && !last.is_empty() => {
+                Some(last.to_owned())
+            }
+            (Some(127), ..) => Some(format!("ended with status 127: the shell found no such program{said}")),
+            (Some(code), ..) => Some(format!("ended with status {code}{said}")),
+            (None, Some(signal), _) => Some(format!("was killed by signal {signal}{said}")),
+            (None, None, _) => Some(format!("how it ended is not known{said}")),
+        }
+    }
+
+    fn notes(&self, result: &RunResult, whole: bool, how: &str) -> Vec<String> {
+        let mut notes = Vec::new();
+        notes.extend(self.told.program.clone());
+        notes.extend(self.told.notes.iter().cloned());
+        if result.error.is_some() {
+            return notes;
+        }
+        if whole {
+            notes.push(
+                "it told no phases and no start, so the clock ran from the start of its process to its end, its set-up included".to_owned(),
+            );
+        } else if result.phases == PhaseTimes::default() {
+            notes.push("it told no phases, so where the time went is not known".to_owned());
+        }
+        if let Some(outside) = &result.outside {
+            let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), units::bytes);
+            let cached = outside.read_call_bytes.zip(outside.storage_read_bytes);
+            let cached = cached.map(|(calls, storage)| calls.saturating_sub(storage));
+            notes.push(format!(
+                "seen from outside: {} read by system calls, {} from storage; {} or more came out of the page cache",
+                size(outside.read_call_bytes),
+                size(outside.storage_read_bytes),
+                size(cached)
+            ));
+            if self.told.bytes.is_none() {
+                notes.push(format!("bytes are {}", outside.bytes_source));
+            }
+        }
+        if self.most_gpu_of_tree.is_some() {
+            notes.push(
+                "its GPU memory is the most that NVML counted for its processes, CUDA contexts included".to_owned(),
+            );
+        } else if self.gpu_memory.is_some() {
+            notes.push(
+                "NVML counts no GPU memory for its processes, so it is what the whole GPU's use grew by meanwhile"
+                    .to_owned(),
+            );
+        }
+        notes.push(format!("route: {how}"));
+        if result.verified.is_some() {
+            notes.push("verified by the command itself".to_owned());
+        }
+        notes
+    }
+}

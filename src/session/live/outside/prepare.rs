@@ -1,0 +1,66 @@
+//! The page cache before a command: a lane process makes it cold or hot and measures what it holds.
+
+use super::lines::read_lines;
+use crate::domain::{EventBody, LaneId, LaneOrder, RunResult};
+use crate::engines::protocol::{Frame, LaneMessage};
+use crate::session::live::bus::Bus;
+use crate::session::live::lanes::last_words;
+use crossbeam_channel::{Receiver, select, unbounded};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What came of preparing the page cache.
+pub(super) enum Prepared {
+    Ready(Box<RunResult>),
+    Cancelled,
+    Failed(String, String),
+}
+
+/// Has a lane process make the page cache cold or hot and measure what it holds; it knows that a command is not its to run.
+pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, cancel: &Receiver<()>) -> Prepared {
+    let lost = |what: String| Prepared::Failed(format!("the page cache could not be prepared: {what}"), String::new());
+    let spawned =
+        Command::new(exe).arg("__lane").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => return lost(error.to_string()),
+    };
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return lost("no pipes".to_owned());
+    };
+    bus.emit(EventBody::LaneStarted { lane, pid: child.id() });
+    let text = serde_json::to_vec(order).unwrap_or_default();
+    let writer = std::thread::spawn(move || {
+        let _ = stdin.write_all(&text);
+    });
+    let words = std::thread::spawn(move || last_words(stderr));
+    let (send, lines) = unbounded();
+    std::thread::spawn(move || read_lines(stdout, &send));
+    let mut result = None;
+    let ended = loop {
+        select! {
+            recv(cancel) -> _ => break false,
+            recv(lines) -> line => match line.ok().map(|(_, line)| serde_json::from_str::<Frame>(&line)) {
+                None => break true,
+                Some(Ok(Frame { message: LaneMessage::Stage { stage }, at_monotonic_ns })) => {
+                    bus.emit_at(at_monotonic_ns, EventBody::LaneStage { lane, stage });
+                }
+                Some(Ok(Frame { message: LaneMessage::Finished { result: told }, .. })) => result = Some(told),
+                Some(_) => {}
+            },
+        }
+    };
+    if !ended {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    let _ = writer.join();
+    let words = words.join().unwrap_or_default();
+    match result {
+        _ if !ended => Prepared::Cancelled,
+        Some(result) => Prepared::Ready(Box::new(result)),
+        None => Prepared::Failed("the process that prepares the page cache died".to_owned(), words),
+    }
+}
