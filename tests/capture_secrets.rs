@@ -27,7 +27,6 @@ const SECRETS: &[&str] = &[
     "0025388b91d2a3f4",
     "nqn.2019-08.com.acme:storage-rack-9",
     "9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f",
-    "/u/dave",
 ];
 
 const KERNEL_LOG: &str = "Linux version 6.14.0-37-generic (carol@zebra-gpu-17)\n\
@@ -42,7 +41,7 @@ const KERNEL_LOG: &str = "Linux version 6.14.0-37-generic (carol@zebra-gpu-17)\n
 const CUFILE_LOG: &str = " 20-11-2026 14:32:16:1 [pid=1 tid=1] ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE /home/carol/models/a.safetensors\n \
     20-11-2026 14:32:17:1 [pid=1 tid=1] ERROR  cufio:12 could not reach 10.77.3.9 from zebra-gpu-17 (S6EXNE0R777777)\n";
 const UDEV: &str = "E:ID_SERIAL=SAMSUNG_MZQL2_S6EXNE0R777777\nE:ID_SERIAL_SHORT=S6EXNE0R777777\nE:ID_WWN=eui.0025388b91d2a3f4\n\
-    E:ID_FS_UUID=9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f\nE:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\nE:ID_PATH=/u/dave\n";
+    E:ID_FS_UUID=9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f\nE:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\n";
 const MOUNTS: &str = "22 1 259:2 / / rw - ext4 /dev/nvme1n1p2 rw\n36 22 259:3 / /data rw - ext4 /dev/nvme0n1p1 rw,data=ordered\n\
     40 22 0:52 / /home/carol/share rw - nfs4 filer99.secretcorp.example:/vol/carol rw,clientaddr=10.77.4.200,addr=10.77.3.9\n";
 const CONFIG: &str = "{\n // carol@zebra-gpu-17.secretcorp.example, 10.77.3.9; ask user carol\n \"properties\": { \"rdma_dev_addr_list\": [\"10.77.3.9\"], \
@@ -59,10 +58,11 @@ fn planted() -> Vec<Edit> {
         Put(
             "environment.json",
             r#"{"CUFILE_ENV_PATH_JSON": "/home/carol/cufile.json", "CUFILE_LOGFILE_PATH": "/home/carol/logs/cufile.log",
-                "LD_LIBRARY_PATH": "/home/carol/lib:/u/dave/lib", "CUFILE_USE_PCIP2PDMA": "true"}"#,
+                "LD_LIBRARY_PATH": "/home/carol/lib", "CUFILE_USE_PCIP2PDMA": "true"}"#,
         ),
         Set(PATHS, "/0/path", json!("/home/carol/models")),
         Set(PATHS, "/0/real_path", json!("/data/carol/models")),
+        Set("capture.json", "/paths", json!(["/home/carol/models"])),
     ]
 }
 
