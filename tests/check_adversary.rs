@@ -124,6 +124,25 @@ fn storage_stacks_and_fabrics() {
             vec![path("/0/filesystem", json!("gpfs"))],
         ),
         bad(
+            "WekaFS with all RDMA ports down",
+            "weka",
+            Route::Compat,
+            Route::Rdma,
+            &["rdma-ips"],
+            &["rdma-ips"],
+            weka("1: DOWN\n"),
+        ),
+        fine("WekaFS with a port that is up", "weka", Route::Rdma, weka("4: ACTIVE\n")),
+        bad(
+            "md raid0 and P2PDMA below Linux 7.1, without nvidia-fs",
+            "p2pdma-healthy",
+            Route::Compat,
+            Route::P2pdma,
+            &["md-raid"],
+            &["md-raid"],
+            raid0("6.14.0-37-generic\n"),
+        ),
+        bad(
             "ext4 made a minute ago",
             "nvfs-healthy",
             Route::Nvfs,
@@ -264,6 +283,33 @@ fn drivers_kernels_and_processors() {
         // The list grows with the kernel, so a host bridge that is not known here is no failure.
         fine("an Intel host that is not on the list", "p2pdma-healthy", Route::P2pdma, intel("0x1234\n")),
     ]);
+}
+
+/// WekaFS with the address and module that it needs, and one port in this state.
+fn weka(state: &'static str) -> Vec<check_support::Edit> {
+    vec![
+        Put("files/etc/cufile.json", "{ \"properties\": { \"rdma_dev_addr_list\": [\"10.0.0.1\"] } }"),
+        Put("files/proc/net/fib_trie", "Local:\n  +-- 10.0.0.0/24 2 0 2\n     |-- 10.0.0.1\n        /32 host LOCAL\n"),
+        Put("files/sys/module/nvidia_peermem/version", "580.95.05\n"),
+        Put("files/sys/class/infiniband/mlx5_0/ports/1/state", state),
+    ]
+}
+
+fn raid0(release: &'static str) -> Vec<check_support::Edit> {
+    vec![
+        Put("files/proc/sys/kernel/osrelease", release),
+        Put(
+            "files/etc/cufile.json",
+            "{ \"properties\": { \"use_pci_p2pdma\": true }, \"block\": { \"raid\": { \"use_pci_p2pdma\": true } } }",
+        ),
+        path("/0/source", json!("/dev/md0")),
+        path("/0/device", json!("9:0")),
+        path(
+            "/0/block_device",
+            json!([{"name": "md0", "kind": "md", "level": "raid0"}, {"name": "nvme0n1", "kind": "disk"}, {"name": "nvme1n1", "kind": "disk"}]),
+        ),
+        Put("files/run/udev/data/b9:0", "E:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\nE:MD_LEVEL=raid0\n"),
+    ]
 }
 
 /// GPU and disk below two host bridges of this device id.

@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_diff_shows_what_goes_and_what_comes_with_a_little_around() {
         let theme = Theme::new(crate::config::Taste::default());
-        let shown: Vec<String> = diff("a\nb\nc\nd\ne\nf", "a\nb\nc\nX\ne\nf", &theme)
+        let shown: Vec<String> = diff("a\nb\nc\nd\ne\nf", "a\nb\nc\nX\ne\nf", 80, &theme)
             .into_iter()
             .map(|line| line.into_iter().map(|run| run.0.trim().to_owned()).collect())
             .collect();
