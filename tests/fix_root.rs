@@ -261,6 +261,52 @@ fn undoing_that_is_killed_at_any_step_is_finished() {
     assert!(steps >= 6, "{steps}");
 }
 
+/// What is there, by path below the top, without the journal.
+fn outside_the_journal(root: &Throwaway) -> Image {
+    let mut image = root.image();
+    image.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
+    image
+        .into_iter()
+        .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
+        .collect()
+}
+
+#[test]
+fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
+    let finished = {
+        let root = with_a_file_of_its_own();
+        assert!(root.fix(&["nvfs-load", "--yes"]).status.success());
+        outside_the_journal(&root)
+    };
+    let mut recoveries = 0;
+    for apply in 1.. {
+        for recover in 1.. {
+            let root = with_a_file_of_its_own();
+            let before = outside_the_journal(&root);
+            if !root.killed_at(apply, &["nvfs-load", "--yes"], Signal::KILL) {
+                assert!(recoveries >= 8, "{recoveries} recoveries were killed");
+                return;
+            }
+            if !root.killed_at(recover, &["--list"], if recover % 2 == 0 { Signal::TERM } else { Signal::KILL }) {
+                break;
+            }
+            recoveries += 1;
+            // Killed once more at the same step, then let go.
+            root.killed_at(recover, &["--list"], Signal::KILL);
+            let next = root.fix(&["--list"]);
+            assert!(next.status.success(), "{}", err(&next));
+            let after = outside_the_journal(&root);
+            assert!(after == before || after == finished, "apply {apply}, recovery {recover}: {}", err(&next));
+            let again = root.fix(&["--list"]);
+            assert!(!err(&again).contains("interrupted"), "there is nothing left to recover: {}", err(&again));
+            if after == finished {
+                assert!(root.fix(&["--undo", "nvfs-load"]).status.success());
+                assert_eq!(outside_the_journal(&root), before);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_fix_that_another_process_is_at_is_not_taken_for_interrupted() {
     let root = Throwaway::tree(UBUNTU);
@@ -424,6 +470,8 @@ fn the_policy_of_the_recipes_is_kept() {
         ("kernel-p2pdma", "show"),
         ("gpu-near-disk", "show"),
         ("move-model", "never"),
+        ("cufile-config", "show"),
+        ("cufile-log", "show"),
     ];
     let root = Throwaway::tree(UBUNTU);
     for (id, policy) in POLICY {

@@ -217,3 +217,83 @@ fn the_checklist_fits_small_terminals() {
         terminal.quit();
     }
 }
+
+/// Text without blanks and without the frame of a sheet, so that where a line is broken does not matter.
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace() && !"│╭╮╰╯─┌┐└┘▸█▐".contains(*c)).collect()
+}
+
+#[test]
+fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_reached() {
+    for name in [
+        "p2pdma-two-steps",
+        "secure-boot",
+        "proprietary-nvfs",
+        "zst-symvers",
+        "md-raid0-no-level",
+        "broken-cufile-json",
+    ] {
+        let (_keep, root) = machine(name);
+        let run = |more: &[&str]| {
+            let output = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top"))
+                .args(["fix", "--root", root.to_str().unwrap(), "nvidia-gds", "--dry-run"])
+                .args(more)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let (text, told) = (run(&[]), run(&["--json"]));
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], (140, 400));
+        terminal.until("i install");
+        terminal.keys("i");
+        terminal.until("The proof: reads counted");
+        let shown = letters(&terminal.shown());
+        let body = text.lines().skip(1).filter(|line| !line.trim().is_empty());
+        for line in body {
+            let (indent, said) = (line.len() - line.trim_start().len(), line.trim());
+            // The lines of a diff are compared on the sheet of the fix.
+            let is_of_diff = indent >= 9 && !["$ ", "verify: ", "but "].iter().any(|begin| said.starts_with(begin));
+            assert!(
+                is_of_diff || shown.contains(&letters(said)),
+                "{name}: '{said}' is not on the screen:\n{}",
+                terminal.shown()
+            );
+        }
+        let mut row = 0;
+        for step in told["guide"]["steps"].as_array().unwrap() {
+            row += 1;
+            for plan in step["plans"].as_array().unwrap() {
+                let title = plan["title"].as_str().unwrap();
+                terminal.keys("g");
+                terminal.keys(&"j".repeat(row));
+                terminal.keys("\r");
+                terminal.until(&format!("Fix {}", title.split_whitespace().take(4).collect::<Vec<_>>().join(" ")));
+                let sheet = letters(&terminal.shown());
+                let mut wanted: Vec<String> =
+                    ["why", "verify", "undo"].iter().map(|key| plan[key].as_str().unwrap().to_owned()).collect();
+                for change in plan["changes"].as_array().unwrap() {
+                    if let Some(argv) = change["argv"].as_array() {
+                        wanted.extend(argv.iter().map(|word| word.as_str().unwrap().to_owned()));
+                    } else {
+                        let (old, new) = (change["before"].as_str().unwrap_or(""), change["after"].as_str().unwrap());
+                        wanted.extend(new.lines().filter(|l| !old.lines().any(|o| o == *l)).map(str::to_owned));
+                        wanted.extend(old.lines().filter(|l| !new.lines().any(|n| n == *l)).map(str::to_owned));
+                    }
+                }
+                for part in wanted {
+                    assert!(
+                        sheet.contains(&letters(&part)),
+                        "{name}, {title}: '{part}' cannot be read:\n{}",
+                        terminal.shown()
+                    );
+                }
+                terminal.keys("\u{1b}");
+                terminal.until("To GPUDirect Storage by");
+                row += 1;
+            }
+        }
+        terminal.quit();
+    }
+}

@@ -7,7 +7,7 @@ use crate::domain::{Group::Cufile, Route, units};
 use serde_json::Value;
 
 /// The value of a key over the files, the later file counting, with its origin.
-fn value(ctx: &Context<'_>, key: &str) -> Option<(Value, String)> {
+pub(super) fn value(ctx: &Context<'_>, key: &str) -> Option<(Value, String)> {
     ctx.config().files.iter().rev().find_map(|file| match &file.state {
         FileState::Good(values) => values.get(key).map(|value| (value.clone(), file.path.clone())),
         _ => None,
@@ -19,7 +19,7 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(log_location(ctx));
     out.extend(log_level(ctx));
-    out.extend(static_files(ctx));
+    out.extend(super::static_config::routing(ctx));
     out.extend(tools(ctx));
     out.extend(shared_statistics(ctx));
     out
@@ -30,6 +30,8 @@ pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(dependencies(ctx));
     out.extend(sizes(ctx));
+    out.extend(super::static_config::gpus(ctx));
+    out.extend(variables(ctx));
     out.extend(rdma_helper(ctx));
     out
 }
@@ -127,24 +129,21 @@ fn log_level(ctx: &Context<'_>) -> Option<Judged> {
     )
 }
 
-/// Files that the library trusts instead of looking at the hardware (from 1.19 on).
-fn static_files(ctx: &Context<'_>) -> Option<Judged> {
-    const ID: &str = "static-cfg";
-    const FILE: &str = "/etc/topology.json";
-    let (_, origin) = value(ctx, "miscellaneous.enable_static_routing").filter(|(v, _)| *v == Value::Bool(true))?;
-    let judged = if ctx.root.exists(FILE) {
-        Judged::info(ID, Cufile, "the topology is read from a file: a change of the hardware goes unseen")
-            .found(FILE, "exists")
-            .advice("After a change of the hardware: gdscheck -e sysfs -o /etc/topology.json")
-    } else {
-        Judged::warn(ID, Cufile, "static routing is on, but there is no topology file")
-            .found(FILE, "does not exist")
-            .advice("gdscheck -e sysfs -o /etc/topology.json, or switch miscellaneous.enable_static_routing off.")
-    };
+/// Variables that do nothing, and that no other check tells of.
+fn variables(ctx: &Context<'_>) -> Option<Judged> {
+    const TOLD_ELSEWHERE: &[&str] = &["CUFILE_ENV_PATH_JSON", "CUFILE_FORCE_COMPAT_MODE", "CUFILE_LOGGING_LEVEL"];
+    let linted = super::cufile_json::lint_environment(ctx.root, ctx.root.libcufile().version_numbers())?;
+    let told = |key: &Option<String>| key.as_deref().is_some_and(|key| TOLD_ELSEWHERE.contains(&key));
+    let problems: Vec<_> = linted.problems.into_iter().filter(|problem| !told(&problem.key)).collect();
+    let first = problems.first()?;
+    let mut judged = Judged::warn("cfg-effective", Cufile, first.what.clone()).advice(first.todo.clone());
+    for problem in &problems {
+        judged = judged.found("environment", &problem.what);
+    }
     Some(
-        judged
-            .found(origin, "enable_static_routing is true")
-            .why("The library trusts the file instead of looking at the bus."),
+        judged.why(
+            "What libcufile does not understand it passes over without a word, so what was meant is not in effect.",
+        ),
     )
 }
 

@@ -322,6 +322,12 @@ fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             .advice("Let the md rule of udev import mdadm --detail --export, then reload and trigger udev.");
     }
     if ctx.kernel().is_none_or(|k| k < (7, 1)) {
+        let is_fine = judged.in_the_way().next().is_none();
+        if is_fine {
+            judged =
+                Judged::lack(ID, Files, format!("{} is raid0, which P2PDMA reads from Linux 7.1 on only", device.name))
+                    .advice("Keep the model on a plain NVMe disk, or read it by nvidia-fs.");
+        }
         judged = judged.missing(Cost::System, &[Route::P2pdma]);
     }
     Some(judged.found(source, level).why(WHY))

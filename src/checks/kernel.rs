@@ -260,6 +260,18 @@ fn lacking(judged: Judged) -> Judged {
     judged.missing(Cost::System, P2PDMA).advice("Boot a kernel with CONFIG_PCI_P2PDMA (6.2 or later).")
 }
 
+/// Whether the processor is one of NVIDIA's, whose GPUs lie on the coherent link: Neoverse V2, or of NVIDIA's own making. An ARM machine that does not
+/// tell is taken for one.
+fn is_grace(ctx: &Context<'_>) -> bool {
+    if !ctx.is_aarch64() {
+        return false;
+    }
+    let Ok(text) = ctx.root.read_text("/proc/cpuinfo") else { return true };
+    let mut said = text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()));
+    let ours = |(key, value): (&str, &str)| matches!((key, value), ("CPU part", "0xd4f") | ("CPU implementer", "0x4e"));
+    !text.contains("CPU part") || said.any(ours)
+}
+
 fn iommu(ctx: &Context<'_>) -> Judged {
     const ID: &str = "iommu-state";
     const WHY: &str = "On x86 an IOMMU that translates sends every peer-to-peer transfer through the root complex, or stops it; on Grace it must be on.";
@@ -292,10 +304,11 @@ fn iommu(ctx: &Context<'_>) -> Judged {
     if listed.is_err() && domain.is_none() && !on && !off && !passes && !root.is_live() && !root.exists("/sys") {
         return Judged::na(ID, Kernel, "whether an IOMMU is active is not part of this capture")
             .found("/sys/class/iommu", "cannot be read")
-            .unknown(if ctx.is_aarch64() { &[Route::C2c] } else { &[Route::Nvfs] })
+            .unknown(if is_grace(ctx) { &[Route::C2c] } else { &[Route::Nvfs] })
             .why(WHY);
     }
-    let judged = match (ctx.is_aarch64(), active, through) {
+    let arm = ctx.is_aarch64();
+    let judged = match (is_grace(ctx), active, through) {
         (true, true, false) => Judged::pass(ID, Kernel, "the IOMMU is on, as Grace needs it"),
         (true, _, _) => Judged::lack(ID, Kernel, "on Grace the IOMMU must be on and translate")
             .missing(Cost::Reboot, &[Route::C2c])
@@ -305,7 +318,11 @@ fn iommu(ctx: &Context<'_>) -> Judged {
         (false, true, false) => Judged::lack(ID, Kernel, "the IOMMU translates the GPU's addresses")
             .missing(Cost::Reboot, &[Route::Nvfs])
             .fix("iommu-off")
-            .advice("Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off."),
+            .advice(if arm {
+                "Boot with iommu.passthrough=1."
+            } else {
+                "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off."
+            }),
     };
     let mut judged =
         judged.found("/sys/class/iommu", if units.is_empty() { "empty".to_owned() } else { units.join(" ") });

@@ -32,6 +32,8 @@ pub(super) enum Refusal {
     Key,
     /// K3: nvidia was not loaded before it.
     TooEarly,
+    /// K3: nvidia was loaded, and has not the symbol.
+    LacksSymbol,
     /// K6: it was built for another kernel.
     OtherKernel,
 }
@@ -62,7 +64,41 @@ pub(super) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
         return None;
     }
     let log = text(ctx)?;
-    REFUSALS.iter().find_map(|(kind, parts)| Some((*kind, last(&log, parts)?.trim().to_owned())))
+    let (kind, line) = REFUSALS.iter().find_map(|(kind, parts)| Some((*kind, last(&log, parts)?.trim().to_owned())))?;
+    let kind = if kind == Refusal::TooEarly && lacks_symbol(ctx, &log, &line) { Refusal::LacksSymbol } else { kind };
+    Some((kind, line))
+}
+
+/// Whether the driver that is loaded has not the symbol that the line misses; else it was not there yet.
+fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
+    /// The oldest driver that GPUDirect Storage names (README of nvidia-fs).
+    const OLDEST: u32 = 418;
+    let driver = super::gpu::Driver::of(ctx);
+    if !driver.is_loaded() {
+        return false;
+    }
+    let missing = symbol(line).unwrap_or_default();
+    if let Ok(symbols) = ctx.root.symbols() {
+        if symbols.contains(missing) {
+            return false;
+        }
+        if symbols.iter().any(|name| name.starts_with("nvidia_p2p_")) {
+            return crate::host::SYMBOLS.contains(&missing);
+        }
+    }
+    // Which came first in the log: the driver, or the module that missed it.
+    let at = |part: &str| log.lines().position(|line| line.to_ascii_lowercase().contains(part));
+    match (at("nvrm: loading nvidia unix"), log.lines().position(|l| l.trim() == line)) {
+        (Some(driver), Some(refused)) => driver < refused,
+        _ => {
+            driver.version.as_deref().and_then(|v| v.split('.').next()?.parse::<u32>().ok()).is_some_and(|v| v < OLDEST)
+        }
+    }
+}
+
+/// The symbol that a line of the kernel log misses: `nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)`.
+fn symbol(line: &str) -> Option<&str> {
+    line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).find(|word| word.starts_with("nvidia_p2p_"))
 }
 
 /// What the kernel said when the module was loaded.
@@ -115,11 +151,21 @@ pub(super) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
             Cost::Root,
             "Load nvidia first: softdep nvidia_fs pre: nvidia nvme.",
         ),
+        Refusal::LacksSymbol => (
+            "nvidia-fs wants a symbol that the loaded NVIDIA driver does not have: the driver is too old for it",
+            Cost::Install,
+            "Install a current driver with the open kernel modules, then rebuild nvidia-fs (dkms remove and dkms install).",
+        ),
         Refusal::OtherKernel => {
             ("nvidia-fs was built for another kernel", Cost::Root, "Rebuild it for the running kernel with dkms.")
         }
     };
+    let lacking = (kind == Refusal::LacksSymbol).then(|| symbol(&line).unwrap_or_default().to_owned());
     let judged = Judged::lack(ID, NvidiaFs, summary).found(SOURCE, line).missing(cost, NVFS).advice(advice);
+    let judged = match lacking {
+        Some(symbol) => judged.found("/proc/kallsyms", format!("no {symbol}")).fix("nvidia-driver-open"),
+        None => judged,
+    };
     let judged = match super::nvfs_module::behind(ctx, kind) {
         Some(cause) => judged.cause(cause),
         None => judged,

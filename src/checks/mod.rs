@@ -18,6 +18,7 @@ pub mod log_signatures;
 mod nvfs_module;
 mod nvidia_fs;
 mod proof;
+mod static_config;
 mod storage;
 mod surroundings;
 pub mod text;

@@ -61,7 +61,7 @@ pub(super) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<&'static str> {
         Refusal::Key => Some("nvfs-secureboot"),
         Refusal::NoVersions | Refusal::OtherDriver => stops(build_inputs(ctx)).then_some("nvfs-build-inputs"),
         Refusal::OtherKernel => stops(dkms(ctx)).then_some("nvfs-dkms"),
-        Refusal::TooEarly => None,
+        Refusal::TooEarly | Refusal::LacksSymbol => None,
     }
 }
 

@@ -121,6 +121,10 @@ fn version(ctx: &Context<'_>) -> Judged {
             .explaining()
             .fix("nvfs-install")
             .advice("Update to 2.25.7 or later, or go back to 2.24.3.")
+    } else if numbers == [2, 22, 3] && ctx.kernel() == Some((6, 6)) {
+        Judged::warn(ID, NvidiaFs, "nvidia-fs 2.22.3 is known to fail with EFAULT on some kernels 6.6")
+            .fix("nvfs-install")
+            .advice("Update to 2.25.7 or later (gds-nvidia-fs#53).")
     } else if numbers < vec![2, 17] {
         Judged::warn(ID, NvidiaFs, format!("nvidia-fs {version} is old")).fix("nvfs-install")
     } else if numbers < vec![2, 25, 7] && numbers.len() > 2 {

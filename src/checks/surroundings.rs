@@ -194,6 +194,21 @@ fn stack(ctx: &Context<'_>) -> Judged {
         .why("The patched clients come with DOCA or MLNX_OFED.")
 }
 
+/// The ports of RDMA devices with their state: `4: ACTIVE`, `1: DOWN`.
+fn ports(ctx: &Context<'_>) -> Vec<(String, String)> {
+    const TOP: &str = "/sys/class/infiniband";
+    let names = |folder: &str| ctx.root.entries(folder).unwrap_or_default();
+    names(TOP)
+        .into_iter()
+        .map(|device| format!("{TOP}/{device}/ports"))
+        .flat_map(|folder| {
+            names(&folder).into_iter().map(move |port| format!("{folder}/{port}/state")).collect::<Vec<_>>()
+        })
+        .filter_map(|path| Some((ctx.root.read_text(&path).ok()?.trim().to_owned(), path)))
+        .map(|(state, path)| (path, state))
+        .collect()
+}
+
 fn addresses(ctx: &Context<'_>) -> Judged {
     const ID: &str = "rdma-ips";
     let (list, origin) = rdma_addresses(ctx);
@@ -208,7 +223,18 @@ fn addresses(ctx: &Context<'_>) -> Judged {
             Ok(text) => {
                 let known = |ip: &String| text.lines().any(|l| l.trim().trim_start_matches("|-- ") == ip.as_str());
                 let unknown: Vec<&str> = list.iter().filter(|ip| !known(ip)).map(String::as_str).collect();
-                if unknown.is_empty() {
+                let down = ports(ctx).into_iter().filter(|(_, state)| !state.contains("ACTIVE")).collect::<Vec<_>>();
+                let all_down = !down.is_empty() && down.len() == ports(ctx).len();
+                if unknown.is_empty() && all_down {
+                    let judged = Judged::lack(
+                        ID,
+                        Limits,
+                        "no port of an RDMA device is up, so this file system has no way to the GPU",
+                    )
+                    .missing(Cost::System, &[Route::Rdma])
+                    .advice("Look at cable, switch and subnet manager: ibstat, systemctl status opensm.");
+                    down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
+                } else if unknown.is_empty() {
                     Judged::pass(ID, Limits, "each address of rdma_dev_addr_list is of this machine")
                 } else {
                     Judged::lack(

@@ -150,8 +150,8 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     )
 }
 
-/// Host bridges of Intel whose root ports the kernel lets talk, and whether only with each other (drivers/pci/p2pdma.c, pci_p2pdma_whitelist:
-/// Xeon E5, Xeon E7 v3, Skylake-E, Ice Lake and later).
+/// Host bridges of Intel whose root ports the kernel lets talk, and whether only with each other (drivers/pci/p2pdma.c, pci_p2pdma_whitelist, as
+/// upstream has it: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and what came after). Newer kernels may know more.
 const INTEL_BRIDGES: &[(&str, bool)] = &[
     ("0x3c00", true),
     ("0x3c01", true),

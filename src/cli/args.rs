@@ -318,7 +318,7 @@ impl Sub {
 /// What to do with cufile.json.
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigSub {
-    /// What is wrong in it (default: /etc/cufile.json and the file that CUFILE_ENV_PATH_JSON names)
+    /// What is wrong in it (default: /etc/cufile.json, the file that CUFILE_ENV_PATH_JSON names, and the variables of libcufile)
     Lint {
         /// The file
         file: Option<PathBuf>,

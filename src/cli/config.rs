@@ -51,7 +51,7 @@ fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &
 
 fn linted_text(linted: &[Linted], colour: bool) -> String {
     let mut out = String::new();
-    if linted.is_empty() {
+    if linted.iter().all(|file| file.path == cufile_json::PLACE_OF_VARIABLES) {
         out.push_str(
             "No cufile.json: neither /etc/cufile.json nor one by CUFILE_ENV_PATH_JSON; the library's defaults apply.\n",
         );
@@ -65,10 +65,15 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
             };
             let word = problem.severity.word();
             let word = if colour { format!("\u{1b}[{code}m{word}\u{1b}[0m") } else { word.to_owned() };
+            let place = match file.path.as_str() {
+                // Variables have no lines.
+                cufile_json::PLACE_OF_VARIABLES => file.path.clone(),
+                path => format!("{path}:{}:{}", problem.line, problem.column),
+            };
             let _ = writeln!(
                 out,
-                "{}:{}:{}: {word}: {} [{}]\n    Why  {}\n    Do   {}",
-                file.path, problem.line, problem.column, problem.what, problem.rule, problem.why, problem.todo
+                "{place}: {word}: {} [{}]\n    Why  {}\n    Do   {}",
+                problem.what, problem.rule, problem.why, problem.todo
             );
         }
         let count = |severity| file.problems.iter().filter(|problem| problem.severity == severity).count();

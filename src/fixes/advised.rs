@@ -1,8 +1,9 @@
 //! Plans that are advice: how a container is started, where a model lies, which GPU is near, how cufile.json and the log are set.
 
-use super::recipes::{empty, run};
+use super::config;
+use super::recipes::{empty, run, words};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::Root;
 use std::path::PathBuf;
 
@@ -38,32 +39,8 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
                 ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
             }
         }
-        "cufile-config" => FixPlan {
-            title: "Mend cufile.json".to_owned(),
-            why: "A fault in it stops every program that opens cuFile, also where a file of one's own is fine. 'config lint' names line, column and the \
-                  nearest known key. Settings of your own go into a file that CUFILE_ENV_PATH_JSON names: it is merged over /etc/cufile.json key by key."
-                .to_owned(),
-            changes: vec![run("gds-top config lint"), run(&format!("sudoedit {}", broken(report)))],
-            verify: "gds-top config lint finds nothing, and gds-top check: cfg-parse and lib-open-probe".to_owned(),
-            undo: "put the copy of the file back that the editor made; the package's own file is /usr/local/cuda/gds/cufile.json".to_owned(),
-            ..empty(Needs::Root, FixRisk::Low, FixPolicy::Show)
-        },
-        "cufile-log" => {
-            let home = std::env::var("HOME").unwrap_or_else(|_| "/var/tmp".to_owned());
-            let home = if root.is_live() { home } else { "/var/tmp".to_owned() };
-            FixPlan {
-                title: "Give libcufile a log that it can write".to_owned(),
-                why: "The reasons for a fall-back stand in cufile.log only. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
-                      directory. gds-top sets it for its own children; this is for other programs. The library expands nothing in the name."
-                    .to_owned(),
-                changes: vec![Change::Run {
-                    argv: vec!["export".to_owned(), format!("CUFILE_LOGFILE_PATH={home}/cufile.log")],
-                }],
-                verify: "the file appears when a program opens cuFile".to_owned(),
-                undo: "unset CUFILE_LOGFILE_PATH".to_owned(),
-                ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
-            }
-        }
+        "cufile-config" => config::plan(root, report),
+        "cufile-log" => log(root, report),
         _ => return None,
     })
 }
@@ -72,10 +49,41 @@ fn model(report: &Report) -> String {
     report.verdicts.first().map_or_else(|| "MODEL".to_owned(), |verdict| verdict.path.display().to_string())
 }
 
-/// The file that the check complains of.
-fn broken(report: &Report) -> String {
-    let source = report.finding("cfg-parse").and_then(|f| f.evidence.first()).map(|e| e.source.clone());
-    source.filter(|source| source.starts_with('/')).unwrap_or_else(|| "/etc/cufile.json".to_owned())
+/// A folder that is not there is made; else a name for the log, which only the user's own shell can set.
+fn log(root: &Root, report: &Report) -> FixPlan {
+    let missing = report
+        .finding("log-location")
+        .filter(|f| f.status == Status::Fail)
+        .and_then(|f| f.evidence.iter().find_map(|e| e.text.strip_prefix("logging.dir is ")))
+        .filter(|folder| folder.starts_with('/') && !folder.contains(char::is_whitespace));
+    if let Some(folder) = missing {
+        return FixPlan {
+            title: "Make the folder of libcufile's log".to_owned(),
+            why: format!(
+                "logging.dir names {folder}, which does not exist, and libcufile then refuses its whole configuration: every open fails. Everybody may \
+                 write into the folder, as into /tmp, because each program writes its own log there."
+            ),
+            changes: vec![run(&format!("sudo mkdir -p -m 1777 {folder}"))],
+            verify: "gds-top check: log-location and lib-open-probe".to_owned(),
+            undo_commands: vec![words(&format!("sudo rmdir {folder}"))],
+            ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+        };
+    }
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/var/tmp".to_owned());
+    let home = if root.is_live() { home } else { "/var/tmp".to_owned() };
+    FixPlan {
+        title: "Give libcufile a log that it can write".to_owned(),
+        why: "The reasons for a fall-back stand in cufile.log only. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
+              directory. gds-top sets it for its own children without being asked; this is for other programs, and no program can set it for the \
+              shell that starts them. The library expands nothing in the name."
+            .to_owned(),
+        changes: vec![Change::Run {
+            argv: vec!["export".to_owned(), format!("CUFILE_LOGFILE_PATH={home}/cufile.log")],
+        }],
+        verify: "the file appears when a program opens cuFile".to_owned(),
+        undo: "unset CUFILE_LOGFILE_PATH".to_owned(),
+        ..empty(Needs::User, FixRisk::Low, FixPolicy::Show)
+    }
 }
 
 /// The memory node of the first NVMe disk.

@@ -5,7 +5,7 @@ use super::files::{Found, missing_folders, remove_folders, spot};
 use super::journal::{Before, CommandRun, CommandState, Entry, Journal, Stage, Written};
 use super::lock::{lock, tidy};
 use super::resume::boot_id;
-use super::{FixError, Place};
+use super::{FixError, Place, hold};
 use crate::domain::{Change, FixPlan, FixPolicy, Needs};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -218,12 +218,12 @@ pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Re
     Ok(failed)
 }
 
-/// [`recover_with`] that nothing interrupts.
+/// [`recover_with`] that nothing interrupts, but for a test that wants to see what a kill leaves.
 ///
 /// # Errors
 /// As for [`recover_with`].
 pub fn recover(place: &Place) -> Result<Vec<String>, FixError> {
-    recover_with(place, &mut |_| true)
+    recover_with(place, &mut hold::hook(place))
 }
 
 /// To be called at a start: an interrupted fix that had done all its steps is marked as applied, any other is rolled back, an interrupted undo is

@@ -22,16 +22,21 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             undo: "remove the file, rebuild the initramfs, reboot".to_owned(),
             ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
         },
-        "iommu-off" => FixPlan {
-            title: "Boot with the IOMMU passing addresses through".to_owned(),
-            why: "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices and virtual machines need it. The word \
-                  is iommu=pt, in GRUB_CMDLINE_LINUX_DEFAULT. Not on Grace, which wants it on and translating."
-                .to_owned(),
-            changes: arguments(family, "iommu=pt"),
-            verify: "/proc/cmdline has the word, and gds-top check: iommu-state".to_owned(),
-            undo: "remove iommu=pt again, reboot".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
-        },
+        "iommu-off" => {
+            let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
+            let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
+            FixPlan {
+                title: "Boot with the IOMMU passing addresses through".to_owned(),
+                why: format!(
+                    "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices and virtual machines need it. The \
+                     word is {word}, in GRUB_CMDLINE_LINUX_DEFAULT. Not on Grace, which wants it on and translating."
+                ),
+                changes: arguments(family, word),
+                verify: "/proc/cmdline has the word, and gds-top check: iommu-state".to_owned(),
+                undo: format!("remove {word} again, reboot"),
+                ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
+            }
+        }
         "acs-redirect" => acs(report, family),
         "initramfs" => FixPlan {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot".to_owned(),

@@ -5,6 +5,7 @@ mod applied;
 mod apply;
 mod boot;
 mod commands;
+mod config;
 mod error;
 mod files;
 pub mod guide;

@@ -220,15 +220,15 @@ impl Root {
     }
 
     fn write_folder(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Vec<String>, CaptureError> {
-        // Before the lock: both may read through this view.
-        let (mut nvml, libcufile) = (self.nvml().clone(), self.libcufile());
+        // Before the lock: all may read through this view.
+        let (mut nvml, libcufile, environment) = (self.nvml().clone(), self.libcufile(), self.environment());
         for gpu in nvml.gpus.iter_mut().filter(|gpu| gpu.attributes.is_none()) {
             gpu.attributes =
                 libcufile.cuda.iter().find(|seen| seen.uuid == gpu.uuid).map(|seen| seen.attributes.clone());
         }
         let recording = self.recording.as_ref().ok_or(CaptureError::NotRecording)?;
         let recording = recording.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut redactor = recording.redactor(self.is_live());
+        let mut redactor = recording.redactor(self.is_live(), &environment);
         let files = dest.join("files");
         let failed = |path: &Path, error| CaptureError::Write { path: path.to_owned(), error };
         fs::create_dir_all(&files).map_err(|error| failed(&files, error))?;
@@ -267,19 +267,26 @@ impl Root {
         let commands: Vec<&CommandOutput> = recording.commands.values().collect();
         let paths: Vec<&PathFacts> = recording.paths.values().collect();
         let parts = [
-            ("commands.json", serde_json::to_string_pretty(&commands)),
-            ("environment.json", serde_json::to_string_pretty(&self.environment())),
-            ("nvml.json", serde_json::to_string_pretty(&nvml)),
-            ("paths.json", serde_json::to_string_pretty(&paths)),
-            ("libcufile.json", serde_json::to_string_pretty(libcufile)),
+            ("commands.json", serde_json::to_value(&commands)),
+            ("environment.json", serde_json::to_value(&environment)),
+            ("nvml.json", serde_json::to_value(&nvml)),
+            ("paths.json", serde_json::to_value(&paths)),
+            ("libcufile.json", serde_json::to_value(libcufile)),
         ];
-        let put = |name: &str, text: Result<String, serde_json::Error>, redactor: &mut Redactor| {
+        let put = |name: &str, value: Result<serde_json::Value, serde_json::Error>, redactor: &mut Redactor| {
             let path = dest.join(name);
-            let text = text.map_err(|e| failed(&path, e.into()))?;
-            write_file(&path, redactor.text(&text).as_bytes())
+            // Text by text: once it is written as JSON, the 'n' of a line's end stands beside the first word of the next line.
+            let text = value
+                .map(|mut value| {
+                    redactor.json(&mut value);
+                    value
+                })
+                .and_then(|value| serde_json::to_string_pretty(&value))
+                .map_err(|e| failed(&path, e.into()))?;
+            write_file(&path, text.as_bytes())
         };
-        for (name, text) in parts {
-            put(name, text, &mut redactor)?;
+        for (name, value) in parts {
+            put(name, value, &mut redactor)?;
         }
         let redacted = redactor.said();
         let capture = serde_json::json!({
@@ -290,7 +297,7 @@ impl Root {
             "paths": recording.paths.keys().collect::<Vec<_>>(),
             "redacted": redacted,
         });
-        put("capture.json", serde_json::to_string_pretty(&capture), &mut redactor)?;
+        put("capture.json", Ok(capture), &mut redactor)?;
         Ok(redacted)
     }
 }
@@ -306,7 +313,7 @@ pub struct Captured {
 
 impl Recording {
     /// A redactor that knows this machine's names and all serial numbers in what was read.
-    fn redactor(&self, live: bool) -> Redactor {
+    fn redactor(&self, live: bool, environment: &BTreeMap<String, String>) -> Redactor {
         let mut redactor = Redactor::default();
         let name = Path::new("/proc/sys/kernel/hostname");
         if let Some(Seen::Bytes(bytes)) = self.files.get(name) {
@@ -317,10 +324,17 @@ impl Recording {
             redactor.people(&fs::read_to_string("/etc/passwd").unwrap_or_default());
         }
         for facts in self.paths.values() {
+            for path in [Some(&facts.path), facts.real_path.as_ref()].into_iter().flatten() {
+                redactor.home_owners(&path.display().to_string());
+            }
             redactor
                 .server(facts.filesystem.as_deref().unwrap_or_default(), facts.source.as_deref().unwrap_or_default());
         }
+        for value in environment.values() {
+            redactor.home_owners(value);
+        }
         for (path, seen) in &self.files {
+            redactor.home_owners(&path.display().to_string());
             if let Seen::Bytes(bytes) = seen
                 && let Ok(text) = std::str::from_utf8(bytes)
             {

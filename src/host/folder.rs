@@ -57,6 +57,9 @@ impl Folder {
             ));
         }
         let capture: Value = json(top, "capture.json")?.unwrap_or(Value::Null);
+        if !capture.is_object() && !capture.is_null() {
+            return Err(format!("{}/capture.json holds no object in braces; take the capture again", top.display()));
+        }
         if let Some(version) = capture.get("schema_version").and_then(Value::as_u64).filter(|&v| v != 1) {
             return Err(format!("{}/capture.json has schema_version {version}, this program reads 1", top.display()));
         }

@@ -25,6 +25,10 @@ pub fn container(root: &Root) -> Option<Container> {
     if environment.contains_key("KUBERNETES_SERVICE_HOST") {
         return seen("kubernetes", "environment", "KUBERNETES_SERVICE_HOST is set");
     }
+    const POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    if root.exists(POD) {
+        return seen("kubernetes", POD, "exists");
+    }
     if let Some(name) = environment.keys().find(|name| name.starts_with("ENROOT_")) {
         return seen("enroot", "environment", &format!("{name} is set"));
     }

@@ -99,8 +99,35 @@ impl Redactor {
         known.entry(what.to_owned()).or_insert_with(|| format!("{base}{next}")).clone()
     }
 
+    /// Learns whose home folders a text names.
+    pub(super) fn home_owners(&mut self, text: &str) {
+        for from in text.split("/home/").skip(1) {
+            let end = from.find(|c: char| !is_of_name(c)).unwrap_or(from.len());
+            let name = &from[..end];
+            if name.len() > 1 && !self.users.iter().any(|known| known == name) {
+                self.users.push(name.to_owned());
+            }
+        }
+    }
+
+    /// All texts of a value.
+    pub(super) fn json(&mut self, value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => *text = self.text(text),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.json(item)),
+            serde_json::Value::Object(map) => {
+                for (key, mut inner) in std::mem::take(map) {
+                    self.json(&mut inner);
+                    map.insert(self.text(&key), inner);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Learns serial numbers and servers from a file that was read.
     pub(super) fn learn(&mut self, path: &Path, text: &str) {
+        self.home_owners(text);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if matches!(name.as_str(), "serial" | "wwid" | "product_serial" | "board_serial" | "chassis_serial") {
             self.serial(text);
@@ -159,6 +186,9 @@ impl Redactor {
                 .map(|lead| (lead, ""))
                 .into_iter()
                 .chain([("(", ")"), ("", "@")]);
+            if out.contains(&name) {
+                out = self.folders_of(&out, &name);
+            }
             for (before, after) in places {
                 let whole = format!("{before}{name}{after}");
                 if out.contains(&whole) {
@@ -173,6 +203,36 @@ impl Redactor {
             }
         }
         self.numbers(&out)
+    }
+
+    /// Folders that are called as a user: `/vol/alice/models`; those of the system are called as they always are.
+    fn folders_of(&mut self, text: &str, name: &str) -> String {
+        const SYSTEM: &[&str] = &[
+            "/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/etc", "/run", "/boot", "/opt", "/var/lib", "/var/log",
+        ];
+        let whole = format!("/{name}");
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find(&whole) {
+            let (before, from) = rest.split_at(at);
+            out.push_str(before);
+            let after = &from[whole.len()..];
+            let begin = out.rfind(|c: char| !(is_of_name(c) || c == '/')).map_or(0, |at| at + 1);
+            let so_far = &out[begin..];
+            let is_system = SYSTEM
+                .iter()
+                .any(|top| so_far.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+            // `/home/alice` has its own rule, and `/alice` by itself may be any folder.
+            let is_component = !after.starts_with(is_of_name) && so_far.starts_with('/') && so_far != "/home";
+            if is_component && !is_system {
+                out.push('/');
+                out.push_str(&self.replacement(USER, name, "user"));
+            } else {
+                out.push_str(&whole);
+            }
+            rest = after;
+        }
+        out + rest
     }
 
     pub(super) fn path(&mut self, path: &Path) -> PathBuf {
@@ -191,7 +251,7 @@ impl Redactor {
         while let Some(at) = rest.find("/home/") {
             let (before, from) = rest.split_at(at + "/home/".len());
             out.push_str(before);
-            let end = from.find(|c: char| !(c.is_alphanumeric() || "._-@+".contains(c))).unwrap_or(from.len());
+            let end = from.find(|c: char| !is_of_name(c)).unwrap_or(from.len());
             let name = &from[..end];
             let is_ours =
                 name.strip_prefix("user").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -268,6 +328,11 @@ impl Redactor {
         };
         Some(format!("{}{with}{tail}", &token[..head]))
     }
+}
+
+/// Whether a character may be in the name of a user.
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || "._-@+".contains(c)
 }
 
 fn ipv4(core: &str) -> Option<(Ipv4Addr, &str)> {

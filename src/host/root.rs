@@ -31,6 +31,15 @@ pub const SYMBOLS: &[&str] = &[
     "sfxv_v1_register_nvfs_dma_ops",
     "nvmesh_v1_register_nvfs_dma_ops",
     "scsi_v1_register_dma_scsi_ops",
+    // What nvidia-fs takes from the NVIDIA driver.
+    "nvidia_p2p_get_pages",
+    "nvidia_p2p_get_pages_persistent",
+    "nvidia_p2p_put_pages",
+    "nvidia_p2p_put_pages_persistent",
+    "nvidia_p2p_dma_map_pages",
+    "nvidia_p2p_dma_unmap_pages",
+    "nvidia_p2p_free_page_table",
+    "nvidia_p2p_free_dma_mapping",
 ];
 
 /// Why a file could not be read.

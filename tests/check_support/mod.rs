@@ -145,3 +145,21 @@ pub(crate) fn said(argv: &[&str], stdout: &str) -> Value {
 pub(crate) fn path(pointer: &'static str, value: Value) -> Edit {
     Set(PATHS, pointer, value)
 }
+
+/// A machine with something wrong.
+pub(crate) fn bad(
+    name: &'static str,
+    base: &'static str,
+    route: Route,
+    possible: Route,
+    blockers: &'static [&'static str],
+    loud: &'static [&'static str],
+    edits: Vec<Edit>,
+) -> Variant {
+    Variant { name, base, edits, route, possible, blockers, loud }
+}
+
+/// A machine with nothing wrong, for all its oddities.
+pub(crate) fn fine(name: &'static str, base: &'static str, route: Route, edits: Vec<Edit>) -> Variant {
+    Variant { name, base, edits, route, possible: route, blockers: &[], loud: &[] }
+}

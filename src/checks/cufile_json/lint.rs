@@ -300,7 +300,7 @@ impl Linter<'_> {
     }
 
     /// The range of a key: the installed library's own word before the table's.
-    fn limits(&self, known: &Known, low: u64, high: u64) -> (u64, u64, &'static str) {
+    pub(super) fn limits(&self, known: &Known, low: u64, high: u64) -> (u64, u64, &'static str) {
         let said = self
             .around
             .ranges
@@ -434,7 +434,7 @@ impl Linter<'_> {
 }
 
 /// A value of the right type that was probably meant.
-fn fitting(known: &Known, node: &Node) -> Option<String> {
+pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
     match (&known.takes, &node.kind) {
         (Takes::Switch, Kind::Text(text)) if matches!(text.to_ascii_lowercase().as_str(), "true" | "false") => {
             Some(text.to_ascii_lowercase())
@@ -476,7 +476,7 @@ pub(crate) fn nearest(dotted: &str) -> Option<&'static str> {
 }
 
 /// Levenshtein's distance in characters, bounded by the lengths of keys.
-fn distance(a: &str, b: &str) -> usize {
+pub(super) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(80).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().take(80).enumerate() {

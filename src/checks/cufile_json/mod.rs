@@ -2,8 +2,12 @@
 
 mod edit;
 mod effective;
+mod environment;
 mod known;
 mod lint;
+mod repair;
+#[cfg(test)]
+mod rules;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -12,8 +16,12 @@ mod tune;
 
 pub use edit::{EditError, set_keys};
 pub use effective::{Effective, Origin, defaults, effective};
+pub use repair::{Repaired, repair};
 pub use tune::{Tuned, tune};
 
+pub use environment::PLACE as PLACE_OF_VARIABLES;
+
+pub(super) use environment::lint_environment;
 pub(super) use lint::{Surroundings, lint};
 
 use super::Report;
@@ -48,7 +56,7 @@ impl Severity {
 /// One problem of a cufile.json.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Rule: `L1` to `L19`.
+    /// Rule: `L1` to `L19`, or `ENV` for a variable.
     pub rule: String,
     /// How bad.
     pub severity: Severity,
@@ -167,8 +175,8 @@ pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Li
     Linted { path: path.to_owned(), problems }
 }
 
-/// Lints the files that libcufile would read: /etc/cufile.json and the one that `CUFILE_ENV_PATH_JSON` names. Those that do not exist are left
-/// out, but for a named one, which is then not in effect.
+/// Lints what libcufile would read: /etc/cufile.json, the file that `CUFILE_ENV_PATH_JSON` names, and its variables. Files that do not exist are
+/// left out, but for a named one, which is then not in effect; the variables are there only where something is wrong with one.
 #[must_use]
 pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| !path.is_empty());
@@ -216,6 +224,7 @@ pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
             )),
         }
     }
+    out.extend(lint_environment(root, hardware.version));
     out
 }
 

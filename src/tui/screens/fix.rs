@@ -80,7 +80,7 @@ pub(super) fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec
             let verb = if before.is_some() { "Edits" } else { "Writes" };
             let mut lines =
                 labelled(verb, &format!("{}  (mode {mode:o})", path.display()), room, theme.dim, theme.strong);
-            lines.extend(diff(before.as_deref().unwrap_or(""), after, theme));
+            lines.extend(diff(before.as_deref().unwrap_or(""), after, room, theme));
             lines
         }
     }
@@ -96,15 +96,23 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Lines that go and come, with up to two unchanged ones around.
-fn diff(before: &str, after: &str, theme: &Theme) -> Vec<Vec<Run>> {
+/// Lines that go and come, with up to two unchanged ones around. What is too long for the sheet goes on below, so that nothing of it is out of sight.
+fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     const CONTEXT: usize = 2;
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
     let mut lines = Vec::new();
+    let width = usize::from(room.saturating_sub(10)).max(8);
     let mut put = |mark: &str, text: &str, style| {
-        lines.push(vec![(format!("        {mark} {}", text.replace('\t', "    ")), style)])
+        let letters: Vec<char> = text.replace('\t', "    ").chars().collect();
+        for (n, part) in letters.chunks(width).enumerate() {
+            let mark = if n == 0 { mark } else { " " };
+            lines.push(vec![(format!("        {mark} {}", part.iter().collect::<String>()), style)]);
+        }
+        if letters.is_empty() {
+            lines.push(vec![(format!("        {mark} "), style)]);
+        }
     };
     for line in &old[head.saturating_sub(CONTEXT)..head] {
         put(" ", line, theme.dim);
@@ -157,7 +165,7 @@ mod tests {
     #[test]
     fn a_diff_shows_what_goes_and_what_comes_with_a_little_around() {
         let theme = Theme::new(crate::config::Taste::default());
-        let shown: Vec<String> = diff("a\nb\nc\nd\ne\nf", "a\nb\nc\nX\ne\nf", &theme)
+        let shown: Vec<String> = diff("a\nb\nc\nd\ne\nf", "a\nb\nc\nX\ne\nf", 80, &theme)
             .into_iter()
             .map(|line| line.into_iter().map(|run| run.0.trim().to_owned()).collect())
             .collect();

@@ -1,0 +1,232 @@
+//! A cufile.json that libcufile refuses, mended where what was meant is plain: everything else in it stays byte for byte.
+
+use super::edit::set_keys;
+use super::known::{Takes, known};
+use super::lint::{Linter, Surroundings, fitting, lint};
+use super::syntax::{self, Kind, place};
+use super::{Problem, Severity};
+use crate::host::Root;
+use serde_json::Value;
+
+/// Most repairs of one file; no file that a person wrote has as many faults.
+const MOST: usize = 200;
+
+/// What became of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// The text, mended as far as it goes.
+    pub text: String,
+    /// What was changed, a phrase each with its line.
+    pub done: Vec<String>,
+    /// What a person must decide, a sentence each.
+    pub left: Vec<String>,
+}
+
+/// Mends what makes libcufile refuse the file: commas, comments with '#', quotes, a byte order mark, types, and numbers outside their range, which
+/// get the nearest allowed one. Names and words that are not understood are left to their owner.
+#[must_use]
+pub fn repair(root: &Root, text: &str) -> Repaired {
+    let facts = root.libcufile();
+    // As the check cfg-parse judges it: by the rules that hold for all releases; and by those of the installed one.
+    let around = [
+        Surroundings { version: facts.version_numbers(), ranges: &facts.ranges, exists: &|_| true },
+        Surroundings { version: None, ranges: &Value::Null, exists: &|path| !root.is_live() || root.exists(path) },
+    ];
+    let mut out = Repaired { text: text.to_owned(), ..Repaired::default() };
+    for _ in 0..MOST {
+        let next = match syntax::parse(&out.text) {
+            Err(mistake) => {
+                spelling(&out.text, mistake.at).filter(|(mended, _)| is_further(mended, &out.text, mistake.at))
+            }
+            Ok(_) => errors(&out.text, &around)
+                .into_iter()
+                .find_map(|(problem, which)| value(&out.text, &problem, &around[which])),
+        };
+        let Some((mended, what)) = next else { break };
+        out.text = mended;
+        out.done.push(what);
+    }
+    out.left = errors(&out.text, &around)
+        .into_iter()
+        .map(|(p, _)| format!("line {}, column {}: {}. {}", p.line, p.column, p.what, p.todo))
+        .collect();
+    out.left.dedup();
+    out
+}
+
+/// The errors of a text, those of the installed release first, each with the number of its surroundings.
+fn errors(text: &str, around: &[Surroundings<'_>; 2]) -> Vec<(Problem, usize)> {
+    let mut out: Vec<(Problem, usize)> = Vec::new();
+    for (which, around) in around.iter().enumerate() {
+        for problem in lint(text, around).1 {
+            let is_new = !out.iter().any(|(known, _)| (known.line, known.column) == (problem.line, problem.column));
+            if problem.severity == Severity::Error && is_new {
+                out.push((problem, which));
+            }
+        }
+    }
+    out
+}
+
+/// Whether a repair of the spelling got rid of the mistake, and did not only move it.
+fn is_further(mended: &str, before: &str, at: usize) -> bool {
+    let grown = mended.len().saturating_sub(before.len());
+    syntax::parse(mended).map_or_else(|mistake| mistake.at > at + grown, |_| true)
+}
+
+/// Whether a piece of text is blanks and comments only.
+fn is_blank(text: &str) -> bool {
+    syntax::parse(&format!("{text}0")).is_ok_and(|document| document.top.start == text.len())
+}
+
+fn splice(text: &str, start: usize, end: usize, with: &str) -> String {
+    format!("{}{with}{}", &text[..start], &text[end..])
+}
+
+/// A repair of what keeps the text from being read, with what it is.
+fn spelling(text: &str, at: usize) -> Option<(String, String)> {
+    let line = place(text, at).0;
+    let say = |what: &str| format!("line {line}: {what}");
+    if text.trim().is_empty() {
+        return Some(("{\n}\n".to_owned(), say("the empty file holds an empty object")));
+    }
+    let rest = &text[at..];
+    match rest.chars().next()? {
+        '#' => Some((splice(text, at, at + 1, "//"), say("'#' becomes '//'"))),
+        mark @ '\u{feff}' => Some((splice(text, at, at + mark.len_utf8(), ""), say("the byte order mark is gone"))),
+        '\'' => {
+            let inner = rest[1..].split(['\'', '\n']).next()?;
+            let closed = rest[1 + inner.len()..].starts_with('\'');
+            (closed && !inner.contains(['"', '\\'])).then(|| {
+                (
+                    splice(text, at, at + inner.len() + 2, &format!("\"{inner}\"")),
+                    say("single quotes become double ones"),
+                )
+            })
+        }
+        '}' | ']' => {
+            let comma =
+                text[..at].rmatch_indices(',').map(|(comma, _)| comma).find(|comma| is_blank(&text[comma + 1..at]))?;
+            Some((splice(text, comma, comma + 1, ""), say("the comma behind the last element is gone")))
+        }
+        '"' | '{' | '[' => {
+            // A comma is missing where an element stands on a line of its own behind another.
+            let end = text[..at].trim_end().len();
+            let own_line = text[end..at].contains('\n');
+            let behind = text[..end].chars().next_back()?;
+            (own_line && (behind.is_alphanumeric() || matches!(behind, '"' | '}' | ']')))
+                .then(|| (splice(text, end, end, ","), say("a comma between two elements")))
+        }
+        _ => None,
+    }
+}
+
+/// A repair of a value that the library refuses, with what it is.
+fn value(text: &str, problem: &Problem, around: &Surroundings<'_>) -> Option<(String, String)> {
+    let key = problem.key.as_deref()?;
+    let known = known(key)?;
+    let document = syntax::parse(text).ok()?;
+    let say = |value: &str| format!("line {}: {key} becomes {value}", problem.line);
+    match problem.rule.as_str() {
+        "L5" => {
+            let direct = document.top.at("properties.max_direct_io_size_kb").and_then(super::together::number)?;
+            let value = direct.to_string();
+            Some((set_keys(text, &[(key, &value)]).ok()?, say(&value)))
+        }
+        "L3" => {
+            let node = document.top.at(key)?;
+            let value = fitting(known, node)?;
+            Some((splice(text, node.start, node.end, &value), say(&value)))
+        }
+        "L4" => {
+            let node = document.top.at(key)?;
+            let (Takes::Whole(low, high, multiple), Kind::Number(written)) = (known.takes, &node.kind) else {
+                return None;
+            };
+            let number = written.parse::<f64>().ok()?.trunc();
+            let (low, high, _) = Linter { text, around, problems: Vec::new() }.limits(known, low, high);
+            // From the float, which saturates.
+            let near = (number as u64).clamp(low, high.max(low));
+            let step = multiple.max(1);
+            let value = (near / step * step).max(low.next_multiple_of(step)).to_string();
+            Some((splice(text, node.start, node.end, &value), say(&value)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn nowhere() -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("files")).unwrap();
+        let root = Root::folder(folder.path()).unwrap();
+        (folder, root)
+    }
+
+    #[test]
+    fn what_was_plainly_meant_is_mended_and_all_else_is_kept() {
+        let (_keep, root) = nowhere();
+        for (before, after) in [
+            ("", "{\n}\n"),
+            ("\u{feff}{}\n", "{}\n"),
+            ("# ours\n{ }\n", "// ours\n{ }\n"),
+            ("{ 'properties': {} }", "{ \"properties\": {} }"),
+            ("{\n \"a\": [1, 2, ], // x, y\n}\n", "{\n \"a\": [1, 2 ] // x, y\n}\n"),
+            (
+                "{\n \"properties\": { \"allow_compat_mode\": true, /* a, b */ },\n}\n",
+                "{\n \"properties\": { \"allow_compat_mode\": true /* a, b */ }\n}\n",
+            ),
+            (
+                "{ \"properties\": { \"allow_compat_mode\": \"False\", \"io_batchsize\": 512 } }",
+                "{ \"properties\": { \"allow_compat_mode\": false, \"io_batchsize\": 256 } }",
+            ),
+            (
+                "{\"properties\":{\"max_direct_io_size_kb\":1100, \"per_buffer_cache_size_kb\": 2048}}",
+                "{\"properties\":{\"max_direct_io_size_kb\":1088, \"per_buffer_cache_size_kb\": 1088}}",
+            ),
+            (
+                "{\n \"logging\": { \"level\": \"ERROR\" }\n \"properties\": {}\n}",
+                "{\n \"logging\": { \"level\": \"ERROR\" },\n \"properties\": {}\n}",
+            ),
+        ] {
+            let repaired = repair(&root, before);
+            assert_eq!(repaired.text, after);
+            assert!(repaired.left.is_empty() && !repaired.done.is_empty(), "{repaired:?}");
+            assert_eq!(repair(&root, after).done, Vec::<String>::new(), "a good file is left alone");
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_left_with_its_place() {
+        let (_keep, root) = nowhere();
+        for text in [
+            "{ \"properties\": { \"rdma_peer_type\": \"x\" } }",
+            "{ \"properties\": { \"posix_pool_slab_size_kb\": [4, 8], \"posix_pool_slab_count\": [1] } }",
+            "{ \"properties\": { \"allow_compat_mode\": maybe } }",
+            "{ \"properties\": { ",
+            "[]",
+            "{ \"a\": 'x\"y' }",
+        ] {
+            let repaired = repair(&root, text);
+            assert!(repaired.left[0].starts_with("line 1, column"), "{repaired:?}");
+        }
+        // A slash in text is no comment, and no comma gets into it.
+        let text = "{ \"a\": \"http://x\"\n \"b\": 1 }";
+        assert_eq!(repair(&root, text).text, "{ \"a\": \"http://x\",\n \"b\": 1 }");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_an_answer_and_what_is_called_mended_is_accepted(text in "[{}\\[\\]\",:#'a1/* \\n]{0,40}") {
+            let (_keep, root) = nowhere();
+            let repaired = repair(&root, &text);
+            if repaired.left.is_empty() {
+                proptest::prop_assert!(syntax::parse(&repaired.text).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Captures: what names a machine, its people or its parts is nowhere in one, the answer stays the same; and the program's own capture answers as the
+//! machine does.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod check_support;
+
+use check_support::{COMMANDS, Edit, PATHS, Put, Set, build, path, said};
+use gds_top::checks::{self, Report};
+use gds_top::host::Root;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What must not be in a capture, wherever it stood.
+const SECRETS: &[&str] = &[
+    "zebra-gpu-17",
+    "secretcorp",
+    "filer99",
+    "10.77.3.9",
+    "10.77.4.200",
+    "fd12:3456:789a:1::42",
+    "b8:3f:d2:aa:10:7e",
+    "b83f:d203:00aa:107e",
+    "carol",
+    "S6EXNE0R777777",
+    "eui.0025388b91d2a3f4",
+    "0025388b91d2a3f4",
+    "nqn.2019-08.com.acme:storage-rack-9",
+    "9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f",
+];
+
+const KERNEL_LOG: &str = "Linux version 6.14.0-37-generic (carol@zebra-gpu-17)\n\
+    zebra-gpu-17 systemd[1]: Hostname set to <zebra-gpu-17.secretcorp.example>.\n\
+    nvme nvme1: new ctrl: NQN \"nqn.2019-08.com.acme:storage-rack-9\", addr 10.77.3.9:4420\n\
+    nvme nvme0: Identify: SerialNumber: S6EXNE0R777777\n\
+    mlx5_core 0000:17:00.0 eth4: Link up, hw addr b8:3f:d2:aa:10:7e gid fe80:0000:0000:0000:b83f:d203:00aa:107e\n\
+    EXT4-fs (nvme0n1p1): mounted filesystem 9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f r/w\n\
+    NFS: server filer99.secretcorp.example not responding\n\
+    IPv6: ADDRCONF(NETDEV_CHANGE): fd12:3456:789a:1::42 added for user carol\n\
+    nvidia_fs: registered correctly with major number 505\n";
+const CUFILE_LOG: &str = " 20-11-2026 14:32:16:1 [pid=1 tid=1] ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE /home/carol/models/a.safetensors\n \
+    20-11-2026 14:32:17:1 [pid=1 tid=1] ERROR  cufio:12 could not reach 10.77.3.9 from zebra-gpu-17 (S6EXNE0R777777)\n";
+const UDEV: &str = "E:ID_SERIAL=SAMSUNG_MZQL2_S6EXNE0R777777\nE:ID_SERIAL_SHORT=S6EXNE0R777777\nE:ID_WWN=eui.0025388b91d2a3f4\n\
+    E:ID_FS_UUID=9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f\nE:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\n";
+const MOUNTS: &str = "22 1 259:2 / / rw - ext4 /dev/nvme1n1p2 rw\n36 22 259:3 / /data rw - ext4 /dev/nvme0n1p1 rw,data=ordered\n\
+    40 22 0:52 / /home/carol/share rw - nfs4 filer99.secretcorp.example:/vol/carol rw,clientaddr=10.77.4.200,addr=10.77.3.9\n";
+const CONFIG: &str = "{\n // carol@zebra-gpu-17.secretcorp.example, 10.77.3.9; ask user carol\n \"properties\": { \"rdma_dev_addr_list\": [\"10.77.3.9\"], \
+    \"use_pci_p2pdma\": true },\n \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } },\n \"logging\": { \"dir\": \"/home/carol/logs\" }\n}\n";
+
+fn planted() -> Vec<Edit> {
+    vec![
+        Put("files/proc/sys/kernel/hostname", "zebra-gpu-17.secretcorp.example\n"),
+        Put("files/proc/self/mountinfo", MOUNTS),
+        Put("files/etc/cufile.json", CONFIG),
+        Put("files/home/carol/logs/cufile.log", CUFILE_LOG),
+        Put("files/home/carol/cufile.json", "{ \"properties\": { \"io_batchsize\": 64 } }"),
+        Put("files/run/udev/data/b259:3", UDEV),
+        Put(
+            "environment.json",
+            r#"{"CUFILE_ENV_PATH_JSON": "/home/carol/cufile.json", "CUFILE_LOGFILE_PATH": "/home/carol/logs/cufile.log",
+                "LD_LIBRARY_PATH": "/home/carol/lib", "CUFILE_USE_PCIP2PDMA": "true"}"#,
+        ),
+        Set(PATHS, "/0/path", json!("/home/carol/models")),
+        Set(PATHS, "/0/real_path", json!("/data/carol/models")),
+        Set("capture.json", "/paths", json!(["/home/carol/models"])),
+    ]
+}
+
+fn answer(report: &Report) -> Vec<String> {
+    let findings = report.findings.iter().map(|f| {
+        format!(
+            "{} {:?} blocks {:?} fix {:?} cause {:?} evidence {}",
+            f.id,
+            f.status,
+            f.blocks,
+            f.fix,
+            f.cause,
+            f.evidence.len()
+        )
+    });
+    findings
+        .chain(report.verdicts.iter().map(|v| format!("{} of {} by {:?}", v.route, v.possible, v.blockers)))
+        .collect()
+}
+
+fn everything(folder: &Path, out: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            out.push((entry.path(), String::new()));
+            everything(&entry.path(), out);
+        } else if kind.is_symlink() {
+            out.push((entry.path(), std::fs::read_link(entry.path()).unwrap().display().to_string()));
+        } else {
+            out.push((entry.path(), String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()).into_owned()));
+        }
+    }
+}
+
+#[test]
+fn no_secret_that_was_planted_is_in_the_capture_and_the_answer_is_the_same() {
+    let mut wrong = Vec::new();
+    for base in
+        ["nvfs-healthy", "p2pdma-healthy", "secure-boot", "nfs-rdma", "md-raid0", "log-tells", "switch-healthy", "weka"]
+    {
+        let mut edits = planted();
+        let commands = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(base).join(COMMANDS);
+        let known: Vec<Value> =
+            std::fs::read(commands).map_or_else(|_| Vec::new(), |bytes| serde_json::from_slice(&bytes).unwrap());
+        let mut all: Vec<Value> = known.into_iter().filter(|c| c["argv"][0] != "journalctl").collect();
+        all.push(said(&["journalctl", "-k", "-b", "-o", "cat"], KERNEL_LOG));
+        edits.push(Put(COMMANDS, Box::leak(json!(all).to_string().into_boxed_str())));
+        if base == "nfs-rdma" {
+            edits.push(path("/0/source", json!("filer99.secretcorp.example:/vol/carol")));
+        }
+        let machine = build(base, &edits);
+        let whole = Root::folder_recorded(machine.path()).unwrap();
+        let there = checks::run(&whole, &whole.captured_paths(), None, &mut |_| {});
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("capture");
+        let captured = whole.write_capture(&taken, "gds-top test", 0).unwrap();
+        assert!(!captured.redacted.is_empty());
+        let mut files = Vec::new();
+        everything(&taken, &mut files);
+        assert!(files.len() > 20, "{base}: {} files", files.len());
+        for (path, text) in &files {
+            let name = path.strip_prefix(&taken).unwrap().display().to_string();
+            for secret in SECRETS {
+                if name.contains(secret) || text.to_lowercase().contains(&secret.to_lowercase()) {
+                    let line = text
+                        .lines()
+                        .find(|line| line.to_lowercase().contains(&secret.to_lowercase()))
+                        .unwrap_or("its name");
+                    wrong.push(format!("{base}: {secret} is in {name}: {line}"));
+                }
+            }
+        }
+        let redacted = Root::open(&taken).unwrap();
+        let here = checks::run(&redacted, &redacted.captured_paths(), None, &mut |_| {});
+        if answer(&there) != answer(&here) {
+            let (a, b) = (answer(&there), answer(&here));
+            wrong.push(format!("{base}: the answer changed: {:?}", a.iter().zip(&b).find(|(a, b)| a != b)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn program(words: &[&str], folder: &Path) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(words).current_dir(folder).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}: {output:?}"))
+}
+
+#[test]
+fn the_programs_own_capture_of_this_machine_answers_as_check_does() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("models")).unwrap();
+    std::fs::write(folder.path().join("models/model.safetensors"), vec![1_u8; 65536]).unwrap();
+    let taken = folder.path().join("here.tar.zst");
+    let taken = taken.to_str().unwrap();
+    let models = folder.path().join("models");
+    program(&["capture", taken, models.to_str().unwrap(), "--json"], folder.path());
+    let live = program(&["check", models.to_str().unwrap(), "--json"], folder.path());
+    let told = program(&["check", "--root", taken, "--json"], folder.path());
+    // What is in the page cache, in memory or under way changes from one look to the next.
+    let moves = |id: &str| ["page-cache-residency", "gpu-bar1-free", "stats-shm", "ext4-lazyinit"].contains(&id);
+    let answers = |report: &Value| -> Vec<String> {
+        report["checks"]
+            .as_array()
+            .or_else(|| report["findings"].as_array())
+            .unwrap_or_else(|| panic!("{report}"))
+            .iter()
+            .filter(|f| !moves(f["id"].as_str().unwrap()))
+            // Those that say why they cannot be asked of a capture.
+            .filter(|f| !f["summary"].as_str().unwrap().contains("of this capture"))
+            .map(|f| {
+                format!("{} {} blocks {} fix {} cause {}", f["id"], f["status"], f["blocks"], f["fix"], f["cause"])
+            })
+            .collect()
+    };
+    let (a, b) = (answers(&live), answers(&told));
+    assert!(a.len() > 20, "{a:?}");
+    assert_eq!(a, b);
+}
+
+#[test]
+fn a_capture_with_a_spoilt_part_is_refused_with_a_sentence_and_status_2() {
+    for (part, text) in [
+        ("capture.json", "{ \"schema_version\": "),
+        ("capture.json", "[]"),
+        ("nvml.json", "{ \"gpus\": [ }"),
+        ("nvml.json", "\u{0}\u{0}"),
+        ("libcufile.json", "not json"),
+        ("paths.json", "[ { \"path\": 5 "),
+        ("commands.json", "[ { \"argv\": "),
+        ("environment.json", "{ \"A\" "),
+    ] {
+        let machine = build("nvfs-healthy", &[]);
+        std::fs::write(machine.path().join(part), text).unwrap();
+        for words in [vec!["check"], vec!["config", "lint"], vec!["config", "show"]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+                .args(&words)
+                .arg("--root")
+                .arg(machine.path())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{part} {text:?} {words:?}: {output:?}");
+            assert!(
+                said.contains(part) && said.trim().lines().count() <= 3 && !said.contains("panicked"),
+                "{part}: {said}"
+            );
+        }
+    }
+    for (name, make) in [("empty", true), ("missing", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        if make {
+            std::fs::create_dir(&path).unwrap();
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(["check", "--root"]).arg(&path).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}

@@ -1,0 +1,167 @@
+//! The commands of cufile.json, run: what each prints and with which status it ends, also as JSON, on files that are fine, doubtful, refused and no files.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn config(&self, words: &[&str], environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+        command.arg("config").args(words).current_dir(self.folder.path());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CUFILE_")) {
+            command.env_remove(name);
+        }
+        command.envs(environment.iter().copied()).output().unwrap()
+    }
+
+    fn json(&self, words: &[&str], environment: &[(&str, &str)]) -> (i32, Value) {
+        let output = self.config(&[words, &["--json"]].concat(), environment);
+        let value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{words:?}: {e}: {output:?}"));
+        (output.status.code().unwrap(), value)
+    }
+}
+
+fn machine(name: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name);
+    path.display().to_string()
+}
+
+const FINE: &str = "{ // ours\n \"properties\": { \"allow_compat_mode\": false } }\n";
+const DOUBTFUL: &str = "{ \"properties\": { \"use_compat_mode\": true } }\n";
+const REFUSED: &str = "{ \"properties\": { \"io_batchsize\": 512, } }\n";
+
+#[test]
+fn lint_ends_with_1_where_libcufile_refuses_the_file_and_says_where() {
+    let desk = Desk::new();
+    let root = machine("p2pdma-listed");
+    for (text, status, rule) in
+        [(FINE, 0, None), (DOUBTFUL, 0, Some("L10")), (REFUSED, 1, Some("L2")), ("", 1, Some("L2"))]
+    {
+        let file = desk.file("cufile.json", text);
+        let words = ["lint", &file, "--root", &root];
+        let plain = desk.config(&words, &[]);
+        assert_eq!(plain.status.code(), Some(status), "{text}: {plain:?}");
+        let said = String::from_utf8_lossy(&plain.stdout);
+        let (code, told) = desk.json(&words, &[]);
+        assert_eq!(code, status);
+        assert_eq!(told["libcufile"], "1.20");
+        let problems = told["files"][0]["problems"].as_array().unwrap();
+        match rule {
+            None => assert!(problems.is_empty() && said.contains(": fine"), "{said}"),
+            Some(rule) => {
+                assert_eq!(problems[0]["rule"], rule);
+                assert!(said.contains(&format!("{file}:1:")) && said.contains("Do   "), "{said}");
+            }
+        }
+    }
+    for (words, part) in [(vec!["lint", "nowhere.json"], "cannot be read"), (vec!["lint", "."], "no regular file")] {
+        let output = desk.config(&words, &[]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(part), "{output:?}");
+    }
+}
+
+#[test]
+fn lint_without_a_file_looks_at_the_machines_files_and_variables() {
+    let desk = Desk::new();
+    let broken = desk.config(&["lint", "--root", &machine("broken-cufile-json")], &[]);
+    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    let (code, told) =
+        desk.json(&["lint"], &[("CUFILE_FORCE_COMPAT_MODE", "1"), ("CUFILE_ENV_PATH_JSON", "/no/such.json")]);
+    assert_eq!(code, 1, "a named file that is missing is not in effect");
+    let files = told["files"].as_array().unwrap();
+    let rules: Vec<&str> =
+        files.iter().flat_map(|f| f["problems"].as_array().unwrap()).filter_map(|p| p["rule"].as_str()).collect();
+    assert!(rules.contains(&"L18") && rules.contains(&"ENV"), "{told}");
+    let plain = desk.config(&["lint"], &[("CUFILE_FORCE_COMPAT_MODE", "1")]);
+    let said = String::from_utf8_lossy(&plain.stdout);
+    assert!(said.contains("environment: warning: CUFILE_FORCE_COMPAT_MODE=1 does nothing"), "{said}");
+    assert!(said.contains("environment: 0 errors, 1 warning"), "{said}");
+}
+
+#[test]
+fn show_tells_the_value_in_effect_and_where_it_comes_from() {
+    let desk = Desk::new();
+    let mine = desk.file("mine.json", "{\n \"properties\": { \"io_batchsize\": 64, \"force_compat_mode\": true }\n}\n");
+    let environment = [("CUFILE_ENV_PATH_JSON", mine.as_str()), ("CUFILE_FORCE_COMPAT_MODE", "1")];
+    let (code, told) = desk.json(&["show"], &environment);
+    assert_eq!(code, 0);
+    let row = |told: &Value, key: &str| {
+        told["keys"].as_array().unwrap().iter().find(|row| row["key"] == key).cloned().unwrap()
+    };
+    let batch = row(&told, "properties.io_batchsize");
+    assert_eq!(
+        (&batch["value"], &batch["origin"]["kind"], &batch["origin"]["line"]),
+        (&json!(64), &json!("file"), &json!(2))
+    );
+    let force = row(&told, "properties.force_compat_mode");
+    assert_eq!(
+        (&force["value"], &force["origin"]["name"]),
+        (&json!(false), &json!("CUFILE_FORCE_COMPAT_MODE")),
+        "only true counts"
+    );
+    assert_eq!(row(&told, "properties.allow_compat_mode")["origin"]["kind"], "default");
+    let plain = desk.config(&["show"], &environment);
+    let said = String::from_utf8_lossy(&plain.stdout);
+    assert!(said.contains("mine.json:2") && said.contains("environment, CUFILE_FORCE_COMPAT_MODE"), "{said}");
+    // Of another machine, with its own defaults: 1.14 cuts requests at 1 MiB.
+    let extra = desk.file("extra.json", "{ \"execution\": { \"max_io_threads\": 2 } }");
+    let (code, told) = desk.json(&["show", &extra, "--root", &machine("p2pdma-listed")], &[]);
+    assert_eq!(code, 0);
+    assert_eq!(row(&told, "execution.max_io_threads")["value"], 2);
+    assert_eq!(row(&told, "properties.use_pci_p2pdma")["origin"]["path"], "/etc/cufile.json");
+    let refused = desk.file("refused.json", REFUSED);
+    let output = desk.config(&["show", &refused], &[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is refused by libcufile"), "{output:?}");
+    assert_eq!(desk.config(&["show", "nowhere.json"], &[]).status.code(), Some(2));
+}
+
+#[test]
+fn diff_tells_what_differs_from_the_defaults_and_between_two_files() {
+    let desk = Desk::new();
+    let a = desk.file("a.json", "{ \"properties\": { \"io_batchsize\": 64, \"allow_compat_mode\": true } }");
+    let b = desk.file("b.json", "{ \"properties\": { \"io_batchsize\": 32 }, \"logging\": { \"level\": \"INFO\" } }");
+    let (code, told) = desk.json(&["diff", &a], &[]);
+    assert_eq!(code, 0);
+    assert_eq!(told["differences"].as_array().unwrap().len(), 1, "what says the default differs in nothing: {told}");
+    assert_eq!((&told["differences"][0]["value"], &told["differences"][0]["other"]), (&json!(64), &json!(128)));
+    let (code, told) = desk.json(&["diff", &a, &b], &[]);
+    let keys: Vec<&str> = told["differences"].as_array().unwrap().iter().filter_map(|d| d["key"].as_str()).collect();
+    assert_eq!((code, keys), (0, vec!["logging.level", "properties.io_batchsize"]));
+    let same = desk.config(&["diff", &a, &a], &[]);
+    assert!(String::from_utf8_lossy(&same.stdout).starts_with("No difference to "), "{same:?}");
+    assert_eq!(desk.config(&["diff", "nowhere.json"], &[]).status.code(), Some(2));
+}
+
+#[test]
+fn tune_writes_a_file_that_the_linter_passes_and_never_over_another_one() {
+    let desk = Desk::new();
+    let (code, told) = desk.json(&["tune", "llama-3.1-405b", "--output", "tuned.json"], &[]);
+    assert_eq!(code, 0, "{told}");
+    for key in told["keys"].as_array().unwrap() {
+        assert!(key["reason"].as_str().is_some_and(|reason| reason.len() > 10), "{key}");
+    }
+    let tuned = desk.folder.path().join("tuned.json");
+    assert_eq!(desk.config(&["lint", tuned.to_str().unwrap()], &[]).status.code(), Some(0));
+    let (_, again) = desk.json(&["tune", "llama-3.1-405b"], &[("CUFILE_ENV_PATH_JSON", tuned.to_str().unwrap())]);
+    assert_eq!(again["keys"], json!([]), "tuning what is tuned sets nothing");
+    let over = desk.config(&["tune", "llama-3.1-405b", "--output", "tuned.json"], &[]);
+    assert_eq!(over.status.code(), Some(2), "{over:?}");
+    assert_eq!(desk.config(&["tune", "no-such-model"], &[]).status.code(), Some(2));
+}

@@ -1,0 +1,133 @@
+//! Every recipe of the reference (1.8) is covered with its policy; a cufile.json that libcufile refuses is edited, and a folder of its log made.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod check_support;
+
+use check_support::{Put, build};
+use gds_top::checks::{self, Report};
+use gds_top::domain::{FixPlan, FixPolicy, FixStage, Status};
+use gds_top::fixes::{self, Place};
+use gds_top::host::Root;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use FixPolicy::{Ask, Never, Show};
+
+/// Recipe of the reference, ours, and its policy there. Where ours is more careful, the last column says why.
+const RECIPES: &[(&str, &str, FixPolicy, &str)] = &[
+    ("F-DRIVER-OPEN", "nvidia-driver-open", Show, ""),
+    ("F-NVFS-INSTALL", "nvfs-install", Ask, ""),
+    ("F-NVFS-LOAD", "nvfs-load", Ask, ""),
+    ("F-DKMS", "nvfs-dkms", Ask, ""),
+    ("F-MOK", "secure-boot-key", Show, ""),
+    ("F-NVME-PATCH", "nvme-patch", Show, ""),
+    ("F-IOMMU", "iommu-off", Show, ""),
+    ("F-ACS", "acs-redirect", Never, ""),
+    (
+        "F-EXT4-ORDERED",
+        "ext4-ordered",
+        Ask,
+        "shown where /etc/fstab has no line of the mount point, and for the root file system",
+    ),
+    ("F-MULTIPATH", "nvme-multipath-off", Show, ""),
+    ("F-P2P-REGKEY", "p2pdma-registry-keys", Ask, ""),
+    ("F-INITRAMFS", "initramfs", Ask, ""),
+    ("F-CUFILE-P2P", "cufile-p2pdma-keys", Ask, ""),
+    ("F-LIBCUFILE", "libcufile-install", Ask, ""),
+    ("F-CONTAINER", "container-devices", Show, ""),
+    ("F-MD-UDEV", "md-udev", Ask, ""),
+    ("F-RWSTATS", "nvfs-stats", Ask, ""),
+    ("F-BAR1", "bar1-large", Show, ""),
+    ("F-MEMLOCK", "memlock", Ask, ""),
+    ("F-CONFIG", "cufile-config", Ask, "shown where there is nothing to edit, or where a person must decide"),
+    (
+        "F-LOG",
+        "cufile-log",
+        Ask,
+        "a missing folder is made after consent; a variable of somebody's shell can only be shown, and our own children have it",
+    ),
+    ("F-KERNEL", "kernel-p2pdma", Show, ""),
+    ("F-TOPOLOGY", "gpu-near-disk", Show, ""),
+    ("F-DATA", "move-model", Never, ""),
+];
+/// Ours beyond the reference's.
+const OWN: &[&str] = &["udev-record", "nvidia-repository"];
+
+fn report(root: &Root) -> Report {
+    checks::run(root, &root.captured_paths(), None, &mut |_| {})
+}
+
+fn plan(folder: &Path, id: &str) -> FixPlan {
+    let root = Root::folder(folder).unwrap();
+    fixes::plan_by_id(&root, &report(&root), id).unwrap_or_else(|| panic!("{id} has no plan"))
+}
+
+#[test]
+fn every_recipe_of_the_reference_is_one_of_ours_with_its_policy() {
+    let folder = build("nvfs-healthy", &[]);
+    for (theirs, ours, policy, but) in RECIPES {
+        let plan = plan(folder.path(), ours);
+        assert!(plan.policy == *policy || !but.is_empty(), "{theirs}: {ours} is {:?}, wanted {policy:?}", plan.policy);
+        assert!(!plan.changes.is_empty() || plan.obstacle.is_some(), "{theirs}: {ours} changes nothing");
+    }
+    let covered: BTreeSet<&str> = RECIPES.iter().map(|row| row.1).chain(OWN.iter().copied()).collect();
+    let known: BTreeSet<&str> = fixes::RECIPES.iter().map(|recipe| recipe.id).collect();
+    assert_eq!(covered, known, "a recipe is not in the table, or the table names one that is not");
+}
+
+#[test]
+fn a_refused_cufile_json_is_edited_checked_and_taken_back() {
+    let before = "{\n  // ours\n  \"logging\": { \"level\": \"ERROR\" }, # loud enough\n  \"properties\": {\n    \"allow_compat_mode\": \"true\",\n    \
+                  \"io_batchsize\": 512, /* many */\n  },\n}\n";
+    let after = "{\n  // ours\n  \"logging\": { \"level\": \"ERROR\" }, // loud enough\n  \"properties\": {\n    \"allow_compat_mode\": true,\n    \
+                 \"io_batchsize\": 256 /* many */\n  }\n}\n";
+    let before: &'static str = Box::leak(before.to_owned().into_boxed_str());
+    let machine = build("nvfs-healthy", &[Put("files/etc/cufile.json", before)]);
+    let root = Root::folder(machine.path()).unwrap();
+    let found = report(&root);
+    assert_eq!(found.finding("cfg-parse").unwrap().status, Status::Fail);
+    let plan = fixes::plan(&root, &found).into_iter().find(|plan| plan.id == "cufile-config").expect("it is offered");
+    assert_eq!((plan.policy, plan.obstacle.as_ref()), (Ask, None));
+    assert!(
+        plan.why.contains("line 3: '#' becomes '//'") && plan.why.contains("io_batchsize becomes 256"),
+        "{}",
+        plan.why
+    );
+    let preview = fixes::preview(&plan);
+    assert!(preview.contains("-  },") && preview.contains("+  }"), "{preview}");
+    let state = tempfile::tempdir().unwrap();
+    let place = Place::below(&machine.path().join("files"), state.path());
+    let mut said = Vec::new();
+    assert!(
+        fixes::apply_and_verify(&root, &plan, &place, &root.captured_paths(), &mut |p| said.push((p.stage, p.text)))
+    );
+    assert_eq!(said.last().unwrap().0, FixStage::Mended, "{said:?}");
+    let path = machine.path().join("files/etc/cufile.json");
+    assert_eq!(fs::read_to_string(&path).unwrap(), after);
+    fixes::undo("cufile-config", &place, &mut |_| true).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), before);
+}
+
+#[test]
+fn a_cufile_json_that_needs_a_decision_is_only_shown() {
+    let machine =
+        build("nvfs-healthy", &[Put("files/etc/cufile.json", "{ \"properties\": { \"rdma_peer_type\": \"x\", } }")]);
+    let plan = plan(machine.path(), "cufile-config");
+    assert_eq!(plan.policy, Show);
+    assert!(plan.why.contains("\"x\" is none of peer_mem, dmabuf"), "{}", plan.why);
+    let machine = build("unreadable-cufile-json", &[]);
+    assert_eq!(self::plan(machine.path(), "cufile-config").policy, Show);
+}
+
+#[test]
+fn a_missing_folder_of_the_log_is_made_after_consent() {
+    let machine = build("log-folder-missing", &[]);
+    let root = Root::folder(machine.path()).unwrap();
+    let plan =
+        fixes::plan(&root, &report(&root)).into_iter().find(|plan| plan.id == "cufile-log").expect("it is offered");
+    assert_eq!(plan.policy, Ask);
+    let preview = fixes::preview(&plan);
+    assert!(preview.contains("sudo mkdir -p -m 1777 /"), "{preview}");
+    assert!(plan.undo_commands[0].join(" ").starts_with("sudo rmdir /"), "{:?}", plan.undo_commands);
+}
