@@ -2,7 +2,7 @@
 
 use crate::domain::{
     CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare,
-    LaneStage, LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    LaneStage, LogLevel, Machine, Metric, ModelInfo, RacePlan, RunResult, Sample, Span, SystemSample, Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,6 +45,12 @@ pub struct State {
     pub ceilings: Vec<Ceiling>,
     /// The grid of storage measurements.
     pub grid: Option<Grid>,
+    /// Name and title of the plan that all this belongs to; `None` for the one that the session began with.
+    pub race_plan: Option<(String, String)>,
+    /// What else can be run.
+    pub race_plans: Vec<RacePlan>,
+    /// The session as it was at the end of each plan that ran before, the oldest first; these hold none themselves.
+    pub earlier: Vec<Arc<State>>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
@@ -203,8 +209,16 @@ impl State {
             }
             EventBody::CeilingMeasured { ceiling } => self.put_ceiling(ceiling),
             EventBody::GridPlanned { plan } => self.grid = Some(Grid::new(plan.clone())),
+            EventBody::RacePlansOffered { plans } => self.race_plans.clone_from(plans),
+            EventBody::RacePlanStarted { name, title } => self.turn_page((name.clone(), title.clone())),
+            EventBody::GridFilesWritten { bytes, of_bytes } => {
+                if let Some(grid) = &mut self.grid {
+                    grid.written = Some((*bytes, *of_bytes));
+                }
+            }
             EventBody::GridCellStarted { cell } => {
                 if let Some(grid) = &mut self.grid {
+                    grid.written = None;
                     grid.running = Some(*cell);
                 }
             }
@@ -240,6 +254,61 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Puts what was measured aside, so that the next plan begins on an empty page. What is known of the machine stays on both.
+    fn turn_page(&mut self, plan: (String, String)) {
+        if self.lanes.is_empty() && self.grid.is_none() {
+            self.race_plan = Some(plan);
+            return;
+        }
+        let mut earlier = std::mem::take(&mut self.earlier);
+        let system = std::mem::take(&mut self.system);
+        let next = Self {
+            now_ns: self.now_ns,
+            tool: self.tool.clone(),
+            started_unix_ms: self.started_unix_ms,
+            machine: self.machine.clone(),
+            checks: self.checks.clone(),
+            checks_took_ns: self.checks_took_ns,
+            verdicts: self.verdicts.clone(),
+            plans: self.plans.clone(),
+            guide: self.guide.clone(),
+            fix_log: self.fix_log.clone(),
+            ceilings: self.ceilings.clone(),
+            race_plan: Some(plan),
+            race_plans: self.race_plans.clone(),
+            system,
+            ..Self::default()
+        };
+        let mut past = std::mem::replace(self, next);
+        past.race_plans = Vec::new();
+        earlier.push(Arc::new(past));
+        self.earlier = earlier;
+    }
+
+    /// What the Race screen shows, in a few words: the plan's title, or what it is told by.
+    #[must_use]
+    pub fn race_title(&self) -> String {
+        if let Some((_, title)) = &self.race_plan {
+            return title.clone();
+        }
+        if self.grid.is_some() {
+            return "io grid".to_owned();
+        }
+        let workload = self.lanes.iter().find_map(|lane| lane.result.as_ref()?.workload.as_ref());
+        match (workload, &self.model) {
+            (Some(seen), _) => format!("kv {}", seen.workload),
+            (None, Some(model)) => format!("load {}", model.name),
+            (None, None) => "load".to_owned(),
+        }
+    }
+
+    /// Whether a lane or a grid is under way.
+    #[must_use]
+    pub fn is_measuring(&self) -> bool {
+        self.running_lane().is_some()
+            || self.grid.as_ref().is_some_and(|grid| grid.running.is_some() || grid.written.is_some())
     }
 
     fn put_finding(&mut self, finding: &Finding) {

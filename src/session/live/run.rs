@@ -8,6 +8,7 @@ use super::follow::Follower;
 use super::gate;
 use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
+use super::race_plans::LOAD;
 use super::{targets, turns};
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
@@ -65,7 +66,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .tempdir()
         .map_err(|source| SessionError::System { doing: "making a temporary folder", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
-    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0, watcher, others };
+    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0, watcher, others, loaded: Vec::new(), plan: None };
     std::thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || session.run(source))
@@ -82,6 +83,10 @@ pub(super) struct Session {
     pub(super) watcher: Watcher,
     /// Models that are loaded together with the first.
     others: Vec<ModelInfo>,
+    /// The models of plans that load, once they are opened.
+    pub(super) loaded: Vec<ModelInfo>,
+    /// The name of the plan that ran last, where it was not the one that the session began with.
+    pub(super) plan: Option<String>,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
@@ -108,7 +113,7 @@ impl Watcher {
 
 /// Where the model comes from.
 #[allow(clippy::large_enum_variant, reason = "there is one")]
-enum Source {
+pub(super) enum Source {
     Opened(ModelInfo),
     Profile(Profile),
     Demo,
@@ -179,7 +184,36 @@ impl Session {
             }
             return self.serve(&mut examiner, &[]);
         }
-        let model = match source {
+        let model = match self.open(source) {
+            Ok(model) => model,
+            Err(error) => {
+                self.bus.say(LogLevel::Error, error.to_string());
+                return self.serve(&mut examiner, &[]);
+            }
+        };
+        let models = self.all_models(model);
+        if self.config.workload.is_none() {
+            self.loaded.clone_from(&models);
+        }
+        self.tell_models(&models);
+        if self.config.race {
+            let engines = self.config.engines.clone();
+            if self.race(&models, engines, &mut examiner) == After::Quit {
+                return After::Quit;
+            }
+        }
+        self.serve(&mut examiner, &models)
+    }
+
+    pub(super) fn tell_models(&self, models: &[ModelInfo]) {
+        for model in models.iter().rev() {
+            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        }
+    }
+
+    /// Opens the model, or makes it first.
+    pub(super) fn open(&self, source: Source) -> Result<ModelInfo, WeightsError> {
+        match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {
                 self.bus.say(
@@ -196,25 +230,7 @@ impl Session {
                     weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
                 })
             }
-        };
-        let model = match model {
-            Ok(model) => model,
-            Err(error) => {
-                self.bus.say(LogLevel::Error, error.to_string());
-                return self.serve(&mut examiner, &[]);
-            }
-        };
-        let models = self.all_models(model);
-        for model in models.iter().rev() {
-            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
         }
-        if self.config.race {
-            let engines = self.config.engines.clone();
-            if self.race(&models, engines, &mut examiner) == After::Quit {
-                return After::Quit;
-            }
-        }
-        self.serve(&mut examiner, &models)
     }
 
     /// The model and those that are loaded together with it. Names tell them apart everywhere, so a second of the same name gets a number.
@@ -237,6 +253,7 @@ impl Session {
         if self.config.end_after_race {
             return After::GoOn;
         }
+        self.offer_plans();
         while let Ok(command) = self.commands.recv() {
             match command {
                 Command::Recheck => examiner.check(),
@@ -244,8 +261,20 @@ impl Session {
                 Command::DryRunFix(id) => examiner.dry_run(&id),
                 Command::UndoFix(id) => examiner.undo(&id),
                 Command::Race(engines) => {
-                    let engines = engines.or_else(|| self.config.engines.clone());
-                    if self.race(models, engines, examiner) == After::Quit {
+                    let after = match &self.plan {
+                        None => {
+                            let engines = engines.or_else(|| self.config.engines.clone());
+                            self.race(models, engines, examiner)
+                        }
+                        // Another plan ran since: what is loaded now has a page of its own.
+                        Some(_) => self.run_plan(LOAD, examiner),
+                    };
+                    if after == After::Quit {
+                        return After::GoOn;
+                    }
+                }
+                Command::RunPlan(name) => {
+                    if self.run_plan(&name, examiner) == After::Quit {
                         return After::GoOn;
                     }
                 }
@@ -258,7 +287,7 @@ impl Session {
     }
 
     /// Plans all lanes, then runs them: one after another, or those of a turn at the same time.
-    fn race(&mut self, models: &[ModelInfo], engines: Option<Vec<Engine>>, examiner: &mut Examiner) -> After {
+    pub(super) fn race(&mut self, models: &[ModelInfo], engines: Option<Vec<Engine>>, examiner: &mut Examiner) -> After {
         let targets = targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
         let (Some(target), Some(model)) = (targets.first().cloned(), models.first()) else { return After::GoOn };
         let engines = match engines {
