@@ -1,6 +1,7 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
 use super::app::{Pane, Screen, Sheet, UiState};
+use super::screens::{layers, plans};
 pub(crate) use super::keys::Binding;
 use crate::domain::FixStage;
 use crate::session::State;
@@ -33,6 +34,12 @@ pub(crate) enum Action {
     Faster,
     Slower,
     RaceAgain,
+    Plans,
+    RunPlan,
+    ShowPlan,
+    OlderPlan,
+    NewerPlan,
+    Layers,
     CancelRace,
     NextChart,
     NextEngine,
@@ -199,8 +206,7 @@ fn replaying(_: &State, ui: &UiState) -> bool {
 }
 
 fn racing(state: &State, ui: &UiState) -> bool {
-    let busy = state.running_lane().is_some() || state.grid.as_ref().is_some_and(|grid| grid.running.is_some());
-    bare(state, ui) && !ui.replay && !ui.over && busy
+    bare(state, ui) && !ui.replay && !ui.over && state.is_measuring()
 }
 
 fn racing_here(state: &State, ui: &UiState) -> bool {
@@ -208,7 +214,12 @@ fn racing_here(state: &State, ui: &UiState) -> bool {
 }
 
 fn can_race(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && !ui.replay && !ui.over && state.running_lane().is_none() && !state.lanes.is_empty()
+    on_race(state, ui)
+        && !ui.replay
+        && !ui.over
+        && ui.race.shown.is_none()
+        && !state.is_measuring()
+        && (!state.lanes.is_empty() || state.grid.is_some())
 }
 
 fn has_panes(state: &State, ui: &UiState) -> bool {
@@ -217,6 +228,36 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
             || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
             || ui.screen == Screen::Learn
             || (ui.screen == Screen::Tensors && ui.narrow))
+}
+
+fn in_plans(_: &State, ui: &UiState) -> bool {
+    ui.sheet == Some(Sheet::Plans)
+}
+
+fn at_offer(state: &State, ui: &UiState) -> bool {
+    in_plans(state, ui)
+        && matches!(plans::rows(state).get(ui.plan_at), Some(plans::Row::Offer(plan)) if plans::obstacle(state, ui, plan).is_none())
+}
+
+fn at_ran(state: &State, ui: &UiState) -> bool {
+    in_plans(state, ui) && matches!(plans::rows(state).get(ui.plan_at), Some(plans::Row::Ran(_)))
+}
+
+fn has_plans(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && (!state.race_plans.is_empty() || ui.race.earlier > 0)
+}
+
+/// In a replay the brackets are the speed; there the list leads to the other plans.
+fn several_plans(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && ui.race.earlier > 0 && !ui.replay
+}
+
+fn has_layers(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && layers::shown(state, ui).is_some()
+}
+
+pub(crate) fn on_layers(state: &State, ui: &UiState) -> bool {
+    has_layers(state, ui) && layers::takes_arrows(ui)
 }
 
 fn on_grid(state: &State, ui: &UiState) -> bool {
@@ -241,7 +282,7 @@ fn on_learn(state: &State, ui: &UiState) -> bool {
 }
 
 fn can_measure(state: &State, ui: &UiState) -> bool {
-    on_learn(state, ui) && !ui.replay && !ui.over && state.model.is_some() && state.running_lane().is_none()
+    on_learn(state, ui) && !ui.replay && !ui.over && (state.model.is_some() || !state.race_plans.is_empty()) && !state.is_measuring()
 }
 
 fn can_export(_: &State, ui: &UiState) -> bool {
@@ -339,10 +380,44 @@ pub(super) const TABLE: &[Row] = &[
     bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", has_filter),
     bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", several_verdicts),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
+    bind!(
+        Action::Plans,
+        [letter('P')],
+        "P",
+        "plans",
+        "what else can be run here (loads, KV caches, the storage grid), and what ran in this session",
+        has_plans
+    ),
+    bind!(
+        Action::RunPlan,
+        [plain(KeyCode::Enter)],
+        "⏎",
+        "run",
+        "in the plans: run the selected one; it writes what is said there",
+        at_offer
+    ),
+    bind!(Action::ShowPlan, [plain(KeyCode::Enter)], "⏎", "show", "in the plans: show what ran", at_ran),
     bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing_here),
     bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", racing),
     bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←→", "cell", "the cell to the left (also h)", on_grid),
     bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the cell to the right (also l)", on_grid),
+    bind!(
+        Action::Left,
+        [plain(KeyCode::Left), letter('h')],
+        "←→",
+        "layer",
+        "the layer before, of a read that goes layer by layer (also h)",
+        on_layers
+    ),
+    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the next layer (also l)", on_layers),
+    bind!(
+        Action::Layers,
+        [letter('L')],
+        "L",
+        "layers or charts",
+        "for a read that goes layer by layer: its layers in place of the charts, and back",
+        has_layers
+    ),
     bind!(
         Action::Left,
         [plain(KeyCode::Left), letter('h')],
@@ -385,6 +460,15 @@ pub(super) const TABLE: &[Row] = &[
         "charts: later (also ] where nothing is replayed)",
         pannable
     ),
+    bind!(
+        Action::OlderPlan,
+        [letter('[')],
+        "[ ]",
+        "older, newer",
+        "what the plan before showed, where several ran in this session",
+        several_plans
+    ),
+    bind!(Action::NewerPlan, [letter(']')], "]", "", "what the plan after it showed", several_plans),
     bind!(
         Action::Hold,
         [letter(' ')],

@@ -78,7 +78,7 @@ fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
             let area = hit.map_or(Rect::ZERO, |hit| hit.area);
             let share = f64::from(at.x.saturating_sub(area.x)) / f64::from(area.width.saturating_sub(1).max(1));
             let time = (from_us as f64 + (to_us - from_us) as f64 * share) / 1e6;
-            let whole = race_charts::whole(state, ui);
+            let whole = race_charts::whole(ui.seen(state), ui);
             ui.race.time.put(whole, time);
         }
         Some(Spot::Screen(screen)) => return ui.act(Action::Screen(screen), state),

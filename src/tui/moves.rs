@@ -4,7 +4,7 @@ use super::app::{Screen, Sheet, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
 use super::lesson::Simulation;
-use super::screens::{environment, grid, guide, race, race_charts, system};
+use super::screens::{environment, grid, guide, plans, race, race_charts, system};
 use crate::session::State;
 
 impl UiState {
@@ -18,12 +18,12 @@ impl UiState {
         *at = if up { (*at + 1).min(all - 1) } else { at.saturating_sub(1) };
     }
 
-    pub(super) fn next_pane(&mut self) {
+    pub(super) fn next_pane(&mut self, state: &State) {
         match self.screen {
             Screen::Environment => {
                 self.environment.pane = if self.environment.pane == Pane::List { Pane::Detail } else { Pane::List };
             }
-            Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
+            Screen::Race => self.race.pane = (self.race.pane + 1) % race::panes(state, self),
             Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
             Screen::System => self.system.pane = (self.system.pane + 1) % 3,
             Screen::Learn if self.small || self.narrow => self.learn.pane = (self.learn.pane + 1) % 3,
@@ -85,6 +85,8 @@ impl UiState {
         const TEXT_END: usize = usize::MAX;
         if self.sheet == Some(Sheet::Guide) {
             self.guide_at = moved(self.guide_at, guide::rows(state).len().saturating_sub(1));
+        } else if self.sheet == Some(Sheet::Plans) {
+            self.plan_at = moved(self.plan_at, plans::rows(state).len().saturating_sub(1));
         } else if self.sheet.is_some() {
             self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
         } else if self.screen == Screen::Report {
