@@ -208,6 +208,7 @@ fn workload(page: &mut String, state: &State) {
         }
         page.push_str("</table></div>\n");
     }
+    super::layers::html(page, state);
 }
 
 /// One good lane for each engine and cache state.

@@ -68,7 +68,8 @@ mod tests {
     fn grids_have_room_for_their_largest_blocks() {
         for plan in all() {
             if let What::Grid { block_bytes, threads, file_bytes, cell_ns } = &plan.run {
-                let most = block_bytes.iter().max().copied().unwrap_or(0) * u64::from(threads.iter().max().copied().unwrap_or(0));
+                let most = block_bytes.iter().max().copied().unwrap_or(0)
+                    * u64::from(threads.iter().max().copied().unwrap_or(0));
                 assert!(most > 0 && *file_bytes >= most && *cell_ns > 0);
                 assert!(block_bytes.iter().all(|size| size % 4096 == 0));
             }

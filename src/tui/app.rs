@@ -412,7 +412,7 @@ impl UiState {
             Action::Sort => self.tensors.sort = self.tensors.sort.next(self.tensors.rival.is_some()),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
             Action::Left | Action::Right if state.grid.is_some() && state.lanes.is_empty() => self.step(action, state),
-            Action::Left | Action::Right if keymap::on_layers(state, self) => {
+            Action::Left | Action::Right if super::plan_keys::on_layers(state, self) => {
                 layers::step(self, state, action == Action::Right);
             }
             Action::Layers => self.race.charts = !self.race.charts,

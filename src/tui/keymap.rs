@@ -1,8 +1,8 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
 use super::app::{Pane, Screen, Sheet, UiState};
-use super::screens::{layers, plans};
 pub(crate) use super::keys::Binding;
+use super::plan_keys::{at_offer, at_ran, has_layers, has_plans, on_layers, reads_charts, several_plans};
 use crate::domain::FixStage;
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent};
@@ -115,7 +115,7 @@ fn on_environment(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Environment
 }
 
-fn on_race(state: &State, ui: &UiState) -> bool {
+pub(super) fn on_race(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Race
 }
 
@@ -230,41 +230,11 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
             || (ui.screen == Screen::Tensors && ui.narrow))
 }
 
-fn in_plans(_: &State, ui: &UiState) -> bool {
-    ui.sheet == Some(Sheet::Plans)
-}
-
-fn at_offer(state: &State, ui: &UiState) -> bool {
-    in_plans(state, ui)
-        && matches!(plans::rows(state).get(ui.plan_at), Some(plans::Row::Offer(plan)) if plans::obstacle(state, ui, plan).is_none())
-}
-
-fn at_ran(state: &State, ui: &UiState) -> bool {
-    in_plans(state, ui) && matches!(plans::rows(state).get(ui.plan_at), Some(plans::Row::Ran(_)))
-}
-
-fn has_plans(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && (!state.race_plans.is_empty() || ui.race.earlier > 0)
-}
-
-/// In a replay the brackets are the speed; there the list leads to the other plans.
-fn several_plans(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && ui.race.earlier > 0 && !ui.replay
-}
-
-fn has_layers(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && layers::shown(state, ui).is_some()
-}
-
-pub(crate) fn on_layers(state: &State, ui: &UiState) -> bool {
-    has_layers(state, ui) && layers::takes_arrows(ui)
-}
-
 fn on_grid(state: &State, ui: &UiState) -> bool {
     on_race(state, ui) && state.grid.is_some() && state.lanes.is_empty()
 }
 
-fn has_cursor(state: &State, ui: &UiState) -> bool {
+pub(super) fn has_cursor(state: &State, ui: &UiState) -> bool {
     on_race(state, ui) && !state.lanes.is_empty()
 }
 
@@ -282,7 +252,11 @@ fn on_learn(state: &State, ui: &UiState) -> bool {
 }
 
 fn can_measure(state: &State, ui: &UiState) -> bool {
-    on_learn(state, ui) && !ui.replay && !ui.over && (state.model.is_some() || !state.race_plans.is_empty()) && !state.is_measuring()
+    on_learn(state, ui)
+        && !ui.replay
+        && !ui.over
+        && (state.model.is_some() || !state.race_plans.is_empty())
+        && !state.is_measuring()
 }
 
 fn can_export(_: &State, ui: &UiState) -> bool {
@@ -424,7 +398,7 @@ pub(super) const TABLE: &[Row] = &[
         "←→",
         "read chart",
         "move the cursor in the charts (also h)",
-        has_cursor
+        reads_charts
     ),
     bind!(
         Action::Right,
@@ -432,7 +406,7 @@ pub(super) const TABLE: &[Row] = &[
         "→",
         "",
         "move the cursor in the charts (also l)",
-        has_cursor
+        reads_charts
     ),
     bind!(
         Action::ZoomIn,

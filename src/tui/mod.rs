@@ -20,6 +20,7 @@ mod mouse;
 mod moves;
 mod painter;
 mod pen;
+mod plan_keys;
 mod rehearsal;
 mod screens;
 mod svg;

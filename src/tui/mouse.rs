@@ -22,6 +22,8 @@ pub(crate) enum Spot {
     Check(RowKey),
     /// An entry of the race, numbered over all heats.
     Entry(usize),
+    /// A cell of the storage grid, in the order of the cursor.
+    Cell(usize),
     /// A line of the tensor table.
     Tensor(usize),
     /// A head of the tensor table.
@@ -91,7 +93,7 @@ fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
                 return ui.act(Action::Open, state);
             }
         }
-        Some(Spot::Entry(index)) => ui.race.selected = Some(index),
+        Some(Spot::Entry(index) | Spot::Cell(index)) => ui.race.selected = Some(index),
         Some(Spot::Tensor(index)) => {
             let again = ui.tensors.at == index;
             ui.tensors.at = index;

@@ -72,7 +72,8 @@ impl Session {
     fn kv_writes(&self, kind: Kind, dir: &Path) -> Result<String, String> {
         let folder = dir.join(format!("gds-top-kv-{}", kind.name()));
         let plan = kvcache::plan(&kvcache::Request::usual(kind), &folder).map_err(|error| error.to_string())?;
-        let space = rustix::fs::statvfs(dir).map_err(|error| format!("{} tells no free space: {error}", dir.display()))?;
+        let space =
+            rustix::fs::statvfs(dir).map_err(|error| format!("{} tells no free space: {error}", dir.display()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < plan.disk_bytes {
             return Err(format!(
@@ -99,7 +100,9 @@ impl Session {
             if self.config.grid.is_some() || self.config.workload.is_some() {
                 return None;
             }
-            path.parent().filter(|parent| device(parent).is_some() && device(parent) == device(path)).map(Path::to_owned)
+            path.parent()
+                .filter(|parent| device(parent).is_some() && device(parent) == device(path))
+                .map(Path::to_owned)
         });
         let candidates: Vec<PathBuf> = [beside, model, Some(default_path())].into_iter().flatten().collect();
         let writable = |dir: &&PathBuf| dir.is_dir() && rustix::fs::access(*dir, rustix::fs::Access::WRITE_OK).is_ok();
@@ -173,9 +176,10 @@ impl Session {
 
     fn kv(&mut self, kept: &Kept, kind: Kind, examiner: &mut Examiner) -> Result<After, String> {
         // The folder of the session's own workload is open already, and its settings are the ones that were asked for.
-        let own = self.config.workload.clone().filter(|plan| {
-            plan.lanes.iter().all(|lane| lane.to_string().starts_with(&format!("{}/", kind.name())))
-        });
+        let own =
+            self.config.workload.clone().filter(|plan| {
+                plan.lanes.iter().all(|lane| lane.to_string().starts_with(&format!("{}/", kind.name())))
+            });
         if let Some(plan) = own {
             self.turn_page(kept);
             self.tell_models(std::slice::from_ref(&plan.model));

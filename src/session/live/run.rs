@@ -66,7 +66,17 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .tempdir()
         .map_err(|source| SessionError::System { doing: "making a temporary folder", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
-    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0, watcher, others, loaded: Vec::new(), plan: None };
+    let session = Session {
+        config,
+        bus,
+        commands: command_receiver,
+        scratch,
+        next_lane: 0,
+        watcher,
+        others,
+        loaded: Vec::new(),
+        plan: None,
+    };
     std::thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || session.run(source))
@@ -287,7 +297,12 @@ impl Session {
     }
 
     /// Plans all lanes, then runs them: one after another, or those of a turn at the same time.
-    pub(super) fn race(&mut self, models: &[ModelInfo], engines: Option<Vec<Engine>>, examiner: &mut Examiner) -> After {
+    pub(super) fn race(
+        &mut self,
+        models: &[ModelInfo],
+        engines: Option<Vec<Engine>>,
+        examiner: &mut Examiner,
+    ) -> After {
         let targets = targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
         let (Some(target), Some(model)) = (targets.first().cloned(), models.first()) else { return After::GoOn };
         let engines = match engines {

@@ -12,7 +12,7 @@
 //! ```
 
 use super::race::{self, selected_entry};
-use crate::domain::{LayerTimes, Status, WorkloadResult, units};
+use crate::domain::{LayerTimes, Phase, Status, WorkloadResult, units};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::heats;
@@ -23,7 +23,7 @@ use ratatui::style::Style;
 /// Columns of the names at the left.
 const LABEL: u16 = 9;
 /// Rows of the pane's frame, its two timelines and its words.
-const AROUND: u16 = 7;
+const AROUND: u16 = 6;
 
 /// A read with its layers.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +34,21 @@ pub(crate) struct Read<'s> {
 
 /// The selected entry's read, where it went layer by layer.
 pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
+    let lanes: Vec<Option<&Lane>> =
+        heats(state).iter().flat_map(|heat| heat.entries.iter().map(|entry| entry.typical())).collect();
+    let read = |lane: &'s Lane| {
+        let result = lane.result.as_ref()?.workload.as_ref()?;
+        (!result.layers.is_empty()).then_some(Read { lane, result })
+    };
     let at = selected_entry(state, ui)?;
-    let lane = heats(state).iter().flat_map(|heat| &heat.entries).nth(at).and_then(|entry| entry.typical())?;
-    let result = lane.result.as_ref()?.workload.as_ref()?;
-    (!result.layers.is_empty()).then_some(Read { lane, result })
+    let chosen = lanes.get(at).copied().flatten().and_then(read);
+    if chosen.is_some() || ui.race.selected.is_some() || state.running_lane().is_some() {
+        return chosen;
+    }
+    // Nobody chose: the quickest read from storage, for memory is the yardstick and not the question.
+    let reads = || lanes.iter().flatten().copied().filter_map(read);
+    let wall = |read: &Read<'_>| read.lane.result.as_ref().map_or(u64::MAX, |result| result.wall_ns);
+    reads().filter(|read| !read.result.variant.starts_with("ram")).min_by_key(wall).or_else(|| reads().min_by_key(wall))
 }
 
 /// Whether the layers are what the arrows move in.
@@ -118,7 +129,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &The
     let (status, text) = read.headline();
     inside.text(1, 0, &status.mark().to_string(), theme.status(status));
     inside.fit(3, 0, w.saturating_sub(4), &text, theme.text);
-    let inks = Inks::new(read, theme);
+    let inks = Inks::new(theme);
     let columns = w - LABEL - 2;
     let (end, cursor) = (read.end_ns(), read.cursor(ui));
     let layers = &read.result.layers;
@@ -133,11 +144,16 @@ pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &The
     };
     axis(&mut inside, 3, (0, end));
     if let Some(layer) = layers.get(cursor) {
-        inside.cell(LABEL + column(layer.compute_start_ns, (0, end), columns), 3, '▲', theme.accent);
+        let at = LABEL + column(layer.compute_start_ns, (0, end), columns);
+        // Where the mark stands in the figures of the axis, it is worth more.
+        if at <= LABEL + 5 {
+            inside.text(LABEL, 3, "      ", theme.dim);
+        }
+        inside.cell(at, 3, '▲', theme.accent);
     }
     legend(&mut inside, &inks, w, theme);
     let rows = usize::from(h.saturating_sub(AROUND));
-    if rows >= 2 {
+    if rows >= 1 {
         rows_of(&mut inside, &all, (cursor, rows.min(layers.len())), &inks, theme);
     }
     if let Some(layer) = layers.get(cursor).filter(|_| h > 4) {
@@ -162,9 +178,9 @@ struct Inks {
 }
 
 impl Inks {
-    fn new(read: &Read<'_>, theme: &Theme) -> Self {
+    fn new(theme: &Theme) -> Self {
         Self {
-            load: ('█', theme.lane(&read.lane.engine)),
+            load: (theme.phase(Phase::Transfer).1, theme.phase(Phase::Transfer).0),
             compute: (if theme.mono { '▓' } else { '█' }, theme.series(1)),
             wait: ('▒', theme.status(Status::Warn)),
         }
@@ -184,13 +200,7 @@ fn legend(pen: &mut Pen<'_>, inks: &Inks, w: u16, theme: &Theme) {
 }
 
 /// A row for each layer around the cursor, on their own time.
-fn rows_of(
-    pen: &mut Pen<'_>,
-    all: &[[(u64, u64); 3]],
-    (cursor, rows): (usize, usize),
-    inks: &Inks,
-    theme: &Theme,
-) {
+fn rows_of(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], (cursor, rows): (usize, usize), inks: &Inks, theme: &Theme) {
     let columns = pen.width() - LABEL - 2;
     let first = cursor.saturating_sub(rows / 2).min(all.len().saturating_sub(rows));
     let part = &all[first..(first + rows).min(all.len())];
