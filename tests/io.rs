@@ -163,7 +163,7 @@ fn with_the_stand_ins_cufile_cells_are_verified_and_their_route_is_told() {
 #[test]
 fn spoilt_bytes_are_a_bad_answer() {
     let Some(place) = Place::gpu() else { return };
-    // One operation a cell, for a microsecond is over before it ends; the first is spoilt.
+    // One operation a cell, for a microsecond is over before it ends.
     let more = [
         "--transfer",
         "gds-registered",
@@ -178,10 +178,17 @@ fn spoilt_bytes_are_a_bad_answer() {
         "--seconds",
         "0.000001",
     ];
-    let (report, status) = place.report(&more, &[("STANDIN_CUFILE_CORRUPT", "1")]);
-    assert_eq!((status, &cells(&report)[0]["verified"]), (1, &Value::Bool(false)), "{report:#}");
+    let is_found = || {
+        // The second transfer is the first that is measured. On a busy machine the time may be over before it began.
+        let (report, status) = place.report(&more, &[("STANDIN_CUFILE_CORRUPT", "2")]);
+        let wrong = cells(&report)[0]["verified"] == false;
+        assert_eq!(status, i32::from(wrong), "{report:#}");
+        wrong
+    };
+    assert!((0..20).any(|_| is_found()));
     let (report, status) = place.report(&more, &[]);
-    assert_eq!((status, &cells(&report)[0]["verified"]), (0, &Value::Bool(true)), "{report:#}");
+    assert_eq!(status, 0, "{report:#}");
+    assert!(cells(&report)[0]["verified"] != false, "{report:#}");
     assert_eq!(place.left(), Vec::<PathBuf>::new());
 }
 
