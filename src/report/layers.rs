@@ -40,7 +40,7 @@ pub(super) fn html(page: &mut String, state: &State) {
             |hidden| format!("{} % of the loading hides behind computing", (hidden * 100.0).floor()),
         );
         let title = format!("{}, {}, run {}: {hidden}", result.engine, result.cache, result.repeat + 1);
-        let _ = write!(page, "<div class=\"card\"><p>{}</p>{}</div>\n", markup(&title), svg(&title, &workload.layers));
+        let _ = writeln!(page, "<div class=\"card\"><p>{}</p>{}</div>", markup(&title), svg(&title, &workload.layers));
     }
     if lanes.len() > MOST_LANES {
         let _ = write!(page, "<p class=\"dim\">{} more lanes are in the tables.</p>", lanes.len() - MOST_LANES);

@@ -232,10 +232,10 @@ fn draw_table(
     let mut x = LABEL;
     let per_transfer = table.threads.len().max(1);
     for (i, column) in table.columns().enumerate().skip(sizes.columns.start).take(sizes.columns.len()) {
-        if i > sizes.columns.start && i % per_transfer == 0 {
+        if i > sizes.columns.start && i.is_multiple_of(per_transfer) {
             x += GAP;
         }
-        if i == sizes.columns.start || i % per_transfer == 0 {
+        if i == sizes.columns.start || i.is_multiple_of(per_transfer) {
             let left = (per_transfer - i % per_transfer).min(sizes.columns.end - i) as u16;
             inside.fit(x, 0, (wide * left + GAP).saturating_sub(1), &column.0.to_string(), theme.accent);
         }

@@ -94,7 +94,7 @@ impl Read<'_> {
     }
 
     fn end_ns(&self) -> u64 {
-        self.result.layers.iter().map(|layer| end_of(layer)).max().unwrap_or(0).max(1)
+        self.result.layers.iter().map(end_of).max().unwrap_or(0).max(1)
     }
 }
 
