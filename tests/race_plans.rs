@@ -101,6 +101,9 @@ fn every_plan_is_offered_with_what_it_writes_and_where() {
         } else if plan.obstacle.is_none() {
             assert!(plan.writes.contains(&*here.to_string_lossy()), "{}", plan.writes);
             assert!(plan.writes.contains("iB") && plan.writes.contains("remove"), "{}", plan.writes);
+        } else {
+            // Room may be short where the tests run; nothing else may stand in the way.
+            assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("free")), "{plan:?}");
         }
     }
     assert_eq!(place.beside(), Vec::<PathBuf>::new());

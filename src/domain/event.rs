@@ -214,6 +214,8 @@ pub enum EventBody {
         /// What was measured.
         result: CellResult,
     },
+    /// The grid is over: all cells ended, or it was stopped.
+    GridEnded,
     /// What can be run in this session, while somebody can choose.
     RacePlansOffered {
         /// In the order in which they are listed.

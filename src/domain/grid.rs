@@ -222,6 +222,8 @@ pub struct Grid {
     pub running: Option<u32>,
     /// While the test files are written: bytes so far, and of how many.
     pub written: Option<(u64, u64)>,
+    /// Nothing more will come.
+    pub ended: bool,
 }
 
 impl Grid {
@@ -229,7 +231,14 @@ impl Grid {
     #[must_use]
     pub fn new(plan: GridPlan) -> Self {
         let results = vec![None; plan.cells.len()];
-        Self { plan, results, running: None, written: None }
+        Self { plan, results, running: None, written: None, ended: false }
+    }
+
+    /// Nothing more will come.
+    pub const fn end(&mut self) {
+        self.running = None;
+        self.written = None;
+        self.ended = true;
     }
 
     /// The result of a cell.

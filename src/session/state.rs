@@ -216,6 +216,7 @@ impl State {
                     grid.written = Some((*bytes, *of_bytes));
                 }
             }
+            EventBody::GridEnded => self.end_grid(),
             EventBody::GridCellStarted { cell } => {
                 if let Some(grid) = &mut self.grid {
                     grid.written = None;
@@ -229,7 +230,6 @@ impl State {
                     && let Some(slot) = grid.results.get_mut(at)
                 {
                     *slot = Some(result.clone());
-                    grid.running = None;
                 }
             }
             EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
@@ -240,7 +240,10 @@ impl State {
                 self.system.push_back((at_ns, system.clone()));
             }
             EventBody::Said { level, text } => self.messages.push((at_ns, *level, text.clone())),
-            EventBody::SessionEnded { interrupted } => self.ended = Some(*interrupted),
+            EventBody::SessionEnded { interrupted } => {
+                self.ended = Some(*interrupted);
+                self.end_grid();
+            }
             EventBody::LaneStarted { lane, .. }
             | EventBody::LaneStage { lane, .. }
             | EventBody::LaneProgress { lane, .. }
@@ -253,6 +256,12 @@ impl State {
                     lane.reduce(at_ns, &event.body);
                 }
             }
+        }
+    }
+
+    fn end_grid(&mut self) {
+        if let Some(grid) = &mut self.grid {
+            grid.end();
         }
     }
 
@@ -307,8 +316,7 @@ impl State {
     /// Whether a lane or a grid is under way.
     #[must_use]
     pub fn is_measuring(&self) -> bool {
-        self.running_lane().is_some()
-            || self.grid.as_ref().is_some_and(|grid| grid.running.is_some() || grid.written.is_some())
+        self.running_lane().is_some() || self.grid.as_ref().is_some_and(|grid| !grid.ended)
     }
 
     fn put_finding(&mut self, finding: &Finding) {

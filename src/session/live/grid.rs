@@ -60,6 +60,7 @@ impl Session {
         let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
         let listener = std::thread::spawn(move || listen(&commands, &[cancel], &is_done, &watcher));
         self.measure(&plan, request, target, &cancelled);
+        self.bus.emit(EventBody::GridEnded);
         let _ = done.send(());
         if listener.join().unwrap_or_default().quit { After::Quit } else { After::GoOn }
     }

@@ -71,7 +71,9 @@ impl Session {
 
     fn kv_writes(&self, kind: Kind, dir: &Path) -> Result<String, String> {
         let folder = dir.join(format!("gds-top-kv-{}", kind.name()));
-        let plan = kvcache::plan(&kvcache::Request::usual(kind), &folder).map_err(|error| error.to_string())?;
+        // Its cufile.json is written where the folder is there.
+        let asked = kvcache::Request { cufile_json: Some("none".to_owned()), ..kvcache::Request::usual(kind) };
+        let plan = kvcache::plan(&asked, &folder).map_err(|error| error.to_string())?;
         let space =
             rustix::fs::statvfs(dir).map_err(|error| format!("{} tells no free space: {error}", dir.display()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);

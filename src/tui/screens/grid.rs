@@ -223,6 +223,8 @@ fn draw_table(
     inside.right(LABEL - 1, 1, "threads", theme.dim);
     let best = grid.best(|_| true).and_then(|r| r.bytes_per_s).unwrap_or(0.0);
     let running = grid.running.and_then(|cell| grid.plan.cells.get(cell as usize)).copied();
+    // Between two cells the last one that ran has its result already.
+    let running = running.filter(|key| grid.result(key).is_none());
     let (wide, tall) = sizes.cell;
     let shown = || table.blocks.iter().enumerate().skip(sizes.rows.start).take(sizes.rows.len());
     let top = |row: usize| (row - sizes.rows.start) as u16 * tall + 2;

@@ -29,6 +29,9 @@ pub(crate) fn panes(state: &State, ui: &UiState) -> usize {
     PANES + usize::from(layers::shown(state, ui).is_some())
 }
 
+/// Fewest rows in which the two timelines of a read's layers stand, their border included.
+const LAYER_ROWS: u16 = 6;
+
 /// Number of entries, over all heats.
 pub(crate) fn entry_count(state: &State) -> usize {
     heats(state).iter().map(|h| h.entries.len()).sum()
@@ -93,16 +96,17 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let phases = lanes::phase_rows(state, ui);
     let with_phases = bare.saturating_add(phases);
     // The lanes answer the question; where the time went says why, in their pane or, where that is full, in one of its own beside a chart.
+    let least = if layered.is_some() { LAYER_ROWS } else { CHART_ROWS };
     let (top, shown, beside) = if with_phases + CHART_ROWS <= rest {
         (with_phases, phases, false)
-    } else if bare + CHART_ROWS <= rest {
+    } else if bare + least <= rest {
         (bare, 0, phases > 0)
     } else {
         (rest, 0, false)
     };
     lanes::draw(&mut pen.part(0, y, w, top), state, ui, theme, shown);
     let left = rest.saturating_sub(top);
-    if left >= CHART_ROWS
+    if left >= least
         && let Some(read) = &layered
     {
         layers::draw(&mut pen.part(0, y + top, w, left), read, ui, theme);

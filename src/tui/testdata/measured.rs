@@ -72,7 +72,7 @@ pub(crate) fn grid(done: usize) -> State {
     } else if done == 0 {
         bodies.push(EventBody::GridFilesWritten { bytes: 812 << 20, of_bytes: 2 << 30 });
     } else {
-        bodies.push(EventBody::SessionEnded { interrupted: false });
+        bodies.push(EventBody::GridEnded);
     }
     reduce(&mut state, bodies);
     state

@@ -69,14 +69,15 @@ fn a_plan_is_run_by_enter_and_one_that_cannot_run_says_why() {
 
 #[test]
 fn nothing_is_run_while_something_is_measured_or_in_a_replay() {
-    let (mut state, mut ui) = (testdata::grid(21), race());
-    state.race_plans = testdata::offers();
-    ui.sheet = Some(Sheet::Plans);
-    assert_eq!(press(&mut ui, &state, KeyCode::Enter), []);
-    state = testdata::several();
+    for done in [0, 21] {
+        let (mut state, mut ui) = (testdata::grid(done), race());
+        state.race_plans = testdata::offers();
+        ui.sheet = Some(Sheet::Plans);
+        assert_eq!(press(&mut ui, &state, KeyCode::Enter), [], "{done} cells");
+    }
+    let mut state = testdata::several();
     state.grid = testdata::grid(192).grid;
-    ui.replay = true;
-    ui.plan_at = 0;
+    let mut ui = UiState { sheet: Some(Sheet::Plans), replay: true, ..race() };
     assert_eq!(press(&mut ui, &state, KeyCode::Enter), []);
 }
 
