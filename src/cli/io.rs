@@ -66,7 +66,7 @@ fn size(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|n| *n > 0);
     match bytes {
-        Some(bytes) if bytes % 4096 == 0 => Ok(bytes),
+        Some(bytes) if bytes.is_multiple_of(4096) => Ok(bytes),
         Some(bytes) => {
             Err(format!("{bytes} bytes are no multiple of 4096, which O_DIRECT and cuFile's direct routes need"))
         }

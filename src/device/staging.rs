@@ -96,6 +96,8 @@ impl Drop for Event {
 
 // SAFETY: a slot is the only way to its range, as a `Box<[u8]>` would be.
 unsafe impl Send for Slot {}
+// SAFETY: a shared slot gives its bytes to be read and nothing else; its event is only touched by the copy that owns the slot.
+unsafe impl Sync for Slot {}
 
 impl Staging {
     /// Maps, touches and pins `count` slots of `slot_bytes` each, together in one mapping.

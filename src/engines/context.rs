@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::error::LoadError;
-use crate::device::{Device, DeviceError, DeviceMemory};
+use crate::device::{CopyQueue, Device, DeviceError, DeviceMemory, Slot};
 use crate::domain::{LaneOrder, ModelInfo, Route, RouteCounts, Span, TensorInfo};
 use crate::weights::plan::{self, Block};
 use std::collections::BTreeMap;
@@ -77,6 +77,23 @@ pub struct Loaded {
     pub notes: Vec<String>,
     /// Reads by route, for engines that use cuFile.
     pub route: Option<RouteCounts>,
+    /// What is given back when the clock has stopped: the bytes are on the target, and unpinning what they came through keeps nobody waiting.
+    pub staging: Vec<Leftover>,
+}
+
+/// Pinned memory of one worker, and the queue that its copies ran on; all of them have ended.
+#[derive(Debug)]
+pub struct Leftover {
+    pub(super) slots: Vec<Slot>,
+    pub(super) copies: CopyQueue,
+}
+
+impl Leftover {
+    /// Gives everything back.
+    pub(super) fn release(self) {
+        drop(self.slots);
+        drop(self.copies);
+    }
 }
 
 impl<'a> EngineContext<'a> {

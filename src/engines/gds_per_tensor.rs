@@ -77,6 +77,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     drop(opened);
     rec.end(Phase::Release, at, What::SETUP);
     Ok(Loaded {
+        staging: Vec::new(),
         memory,
         tensor_offsets: offsets,
         spans: rec.into_spans(),

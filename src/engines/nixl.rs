@@ -190,6 +190,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     drop(staging);
     rec.end(Phase::Release, at, What::SETUP);
     Ok(Loaded {
+        staging: Vec::new(),
         memory,
         tensor_offsets: offsets,
         spans: rec.into_spans(),

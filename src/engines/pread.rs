@@ -3,7 +3,7 @@
 
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
-use super::context::{EngineContext, Loaded, SharedTarget, run_workers};
+use super::context::{EngineContext, Leftover, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files::{self, Opened};
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
@@ -93,11 +93,12 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
         worker(context, settings, &queue, &opened, &target, rec)
     })?;
     let memory = target.wait().ok_or(LoadError::Stopped)?.clone();
-    let spans: Vec<Span> = results.into_iter().flatten().collect();
+    let (spans, staging): (Vec<Vec<Span>>, Vec<Leftover>) = results.into_iter().unzip();
     Ok(Loaded {
         memory,
         tensor_offsets: context.image_offsets(),
-        spans,
+        spans: spans.into_iter().flatten().collect(),
+        staging,
         slots: threads as u32,
         knobs: BTreeMap::from([
             ("threads".to_owned(), threads as u64),
@@ -117,19 +118,17 @@ fn worker(
     opened: &Opened<'_>,
     target: &SharedTarget,
     mut rec: Recorder,
-) -> Result<Vec<Span>, LoadError> {
+) -> Result<(Vec<Span>, Leftover), LoadError> {
     let model = context.model();
     let mut at = rec.now();
     context.device.bind()?;
     let (slots, slot_bytes) = queue.staging(settings.slots);
-    let mut pinned = 0;
     let mut free = if settings.pin_ahead {
-        pinned = if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 };
+        context.counters.pin(if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 });
         Staging::slots(context.device, slots, slot_bytes)?
     } else {
         Staging::unpinned(context.device, slots, slot_bytes)?
     };
-    context.counters.pin(pinned);
     let copies = CopyQueue::new(context.device)?;
     rec.end(Phase::RegisterBuffer, at, What::SETUP);
     let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(slots) };
@@ -162,7 +161,6 @@ fn worker(
         let newly = slot.pin()? as u64;
         if newly > 0 {
             context.counters.pin(newly);
-            pinned += newly;
             at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
         }
         // The first blocks are read and pinned while the target is made.
@@ -178,12 +176,12 @@ fn worker(
         pipe.start(&copies, slot, block, memory)?;
         at = rec.end(pipe.start_phase(), at, pipe.start_what(block));
     }
-    while pipe.wait_oldest(&mut rec, Phase::Sync, &mut at)?.is_some() {}
+    while let Some(slot) = pipe.wait_oldest(&mut rec, Phase::Sync, &mut at)? {
+        free.push(slot);
+    }
     copies.drain()?;
-    drop((free, copies));
-    context.counters.unpin(pinned);
-    rec.end(Phase::Release, at, What::SETUP);
-    Ok(rec.into_spans())
+    rec.end(Phase::Sync, at, What::SETUP);
+    Ok((rec.into_spans(), Leftover { slots: free, copies }))
 }
 
 /// Copies in flight of one worker, oldest first.

@@ -202,6 +202,7 @@ impl<'a> Slab<'a> {
             ));
         }
         Ok(Loaded {
+            staging: Vec::new(),
             memory: self.memory,
             tensor_offsets: self.context.image_offsets(),
             spans,

@@ -23,7 +23,8 @@ pub(super) enum Mover {
 /// Opens a file of the measurement with O_DIRECT.
 fn open(path: &Path, access: Access) -> Result<File, String> {
     let way = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
-    let flags = way | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    // No other flags: cuFile refuses a file that was opened with O_NOFOLLOW (5019, libcufile 1.15). The folder is our own.
+    let flags = way | OFlags::DIRECT | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|errno| {
         let hint = if errno == rustix::io::Errno::INVAL {
             ": this file system has no O_DIRECT (tmpfs and some overlays), so its storage cannot be measured; choose a folder on a disk"

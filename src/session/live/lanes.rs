@@ -131,6 +131,10 @@ fn run_to_end(
 const KEEP_HEAP: &str =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=8589934592";
 
+/// The heap of a process that has freed a large buffer before, as loaders in Python have: glibc raises both thresholds to these by itself then
+/// (mallopt(3), M_MMAP_THRESHOLD). A lane that is fresh would pay for page faults that NIXL's users do not have.
+const USED_HEAP: &str = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864";
+
 fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
     let mut command = Command::new(exe);
     // NIXL is shown as its users run it, unless the setting says otherwise.
@@ -139,6 +143,11 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
     // What the user set for glibc is the user's.
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
+    } else if order.engine.opens_cufile()
+        && !order.knobs.contains_key(KNOB_KEEP_HEAP)
+        && std::env::var_os("GLIBC_TUNABLES").is_none()
+    {
+        command.env("GLIBC_TUNABLES", USED_HEAP);
     }
     if let Some(workload) = &order.workload {
         command.envs(&workload.environment);
