@@ -368,7 +368,7 @@ impl UiState {
             Action::SliderUp => self.move_slider(true),
             Action::SliderDown => self.move_slider(false),
             Action::Measure => effect.commands.push(Command::Race(None)),
-            Action::Copy => {
+            Action::Copy | Action::CopyCommands => {
                 let text = super::copy::text(state, self);
                 self.notice = Some(format!("copied: {}", super::pen::cut(text.lines().next().unwrap_or_default(), 60)));
                 effect.copy = Some(text);

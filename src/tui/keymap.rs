@@ -54,6 +54,7 @@ pub(crate) enum Action {
     SliderDown,
     Measure,
     Copy,
+    CopyCommands,
     Export,
     Baseline,
     Help,
@@ -204,7 +205,7 @@ fn racing(state: &State, ui: &UiState) -> bool {
 }
 
 fn racing_here(state: &State, ui: &UiState) -> bool {
-    racing(state, ui) && ui.screen == Screen::Race
+    racing(state, ui) && matches!(ui.screen, Screen::Race | Screen::Learn)
 }
 
 fn can_race(state: &State, ui: &UiState) -> bool {
@@ -300,7 +301,7 @@ pub(super) const TABLE: &[Row] = &[
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
     bind!(Action::DryRun, [letter('d')], "d", "dry run", "in a fix: say what it would do, without doing it", idle_plan),
     bind!(
-        Action::Copy,
+        Action::CopyCommands,
         [letter('c'), letter('y')],
         "c",
         "copy",

@@ -57,7 +57,7 @@ enum Place {
 fn place(action: Action) -> Place {
     use Action as A;
     match action {
-        A::Apply | A::DryRun | A::Undo | A::Close => Place::Sheet,
+        A::Apply | A::DryRun | A::Undo | A::CopyCommands | A::Close => Place::Sheet,
         A::Fix | A::Recheck | A::NextVerdict => Place::On(&[Screen::Environment]),
         A::Filter => Place::On(&[Screen::Environment, Screen::Tensors]),
         A::RaceAgain | A::NextChart | A::Expand => Place::On(&[Screen::Race]),
