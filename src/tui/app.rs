@@ -5,9 +5,10 @@ pub(crate) use super::choices::{Pane, RowKey};
 use super::derived::Derived;
 use super::keymap::{self, Action};
 use super::keys::Keymap;
-use super::lesson::Told;
+use super::lesson::Seeds;
 use super::mouse::{self, Hit};
 use super::screens::{Limits, environment, guide, race};
+use super::study::{Answer, Desk, Question};
 use super::tensor_view::{self, TensorsUi};
 use crate::domain::{FixPlan, Needs};
 use crate::session::{Command, REAL_TIME, State};
@@ -132,6 +133,8 @@ pub(crate) struct UiState {
     pub(crate) quit_asked: bool,
     /// What is drawn from spans, computed once a lane.
     pub(crate) derived: Derived,
+    /// What is to be found out before the screens are whole.
+    pub(crate) desk: Desk,
     /// Pictures a second while something moves, where that was chosen.
     pub(crate) frames_per_second: Option<u32>,
     /// The keys in use.
@@ -404,17 +407,44 @@ impl UiState {
 
     /// What must be computed before a frame can be drawn.
     pub(crate) fn prepare(&mut self, state: &State) {
-        self.derived.refresh(state);
-        if self.screen == Screen::Tensors {
-            tensor_view::prepare(self, state);
+        let mut questions =
+            if self.screen == Screen::Tensors { tensor_view::questions(self, state) } else { Vec::new() };
+        let whole = |q: &Question, lane| matches!(q, Question::Lane(study) if study.lane == lane);
+        for study in self.derived.wants(state) {
+            // Rows are made from the same spans: one look is enough.
+            if !questions.iter().any(|question| whole(question, study.lane)) {
+                questions.push(Question::Lane(Box::new(study)));
+            }
         }
         if self.screen == Screen::Learn && !self.replay {
             let finished = state.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count();
             if finished != self.learn.here_of && state.running_lane().is_none() {
                 self.learn.here_of = finished;
                 let name = state.model.as_ref().map(|model| model.name.clone()).unwrap_or_default();
-                self.learn.here = Told::of(&name, state);
+                questions.extend(Seeds::of(&name, state).map(Question::Here));
             }
+        }
+        for question in self.desk.sort(questions) {
+            self.take(question.answer());
+        }
+        self.derived.conclude(state);
+        if self.screen == Screen::Tensors {
+            tensor_view::prepare(self, state);
+        }
+    }
+
+    /// Takes in what was found out.
+    pub(crate) fn take(&mut self, answer: Answer) {
+        self.desk.back(&answer);
+        match answer {
+            Answer::Lane(studied) => {
+                let lane = studied.lane;
+                if let Some(run) = self.derived.take(*studied) {
+                    self.tensors.take(lane, run);
+                }
+            }
+            Answer::Names(names) => self.tensors.take_names(*names),
+            Answer::Here(told) => self.learn.here = told,
         }
     }
 

@@ -22,12 +22,14 @@ mod painter;
 mod pen;
 mod rehearsal;
 mod screens;
+mod study;
 mod svg;
 mod tensor_view;
 mod terminal;
 mod theme;
 mod widgets;
 mod words;
+mod worker;
 
 #[cfg(test)]
 mod testdata;

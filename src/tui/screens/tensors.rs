@@ -78,7 +78,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 
 fn headline(state: &State, lane: Option<&Lane>, run: Option<&Tensors>, other: Option<(&Lane, &Tensors)>) -> Headline {
     let (Some(lane), Some(run)) = (lane, run) else {
-        let text = if state.running_lane().is_some() {
+        let text = if lane.is_some() {
+            "Working out what each tensor cost, from the load's timeline …"
+        } else if state.running_lane().is_some() {
             "The first load is under way; its tensors are told when it has finished."
         } else if state.lanes.is_empty() {
             "No load yet, so no tensor has cost anything."
