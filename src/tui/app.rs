@@ -263,6 +263,8 @@ impl UiState {
             }
         } else if self.race.expanded && self.screen == Screen::Race {
             self.race.expanded = false;
+        } else if self.system.time.cursor.is_some() && self.screen == Screen::System {
+            self.system.time.cursor = None;
         } else if self.screen == Screen::System {
             self.system.open = false;
         } else if self.race.time.cursor.is_some() && self.screen == Screen::Race {
@@ -356,7 +358,10 @@ impl UiState {
             Action::ZoomIn | Action::ZoomOut | Action::ZoomAll => self.move_in_time(action, state),
             Action::Compare => self.tensors.against = self.tensors.against.wrapping_add(1),
             Action::Hold => {
-                self.race.held_ns = if self.race.held_ns.is_some() { None } else { Some(self.clock_ns) };
+                let now_ns = self.clock_ns;
+                let held =
+                    if self.screen == Screen::System { &mut self.system.held_ns } else { &mut self.race.held_ns };
+                *held = if held.is_some() { None } else { Some(now_ns) };
             }
             Action::Expand => self.race.expanded = !self.race.expanded,
             Action::NextStep => self.learn.go(self.learn.step + 1),

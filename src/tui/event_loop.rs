@@ -109,9 +109,10 @@ pub(crate) fn run<B: Backend>(
             loop_state.painted(moves(&state, &ui));
         }
         let timer = loop_state.wait().map_or_else(never, after);
-        // While a frame is due soon, what a live session tells can wait for it in the queue: one wake-up a frame and not one an event.
-        // A replay's queue is short, and waiting would slow it down.
-        let wait = !wires.feed.replay && taken.all && loop_state.frame_is_coming();
+        // While a frame is due soon, what the session tells can wait for it in the queue: one wake-up a frame and not one an event.
+        // A replay at full speed would be slowed down: its queue is short.
+        let full_speed = wires.feed.replay && ui.speed == 0;
+        let wait = !full_speed && taken.all && loop_state.frame_is_coming();
         let events = if wait { never() } else { wires.feed.events.clone() };
         select! {
             recv(events) -> event => match event {

@@ -224,17 +224,29 @@ fn on_grid(state: &State, ui: &UiState) -> bool {
     on_race(state, ui) && state.grid.is_some() && state.lanes.is_empty()
 }
 
-fn has_cursor(state: &State, ui: &UiState) -> bool {
+/// Charts of the race.
+fn has_charts(state: &State, ui: &UiState) -> bool {
     on_race(state, ui) && !state.lanes.is_empty()
+}
+
+/// Charts over time that take a cursor: those of the race, and of System where there is room for them.
+fn has_cursor(state: &State, ui: &UiState) -> bool {
+    let on_system = bare(state, ui) && ui.screen == Screen::System && (ui.system.open || !ui.small);
+    has_charts(state, ui) || (on_system && state.system.len() > 1)
 }
 
 /// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
 fn pannable(state: &State, ui: &UiState) -> bool {
-    has_cursor(state, ui) && ui.race.time.zoomed()
+    let time = if ui.screen == Screen::System { &ui.system.time } else { &ui.race.time };
+    has_cursor(state, ui) && time.zoomed()
 }
 
 fn can_hold(state: &State, ui: &UiState) -> bool {
-    has_cursor(state, ui) && !ui.replay && (ui.race.held_ns.is_some() || state.running_lane().is_some())
+    let moves = match ui.screen {
+        Screen::System => ui.system.held_ns.is_some() || !ui.over,
+        _ => ui.race.held_ns.is_some() || state.running_lane().is_some(),
+    };
+    has_cursor(state, ui) && !ui.replay && moves
 }
 
 fn on_learn(state: &State, ui: &UiState) -> bool {
@@ -394,7 +406,7 @@ pub(super) const TABLE: &[Row] = &[
         "hold the charts still while the session goes on, and let go",
         can_hold
     ),
-    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_cursor),
+    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_charts),
     bind!(
         Action::PreviousStep,
         [plain(KeyCode::Left), letter('h')],
@@ -446,7 +458,7 @@ pub(super) const TABLE: &[Row] = &[
         "n",
         "chart",
         "the next chart, where there is room for one only",
-        has_cursor
+        has_charts
     ),
     bind!(
         Action::Pause,

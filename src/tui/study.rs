@@ -168,9 +168,7 @@ impl Desk {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
     use crate::tui::app::{Screen, UiState};
     use crate::tui::testdata;
 

@@ -203,6 +203,7 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
         title.push((format!("{} ", marker(engine)), theme.lane(engine)));
         title.push((format!("{engine}  "), theme.text));
     }
+    title.push(("size and time on the clock".to_owned(), theme.dim));
     let mut inside = pen.frame(&title, theme.faint);
     let loads: Vec<&Load> = engines.iter().filter_map(|e| told.load(e)).collect();
     let lines: Vec<_> =
@@ -214,6 +215,7 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
             points: &load.points,
             line: line.as_ref().map(|line| line as &dyn Fn(u64) -> f64),
             style: theme.lane(&load.engine),
+            slots: load.cost.as_ref().map_or(1.0, |cost| cost.parallelism),
         })
         .collect();
     let mark = told.even_with_mmap().map(|size| (size, format!("even at {}", bytes(size))));

@@ -14,6 +14,7 @@ pub(crate) mod race_charts;
 pub(crate) mod report;
 pub(crate) mod system;
 mod system_charts;
+pub(crate) mod system_time;
 mod tensor_detail;
 mod tensor_table;
 pub(crate) mod tensors;

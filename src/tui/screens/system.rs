@@ -50,7 +50,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     if ui.system.open
         && let Some(process) = selected(state, ui)
     {
-        super::process::draw(&mut pen.part(0, y, w, rest), state, process, theme);
+        super::process::draw(&mut pen.part(0, y, w, rest), process, state, ui, theme);
         return;
     }
     let rows = (sample.gpus.len().max(1)).max(sample.disks.len().max(1)).min(8) as u16 + 3;
@@ -83,7 +83,7 @@ fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, 
     let charts = if need + system_charts::ROWS <= h { h - need } else { 0 };
     processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
     if charts > 0 {
-        system_charts::draw(&mut pen.part(0, h - charts, w, charts), state, sample, theme);
+        system_charts::draw(&mut pen.part(0, h - charts, w, charts), sample, state, ui, theme);
     }
 }
 
