@@ -65,6 +65,8 @@ pub(crate) struct SystemUi {
     pub(crate) time: TimeView,
     /// Session time at which the charts were held still, in nanoseconds.
     pub(crate) held_ns: Option<u64>,
+    /// Charts were drawn in the last frame: there was room for them.
+    pub(crate) charted: Cell<bool>,
     /// The process alone is shown.
     pub(crate) open: bool,
     /// Pane shown on small screens.

@@ -231,7 +231,7 @@ fn has_charts(state: &State, ui: &UiState) -> bool {
 
 /// Charts over time that take a cursor: those of the race, and of System where there is room for them.
 fn has_cursor(state: &State, ui: &UiState) -> bool {
-    let on_system = bare(state, ui) && ui.screen == Screen::System && (ui.system.open || !ui.small);
+    let on_system = bare(state, ui) && ui.screen == Screen::System && ui.system.charted.get();
     has_charts(state, ui) || (on_system && state.system.len() > 1)
 }
 

@@ -42,7 +42,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     };
     let number = ui.learn.step.min(STEPS - 1);
     let step = step(lesson, number);
-    let title = say(Status::Info, format!("{} of {STEPS}  {}", number + 1, step.title));
+    // The screen's question stands first where a line has room for it.
+    let question = if pen.width() >= 80 { "Why can GDS be slower on a small model?  " } else { "" };
+    let title = say(Status::Info, format!("{question}{} of {STEPS}: {}", number + 1, step.title));
     y += super::environment::headline(&mut pen.part(0, y, w, 2), &title, theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);

@@ -58,7 +58,6 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         }
     } else {
         let head = frame::header(&mut pen, state, ui, theme);
-        frame::footer(&mut pen.part(0, h - 1, w, 1), state, ui, theme);
         let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
         match ui.screen {
             Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
@@ -83,6 +82,8 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
             Some(Sheet::Guide) => limits.sheet_scroll = guide::draw(&mut body, state, ui, theme),
             None => {}
         }
+        // Last, since some keys do something only where there was room for what they move.
+        frame::footer(&mut pen.part(0, h - 1, w, 1), state, ui, theme);
     }
     if theme.ascii {
         ascii::flatten(buffer);

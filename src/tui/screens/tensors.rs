@@ -12,7 +12,7 @@ use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{Phase, Status};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
-use crate::tui::pen::{Pen, Run};
+use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::tensor_view::Tensors;
 use crate::tui::theme::{Theme, marker};
 use crate::tui::widgets::scatter::{self, Cloud};
@@ -182,8 +182,7 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let (lane, run) = (shown.lane, shown.run);
     // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
     let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();
-    let words =
-        if together { "  on the clock, shared by the slots at work" } else { "  a dot is a tensor, a line its fit" };
+    let words = if together { "  a tensor's part of the clock" } else { "  a dot is a tensor, a line its fit" };
     let title = [("Size and time".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
     let slots = |run: &Tensors| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
     let mut inside = pen.frame(&title, theme.faint);
@@ -192,7 +191,12 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let mut y = 0;
     if told {
         for (lane, run) in std::iter::once((lane, run)).chain(shown.other) {
-            inside.runs(1, y, &formula(lane, run, together, theme));
+            let line = formula(lane, run, together, theme);
+            // The marker tells the engine; where it is narrow the figures matter more than its name.
+            let named = runs_width(&line) + 2 <= usize::from(inside.width());
+            let line: Vec<Run> =
+                line.into_iter().enumerate().filter(|(i, _)| named || ![1, 3].contains(i)).map(|(_, r)| r).collect();
+            inside.runs(1, y, &line);
             y += 1;
         }
         if let Some((other, _)) = shown.other {
@@ -205,8 +209,10 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
                 None => "their lines do not cross outside of the noise".to_owned(),
             };
             let room = inside.width().saturating_sub(2);
-            inside.fit(1, y, room, &text, if crossing.is_some() { theme.accent } else { theme.dim });
-            y += 1;
+            for line in wrap(&text, room).iter().take(2) {
+                inside.text(1, y, line, if crossing.is_some() { theme.accent } else { theme.dim });
+                y += 1;
+            }
         }
     }
     let own_line = run.cost.as_ref().map(|cost| |size: u64| cost.fit.tensor_ns(size));

@@ -252,7 +252,7 @@ impl Chart<'_> {
         };
         // Long names are cut so that all have room; the short ones stay whole.
         let fixed: usize = drawn.iter().map(|s| width(&value(s)) + 4).sum();
-        let names = usize::from(pen.width()).saturating_sub(runs_width(&runs) + fixed);
+        let names = usize::from(pen.width()).saturating_sub(runs_width(&runs) + fixed + 2);
         let fits = |most: usize| drawn.iter().map(|s| width(&s.name).min(most)).sum::<usize>() <= names;
         let most = (LEAST_NAME..=usize::from(pen.width())).take_while(|most| fits(*most)).last();
         for (i, series) in drawn.iter().enumerate() {
