@@ -9,6 +9,7 @@ pub mod grid;
 pub mod guide;
 pub mod machine;
 pub mod model;
+mod packed;
 pub mod phase;
 pub mod race_plan;
 pub mod run;
@@ -28,6 +29,7 @@ pub use grid::{Access, CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, h
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use machine::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
+pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
 pub use run::{LaneOrder, Outside, RouteCounts, RunResult};

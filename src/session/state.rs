@@ -2,7 +2,8 @@
 
 use crate::domain::{
     CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare,
-    LaneStage, LogLevel, Machine, Metric, ModelInfo, RacePlan, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample, Target,
+    Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ pub struct Lane {
     /// Bytes compared so far.
     pub verified_bytes: u64,
     /// Its spans, relative to `clock_ns`.
-    pub spans: Vec<Span>,
+    pub spans: PackedSpans,
     /// What was measured.
     pub result: Option<RunResult>,
     /// The end of its standard error, if it died.
@@ -197,7 +198,7 @@ impl State {
                 progress: Vec::new(),
                 pinned_bytes: 0,
                 verified_bytes: 0,
-                spans: Vec::new(),
+                spans: PackedSpans::default(),
                 result: None,
                 last_words: None,
                 share: None,
@@ -372,7 +373,7 @@ impl Lane {
                 self.pinned_bytes = *pinned_bytes;
                 self.verified_bytes = *verified_bytes;
             }
-            EventBody::LaneSpans { spans, .. } => self.spans.extend(spans.iter()),
+            EventBody::LaneSpans { spans, .. } => self.spans.push(spans),
             EventBody::LaneShared { share, .. } => self.share = Some(share.clone()),
             EventBody::LaneFinished { result, .. } => {
                 self.ended_ns = Some(at_ns);

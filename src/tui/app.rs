@@ -5,9 +5,10 @@ pub(crate) use super::choices::{Pane, RowKey};
 use super::derived::Derived;
 use super::keymap::{self, Action};
 use super::keys::Keymap;
-use super::lesson::Told;
+use super::lesson::Seeds;
 use super::mouse::{self, Hit};
 use super::screens::{Limits, environment, guide, layers, plans, race};
+use super::study::{Answer, Desk, Question};
 use super::tensor_view::{self, TensorsUi};
 use crate::domain::{FixPlan, Needs};
 use crate::session::{Command, REAL_TIME, State};
@@ -136,6 +137,8 @@ pub(crate) struct UiState {
     pub(crate) quit_asked: bool,
     /// What is drawn from spans, computed once a lane.
     pub(crate) derived: Derived,
+    /// What is to be found out before the screens are whole.
+    pub(crate) desk: Desk,
     /// Pictures a second while something moves, where that was chosen.
     pub(crate) frames_per_second: Option<u32>,
     /// The keys in use.
@@ -303,6 +306,8 @@ impl UiState {
             }
         } else if self.race.expanded && self.screen == Screen::Race {
             self.race.expanded = false;
+        } else if self.system.time.cursor.is_some() && self.screen == Screen::System {
+            self.system.time.cursor = None;
         } else if self.screen == Screen::System {
             self.system.open = false;
         } else if self.race.time.cursor.is_some() && self.screen == Screen::Race {
@@ -420,7 +425,10 @@ impl UiState {
             Action::ZoomIn | Action::ZoomOut | Action::ZoomAll => self.move_in_time(action, state),
             Action::Compare => self.tensors.against = self.tensors.against.wrapping_add(1),
             Action::Hold => {
-                self.race.held_ns = if self.race.held_ns.is_some() { None } else { Some(self.clock_ns) };
+                let now_ns = self.clock_ns;
+                let held =
+                    if self.screen == Screen::System { &mut self.system.held_ns } else { &mut self.race.held_ns };
+                *held = if held.is_some() { None } else { Some(now_ns) };
             }
             Action::Expand => self.race.expanded = !self.race.expanded,
             Action::NextStep => self.learn.go(self.learn.step + 1),
@@ -435,7 +443,7 @@ impl UiState {
             Action::SliderUp => self.move_slider(true),
             Action::SliderDown => self.move_slider(false),
             Action::Measure => effect.commands.push(Command::Race(None)),
-            Action::Copy => {
+            Action::Copy | Action::CopyCommands => {
                 let text = super::copy::text(state, self);
                 self.notice = Some(format!("copied: {}", super::pen::cut(text.lines().next().unwrap_or_default(), 60)));
                 effect.copy = Some(text);
@@ -481,17 +489,44 @@ impl UiState {
             self.derived = Derived::default();
         }
         let state = self.seen(state);
-        self.derived.refresh(state);
-        if self.screen == Screen::Tensors {
-            tensor_view::prepare(self, state);
+        let mut questions =
+            if self.screen == Screen::Tensors { tensor_view::questions(self, state) } else { Vec::new() };
+        let whole = |q: &Question, lane| matches!(q, Question::Lane(study) if study.lane == lane);
+        for study in self.derived.wants(state) {
+            // Rows are made from the same spans: one look is enough.
+            if !questions.iter().any(|question| whole(question, study.lane)) {
+                questions.push(Question::Lane(Box::new(study)));
+            }
         }
         if self.screen == Screen::Learn && !self.replay {
             let finished = state.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count();
             if finished != self.learn.here_of && state.running_lane().is_none() {
                 self.learn.here_of = finished;
                 let name = state.model.as_ref().map(|model| model.name.clone()).unwrap_or_default();
-                self.learn.here = Told::of(&name, state);
+                questions.extend(Seeds::of(&name, state).map(Question::Here));
             }
+        }
+        for question in self.desk.sort(questions) {
+            self.take(question.answer());
+        }
+        self.derived.conclude(state);
+        if self.screen == Screen::Tensors {
+            tensor_view::prepare(self, state);
+        }
+    }
+
+    /// Takes in what was found out.
+    pub(crate) fn take(&mut self, answer: Answer) {
+        self.desk.back(&answer);
+        match answer {
+            Answer::Lane(studied) => {
+                let lane = studied.lane;
+                if let Some(run) = self.derived.take(*studied) {
+                    self.tensors.take(lane, run);
+                }
+            }
+            Answer::Names(names) => self.tensors.take_names(*names),
+            Answer::Here(told) => self.learn.here = told,
         }
     }
 

@@ -80,6 +80,12 @@ impl RaceUi {
 pub(crate) struct SystemUi {
     /// `None`: the busiest.
     pub(crate) pid: Option<u32>,
+    /// The part of the time that the charts show, and the cursor in it, in seconds of the session.
+    pub(crate) time: TimeView,
+    /// Session time at which the charts were held still, in nanoseconds.
+    pub(crate) held_ns: Option<u64>,
+    /// Charts were drawn in the last frame: there was room for them.
+    pub(crate) charted: Cell<bool>,
     /// The process alone is shown.
     pub(crate) open: bool,
     /// Pane shown on small screens.

@@ -2,7 +2,9 @@
 
 use super::app::{Pane, Screen, Sheet, UiState};
 pub(crate) use super::keys::Binding;
-use super::plan_keys::{at_offer, at_ran, has_layers, has_plans, on_layers, reads_charts, several_plans};
+use super::plan_keys::{
+    at_offer, at_ran, can_race, has_layers, has_plans, on_grid, on_layers, reads_charts, several_plans,
+};
 use crate::domain::FixStage;
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent};
@@ -61,6 +63,7 @@ pub(crate) enum Action {
     SliderDown,
     Measure,
     Copy,
+    CopyCommands,
     Export,
     Baseline,
     Help,
@@ -210,16 +213,7 @@ fn racing(state: &State, ui: &UiState) -> bool {
 }
 
 fn racing_here(state: &State, ui: &UiState) -> bool {
-    racing(state, ui) && ui.screen == Screen::Race
-}
-
-fn can_race(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui)
-        && !ui.replay
-        && !ui.over
-        && ui.race.shown.is_none()
-        && !state.is_measuring()
-        && (!state.lanes.is_empty() || state.grid.is_some())
+    racing(state, ui) && matches!(ui.screen, Screen::Race | Screen::Learn)
 }
 
 fn has_panes(state: &State, ui: &UiState) -> bool {
@@ -230,21 +224,29 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
             || (ui.screen == Screen::Tensors && ui.narrow))
 }
 
-fn on_grid(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && state.grid.is_some() && state.lanes.is_empty()
+/// Charts of the race.
+pub(super) fn has_charts(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && !state.lanes.is_empty()
 }
 
+/// Charts over time that take a cursor: those of the race, and of System where there is room for them.
 pub(super) fn has_cursor(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && !state.lanes.is_empty()
+    let on_system = bare(state, ui) && ui.screen == Screen::System && ui.system.charted.get();
+    has_charts(state, ui) || (on_system && state.system.len() > 1)
 }
 
 /// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
 fn pannable(state: &State, ui: &UiState) -> bool {
-    has_cursor(state, ui) && ui.race.time.zoomed()
+    let time = if ui.screen == Screen::System { &ui.system.time } else { &ui.race.time };
+    has_cursor(state, ui) && time.zoomed()
 }
 
 fn can_hold(state: &State, ui: &UiState) -> bool {
-    has_cursor(state, ui) && !ui.replay && (ui.race.held_ns.is_some() || state.running_lane().is_some())
+    let moves = match ui.screen {
+        Screen::System => ui.system.held_ns.is_some() || !ui.over,
+        _ => ui.race.held_ns.is_some() || state.running_lane().is_some(),
+    };
+    has_cursor(state, ui) && !ui.replay && moves
 }
 
 fn on_learn(state: &State, ui: &UiState) -> bool {
@@ -315,7 +317,7 @@ pub(super) const TABLE: &[Row] = &[
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
     bind!(Action::DryRun, [letter('d')], "d", "dry run", "in a fix: say what it would do, without doing it", idle_plan),
     bind!(
-        Action::Copy,
+        Action::CopyCommands,
         [letter('c'), letter('y')],
         "c",
         "copy",
@@ -451,7 +453,7 @@ pub(super) const TABLE: &[Row] = &[
         "hold the charts still while the session goes on, and let go",
         can_hold
     ),
-    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_cursor),
+    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_charts),
     bind!(
         Action::PreviousStep,
         [plain(KeyCode::Left), letter('h')],
@@ -503,7 +505,7 @@ pub(super) const TABLE: &[Row] = &[
         "n",
         "chart",
         "the next chart, where there is room for one only",
-        has_cursor
+        has_charts
     ),
     bind!(
         Action::Pause,

@@ -4,7 +4,8 @@ use super::app::{Screen, Sheet, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
 use super::lesson::Simulation;
-use super::screens::{environment, grid, guide, plans, race, race_charts, system};
+use super::screens::{environment, grid, guide, plans, race, race_charts, system, system_time};
+use super::widgets::time_view::TimeView;
 use crate::session::State;
 
 impl UiState {
@@ -32,13 +33,21 @@ impl UiState {
         }
     }
 
+    /// The time of the charts on the screen, and what is shown of it.
+    pub(super) fn time_view(&mut self, state: &State) -> Option<((f64, f64), &mut TimeView)> {
+        match self.screen {
+            Screen::Race => Some((race_charts::whole(state, self), &mut self.race.time)),
+            Screen::System => Some((system_time::whole(state, self), &mut self.system.time)),
+            _ => None,
+        }
+    }
+
     /// Moves what the charts show or the cursor in them.
     pub(super) fn move_in_time(&mut self, action: Action, state: &State) {
-        if self.screen != Screen::Race || self.sheet.is_some() {
+        if self.sheet.is_some() {
             return;
         }
-        let whole = race_charts::whole(state, self);
-        let time = &mut self.race.time;
+        let Some((whole, time)) = self.time_view(state) else { return };
         match action {
             Action::Left => time.step(whole, false),
             Action::Right => time.step(whole, true),

@@ -38,3 +38,16 @@ pub(super) fn on_layers(state: &State, ui: &UiState) -> bool {
 pub(super) fn reads_charts(state: &State, ui: &UiState) -> bool {
     has_cursor(state, ui) && !on_layers(state, ui)
 }
+
+pub(super) fn on_grid(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && state.grid.is_some() && state.lanes.is_empty()
+}
+
+pub(super) fn can_race(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui)
+        && !ui.replay
+        && !ui.over
+        && ui.race.shown.is_none()
+        && !state.is_measuring()
+        && (!state.lanes.is_empty() || state.grid.is_some())
+}

@@ -344,6 +344,7 @@ impl Session {
             variants.push(Default::default());
         }
         let turns = turns::turns(models.len(), targets);
+        let models: Vec<Arc<ModelInfo>> = models.iter().cloned().map(Arc::new).collect();
         let plain = models.len() == 1 && targets.len() == 1;
         let mut planned = Vec::new();
         for cache in &self.config.caches.clone() {
@@ -459,7 +460,14 @@ impl Session {
         }
     }
 
-    fn order(&self, model: &ModelInfo, engine: &Engine, cache: CacheState, repeat: u32, target: &Target) -> LaneOrder {
+    fn order(
+        &self,
+        model: &Arc<ModelInfo>,
+        engine: &Engine,
+        cache: CacheState,
+        repeat: u32,
+        target: &Target,
+    ) -> LaneOrder {
         LaneOrder {
             engine: engine.clone(),
             model: model.clone(),

@@ -16,6 +16,7 @@ pub(crate) mod race_charts;
 pub(crate) mod report;
 pub(crate) mod system;
 mod system_charts;
+pub(crate) mod system_time;
 mod tensor_detail;
 mod tensor_table;
 pub(crate) mod tensors;
@@ -60,8 +61,6 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         }
     } else {
         let head = frame::header(&mut pen, state, ui, theme);
-        let told = if ui.sheet == Some(Sheet::Plans) { whole } else { state };
-        frame::footer(&mut pen.part(0, h - 1, w, 1), told, ui, theme);
         let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
         match ui.screen {
             Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
@@ -87,6 +86,9 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
             Some(Sheet::Guide) => limits.sheet_scroll = guide::draw(&mut body, state, ui, theme),
             None => {}
         }
+        // Last, since some keys do something only where there was room for what they move.
+        let told = if ui.sheet == Some(Sheet::Plans) { whole } else { state };
+        frame::footer(&mut pen.part(0, h - 1, w, 1), told, ui, theme);
     }
     if theme.ascii {
         ascii::flatten(buffer);
