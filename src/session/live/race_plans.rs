@@ -1,5 +1,6 @@
 //! Plans that are chosen while a session runs: what each would write and where, and running it.
 
+use super::examine::Examiner;
 use super::grid::GridRequest;
 use super::plan::WorkloadPlan;
 use super::run::{After, Session, Source, default_path};
@@ -7,11 +8,9 @@ use crate::domain::{Access, EventBody, GridPlan, LogLevel, ModelInfo, Pattern, R
 use crate::iogrid;
 use crate::kvcache::{self, Folder, Kind};
 use crate::session::race_plans::{self, Kept, What};
-use crate::weights::{self, Profile};
+use crate::weights::{self, Profile, WeightsError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use super::examine::Examiner;
 
 /// The plan that loads the session's model as the session was told to.
 pub(super) const LOAD: &str = "load";
@@ -234,5 +233,33 @@ impl Session {
             self.loaded = vec![self.open(source).map_err(|error| error.to_string())?];
         }
         Ok(self.loaded.clone())
+    }
+
+    pub(super) fn tell_models(&self, models: &[ModelInfo]) {
+        for model in models.iter().rev() {
+            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        }
+    }
+
+    /// Opens the model, or makes it first.
+    pub(super) fn open(&self, source: Source) -> Result<ModelInfo, WeightsError> {
+        match source {
+            Source::Opened(model) => Ok(model),
+            Source::Demo => {
+                self.bus.say(
+                    LogLevel::Info,
+                    "no model was named, so a small synthetic one is loaded; it is made once and kept",
+                );
+                weights::demo_model(&mut |_, _| {})
+            }
+            Source::Profile(profile) => {
+                let text =
+                    format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
+                self.bus.say(LogLevel::Info, text);
+                weights::cache_folder().and_then(|folder| {
+                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
+                })
+            }
+        }
     }
 }

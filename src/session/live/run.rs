@@ -215,34 +215,6 @@ impl Session {
         self.serve(&mut examiner, &models)
     }
 
-    pub(super) fn tell_models(&self, models: &[ModelInfo]) {
-        for model in models.iter().rev() {
-            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
-        }
-    }
-
-    /// Opens the model, or makes it first.
-    pub(super) fn open(&self, source: Source) -> Result<ModelInfo, WeightsError> {
-        match source {
-            Source::Opened(model) => Ok(model),
-            Source::Demo => {
-                self.bus.say(
-                    LogLevel::Info,
-                    "no model was named, so a small synthetic one is loaded; it is made once and kept",
-                );
-                weights::demo_model(&mut |_, _| {})
-            }
-            Source::Profile(profile) => {
-                let text =
-                    format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
-                self.bus.say(LogLevel::Info, text);
-                weights::cache_folder().and_then(|folder| {
-                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
-                })
-            }
-        }
-    }
-
     /// The model and those that are loaded together with it. Names tell them apart everywhere, so a second of the same name gets a number.
     fn all_models(&mut self, first: ModelInfo) -> Vec<ModelInfo> {
         let mut models = vec![first];
