@@ -129,11 +129,17 @@ fn main() {
         bench(&format!("{}: the first frame", screen.title()), 1, |_| {
             stage.frame(&state);
         });
+        stage.settle();
+        bench(&format!("{}: the first frame with all results", screen.title()), 1, |_| {
+            stage.frame(&state);
+        });
         bench(&format!("{}: a frame", screen.title()), RUNS, |_| {
             stage.frame(&state);
         });
     }
     let mut stage = Rehearsal::new(Screen::Tensors, 200, 60);
+    stage.frame(&state);
+    stage.settle();
     stage.frame(&state);
     let mut keys = |name: &str, keys: &str| {
         for key in keys.chars() {
@@ -141,6 +147,8 @@ fn main() {
                 stage.key(key, &state);
                 stage.frame(&state);
             });
+            stage.settle();
+            stage.frame(&state);
         }
     };
     keys("sort, each column for the first time", "sssssssss");

@@ -17,7 +17,10 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("kvcache", &["engines", "device", "domain"]),
     ("iogrid", &["engines", "device", "domain"]),
     ("telemetry", &["host", "domain"]),
-    ("session", &["iogrid", "domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"]),
+    (
+        "session",
+        &["iogrid", "kvcache", "domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"],
+    ),
     ("analysis", &["domain"]),
     ("report", &["domain", "analysis", "session"]),
     ("tui", &["session", "domain", "analysis", "config"]),

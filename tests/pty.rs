@@ -493,3 +493,35 @@ fn no_color_and_poor_terminals_are_honoured() {
         assert_eq!(terminal.end().0, 0);
     }
 }
+
+#[test]
+fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let arguments = [
+        "kv",
+        "lmcache",
+        dir,
+        "--gpu",
+        "host",
+        "--shape",
+        "qwen3-0.6b",
+        "--tokens",
+        "256",
+        "--variants",
+        "disk",
+        "--no-telemetry",
+    ];
+    let mut terminal = Terminal::start(&arguments, &[("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0")]);
+    // The layers of the read are there by themselves once it has ended, and so are the other plans.
+    terminal.until("of the loading hides behind computing");
+    terminal.until("P plans");
+    terminal.keys("P");
+    terminal.until("io grid");
+    terminal.keys("\x1b");
+    std::thread::sleep(Duration::from_millis(100));
+    terminal.keys("q");
+    assert_eq!(terminal.end().0, 0);
+    terminal.is_whole("kv");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

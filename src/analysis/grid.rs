@@ -106,7 +106,7 @@ pub fn grid_sentences(grid: &Grid) -> Vec<String> {
         said.push(format!("{wrong} cells moved wrong bytes: marked with '!'."));
     }
     let left = grid.plan.cells.len() - grid.done();
-    if left > 0 && grid.running.is_none() {
+    if left > 0 && grid.ended {
         said.push(format!("{left} of {} cells were not measured.", grid.plan.cells.len()));
     }
     said
@@ -180,6 +180,7 @@ mod tests {
         let plan =
             GridPlan { dir: "/d".into(), target: "host memory".to_owned(), file_bytes: 1 << 30, cell_ns: 1, cells };
         let mut grid = Grid::new(plan.clone());
+        grid.end();
         for (i, key) in plan.cells.iter().enumerate().take(7) {
             let mut r = CellResult::failed(*key, "it broke, \"badly\"");
             if i != 6 {

@@ -79,7 +79,11 @@ pub(super) fn run(args: &IoArgs, output: &OutputArgs) -> u8 {
         Ok(config) => config,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    let screens = !args.headless && !output.json && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let screens = !args.headless
+        && !output.json
+        && !output.quiet
+        && std::io::stdout().is_terminal()
+        && std::io::stdin().is_terminal();
     if !screens {
         return race::follow(config, output, race::export_plan(output), None);
     }

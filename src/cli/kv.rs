@@ -10,6 +10,7 @@ use crate::session::live::WorkloadPlan;
 use crate::tui;
 use clap::Args;
 use serde_json::json;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// What is run and how.
@@ -85,9 +86,9 @@ pub(super) struct KvArgs {
     /// Do not read meters during the run
     #[arg(long)]
     no_telemetry: bool,
-    /// Show the run on screens
-    #[arg(long, conflicts_with_all = ["json", "quiet"])]
-    screens: bool,
+    /// No screens, also on a terminal
+    #[arg(long)]
+    headless: bool,
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -168,7 +169,12 @@ pub(super) fn run(args: &KvArgs) -> u8 {
     config.engines = named.then(|| plan.lanes.clone());
     config.workload = Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order });
     config.checks = false;
-    let status = if args.screens {
+    let screens = !args.headless
+        && !args.output.json
+        && !args.output.quiet
+        && std::io::stdout().is_terminal()
+        && std::io::stdin().is_terminal();
+    let status = if screens {
         config.end_after_race = false;
         match crate::session::live::start(config) {
             Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, &args.output),

@@ -110,7 +110,11 @@ fn status_name(status: Status) -> &'static str {
 }
 
 fn engine_names() -> Vec<String> {
-    Engine::NAMED.iter().map(ToString::to_string).chain(["command".to_owned()]).collect()
+    let mut names: Vec<(usize, String)> = Engine::NAMED.iter().map(|e| (e.place(), e.to_string())).collect();
+    names.sort_by_key(|(place, _)| *place);
+    // The plugins of NIXL have one colour.
+    names.dedup_by_key(|(place, _)| *place);
+    names.into_iter().map(|(_, name)| name).chain(["command".to_owned()]).collect()
 }
 
 /// The names of a table of colours.

@@ -8,6 +8,7 @@ use super::grid::{CellResult, GridPlan};
 use super::guide::Guide;
 use super::machine::Machine;
 use super::model::ModelInfo;
+use super::race_plan::RacePlan;
 use super::run::RunResult;
 use super::sample::Sample;
 use super::share::LaneShare;
@@ -196,6 +197,13 @@ pub enum EventBody {
         /// Its cells.
         plan: GridPlan,
     },
+    /// The grid's test files are being written.
+    GridFilesWritten {
+        /// Bytes written so far.
+        bytes: u64,
+        /// Bytes of all files.
+        of_bytes: u64,
+    },
     /// A cell of the grid runs.
     GridCellStarted {
         /// Its number in the plan.
@@ -205,6 +213,20 @@ pub enum EventBody {
     GridCellDone {
         /// What was measured.
         result: CellResult,
+    },
+    /// The grid is over: all cells ended, or it was stopped.
+    GridEnded,
+    /// What can be run in this session, while somebody can choose.
+    RacePlansOffered {
+        /// In the order in which they are listed.
+        plans: Vec<RacePlan>,
+    },
+    /// Another plan is run; what was measured until now belongs to the plan before it.
+    RacePlanStarted {
+        /// Its name.
+        name: String,
+        /// What is run.
+        title: String,
     },
     /// Meters were read.
     Sampled {

@@ -220,6 +220,10 @@ pub struct Grid {
     pub results: Vec<Option<CellResult>>,
     /// The cell that runs now.
     pub running: Option<u32>,
+    /// While the test files are written: bytes so far, and of how many.
+    pub written: Option<(u64, u64)>,
+    /// Nothing more will come.
+    pub ended: bool,
 }
 
 impl Grid {
@@ -227,7 +231,14 @@ impl Grid {
     #[must_use]
     pub fn new(plan: GridPlan) -> Self {
         let results = vec![None; plan.cells.len()];
-        Self { plan, results, running: None }
+        Self { plan, results, running: None, written: None, ended: false }
+    }
+
+    /// Nothing more will come.
+    pub const fn end(&mut self) {
+        self.running = None;
+        self.written = None;
+        self.ended = true;
     }
 
     /// The result of a cell.

@@ -8,6 +8,7 @@ use super::workload::{WorkloadOrder, WorkloadResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The order that a lane process reads from its standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,7 +16,9 @@ pub struct LaneOrder {
     /// The engine.
     pub engine: Engine,
     /// The model, already parsed by the session.
-    pub model: ModelInfo,
+    /// Shared: a race of a thousand runs plans a thousand of these.
+    #[serde(with = "shared")]
+    pub model: Arc<ModelInfo>,
     /// Cache state to make before the run.
     pub cache: CacheState,
     /// Where the bytes land.
@@ -44,6 +47,21 @@ pub struct LaneOrder {
     /// For a lane of a workload: what it is asked to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadOrder>,
+}
+
+/// A shared model is written and read as a model.
+mod shared {
+    use super::ModelInfo;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    pub(super) fn serialize<S: Serializer>(model: &Arc<ModelInfo>, serializer: S) -> Result<S::Ok, S::Error> {
+        model.as_ref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<ModelInfo>, D::Error> {
+        ModelInfo::deserialize(deserializer).map(Arc::new)
+    }
 }
 
 /// How many reads took which way, and who says so.

@@ -93,6 +93,16 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
         say(err, "the session broke off without saying why; what follows is incomplete");
         exit = exit.max(1);
     }
+    if options.json && !state.earlier.is_empty() {
+        let all = state.earlier.len() + 1;
+        say(
+            err,
+            &format!(
+                "{all} plans ran in this session; the result is that of the last, {}, and --export writes all",
+                state.race_title()
+            ),
+        );
+    }
     match tell(&state, options, out) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             say(err, &format!("the result could not be written to standard output: {e}"));
@@ -123,6 +133,14 @@ fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()
     if options.json {
         report::write_json(state, &mut *out)?;
     } else {
+        for page in &state.earlier {
+            out.write_all(format!("== {}\n\n", report::words::plain(&page.race_title())).as_bytes())?;
+            out.write_all(result_text(page, options.width, options.colour).as_bytes())?;
+            out.write_all(b"\n")?;
+        }
+        if !state.earlier.is_empty() {
+            out.write_all(format!("== {}\n\n", report::words::plain(&state.race_title())).as_bytes())?;
+        }
         out.write_all(result_text(state, options.width, options.colour).as_bytes())?;
     }
     out.flush()
@@ -143,6 +161,9 @@ fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError>
 pub fn exit_code(state: &State) -> u8 {
     if state.ended == Some(true) {
         return 130;
+    }
+    if state.earlier.iter().any(|page| exit_code(page) == 1) {
+        return 1;
     }
     if state.lanes.iter().any(|l| l.result.as_ref().is_some_and(|r| r.verified == Some(false))) {
         return 1;

@@ -131,7 +131,9 @@ impl Text {
     fn grid(&mut self, grid: &Grid) {
         for table in grid_tables(grid) {
             self.title(&format!("{}, GB/s, by threads", table.title()));
-            let first = |i: usize, text: String| if i.is_multiple_of(table.threads.len().max(1)) { text } else { String::new() };
+            let first = |i: usize, text: String| {
+                if i.is_multiple_of(table.threads.len().max(1)) { text } else { String::new() }
+            };
             let mut rows = vec![vec![String::new()], vec!["block".to_owned()]];
             rows[0].extend(table.columns().enumerate().map(|(i, (transfer, _))| first(i, transfer.to_string())));
             rows[1].extend(table.columns().map(|(_, threads)| threads.to_string()));

@@ -50,6 +50,28 @@ pub struct Request {
     pub as_found: bool,
 }
 
+impl Request {
+    /// What the workload's source measured with, written and read.
+    #[must_use]
+    pub const fn usual(kind: Kind) -> Self {
+        Self {
+            kind,
+            shape: None,
+            tokens: None,
+            batch: 1,
+            hit_rate: 1.0,
+            seed: 0,
+            variants: Vec::new(),
+            compare: None,
+            settings: Vec::new(),
+            directions: (true, true),
+            provoke: None,
+            cufile_json: None,
+            as_found: false,
+        }
+    }
+}
+
 /// Why nothing can be planned.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

@@ -72,7 +72,7 @@ impl<'a> Document<'a> {
             .filter(first_of_group)
             // Advice is about loads of models.
             .filter(|l| l.lane.engine.direction().is_none())
-            .filter_map(|l| Some(RunFacts::new(l.good()?, &l.lane.spans, l.rows.len() as u64, l.cost.clone())))
+            .filter_map(|l| Some(RunFacts::new(l.good()?, &l.lane.spans.unpack(), l.rows.len() as u64, l.cost.clone())))
             .collect();
         let advice = advice(&facts, &comparisons);
         Self { state, lanes, comparisons, advice }
@@ -114,7 +114,7 @@ impl<'a> Document<'a> {
         for lane in &self.lanes {
             // A part of a model says nothing of a whole one.
             let Some(run) = lane.good().filter(|_| lane.lane.share.is_none()) else { continue };
-            let Some(timing) = timing(&lane.rows, &lane.lane.spans, run) else { continue };
+            let Some(timing) = timing(&lane.rows, &lane.lane.spans.unpack(), run) else { continue };
             let same = |t: &&mut Timings| {
                 t.engine == run.engine && t.cache == run.cache && t.model == run.model && t.target == run.target
             };
@@ -162,7 +162,7 @@ fn lane_report<'a>(state: &'a State, lane: &'a Lane) -> LaneReport<'a> {
         let known = |r: &RunResult| r.model == m.name && r.bytes == state.bytes_of(lane);
         lane.result.as_ref().is_some_and(known) && !lane.spans.is_empty()
     });
-    let mut rows = model.map(|m| tensor_rows(m, &lane.spans)).unwrap_or_default();
+    let mut rows = model.map(|m| tensor_rows(m, &lane.spans.unpack())).unwrap_or_default();
     rows.retain(|r| r.start_ns.is_some());
     let repeats: Vec<u64> = state
         .lanes

@@ -85,11 +85,16 @@ pub fn prepare(folder: &Path) -> Result<(), ExportError> {
 
 /// Writes the report in these forms and returns the files written, in order. Files of an earlier export are replaced, each in one step.
 ///
+/// Where several plans ran in the session, each before the last has a folder of its own in it, named by its number and title.
+///
 /// # Errors
 /// When the folder cannot be written or the disk is full; a file is then either the old one or the new one, never a part.
 pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<PathBuf>, ExportError> {
     prepare(folder)?;
     let mut written = Vec::new();
+    for (number, page) in state.earlier.iter().enumerate() {
+        written.extend(export(page, &folder.join(page_name(number, &page.race_title())), formats)?);
+    }
     let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
         let path = folder.join(name);
         write_whole(folder, &path, write)?;
@@ -124,6 +129,13 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
     Ok(written)
 }
 
+/// `1-kv-lmcache`: of what others named, only what is harmless in a path.
+fn page_name(number: usize, title: &str) -> String {
+    let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();
+    format!("{}-{}", number + 1, words.join("-").chars().take(60).collect::<String>())
+}
+
 fn write_whole(
     folder: &Path,
     path: &Path,
@@ -144,4 +156,16 @@ fn write_whole(
 fn readable(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_a_plan_is_named_by_its_number_and_title() {
+        assert_eq!(page_name(0, "load Qwen3-0.6B, cold and hot"), "1-load-Qwen3-0.6B-cold-and-hot");
+        assert_eq!(page_name(1, "load ../../etc"), "2-load-..-..-etc");
+        assert_eq!(page_name(2, &"x".repeat(300)).len(), 62);
+    }
 }

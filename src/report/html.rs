@@ -208,6 +208,7 @@ fn workload(page: &mut String, state: &State) {
         }
         page.push_str("</table></div>\n");
     }
+    super::layers::html(page, state);
 }
 
 /// One good lane for each engine and cache state.
@@ -252,7 +253,7 @@ fn over_time(page: &mut String, document: &Document<'_>) {
         .into_iter()
         .filter_map(|lane| {
             let wall_ns = lane.good()?.wall_ns.max(1);
-            let curve = bytes_per_bucket(&lane.lane.spans, 0..wall_ns, BUCKETS);
+            let curve = bytes_per_bucket(&lane.lane.spans.unpack(), 0..wall_ns, BUCKETS);
             let seconds = wall_ns as f64 / 1e9 / BUCKETS as f64;
             let point = |(i, bytes): (usize, &u64)| Some(((i as f64 + 0.5) * seconds, *bytes as f64 / seconds / 1e9));
             (curve.iter().any(|b| *b > 0)).then(|| Series {

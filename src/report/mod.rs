@@ -9,6 +9,7 @@ mod grid;
 mod groups;
 mod html;
 mod json;
+mod layers;
 mod markdown;
 mod prom;
 mod trace;

@@ -41,7 +41,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         }
         // Only where the spans are known to be of this model may a tensor's name stand beside them.
         let model = state.model_of(lane).filter(|_| !report.rows.is_empty());
-        for span in &lane.spans {
+        for span in lane.spans.iter() {
             let tensor = span.tensor.and_then(|t| model?.tensors.get(t as usize)).map(|t| &t.name);
             put(json!({
                 "ph": "X", "name": span.phase.name(), "cat": "phase", "pid": pid, "tid": span.slot,

@@ -18,6 +18,8 @@ pub enum Command {
     UndoFix(String),
     /// Run the race again; `None` is the engines of the first plan.
     Race(Option<Vec<Engine>>),
+    /// Run the plan of this name, see [`crate::domain::RacePlan`]; consent to what it writes was given by the user.
+    RunPlan(String),
     /// Stop the running lane and drop the waiting ones.
     CancelRace,
     /// Replay only: pause or go on.

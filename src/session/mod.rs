@@ -4,6 +4,7 @@ mod ceilings;
 mod command;
 mod feed;
 pub mod live;
+mod race_plans;
 pub mod recording;
 pub mod replay;
 mod scenes;

@@ -24,6 +24,9 @@ pub struct Options {
 /// Events that wait for a slow front; memory stays bounded however fast the recording is read.
 const QUEUE: usize = 1024;
 
+/// Events that are due within this time are handed over together: a wake-up for each of them would cost more than the screens do.
+const TICK: Duration = Duration::from_millis(40);
+
 /// Starts to play a recording on a thread of its own. `speed` is times real time; 0 (or anything that is no positive number) is as fast as
 /// possible. The commands `Pause`, `Speed` (0: as fast as possible) and `Quit` are honoured, others are passed over: nothing can be run in a
 /// replay. When the recording is damaged, cut off or of a later version, that is said as an event at its end. The thread ends with the
@@ -95,8 +98,11 @@ impl PlayClock {
         }
         let Some(speed) = self.speed else { return Some(Duration::ZERO) };
         let ahead = at_ns.saturating_sub(self.now_ns(Instant::now()));
+        if ahead == 0 {
+            return Some(Duration::ZERO);
+        }
         // Far enough to be for ever, and small enough for every clock.
-        Some(Duration::from_nanos((ahead as f64 * self.stretch / speed).min(3e18) as u64))
+        Some(Duration::from_nanos((ahead as f64 * self.stretch / speed).min(3e18) as u64).max(TICK))
     }
 }
 

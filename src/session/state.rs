@@ -2,7 +2,8 @@
 
 use crate::domain::{
     CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare,
-    LaneStage, LogLevel, Machine, Metric, ModelInfo, RunResult, Sample, Span, SystemSample, Target, Verdict,
+    LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample, Target,
+    Verdict,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,6 +46,12 @@ pub struct State {
     pub ceilings: Vec<Ceiling>,
     /// The grid of storage measurements.
     pub grid: Option<Grid>,
+    /// Name and title of the plan that all this belongs to; `None` for the one that the session began with.
+    pub race_plan: Option<(String, String)>,
+    /// What else can be run.
+    pub race_plans: Vec<RacePlan>,
+    /// The session as it was at the end of each plan that ran before, the oldest first; these hold none themselves.
+    pub earlier: Vec<Arc<State>>,
     /// Engines that cannot run here, with the reason.
     pub unavailable: Vec<(Engine, String)>,
     /// Readings of meters over time.
@@ -109,7 +116,7 @@ pub struct Lane {
     /// Bytes compared so far.
     pub verified_bytes: u64,
     /// Its spans, relative to `clock_ns`.
-    pub spans: Vec<Span>,
+    pub spans: PackedSpans,
     /// What was measured.
     pub result: Option<RunResult>,
     /// The end of its standard error, if it died.
@@ -191,7 +198,7 @@ impl State {
                 progress: Vec::new(),
                 pinned_bytes: 0,
                 verified_bytes: 0,
-                spans: Vec::new(),
+                spans: PackedSpans::default(),
                 result: None,
                 last_words: None,
                 share: None,
@@ -203,8 +210,17 @@ impl State {
             }
             EventBody::CeilingMeasured { ceiling } => self.put_ceiling(ceiling),
             EventBody::GridPlanned { plan } => self.grid = Some(Grid::new(plan.clone())),
+            EventBody::RacePlansOffered { plans } => self.race_plans.clone_from(plans),
+            EventBody::RacePlanStarted { name, title } => self.turn_page((name.clone(), title.clone())),
+            EventBody::GridFilesWritten { bytes, of_bytes } => {
+                if let Some(grid) = &mut self.grid {
+                    grid.written = Some((*bytes, *of_bytes));
+                }
+            }
+            EventBody::GridEnded => self.end_grid(),
             EventBody::GridCellStarted { cell } => {
                 if let Some(grid) = &mut self.grid {
+                    grid.written = None;
                     grid.running = Some(*cell);
                 }
             }
@@ -215,7 +231,6 @@ impl State {
                     && let Some(slot) = grid.results.get_mut(at)
                 {
                     *slot = Some(result.clone());
-                    grid.running = None;
                 }
             }
             EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
@@ -226,7 +241,10 @@ impl State {
                 self.system.push_back((at_ns, system.clone()));
             }
             EventBody::Said { level, text } => self.messages.push((at_ns, *level, text.clone())),
-            EventBody::SessionEnded { interrupted } => self.ended = Some(*interrupted),
+            EventBody::SessionEnded { interrupted } => {
+                self.ended = Some(*interrupted);
+                self.end_grid();
+            }
             EventBody::LaneStarted { lane, .. }
             | EventBody::LaneStage { lane, .. }
             | EventBody::LaneProgress { lane, .. }
@@ -240,6 +258,66 @@ impl State {
                 }
             }
         }
+    }
+
+    fn end_grid(&mut self) {
+        if let Some(grid) = &mut self.grid {
+            grid.end();
+        }
+    }
+
+    /// Puts what was measured aside, so that the next plan begins on an empty page. What is known of the machine stays on both.
+    fn turn_page(&mut self, plan: (String, String)) {
+        if self.lanes.is_empty() && self.grid.is_none() {
+            self.race_plan = Some(plan);
+            return;
+        }
+        let mut earlier = std::mem::take(&mut self.earlier);
+        let system = std::mem::take(&mut self.system);
+        let next = Self {
+            now_ns: self.now_ns,
+            tool: self.tool.clone(),
+            started_unix_ms: self.started_unix_ms,
+            machine: self.machine.clone(),
+            checks: self.checks.clone(),
+            checks_took_ns: self.checks_took_ns,
+            verdicts: self.verdicts.clone(),
+            plans: self.plans.clone(),
+            guide: self.guide.clone(),
+            fix_log: self.fix_log.clone(),
+            ceilings: self.ceilings.clone(),
+            race_plan: Some(plan),
+            race_plans: self.race_plans.clone(),
+            system,
+            ..Self::default()
+        };
+        let mut past = std::mem::replace(self, next);
+        past.race_plans = Vec::new();
+        earlier.push(Arc::new(past));
+        self.earlier = earlier;
+    }
+
+    /// What the Race screen shows, in a few words: the plan's title, or what it is told by.
+    #[must_use]
+    pub fn race_title(&self) -> String {
+        if let Some((_, title)) = &self.race_plan {
+            return title.clone();
+        }
+        if self.grid.is_some() {
+            return "io grid".to_owned();
+        }
+        let workload = self.lanes.iter().find_map(|lane| lane.result.as_ref()?.workload.as_ref());
+        match (workload, &self.model) {
+            (Some(seen), _) => format!("kv {}", seen.workload),
+            (None, Some(model)) => format!("load {}", model.name),
+            (None, None) => "load".to_owned(),
+        }
+    }
+
+    /// Whether a lane or a grid is under way.
+    #[must_use]
+    pub fn is_measuring(&self) -> bool {
+        self.running_lane().is_some() || self.grid.as_ref().is_some_and(|grid| !grid.ended)
     }
 
     fn put_finding(&mut self, finding: &Finding) {
@@ -295,7 +373,7 @@ impl Lane {
                 self.pinned_bytes = *pinned_bytes;
                 self.verified_bytes = *verified_bytes;
             }
-            EventBody::LaneSpans { spans, .. } => self.spans.extend(spans.iter()),
+            EventBody::LaneSpans { spans, .. } => self.spans.push(spans),
             EventBody::LaneShared { share, .. } => self.share = Some(share.clone()),
             EventBody::LaneFinished { result, .. } => {
                 self.ended_ns = Some(at_ns);

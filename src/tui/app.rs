@@ -5,9 +5,10 @@ pub(crate) use super::choices::{Pane, RowKey};
 use super::derived::Derived;
 use super::keymap::{self, Action};
 use super::keys::Keymap;
-use super::lesson::Told;
+use super::lesson::Seeds;
 use super::mouse::{self, Hit};
-use super::screens::{Limits, environment, guide, race};
+use super::screens::{Limits, environment, guide, layers, plans, race};
+use super::study::{Answer, Desk, Question};
 use super::tensor_view::{self, TensorsUi};
 use crate::domain::{FixPlan, Needs};
 use crate::session::{Command, REAL_TIME, State};
@@ -83,6 +84,8 @@ pub(crate) enum Sheet {
     Fix(String),
     /// The way to a direct route, step by step.
     Guide,
+    /// What else can be run, and what ran.
+    Plans,
 }
 
 /// All choices.
@@ -104,6 +107,8 @@ pub(crate) struct UiState {
     pub(crate) sheet_scroll: usize,
     /// The selected line of the checklist: a step or a fix.
     pub(crate) guide_at: usize,
+    /// The selected line of the plans.
+    pub(crate) plan_at: usize,
     /// The open fix was chosen in the checklist, and closing it leads back there.
     pub(crate) from_guide: bool,
     /// Fixes for root are applied by sudo, which may ask for a password.
@@ -132,6 +137,8 @@ pub(crate) struct UiState {
     pub(crate) quit_asked: bool,
     /// What is drawn from spans, computed once a lane.
     pub(crate) derived: Derived,
+    /// What is to be found out before the screens are whole.
+    pub(crate) desk: Desk,
     /// Pictures a second while something moves, where that was chosen.
     pub(crate) frames_per_second: Option<u32>,
     /// The keys in use.
@@ -184,6 +191,44 @@ impl UiState {
         }
     }
 
+    /// What the screen shows: the session, or on the screens of measurements the plan before it that was chosen.
+    pub(crate) fn seen<'s>(&self, state: &'s State) -> &'s State {
+        match self.screen {
+            Screen::Race | Screen::Tensors | Screen::Report => {
+                self.race.shown.and_then(|number| state.earlier.get(number)).map_or(state, |page| page)
+            }
+            _ => state,
+        }
+    }
+
+    /// Shows what ran: by its number among the earlier plans, or the newest.
+    fn show_plan(&mut self, number: Option<usize>) {
+        self.race.shown = number;
+        self.race.forget();
+        self.tensors.at = 0;
+        self.report_scroll = 0;
+    }
+
+    fn run_plan(&mut self, state: &State) -> Effect {
+        let mut effect = Effect::default();
+        match plans::rows(state).get(self.plan_at) {
+            Some(plans::Row::Offer(plan)) => match plans::obstacle(state, self, plan) {
+                Some(why) => self.notice = Some(format!("{}: {why}", plan.title)),
+                None => {
+                    effect.commands.push(Command::RunPlan(plan.name.clone()));
+                    self.sheet = None;
+                    self.show_plan(None);
+                }
+            },
+            Some(plans::Row::Ran(number)) => {
+                self.sheet = None;
+                self.show_plan(*number);
+            }
+            None => {}
+        }
+        effect
+    }
+
     /// The plan that mends the selected check.
     pub(crate) fn fix_of_selection<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
         let finding = environment::selected_finding(state, self)?;
@@ -223,7 +268,8 @@ impl UiState {
             self.escape();
             return Effect::default();
         }
-        match keymap::action(key, state, self) {
+        let seen = if self.sheet == Some(Sheet::Plans) { state } else { self.seen(state) };
+        match keymap::action(key, seen, self) {
             Some(Action::Quit) => self.quit(asked, state),
             Some(action) => self.act(action, state),
             None => Effect::default(),
@@ -260,6 +306,8 @@ impl UiState {
             }
         } else if self.race.expanded && self.screen == Screen::Race {
             self.race.expanded = false;
+        } else if self.system.time.cursor.is_some() && self.screen == Screen::System {
+            self.system.time.cursor = None;
         } else if self.screen == Screen::System {
             self.system.open = false;
         } else if self.race.time.cursor.is_some() && self.screen == Screen::Race {
@@ -279,7 +327,7 @@ impl UiState {
 
     fn quit(&mut self, asked: bool, state: &State) -> Effect {
         let fixing = keymap::fix_busy(state, self);
-        let racing = !self.replay && state.running_lane().is_some();
+        let racing = !self.replay && state.is_measuring();
         if (fixing || racing) && !asked && !self.over {
             self.quit_asked = true;
             let what = if fixing { "a fix is being applied" } else { "a race is under way" };
@@ -291,6 +339,8 @@ impl UiState {
 
     /// Does what a key or a click stands for.
     pub(crate) fn act(&mut self, action: Action, state: &State) -> Effect {
+        let whole = state;
+        let state = if self.sheet == Some(Sheet::Plans) { whole } else { self.seen(whole) };
         let mut effect = Effect::default();
         let plan = self.sheet_plan(state);
         let asks_sudo = self.needs_sudo && plan.is_some_and(|plan| plan.needs != Needs::User);
@@ -324,7 +374,25 @@ impl UiState {
                 self.guide_at = guide::first_open(state);
             }
             Action::Recheck => effect.commands.push(Command::Recheck),
-            Action::RaceAgain => effect.commands.push(Command::Race(None)),
+            Action::RaceAgain => effect.commands.push(match (&state.race_plan, state.grid.is_some()) {
+                (Some((name, _)), _) => Command::RunPlan(name.clone()),
+                (None, true) => Command::RunPlan("io grid".to_owned()),
+                (None, false) => Command::Race(None),
+            }),
+            Action::Plans => {
+                self.sheet = Some(Sheet::Plans);
+                self.sheet_scroll = 0;
+                self.plan_at = 0;
+            }
+            Action::RunPlan | Action::ShowPlan => return self.run_plan(whole),
+            Action::OlderPlan => {
+                let at = self.race.shown.unwrap_or(whole.earlier.len());
+                self.show_plan(Some(at.saturating_sub(1)).filter(|_| !whole.earlier.is_empty()));
+            }
+            Action::NewerPlan => {
+                let next = self.race.shown.map(|at| at + 1).filter(|at| *at < whole.earlier.len());
+                self.show_plan(next);
+            }
             Action::CancelRace => {
                 self.notice = Some("stopping the race; what was measured stays".to_owned());
                 effect.commands.push(Command::CancelRace);
@@ -342,18 +410,25 @@ impl UiState {
             Action::NextVerdict => {
                 self.environment.verdict = (self.environment.verdict + 1) % state.verdicts.len().max(1)
             }
-            Action::NextPane => self.next_pane(),
+            Action::NextPane => self.next_pane(state),
             Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
             Action::NextEngine => self.change_engine(state, true),
             Action::PreviousEngine => self.change_engine(state, false),
             Action::Sort => self.tensors.sort = self.tensors.sort.next(self.tensors.rival.is_some()),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
             Action::Left | Action::Right if state.grid.is_some() && state.lanes.is_empty() => self.step(action, state),
+            Action::Left | Action::Right if super::plan_keys::on_layers(state, self) => {
+                layers::step(self, state, action == Action::Right);
+            }
+            Action::Layers => self.race.charts = !self.race.charts,
             Action::Left | Action::Right | Action::PanBack | Action::PanForward => self.move_in_time(action, state),
             Action::ZoomIn | Action::ZoomOut | Action::ZoomAll => self.move_in_time(action, state),
             Action::Compare => self.tensors.against = self.tensors.against.wrapping_add(1),
             Action::Hold => {
-                self.race.held_ns = if self.race.held_ns.is_some() { None } else { Some(self.clock_ns) };
+                let now_ns = self.clock_ns;
+                let held =
+                    if self.screen == Screen::System { &mut self.system.held_ns } else { &mut self.race.held_ns };
+                *held = if held.is_some() { None } else { Some(now_ns) };
             }
             Action::Expand => self.race.expanded = !self.race.expanded,
             Action::NextStep => self.learn.go(self.learn.step + 1),
@@ -368,7 +443,7 @@ impl UiState {
             Action::SliderUp => self.move_slider(true),
             Action::SliderDown => self.move_slider(false),
             Action::Measure => effect.commands.push(Command::Race(None)),
-            Action::Copy => {
+            Action::Copy | Action::CopyCommands => {
                 let text = super::copy::text(state, self);
                 self.notice = Some(format!("copied: {}", super::pen::cut(text.lines().next().unwrap_or_default(), 60)));
                 effect.copy = Some(text);
@@ -404,17 +479,54 @@ impl UiState {
 
     /// What must be computed before a frame can be drawn.
     pub(crate) fn prepare(&mut self, state: &State) {
-        self.derived.refresh(state);
-        if self.screen == Screen::Tensors {
-            tensor_view::prepare(self, state);
+        if self.race.earlier != state.earlier.len() {
+            // A plan began: its page is shown, and the choices made on the page before mean nothing there.
+            self.race.earlier = state.earlier.len();
+            self.show_plan(None);
+        }
+        if self.race.page != self.race.shown.map_or(self.race.earlier, |at| at) {
+            self.race.page = self.race.shown.map_or(self.race.earlier, |at| at);
+            self.derived = Derived::default();
+        }
+        let state = self.seen(state);
+        let mut questions =
+            if self.screen == Screen::Tensors { tensor_view::questions(self, state) } else { Vec::new() };
+        let whole = |q: &Question, lane| matches!(q, Question::Lane(study) if study.lane == lane);
+        for study in self.derived.wants(state) {
+            // Rows are made from the same spans: one look is enough.
+            if !questions.iter().any(|question| whole(question, study.lane)) {
+                questions.push(Question::Lane(Box::new(study)));
+            }
         }
         if self.screen == Screen::Learn && !self.replay {
             let finished = state.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count();
             if finished != self.learn.here_of && state.running_lane().is_none() {
                 self.learn.here_of = finished;
                 let name = state.model.as_ref().map(|model| model.name.clone()).unwrap_or_default();
-                self.learn.here = Told::of(&name, state);
+                questions.extend(Seeds::of(&name, state).map(Question::Here));
             }
+        }
+        for question in self.desk.sort(questions) {
+            self.take(question.answer());
+        }
+        self.derived.conclude(state);
+        if self.screen == Screen::Tensors {
+            tensor_view::prepare(self, state);
+        }
+    }
+
+    /// Takes in what was found out.
+    pub(crate) fn take(&mut self, answer: Answer) {
+        self.desk.back(&answer);
+        match answer {
+            Answer::Lane(studied) => {
+                let lane = studied.lane;
+                if let Some(run) = self.derived.take(*studied) {
+                    self.tensors.take(lane, run);
+                }
+            }
+            Answer::Names(names) => self.tensors.take_names(*names),
+            Answer::Here(told) => self.learn.here = told,
         }
     }
 

@@ -54,6 +54,25 @@ pub(crate) struct RaceUi {
     pub(crate) pane: usize,
     /// One chart has the whole screen.
     pub(crate) expanded: bool,
+    /// The plan that is shown, by its number among the earlier ones; `None`: the newest.
+    pub(crate) shown: Option<usize>,
+    /// Plans that ran before the newest, as of the last frame.
+    pub(crate) earlier: usize,
+    /// The page for which things were computed.
+    pub(crate) page: usize,
+    /// The layer under the cursor; `None`: the one that was waited for longest.
+    pub(crate) layer: Option<usize>,
+    /// The charts are shown where the layers of a read would be.
+    pub(crate) charts: bool,
+}
+
+impl RaceUi {
+    /// Drops what was chosen on another page.
+    pub(crate) fn forget(&mut self) {
+        let (chart, pane, charts) = (self.chart, self.pane, self.charts);
+        let (shown, earlier, page) = (self.shown, self.earlier, self.page);
+        *self = Self { chart, pane, charts, shown, earlier, page, ..Self::default() };
+    }
 }
 
 /// Choices on the System screen.
@@ -61,6 +80,12 @@ pub(crate) struct RaceUi {
 pub(crate) struct SystemUi {
     /// `None`: the busiest.
     pub(crate) pid: Option<u32>,
+    /// The part of the time that the charts show, and the cursor in it, in seconds of the session.
+    pub(crate) time: TimeView,
+    /// Session time at which the charts were held still, in nanoseconds.
+    pub(crate) held_ns: Option<u64>,
+    /// Charts were drawn in the last frame: there was room for them.
+    pub(crate) charted: Cell<bool>,
     /// The process alone is shown.
     pub(crate) open: bool,
     /// Pane shown on small screens.

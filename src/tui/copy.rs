@@ -1,7 +1,7 @@
 //! Copying: the answer of a screen and the selected line as text, put on the clipboard by the terminal itself (OSC 52), which works over SSH too.
 
 use super::app::{Screen, Sheet, UiState};
-use super::screens::{environment, fix, guide, system};
+use super::screens::{environment, fix, grid, guide, system};
 use super::words;
 use crate::domain::units::{bytes, duration};
 use crate::domain::{Change, FixPlan, Needs};
@@ -23,6 +23,9 @@ pub(crate) fn text(state: &State, ui: &UiState) -> String {
             if let Some(finding) = environment::selected_finding(state, ui) {
                 lines.push(format!("{}: {}: {}", finding.id, finding.status.word(), finding.summary));
             }
+        }
+        Screen::Race if state.grid.is_some() && state.lanes.is_empty() => {
+            lines.extend(state.grid.iter().flat_map(|measured| grid::copied(measured, ui)));
         }
         Screen::Race | Screen::Report | Screen::Learn => lines.push(words::race(state, ui.clock_ns).text),
         Screen::Tensors => {

@@ -1,9 +1,12 @@
 //! What is drawn from spans: computed once when a lane's spans arrive, not in every frame.
 
-use crate::analysis::{Advice, CostModel, RunFacts, advice, compare, cost_model, tensor_rows};
+use super::entries::{Entry, heats};
+use super::study::Study;
+use super::tensor_view::Tensors;
+use crate::analysis::{Advice, CostModel, RunFacts, advice, compare};
 use crate::domain::{LaneId, Phase, RunResult, Span};
 use crate::session::{Lane, LaneStatus, State};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps in which a lane's bytes are added up over its clock.
 const BINS: usize = 2048;
@@ -11,48 +14,96 @@ const BINS: usize = 2048;
 /// Results by lane.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Derived {
-    lanes: BTreeMap<LaneId, Curve>,
+    lanes: BTreeMap<LaneId, Known>,
     advice: Vec<Advice>,
+    news: bool,
 }
 
+/// What is kept of every lane. Curves are kept of those that are drawn: a race of a thousand runs draws one of each engine.
 #[derive(Clone, Debug)]
-struct Curve {
+struct Known {
     spans: usize,
-    landed: Vec<(f64, f64)>,
+    curve: Option<Curve>,
     cost: Option<CostModel>,
+    registrations: u64,
+    first_reads_ns: u64,
+    loaded: u64,
+}
+
+/// What the spans of a lane say.
+#[derive(Debug)]
+pub(crate) struct Studied {
+    pub(crate) lane: LaneId,
+    pub(crate) spans: usize,
+    pub(crate) curve: Curve,
+    pub(crate) cost: Option<CostModel>,
+    pub(crate) registrations: u64,
+    pub(crate) first_reads_ns: u64,
+    /// Tensors of its model.
+    pub(crate) loaded: u64,
+    pub(crate) tensors: Option<Tensors>,
+}
+
+/// How the bytes of a lane arrived.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    landed: Vec<(f64, f64)>,
     grain_s: f64,
 }
 
+impl Curve {
+    pub(crate) fn of(spans: &[Span], wall_ns: u64) -> Self {
+        Self { landed: from_spans(spans, wall_ns), grain_s: grain_s(spans, wall_ns) }
+    }
+}
+
 impl Derived {
-    /// Computes what is new.
-    pub(crate) fn refresh(&mut self, state: &State) {
-        let mut news = false;
+    /// What is not known yet of lanes that have finished; curves that are no longer drawn are let go.
+    pub(crate) fn wants(&mut self, state: &State) -> Vec<Study> {
+        let heats = heats(state);
+        let drawn: BTreeSet<LaneId> =
+            heats.iter().flat_map(|h| &h.entries).filter_map(Entry::shown).map(|lane| lane.id).collect();
+        let mut wanted = Vec::new();
         for lane in &state.lanes {
-            let finished = lane.ended_ns.is_some() && !lane.spans.is_empty();
-            if finished && self.lanes.get(&lane.id).is_none_or(|curve| curve.spans != lane.spans.len()) {
-                let wall = lane.result.as_ref().map_or(0, |result| result.wall_ns);
-                let rows = state.model_of(lane).map(|model| tensor_rows(model, &lane.spans)).unwrap_or_default();
-                let (spans, landed) = (lane.spans.len(), from_spans(&lane.spans, wall));
-                self.lanes.insert(
-                    lane.id,
-                    Curve {
-                        spans,
-                        landed,
-                        cost: if lane.group().is_none() { cost_model(&rows, wall, &[wall]) } else { None },
-                        grain_s: grain_s(&lane.spans, wall),
-                    },
-                );
-                news = true;
+            if lane.ended_ns.is_none() || lane.spans.is_empty() {
+                continue;
+            }
+            let is_drawn = drawn.contains(&lane.id);
+            match self.lanes.get_mut(&lane.id) {
+                Some(known) if known.spans == lane.spans.len() && (known.curve.is_some() || !is_drawn) => {
+                    if !is_drawn {
+                        known.curve = None;
+                    }
+                }
+                _ => wanted.push(Study::of(state, lane, false)),
             }
         }
-        if news {
+        wanted
+    }
+
+    /// Takes in what was found of a lane; what is for the Tensors screen is handed on.
+    pub(crate) fn take(&mut self, studied: Studied) -> Option<Tensors> {
+        let Studied { lane, spans, curve, cost, registrations, first_reads_ns, loaded, tensors } = studied;
+        let before =
+            self.lanes.insert(lane, Known { spans, curve: Some(curve), cost, registrations, first_reads_ns, loaded });
+        self.news |= before.is_none_or(|known| known.spans != spans);
+        tensors
+    }
+
+    /// Draws the lessons of what is known, if something is new.
+    pub(crate) fn conclude(&mut self, state: &State) {
+        if std::mem::take(&mut self.news) {
             self.learn(state);
         }
     }
 
     /// The shortest time over which the bandwidth of a lane means something; 0 where its spans are not known.
     pub(crate) fn grain_s(&self, lane: &Lane) -> f64 {
-        self.lanes.get(&lane.id).map_or(0.0, |curve| curve.grain_s)
+        self.curve(lane).map_or(0.0, |curve| curve.grain_s)
+    }
+
+    fn curve(&self, lane: &Lane) -> Option<&Curve> {
+        self.lanes.get(&lane.id)?.curve.as_ref()
     }
 
     /// What the finished runs teach, the most costly first.
@@ -61,12 +112,13 @@ impl Derived {
     }
 
     fn learn(&mut self, state: &State) {
-        let tensors = |lane: &Lane| state.model_of(lane).map_or(0, |model| model.tensors.len() as u64);
         let done = || state.lanes.iter().filter(|l| l.status == LaneStatus::Done && l.group().is_none());
         let facts: Vec<RunFacts<'_>> = done()
             .filter_map(|lane| {
-                let cost = self.lanes.get(&lane.id).and_then(|curve| curve.cost.clone());
-                Some(RunFacts::new(lane.result.as_ref()?, &lane.spans, tensors(lane), cost))
+                let run = lane.result.as_ref()?;
+                let Known { cost, registrations, first_reads_ns, loaded, .. } = self.lanes.get(&lane.id)?;
+                let (registrations, first_reads_ns) = (*registrations, *first_reads_ns);
+                Some(RunFacts { run, registrations, tensors: *loaded, first_reads_ns, cost: cost.clone() })
             })
             .collect();
         let mut results = state.runs();
@@ -77,7 +129,7 @@ impl Derived {
     /// Bytes per second of a lane over the seconds of its clock, each point the mean over `step_s` or more: from its spans once it has
     /// finished, else from its progress.
     pub(crate) fn bandwidth(&self, lane: &Lane, step_s: f64) -> Vec<(f64, f64)> {
-        match self.lanes.get(&lane.id) {
+        match self.curve(lane) {
             Some(curve) => slope(&curve.landed, step_s),
             None => slope(&from_progress(lane), step_s),
         }

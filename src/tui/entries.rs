@@ -170,7 +170,11 @@ impl<'s> Entry<'s> {
 impl<'s> Heat<'s> {
     fn holds(&self, lane: &Lane) -> bool {
         match (self.share, &lane.share) {
-            (None, None) => *self.target == lane.target,
+            // What is written and what is read are two races.
+            (None, None) => {
+                *self.target == lane.target
+                    && self.entries.first().is_none_or(|first| first.engine.direction() == lane.engine.direction())
+            }
             // Whatever runs at the same time is one picture, wherever it lands.
             (Some(ours), Some(theirs)) if ours.group.is_some() || theirs.group.is_some() => {
                 ours.group.is_some() == theirs.group.is_some()

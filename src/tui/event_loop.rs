@@ -4,7 +4,9 @@ use super::app::{Effect, Screen, UiState};
 use super::lesson::Lesson;
 use super::painter::Painter;
 use super::screens;
+use super::study::AT_ONCE;
 use super::theme::Theme;
+use super::worker::Worker;
 use crate::config::FRAMES_PER_SECOND;
 use crate::session::{Command, Feed, State};
 use crossbeam_channel::{Receiver, after, bounded, never, select};
@@ -74,6 +76,8 @@ pub(crate) fn run<B: Backend>(
     let mut loop_state = Pace::new(frame);
     let mut lesson: Receiver<Result<Lesson, String>> = never();
     let mut lesson_asked = false;
+    let mut worker = Worker::new();
+    ui.desk.at_once = AT_ONCE;
     loop {
         let taken = take_events(&mut wires, &mut state, &mut ui);
         if taken.any {
@@ -88,6 +92,14 @@ pub(crate) fn run<B: Backend>(
                 lesson = read_lesson();
             }
             ui.prepare(&state);
+            let mut at_once = Vec::new();
+            for question in std::mem::take(&mut ui.desk.out) {
+                at_once.extend(worker.ask(question));
+            }
+            if !at_once.is_empty() {
+                at_once.into_iter().for_each(|answer| ui.take(answer));
+                ui.prepare(&state);
+            }
             ui.beat = ui.beat.wrapping_add(1);
             ui.small = painter.width() < super::screens::WIDE || painter.height() < super::screens::TALL;
             ui.narrow = painter.width() < super::screens::SIDE_BY_SIDE;
@@ -97,9 +109,10 @@ pub(crate) fn run<B: Backend>(
             loop_state.painted(moves(&state, &ui));
         }
         let timer = loop_state.wait().map_or_else(never, after);
-        // While a frame is due soon, what a live session tells can wait for it in the queue: one wake-up a frame and not one an event.
-        // A replay's queue is short, and waiting would slow it down.
-        let wait = !wires.feed.replay && taken.all && loop_state.frame_is_coming();
+        // While a frame is due soon, what the session tells can wait for it in the queue: one wake-up a frame and not one an event.
+        // A replay at full speed would be slowed down: its queue is short.
+        let full_speed = wires.feed.replay && ui.speed == 0;
+        let wait = !full_speed && taken.all && loop_state.frame_is_coming();
         let events = if wait { never() } else { wires.feed.events.clone() };
         select! {
             recv(events) -> event => match event {
@@ -145,6 +158,13 @@ pub(crate) fn run<B: Backend>(
                 ui.learn.lesson = Some(read.map(Arc::new));
                 lesson = never();
                 loop_state.key();
+            },
+            recv(worker.answers) -> answer => match answer {
+                Ok(answer) => {
+                    ui.take(answer);
+                    loop_state.key();
+                }
+                Err(_) => worker = Worker::new(),
             },
             recv(timer) -> _ => {}
         }

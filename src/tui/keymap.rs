@@ -2,6 +2,9 @@
 
 use super::app::{Pane, Screen, Sheet, UiState};
 pub(crate) use super::keys::Binding;
+use super::plan_keys::{
+    at_offer, at_ran, can_race, has_layers, has_plans, on_grid, on_layers, reads_charts, several_plans,
+};
 use crate::domain::FixStage;
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent};
@@ -33,6 +36,12 @@ pub(crate) enum Action {
     Faster,
     Slower,
     RaceAgain,
+    Plans,
+    RunPlan,
+    ShowPlan,
+    OlderPlan,
+    NewerPlan,
+    Layers,
     CancelRace,
     NextChart,
     NextEngine,
@@ -54,6 +63,7 @@ pub(crate) enum Action {
     SliderDown,
     Measure,
     Copy,
+    CopyCommands,
     Export,
     Baseline,
     Help,
@@ -108,7 +118,7 @@ fn on_environment(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Environment
 }
 
-fn on_race(state: &State, ui: &UiState) -> bool {
+pub(super) fn on_race(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Race
 }
 
@@ -199,16 +209,11 @@ fn replaying(_: &State, ui: &UiState) -> bool {
 }
 
 fn racing(state: &State, ui: &UiState) -> bool {
-    let busy = state.running_lane().is_some() || state.grid.as_ref().is_some_and(|grid| grid.running.is_some());
-    bare(state, ui) && !ui.replay && !ui.over && busy
+    bare(state, ui) && !ui.replay && !ui.over && state.is_measuring()
 }
 
 fn racing_here(state: &State, ui: &UiState) -> bool {
-    racing(state, ui) && ui.screen == Screen::Race
-}
-
-fn can_race(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && !ui.replay && !ui.over && state.running_lane().is_none() && !state.lanes.is_empty()
+    racing(state, ui) && matches!(ui.screen, Screen::Race | Screen::Learn)
 }
 
 fn has_panes(state: &State, ui: &UiState) -> bool {
@@ -219,21 +224,29 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
             || (ui.screen == Screen::Tensors && ui.narrow))
 }
 
-fn on_grid(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && state.grid.is_some() && state.lanes.is_empty()
+/// Charts of the race.
+pub(super) fn has_charts(state: &State, ui: &UiState) -> bool {
+    on_race(state, ui) && !state.lanes.is_empty()
 }
 
-fn has_cursor(state: &State, ui: &UiState) -> bool {
-    on_race(state, ui) && !state.lanes.is_empty()
+/// Charts over time that take a cursor: those of the race, and of System where there is room for them.
+pub(super) fn has_cursor(state: &State, ui: &UiState) -> bool {
+    let on_system = bare(state, ui) && ui.screen == Screen::System && ui.system.charted.get();
+    has_charts(state, ui) || (on_system && state.system.len() > 1)
 }
 
 /// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
 fn pannable(state: &State, ui: &UiState) -> bool {
-    has_cursor(state, ui) && ui.race.time.zoomed()
+    let time = if ui.screen == Screen::System { &ui.system.time } else { &ui.race.time };
+    has_cursor(state, ui) && time.zoomed()
 }
 
 fn can_hold(state: &State, ui: &UiState) -> bool {
-    has_cursor(state, ui) && !ui.replay && (ui.race.held_ns.is_some() || state.running_lane().is_some())
+    let moves = match ui.screen {
+        Screen::System => ui.system.held_ns.is_some() || !ui.over,
+        _ => ui.race.held_ns.is_some() || state.running_lane().is_some(),
+    };
+    has_cursor(state, ui) && !ui.replay && moves
 }
 
 fn on_learn(state: &State, ui: &UiState) -> bool {
@@ -241,7 +254,11 @@ fn on_learn(state: &State, ui: &UiState) -> bool {
 }
 
 fn can_measure(state: &State, ui: &UiState) -> bool {
-    on_learn(state, ui) && !ui.replay && !ui.over && state.model.is_some() && state.running_lane().is_none()
+    on_learn(state, ui)
+        && !ui.replay
+        && !ui.over
+        && (state.model.is_some() || !state.race_plans.is_empty())
+        && !state.is_measuring()
 }
 
 fn can_export(_: &State, ui: &UiState) -> bool {
@@ -300,7 +317,7 @@ pub(super) const TABLE: &[Row] = &[
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
     bind!(Action::DryRun, [letter('d')], "d", "dry run", "in a fix: say what it would do, without doing it", idle_plan),
     bind!(
-        Action::Copy,
+        Action::CopyCommands,
         [letter('c'), letter('y')],
         "c",
         "copy",
@@ -339,6 +356,23 @@ pub(super) const TABLE: &[Row] = &[
     bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", has_filter),
     bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", several_verdicts),
     bind!(Action::RaceAgain, [letter('R')], "R", "race", "run the race again", can_race),
+    bind!(
+        Action::Plans,
+        [letter('P')],
+        "P",
+        "plans",
+        "what else can be run here (loads, KV caches, the storage grid), and what ran in this session",
+        has_plans
+    ),
+    bind!(
+        Action::RunPlan,
+        [plain(KeyCode::Enter)],
+        "⏎",
+        "run",
+        "in the plans: run the selected one; it writes what is said there",
+        at_offer
+    ),
+    bind!(Action::ShowPlan, [plain(KeyCode::Enter)], "⏎", "show", "in the plans: show what ran", at_ran),
     bind!(Action::CancelRace, [letter('c')], "c", "stop", "stop the race", racing_here),
     bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", racing),
     bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←→", "cell", "the cell to the left (also h)", on_grid),
@@ -347,9 +381,26 @@ pub(super) const TABLE: &[Row] = &[
         Action::Left,
         [plain(KeyCode::Left), letter('h')],
         "←→",
+        "layer",
+        "the layer before, of a read that goes layer by layer (also h)",
+        on_layers
+    ),
+    bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "the next layer (also l)", on_layers),
+    bind!(
+        Action::Layers,
+        [letter('L')],
+        "L",
+        "layers or charts",
+        "for a read that goes layer by layer: its layers in place of the charts, and back",
+        has_layers
+    ),
+    bind!(
+        Action::Left,
+        [plain(KeyCode::Left), letter('h')],
+        "←→",
         "read chart",
         "move the cursor in the charts (also h)",
-        has_cursor
+        reads_charts
     ),
     bind!(
         Action::Right,
@@ -357,7 +408,7 @@ pub(super) const TABLE: &[Row] = &[
         "→",
         "",
         "move the cursor in the charts (also l)",
-        has_cursor
+        reads_charts
     ),
     bind!(
         Action::ZoomIn,
@@ -386,6 +437,15 @@ pub(super) const TABLE: &[Row] = &[
         pannable
     ),
     bind!(
+        Action::OlderPlan,
+        [letter('[')],
+        "[ ]",
+        "older, newer",
+        "what the plan before showed, where several ran in this session",
+        several_plans
+    ),
+    bind!(Action::NewerPlan, [letter(']')], "]", "", "what the plan after it showed", several_plans),
+    bind!(
         Action::Hold,
         [letter(' ')],
         "space",
@@ -393,7 +453,7 @@ pub(super) const TABLE: &[Row] = &[
         "hold the charts still while the session goes on, and let go",
         can_hold
     ),
-    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_cursor),
+    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_charts),
     bind!(
         Action::PreviousStep,
         [plain(KeyCode::Left), letter('h')],
@@ -445,7 +505,7 @@ pub(super) const TABLE: &[Row] = &[
         "n",
         "chart",
         "the next chart, where there is room for one only",
-        has_cursor
+        has_charts
     ),
     bind!(
         Action::Pause,

@@ -57,7 +57,7 @@ enum Place {
 fn place(action: Action) -> Place {
     use Action as A;
     match action {
-        A::Apply | A::DryRun | A::Undo | A::Close => Place::Sheet,
+        A::Apply | A::DryRun | A::Undo | A::CopyCommands | A::Close => Place::Sheet,
         A::Fix | A::Recheck | A::NextVerdict => Place::On(&[Screen::Environment]),
         A::Filter => Place::On(&[Screen::Environment, Screen::Tensors]),
         A::RaceAgain | A::NextChart | A::Expand => Place::On(&[Screen::Race]),
@@ -349,10 +349,21 @@ impl Keymap {
             let Some(row) = DEFAULT.table.iter().find(|row| row.action == action) else { continue };
             let keys: Vec<String> =
                 row.keys.iter().map(|key| format!("`{}`", spell(*key).replace('|', "\\|"))).collect();
-            let _ = writeln!(text, "| {} | `{}` | {} |", keys.join(", "), name(action), plain(row.help));
+            let _ = writeln!(text, "| {} | `{}` | {} |", keys.join(", "), name(action), meanings(action));
         }
         text
     }
+}
+
+/// What an action does, on all screens where it does something.
+fn meanings(action: Action) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for row in TABLE.iter().filter(|row| row.action == action) {
+        if !all.contains(&plain(row.help)) {
+            all.push(plain(row.help));
+        }
+    }
+    all.join("; ")
 }
 
 /// A help text without the note on other keys, which a list of keys has anyway.

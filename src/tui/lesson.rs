@@ -3,9 +3,10 @@
 
 use super::entries::{Entry, heats};
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
-use crate::domain::{CacheState, Engine, Phase, PhaseTimes, Span};
+use crate::domain::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
 use crate::session::State;
 use crate::session::shipped;
+use std::sync::Arc;
 
 /// Loads of one model.
 #[derive(Clone, Debug)]
@@ -40,25 +41,76 @@ pub(crate) struct Load {
     pub(crate) compat: bool,
 }
 
-impl Load {
-    fn of(entry: &Entry<'_>, state: &State) -> Option<Self> {
+/// Loads of one model before their spans were looked through.
+#[derive(Clone, Debug)]
+pub(crate) struct Seeds {
+    name: String,
+    model: Arc<ModelInfo>,
+    seeds: Vec<Seed>,
+}
+
+#[derive(Clone, Debug)]
+struct Seed {
+    spans: PackedSpans,
+    result_wall_ns: u64,
+    repeats_ns: Vec<u64>,
+    /// With what its spans tell left open.
+    load: Load,
+}
+
+impl Seed {
+    fn of(entry: &Entry<'_>) -> Option<Self> {
         let lane = entry.typical()?;
         let result = lane.result.as_ref()?;
-        let rows = tensor_rows(state.model.as_ref()?, &lane.spans);
-        let repeats: Vec<u64> = entry.results().map(|r| r.wall_ns).collect();
-        Some(Self {
+        let load = Load {
             engine: entry.engine.clone(),
             cache: entry.cache,
             runs: entry.n(),
             wall_ns: entry.wall_ns()?,
             phases: result.phases,
-            cost: cost_model(&rows, result.wall_ns, &repeats),
-            points: rows.iter().map(|row| (row.bytes, row.busy_ns())).collect(),
-            spans: lane.spans.clone(),
+            cost: None,
+            points: Vec::new(),
+            spans: Vec::new(),
             compat: result.route.as_ref().is_some_and(|r| r.proven && r.route == crate::domain::Route::Compat),
-        })
+        };
+        let repeats_ns = entry.results().map(|r| r.wall_ns).collect();
+        Some(Self { spans: lane.spans.clone(), result_wall_ns: result.wall_ns, repeats_ns, load })
     }
 
+    fn grow(self, model: &ModelInfo) -> Load {
+        let spans = self.spans.unpack();
+        let rows = tensor_rows(model, &spans);
+        let cost = cost_model(&rows, self.result_wall_ns, &self.repeats_ns);
+        let points = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
+        Load { cost, points, spans, ..self.load }
+    }
+}
+
+impl Seeds {
+    /// The loads of a state; `None` while it has no model.
+    pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
+        let seeds = heats(state).iter().flat_map(|h| &h.entries).filter_map(Seed::of).collect();
+        Some(Self { name: name.to_owned(), model: state.model.clone()?, seeds })
+    }
+
+    /// Spans and tensors to look through.
+    pub(crate) fn weight(&self) -> usize {
+        self.seeds.iter().map(|seed| seed.spans.len() + self.model.tensors.len()).sum()
+    }
+
+    /// What they tell; `None` where nothing was loaded.
+    pub(crate) fn grow(self) -> Option<Told> {
+        let loads: Vec<Load> = self.seeds.into_iter().map(|seed| seed.grow(&self.model)).collect();
+        (!loads.is_empty()).then(|| Told {
+            model: self.name,
+            tensors: self.model.tensors.len() as u64,
+            bytes: self.model.tensor_bytes(),
+            loads,
+        })
+    }
+}
+
+impl Load {
     /// How many spans of a phase there are.
     pub(crate) fn count(&self, phase: Phase) -> u64 {
         self.spans.iter().filter(|s| s.phase == phase).count() as u64
@@ -73,15 +125,7 @@ impl Load {
 impl Told {
     /// What a state tells of its model; `None` while it tells nothing.
     pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
-        let model = state.model.as_ref()?;
-        let loads: Vec<Load> =
-            heats(state).iter().flat_map(|h| &h.entries).filter_map(|entry| Load::of(entry, state)).collect();
-        (!loads.is_empty()).then(|| Self {
-            model: name.to_owned(),
-            tensors: model.tensors.len() as u64,
-            bytes: model.tensor_bytes(),
-            loads,
-        })
+        Seeds::of(name, state)?.grow()
     }
 
     /// The load of an engine: with a hot cache, where the storage's own pace does not hide the rest, else in any.

@@ -152,8 +152,8 @@ fn large_tensors(small: &Told, large: &Told) -> Vec<String> {
 
 fn crossing(small: &Told, large: &Told) -> Vec<String> {
     let mut text = vec![
-        "Each dot is a tensor: its size, and the time that a slot spent on it. Each line is a fit, t = t₀ + bytes / rate. The flat part on the left is \
-         t₀, the cost before the first byte; where lines cross, neither way is better."
+        "Each dot is a tensor: its size, and its part of the clock (the time of its slot, shared by the slots at work). Each line is a fit, t = t₀ + bytes / rate. \
+         The flat part on the left is t₀, the cost before the first byte; where lines cross, neither way is better."
             .to_owned(),
     ];
     for told in [small, large] {

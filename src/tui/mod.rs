@@ -20,14 +20,17 @@ mod mouse;
 mod moves;
 mod painter;
 mod pen;
+mod plan_keys;
 mod rehearsal;
 mod screens;
+mod study;
 mod svg;
 mod tensor_view;
 mod terminal;
 mod theme;
 mod widgets;
 mod words;
+mod worker;
 
 #[cfg(test)]
 mod testdata;

@@ -2,7 +2,6 @@
 
 use super::app::{Effect, RowKey, Screen, UiState};
 use super::keymap::Action;
-use super::screens::race_charts;
 use super::tensor_view::Sort;
 use crate::session::State;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
@@ -22,13 +21,15 @@ pub(crate) enum Spot {
     Check(RowKey),
     /// An entry of the race, numbered over all heats.
     Entry(usize),
+    /// A cell of the storage grid, in the order of the cursor.
+    Cell(usize),
     /// A line of the tensor table.
     Tensor(usize),
     /// A head of the tensor table.
     Sort(Sort),
     /// A process by its number.
     Process(u32),
-    /// The plot of a chart of the race: from the left to the right edge, in microseconds on the lanes' clock.
+    /// The plot of a chart: from the left to the right edge, in microseconds on the clock of the lanes (Race) or of the session (System).
     Time {
         from_us: i64,
         to_us: i64,
@@ -78,8 +79,10 @@ fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
             let area = hit.map_or(Rect::ZERO, |hit| hit.area);
             let share = f64::from(at.x.saturating_sub(area.x)) / f64::from(area.width.saturating_sub(1).max(1));
             let time = (from_us as f64 + (to_us - from_us) as f64 * share) / 1e6;
-            let whole = race_charts::whole(state, ui);
-            ui.race.time.put(whole, time);
+            let seen = ui.seen(state);
+            if let Some((whole, view)) = ui.time_view(seen) {
+                view.put(whole, time);
+            }
         }
         Some(Spot::Screen(screen)) => return ui.act(Action::Screen(screen), state),
         Some(Spot::Check(row)) => {
@@ -91,7 +94,7 @@ fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
                 return ui.act(Action::Open, state);
             }
         }
-        Some(Spot::Entry(index)) => ui.race.selected = Some(index),
+        Some(Spot::Entry(index) | Spot::Cell(index)) => ui.race.selected = Some(index),
         Some(Spot::Tensor(index)) => {
             let again = ui.tensors.at == index;
             ui.tensors.at = index;

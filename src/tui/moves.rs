@@ -4,7 +4,8 @@ use super::app::{Screen, Sheet, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
 use super::lesson::Simulation;
-use super::screens::{environment, grid, guide, race, race_charts, system};
+use super::screens::{environment, grid, guide, plans, race, race_charts, system, system_time};
+use super::widgets::time_view::TimeView;
 use crate::session::State;
 
 impl UiState {
@@ -18,12 +19,12 @@ impl UiState {
         *at = if up { (*at + 1).min(all - 1) } else { at.saturating_sub(1) };
     }
 
-    pub(super) fn next_pane(&mut self) {
+    pub(super) fn next_pane(&mut self, state: &State) {
         match self.screen {
             Screen::Environment => {
                 self.environment.pane = if self.environment.pane == Pane::List { Pane::Detail } else { Pane::List };
             }
-            Screen::Race => self.race.pane = (self.race.pane + 1) % race::PANES,
+            Screen::Race => self.race.pane = (self.race.pane + 1) % race::panes(state, self),
             Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
             Screen::System => self.system.pane = (self.system.pane + 1) % 3,
             Screen::Learn if self.small || self.narrow => self.learn.pane = (self.learn.pane + 1) % 3,
@@ -32,13 +33,21 @@ impl UiState {
         }
     }
 
+    /// The time of the charts on the screen, and what is shown of it.
+    pub(super) fn time_view(&mut self, state: &State) -> Option<((f64, f64), &mut TimeView)> {
+        match self.screen {
+            Screen::Race => Some((race_charts::whole(state, self), &mut self.race.time)),
+            Screen::System => Some((system_time::whole(state, self), &mut self.system.time)),
+            _ => None,
+        }
+    }
+
     /// Moves what the charts show or the cursor in them.
     pub(super) fn move_in_time(&mut self, action: Action, state: &State) {
-        if self.screen != Screen::Race || self.sheet.is_some() {
+        if self.sheet.is_some() {
             return;
         }
-        let whole = race_charts::whole(state, self);
-        let time = &mut self.race.time;
+        let Some((whole, time)) = self.time_view(state) else { return };
         match action {
             Action::Left => time.step(whole, false),
             Action::Right => time.step(whole, true),
@@ -85,6 +94,8 @@ impl UiState {
         const TEXT_END: usize = usize::MAX;
         if self.sheet == Some(Sheet::Guide) {
             self.guide_at = moved(self.guide_at, guide::rows(state).len().saturating_sub(1));
+        } else if self.sheet == Some(Sheet::Plans) {
+            self.plan_at = moved(self.plan_at, plans::rows(state).len().saturating_sub(1));
         } else if self.sheet.is_some() {
             self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
         } else if self.screen == Screen::Report {

@@ -2,7 +2,9 @@
 
 use super::app::{Screen, UiState};
 use super::screens;
+use super::study::AT_ONCE;
 use super::theme::Theme;
+use super::worker::Worker;
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::session::State;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
@@ -17,6 +19,7 @@ pub struct Rehearsal {
     theme: Theme,
     shown: Buffer,
     next: Buffer,
+    worker: Worker,
 }
 
 impl Rehearsal {
@@ -26,9 +29,10 @@ impl Rehearsal {
         let area = Rect::new(0, 0, columns, rows);
         let small = columns < screens::WIDE || rows < screens::TALL;
         let narrow = columns < screens::SIDE_BY_SIDE;
-        let ui = UiState { screen, over: true, small, narrow, ..UiState::default() };
+        let mut ui = UiState { screen, over: true, small, narrow, ..UiState::default() };
+        ui.desk.at_once = AT_ONCE;
         let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });
-        Self { ui, theme, shown: Buffer::empty(area), next: Buffer::empty(area) }
+        Self { ui, theme, shown: Buffer::empty(area), next: Buffer::empty(area), worker: Worker::new() }
     }
 
     /// Presses the key of a character; `\n` is Enter, `\u{8}` Backspace, `\u{1b}` Esc.
@@ -42,10 +46,26 @@ impl Rehearsal {
         self.ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state);
     }
 
+    /// Waits until what the frames asked for has been found out; the next frame shows it.
+    pub fn settle(&mut self) {
+        while self.ui.desk.is_waiting() {
+            let Ok(answer) = self.worker.answers.recv() else { return };
+            self.ui.take(answer);
+        }
+    }
+
     /// Draws a frame and returns how many cells differ from the one before.
     pub fn frame(&mut self, state: &State) -> usize {
         self.ui.clock_ns = state.now_ns;
+        for answer in self.worker.answers.try_iter() {
+            self.ui.take(answer);
+        }
         self.ui.prepare(state);
+        for question in std::mem::take(&mut self.ui.desk.out) {
+            if let Some(answer) = self.worker.ask(question) {
+                self.ui.take(answer);
+            }
+        }
         self.next.reset();
         let limits = screens::draw(state, &self.ui, &self.theme, &mut self.next);
         self.ui.hold_to(limits);
@@ -64,7 +84,9 @@ mod tests {
     fn an_unchanged_frame_differs_in_nothing_and_a_key_in_something() {
         let state = testdata::many_tensors(500);
         let mut stage = Rehearsal::new(Screen::Tensors, 120, 36);
-        assert!(stage.frame(&state) > 500);
+        let first = stage.frame(&state);
+        stage.settle();
+        assert!(first + stage.frame(&state) > 500);
         assert_eq!(stage.frame(&state), 0);
         stage.key('s', &state);
         assert!(stage.frame(&state) > 20);

@@ -4,7 +4,8 @@ use super::app::UiState;
 use super::entries::{Entry, heat_of, heats};
 use super::pen::width;
 use super::screens::race::selected_entry;
-use crate::analysis::{CostModel, Crossover, TensorRow, cost_model, crossover, tensor_rows};
+use super::study::{Question, Study};
+use crate::analysis::{CostModel, Crossover, TensorRow, crossover};
 use crate::domain::{Engine, LaneId, ModelInfo, PhaseTimes, Span};
 use crate::session::{Lane, State};
 use std::collections::BTreeMap;
@@ -89,7 +90,7 @@ struct OrderKey {
 
 /// The names of a model in a form that is searched fast.
 #[derive(Clone, Debug, Default)]
-struct Names {
+pub(crate) struct Names {
     of: (std::path::PathBuf, usize),
     /// All names in lower case, a line each.
     text: String,
@@ -136,6 +137,23 @@ pub(crate) struct TensorsUi {
     runs: BTreeMap<LaneId, Tensors>,
 }
 
+impl Tensors {
+    pub(crate) fn new(spans: usize, rows: Vec<TensorRow>, cost: Option<CostModel>) -> Self {
+        let points: Vec<(u64, u64)> = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
+        let overheads = rows.iter().map(|row| row.phases.overhead_ns()).collect();
+        let slowest = (0..points.len()).max_by_key(|at| points[*at].1).filter(|at| points[*at].1 > 0);
+        let mut phases = PhaseTimes::default();
+        for (phase, ns) in rows.iter().flat_map(|row| row.phases.iter()) {
+            phases.add(phase, ns);
+        }
+        let cloud = distinct(&points);
+        let mut run = Self { spans, rows, points, cloud, overheads, slowest, cost, phases, sorted: BTreeMap::new() };
+        // The order that is shown first.
+        run.sorted.insert((Sort::Time, None), by_rank(&run, None, Sort::Time));
+        run
+    }
+}
+
 impl TensorsUi {
     pub(crate) fn run(&self, lane: LaneId) -> Option<&Tensors> {
         self.runs.get(&lane)
@@ -145,6 +163,20 @@ impl TensorsUi {
     pub(crate) fn other(&self) -> Option<(LaneId, &Tensors)> {
         let (id, _) = self.rival.as_ref()?;
         Some((*id, self.run(*id)?))
+    }
+
+    /// Takes in the rows of a run.
+    pub(crate) fn take(&mut self, lane: LaneId, run: Tensors) {
+        self.runs.insert(lane, run);
+        // What was compared with an older state of this run is sorted again.
+        for run in self.runs.values_mut() {
+            run.sorted.retain(|(_, rival), _| *rival != Some(lane));
+        }
+    }
+
+    pub(crate) fn take_names(&mut self, names: Names) {
+        self.names = names;
+        self.key = None;
     }
 
     /// The selected tensor.
@@ -182,65 +214,63 @@ pub(crate) fn entry_index(state: &State, ui: &UiState) -> Option<usize> {
     known.contains(&selected).then_some(selected).or_else(|| known.first().copied())
 }
 
-/// Brings the shown run, its rival and the order up to date.
-pub(crate) fn prepare(ui: &mut UiState, state: &State) {
+/// The lane whose tensors are shown, and the one that it is compared with.
+fn chosen<'s>(ui: &UiState, state: &'s State) -> Option<(&'s Lane, Option<&'s Lane>)> {
     let heats = heats(state);
-    let shown = entry_index(state, ui).and_then(|at| heats.iter().flat_map(|h| &h.entries).nth(at));
-    let lane = shown.and_then(with_spans);
-    let (Some(model), Some(entry)) = (lane.map_or(state.model.as_ref(), |lane| state.model_of(lane)), shown) else {
-        ui.tensors.lane = None;
-        ui.tensors.order.clear();
-        ui.tensors.key = None;
-        ui.tensors.detail = None;
-        return;
-    };
-    let Some(lane) = lane else { return };
-    let heat = heat_of(&heats, lane);
+    let entry = entry_index(state, ui).and_then(|at| heats.iter().flat_map(|h| &h.entries).nth(at))?;
+    let lane = with_spans(entry)?;
     // mmap is what people use without thinking about it; against mmap itself the fastest other run is the question.
-    let mut others: Vec<&Entry<'_>> = heat
+    let mut others: Vec<&Entry<'_>> = heat_of(&heats, lane)
         .into_iter()
         .flat_map(|h| h.ranked())
         .filter(|e| e.engine != entry.engine && with_spans(e).is_some())
         .collect();
     others.sort_by_key(|e| *e.engine != Engine::Mmap);
-    let rival = others.get(ui.tensors.against % (others.len() + 1));
-    load(&mut ui.tensors, model, lane, entry);
-    if let Some((other, lane)) = rival.and_then(|e| Some((e, with_spans(e)?))) {
-        load(&mut ui.tensors, model, lane, other);
+    let rival = others.get(ui.tensors.against % (others.len() + 1)).copied().and_then(with_spans);
+    Some((lane, rival))
+}
+
+/// What must be found out before the screen is whole. Runs that are no longer looked at are let go.
+pub(crate) fn questions(ui: &mut UiState, state: &State) -> Vec<Question> {
+    let Some((lane, rival)) = chosen(ui, state) else { return Vec::new() };
+    let mut questions = Vec::new();
+    for lane in std::iter::once(lane).chain(rival) {
+        if ui.tensors.run(lane.id).is_none_or(|run| run.spans != lane.spans.len()) {
+            questions.push(Question::Lane(Box::new(Study::of(state, lane, true))));
+        }
     }
+    if let Some(model) = state.model_of(lane)
+        && !ui.tensors.names.is_of(&model.path, model.tensors.len())
+    {
+        questions.push(Question::Names(model.clone()));
+    }
+    let shown = [Some(lane.id), rival.map(|lane| lane.id)];
+    ui.tensors.runs.retain(|id, _| shown.contains(&Some(*id)));
+    questions
+}
+
+/// Brings the shown run, its rival and the order up to date, as far as they are known.
+pub(crate) fn prepare(ui: &mut UiState, state: &State) {
+    let chosen = chosen(ui, state);
+    let Some((lane, rival, model)) = chosen.and_then(|(lane, rival)| Some((lane, rival, state.model_of(lane)?))) else {
+        if ui.tensors.lane.is_some() {
+            (ui.tensors.lane, ui.tensors.key, ui.tensors.detail) = (None, None, None);
+            ui.tensors.order.clear();
+        }
+        return;
+    };
     ui.tensors.lane = Some(lane.id);
-    let rival = rival.and_then(|e| with_spans(e));
     let cost = |lane: &Lane| ui.tensors.run(lane.id).and_then(|run| run.cost.as_ref());
     ui.tensors.rival = rival.map(|other| (other.id, cost(lane).zip(cost(other)).and_then(|(a, b)| crossover(a, b))));
     if ui.tensors.rival.is_none() && ui.tensors.sort == Sort::Difference {
         ui.tensors.sort = Sort::Time;
     }
-    ui.tensors.names.refresh(model);
-    put_in_order(&mut ui.tensors, lane);
-    look_at(&mut ui.tensors, model, lane);
-}
-
-fn load(tensors: &mut TensorsUi, model: &ModelInfo, lane: &Lane, entry: &Entry<'_>) {
-    if tensors.runs.get(&lane.id).is_some_and(|run| run.spans == lane.spans.len()) {
+    if !ui.tensors.names.is_of(&model.path, model.tensors.len()) {
+        ui.tensors.order.clear();
         return;
     }
-    let rows = tensor_rows(model, &lane.spans);
-    let wall = lane.result.as_ref().map_or(0, |r| r.wall_ns);
-    let repeats: Vec<u64> = entry.results().map(|r| r.wall_ns).collect();
-    let cost = if lane.group().is_none() { cost_model(&rows, wall, &repeats) } else { None };
-    let points: Vec<(u64, u64)> = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
-    let overheads = rows.iter().map(|row| row.phases.overhead_ns()).collect();
-    let slowest = (0..points.len()).max_by_key(|at| points[*at].1).filter(|at| points[*at].1 > 0);
-    let mut phases = PhaseTimes::default();
-    for (phase, ns) in rows.iter().flat_map(|row| row.phases.iter()) {
-        phases.add(phase, ns);
-    }
-    let (spans, cloud, sorted) = (lane.spans.len(), distinct(&points), BTreeMap::new());
-    tensors.runs.insert(lane.id, Tensors { spans, rows, points, cloud, overheads, slowest, cost, phases, sorted });
-    // What was compared with an older state of this run is sorted again.
-    for run in tensors.runs.values_mut() {
-        run.sorted.retain(|(_, rival), _| *rival != Some(lane.id));
-    }
+    put_in_order(&mut ui.tensors, lane);
+    look_at(&mut ui.tensors, model, lane);
 }
 
 /// One point of those that lie within an eighth of an octave of size and a fortieth of a decade of time.
@@ -253,17 +283,20 @@ fn distinct(points: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 impl Names {
-    fn refresh(&mut self, model: &ModelInfo) {
-        if self.of.1 == model.tensors.len() && self.of.0 == model.path {
-            return;
-        }
-        *self = Self { of: (model.path.clone(), model.tensors.len()), ..Self::default() };
+    pub(crate) fn of(model: &ModelInfo) -> Self {
+        let mut names = Self { of: (model.path.clone(), model.tensors.len()), ..Self::default() };
         for tensor in &model.tensors {
-            self.starts.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
-            self.text.extend(tensor.name.chars().flat_map(char::to_lowercase));
-            self.text.push('\n');
-            self.longest = self.longest.max(u16::try_from(width(&tensor.name)).unwrap_or(u16::MAX));
+            names.starts.push(u32::try_from(names.text.len()).unwrap_or(u32::MAX));
+            names.text.extend(tensor.name.chars().flat_map(char::to_lowercase));
+            names.text.push('\n');
+            names.longest = names.longest.max(u16::try_from(width(&tensor.name)).unwrap_or(u16::MAX));
         }
+        names.sorted(model.tensors.len());
+        names
+    }
+
+    pub(crate) fn is_of(&self, path: &std::path::Path, count: usize) -> bool {
+        self.of.1 == count && self.of.0 == path
     }
 
     /// Whether the name of each tensor contains the text, which is in lower case.
@@ -355,11 +388,18 @@ fn sorted(ui: &mut TensorsUi, key: &OrderKey) -> Option<Vec<u32>> {
     }
     let run = ui.runs.get(&key.lane)?;
     let other = key.rival.and_then(|id| ui.runs.get(&id));
+    let order = by_rank(run, other, key.sort);
+    ui.runs.get_mut(&key.lane)?.sorted.insert((key.sort, key.rival), order.clone());
+    Some(order)
+}
+
+/// All rows of a run by what a sort looks at; differences are those to another run.
+fn by_rank(run: &Tensors, other: Option<&Tensors>, sort: Sort) -> Vec<u32> {
     // A number a row, smallest first, made once: comparing rows themselves would add up their phases again and again.
     let rank = |at: usize, row: &TensorRow| -> u64 {
         let busy = run.points.get(at).map_or(0, |p| p.1);
         let overhead = run.overheads.get(at).copied().unwrap_or(0);
-        match key.sort {
+        match sort {
             Sort::Overhead => !overhead,
             Sort::Moving => !busy.saturating_sub(overhead),
             // Positive numbers compare like their bits.
@@ -374,9 +414,7 @@ fn sorted(ui: &mut TensorsUi, key: &OrderKey) -> Option<Vec<u32>> {
     };
     let mut keys: Vec<(u64, u32)> = run.rows.iter().enumerate().map(|(at, row)| (rank(at, row), row.tensor)).collect();
     keys.sort_unstable();
-    let order: Vec<u32> = keys.into_iter().map(|(_, tensor)| tensor).collect();
-    ui.runs.get_mut(&key.lane)?.sorted.insert((key.sort, key.rival), order.clone());
-    Some(order)
+    keys.into_iter().map(|(_, tensor)| tensor).collect()
 }
 
 /// What a tensor took more (or, below zero, less) than with the other engine, in nanoseconds; `None` where one of them was not timed.
@@ -408,7 +446,6 @@ fn look_at(ui: &mut TensorsUi, model: &ModelInfo, lane: &Lane) {
         .spans
         .iter()
         .filter(|s| s.bytes > 0 && s.phase.moves_bytes() && (s.tensor == Some(tensor) || inside(s)))
-        .copied()
         .collect();
     reads.sort_unstable_by_key(|s| (s.start_ns, s.slot));
     ui.detail = Some(Detail { tensor, lane: lane.id, spans: lane.spans.len(), reads });

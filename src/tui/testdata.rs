@@ -5,8 +5,10 @@ use crate::domain::{
     LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
 };
 mod loads;
+mod measured;
 mod others;
 
+pub(crate) use measured::{grid, kv, offers, several};
 pub(crate) use others::{in_use, many_tensors, unseen};
 
 use crate::session::State;

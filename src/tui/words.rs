@@ -41,14 +41,14 @@ pub(crate) const fn route_word(route: Route) -> &'static str {
 pub(crate) fn unchecked(state: &State, over: bool) -> bool {
     state.checks.is_empty()
         && state.checks_took_ns.is_none()
-        && (over || state.ended.is_some() || !state.lanes.is_empty())
+        && (over || state.ended.is_some() || !state.lanes.is_empty() || state.grid.is_some())
 }
 
 /// Will reads of the path go straight to the GPU?
 pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, over: bool) -> Headline {
     let Some(verdict) = verdict else {
         return if unchecked(state, over) {
-            say(Status::Na, "This session only loaded models; the machine was not checked. 'gds-top check' does.")
+            say(Status::Na, "This session only measured; the machine was not checked. 'gds-top check' does.")
         } else if state.checks_took_ns.is_some() {
             say(Status::Na, "The checks are done, but no path was judged.")
         } else if state.checks.is_empty() {

@@ -22,7 +22,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
 pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
     LaneOrder {
         engine,
-        model: model.clone(),
+        model: model.clone().into(),
         cache: CacheState::AsIs,
         target: Target::Host,
         repeat: 0,

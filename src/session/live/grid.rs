@@ -60,6 +60,7 @@ impl Session {
         let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
         let listener = std::thread::spawn(move || listen(&commands, &[cancel], &is_done, &watcher));
         self.measure(&plan, request, target, &cancelled);
+        self.bus.emit(EventBody::GridEnded);
         let _ = done.send(());
         if listener.join().unwrap_or_default().quit { After::Quit } else { After::GoOn }
     }
@@ -71,8 +72,14 @@ impl Session {
             format!("writing {size} of test files into {}; they are removed in the end", plan.dir.display()),
         );
         let mut stopped = false;
-        let made = Files::make(&plan.dir, plan.file_bytes, request.seed, &mut |_| {
+        let mut told = 0;
+        let of_bytes = 2 * plan.file_bytes;
+        let made = Files::make(&plan.dir, plan.file_bytes, request.seed, &mut |bytes| {
             stopped |= cancelled.try_recv().is_ok();
+            if bytes - told >= (of_bytes / 50).max(1) {
+                told = bytes;
+                self.bus.emit(EventBody::GridFilesWritten { bytes, of_bytes });
+            }
             !stopped
         });
         let files = match made {

@@ -8,6 +8,7 @@ use super::follow::Follower;
 use super::gate;
 use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
+use super::race_plans::LOAD;
 use super::{targets, turns};
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
@@ -65,7 +66,17 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .tempdir()
         .map_err(|source| SessionError::System { doing: "making a temporary folder", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
-    let session = Session { config, bus, commands: command_receiver, scratch, next_lane: 0, watcher, others };
+    let session = Session {
+        config,
+        bus,
+        commands: command_receiver,
+        scratch,
+        next_lane: 0,
+        watcher,
+        others,
+        loaded: Vec::new(),
+        plan: None,
+    };
     std::thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || session.run(source))
@@ -82,6 +93,10 @@ pub(super) struct Session {
     pub(super) watcher: Watcher,
     /// Models that are loaded together with the first.
     others: Vec<ModelInfo>,
+    /// The models of plans that load, once they are opened.
+    pub(super) loaded: Vec<ModelInfo>,
+    /// The name of the plan that ran last, where it was not the one that the session began with.
+    pub(super) plan: Option<String>,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
@@ -108,7 +123,7 @@ impl Watcher {
 
 /// Where the model comes from.
 #[allow(clippy::large_enum_variant, reason = "there is one")]
-enum Source {
+pub(super) enum Source {
     Opened(ModelInfo),
     Profile(Profile),
     Demo,
@@ -179,25 +194,7 @@ impl Session {
             }
             return self.serve(&mut examiner, &[]);
         }
-        let model = match source {
-            Source::Opened(model) => Ok(model),
-            Source::Demo => {
-                self.bus.say(
-                    LogLevel::Info,
-                    "no model was named, so a small synthetic one is loaded; it is made once and kept",
-                );
-                weights::demo_model(&mut |_, _| {})
-            }
-            Source::Profile(profile) => {
-                let text =
-                    format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
-                self.bus.say(LogLevel::Info, text);
-                weights::cache_folder().and_then(|folder| {
-                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
-                })
-            }
-        };
-        let model = match model {
+        let model = match self.open(source) {
             Ok(model) => model,
             Err(error) => {
                 self.bus.say(LogLevel::Error, error.to_string());
@@ -205,9 +202,10 @@ impl Session {
             }
         };
         let models = self.all_models(model);
-        for model in models.iter().rev() {
-            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        if self.config.workload.is_none() {
+            self.loaded.clone_from(&models);
         }
+        self.tell_models(&models);
         if self.config.race {
             let engines = self.config.engines.clone();
             if self.race(&models, engines, &mut examiner) == After::Quit {
@@ -237,6 +235,7 @@ impl Session {
         if self.config.end_after_race {
             return After::GoOn;
         }
+        self.offer_plans();
         while let Ok(command) = self.commands.recv() {
             match command {
                 Command::Recheck => examiner.check(),
@@ -244,8 +243,20 @@ impl Session {
                 Command::DryRunFix(id) => examiner.dry_run(&id),
                 Command::UndoFix(id) => examiner.undo(&id),
                 Command::Race(engines) => {
-                    let engines = engines.or_else(|| self.config.engines.clone());
-                    if self.race(models, engines, examiner) == After::Quit {
+                    let after = match &self.plan {
+                        None => {
+                            let engines = engines.or_else(|| self.config.engines.clone());
+                            self.race(models, engines, examiner)
+                        }
+                        // Another plan ran since: what is loaded now has a page of its own.
+                        Some(_) => self.run_plan(LOAD, examiner),
+                    };
+                    if after == After::Quit {
+                        return After::GoOn;
+                    }
+                }
+                Command::RunPlan(name) => {
+                    if self.run_plan(&name, examiner) == After::Quit {
                         return After::GoOn;
                     }
                 }
@@ -258,7 +269,12 @@ impl Session {
     }
 
     /// Plans all lanes, then runs them: one after another, or those of a turn at the same time.
-    fn race(&mut self, models: &[ModelInfo], engines: Option<Vec<Engine>>, examiner: &mut Examiner) -> After {
+    pub(super) fn race(
+        &mut self,
+        models: &[ModelInfo],
+        engines: Option<Vec<Engine>>,
+        examiner: &mut Examiner,
+    ) -> After {
         let targets = targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
         let (Some(target), Some(model)) = (targets.first().cloned(), models.first()) else { return After::GoOn };
         let engines = match engines {
@@ -301,6 +317,7 @@ impl Session {
             variants.push(Default::default());
         }
         let turns = turns::turns(models.len(), targets);
+        let models: Vec<Arc<ModelInfo>> = models.iter().cloned().map(Arc::new).collect();
         let plain = models.len() == 1 && targets.len() == 1;
         let mut planned = Vec::new();
         for cache in &self.config.caches.clone() {
@@ -416,7 +433,14 @@ impl Session {
         }
     }
 
-    fn order(&self, model: &ModelInfo, engine: &Engine, cache: CacheState, repeat: u32, target: &Target) -> LaneOrder {
+    fn order(
+        &self,
+        model: &Arc<ModelInfo>,
+        engine: &Engine,
+        cache: CacheState,
+        repeat: u32,
+        target: &Target,
+    ) -> LaneOrder {
         LaneOrder {
             engine: engine.clone(),
             model: model.clone(),

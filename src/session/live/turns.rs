@@ -33,7 +33,7 @@ pub(super) fn turns(models: usize, targets: &[Target]) -> Vec<Vec<Load>> {
 pub(super) fn share(order: &mut LaneOrder, model: &ModelInfo, load: &Load, group: Option<u32>) -> LaneShare {
     if let Some(part) = load.part {
         order.ranges = weights::part_ranges(model, part);
-        order.model = weights::clipped(model, &order.ranges);
+        order.model = weights::clipped(model, &order.ranges).into();
     }
     order.gated = group.is_some();
     LaneShare { group, model: model.name.clone(), bytes: order.model.tensor_bytes(), part: load.part }

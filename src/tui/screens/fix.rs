@@ -40,9 +40,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, the
     }
     let title = [("Fix ".to_owned(), theme.dim), (plan.title.clone(), theme.strong)];
     let mut keys: Vec<Run> = Vec::new();
-    for binding in keymap::footer(state, ui)
-        .filter(|b| matches!(b.action, Action::Apply | Action::Copy | Action::DryRun | Action::Undo | Action::Close))
-    {
+    for binding in keymap::footer(state, ui).filter(|b| {
+        matches!(b.action, Action::Apply | Action::CopyCommands | Action::DryRun | Action::Undo | Action::Close)
+    }) {
         keys.push((binding.label.to_owned(), theme.accent));
         keys.push((format!(" {}  ", binding.short), theme.dim));
     }

@@ -14,15 +14,25 @@ use crate::analysis::{GridTable, cell_text, cell_words, grid_failures, grid_sent
 use crate::domain::{CellKey, CellResult, Grid, Status, units};
 use crate::session::State;
 use crate::tui::app::UiState;
+use crate::tui::mouse::Spot;
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
+use crate::tui::widgets::bars;
 use crate::tui::words::Headline;
 use ratatui::style::{Modifier, Style};
 
-/// Columns of the block sizes, of a cell, and between two transfers.
+/// Columns of the block sizes, and between two transfers.
 const LABEL: u16 = 10;
-const CELL: u16 = 6;
 const GAP: u16 = 2;
+/// Columns of the narrowest and of the widest cell, and rows of the tallest.
+const CELL: u16 = 6;
+const WIDEST: u16 = 12;
+const TALLEST: u16 = 3;
+/// Columns and rows of a table around its cells.
+const BESIDE: u16 = LABEL + 3;
+const ABOVE: u16 = 4;
+/// Rows of the scale and of the words about the cell.
+const FOOT: u16 = 4;
 
 /// Draws the screen; `ui.race.selected` is the cell under the cursor, counted row by row through the tables.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, theme: &Theme) {
@@ -37,12 +47,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
     };
     let text = sentences.first().cloned().unwrap_or_else(|| waiting(state, grid));
     y += environment::headline(&mut pen.part(0, y, w, 3), &Headline { status, text }, theme);
-    let progress = grid.running.map(|cell| {
-        let key = grid.plan.cells.get(cell as usize).map(|key| format!("{} {}", key.access, cell_words(key)));
-        format!("{} of {} cells · now {}", grid.done(), grid.plan.cells.len(), key.unwrap_or_default())
-    });
-    let more: Vec<&String> = sentences.iter().skip(1).collect();
-    for line in progress.iter().chain(more.iter().copied()).take(if airy { 4 } else { 1 }) {
+    if let Some((share, words)) = progress(grid) {
+        let bar = w.saturating_sub(8).min(24);
+        bars::bar(pen, 3, y, bar, share, ('█', theme.accent), ('░', theme.faint));
+        pen.fit(4 + bar, y, w.saturating_sub(6 + bar), &words, theme.dim);
+        y += 1;
+    }
+    for line in sentences.iter().skip(1).take(if airy { 4 } else { usize::from(grid.running.is_none()) }) {
         pen.fit(3, y, w.saturating_sub(5), line, theme.dim);
         y += 1;
     }
@@ -50,24 +61,29 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
     let tables = grid_tables(grid);
     let keys = cursor_order(grid);
     let cursor = selected(grid, ui).and_then(|at| keys.get(at)).copied();
-    let foot = 3;
-    let room = h.saturating_sub(y + foot);
-    let Some(size) = tables.first().map(table_size) else { return };
-    // As many side by side as fit; where not all fit, those from the cursor's on are shown.
-    let across = (w / size.0.max(1)).max(1) as usize;
-    let down = (room / size.1.max(1)).max(1) as usize;
-    let first = if across * down >= tables.len() { 0 } else { cursor.and_then(|c| holding(&tables, &c)).unwrap_or(0) };
-    for (i, table) in tables.iter().skip(first).take(across * down).enumerate() {
-        let (x, below) = ((i % across) as u16 * size.0, (i / across) as u16 * size.1);
-        let part = &mut pen.part(x, y + below, size.0.min(w), size.1.min(room.saturating_sub(below)));
-        draw_table(part, grid, table, cursor, theme);
+    let room = h.saturating_sub(y + FOOT);
+    let Some(sizes) = tables.first().map(|table| Sizes::new(table, tables.len(), (w, room), cursor)) else { return };
+    let per_page = sizes.across * sizes.down;
+    let page = cursor.and_then(|key| holding(&tables, &key)).unwrap_or(0) / per_page * per_page;
+    for (i, table) in tables.iter().skip(page).take(per_page).enumerate() {
+        let (x, below) = ((i % sizes.across) as u16 * sizes.table.0, (i / sizes.across) as u16 * sizes.table.1);
+        let part = &mut pen.part(x, y + below, sizes.table.0.min(w), sizes.table.1.min(room.saturating_sub(below)));
+        let first = (page + i) * table.blocks.len() * table.columns().count();
+        draw_table(part, (grid, table, first), &sizes, cursor, ui, theme);
     }
+    let foot = &mut pen.part(0, h.saturating_sub(FOOT), w, FOOT);
+    let pages =
+        (tables.len() > per_page).then(|| format!("{} of {} tables, ↑↓ for the others", per_page, tables.len()));
+    scale(foot, grid, pages.as_deref(), theme);
     if let Some(key) = cursor {
-        describe(&mut pen.part(0, h.saturating_sub(foot), w, foot), grid, &key, theme);
+        describe(&mut foot.part(0, 1, w, FOOT - 1), grid, &key, theme);
     }
 }
 
 fn waiting(state: &State, grid: &Grid) -> String {
+    if grid.written.is_some() {
+        return format!("Writing the test files into {} …", grid.plan.dir.display());
+    }
     match state.messages.last() {
         Some((_, _, text)) if grid.done() == 0 => text.clone(),
         _ if grid.done() == 0 => format!("Measuring the storage under {} …", grid.plan.dir.display()),
@@ -75,11 +91,84 @@ fn waiting(state: &State, grid: &Grid) -> String {
     }
 }
 
-/// Columns and rows of a table with its border.
-fn table_size(table: &GridTable) -> (u16, u16) {
-    let gaps = table.transfers.len().saturating_sub(1) as u16;
-    let cells = (table.transfers.len() * table.threads.len()) as u16;
-    (LABEL + cells * CELL + gaps * GAP + 3, table.blocks.len() as u16 + 4)
+/// How far it has come, 0 to 1, and in words; `None` when nothing is under way.
+fn progress(grid: &Grid) -> Option<(f64, String)> {
+    if let Some((bytes, of)) = grid.written {
+        let words = format!("{} of {} of test files written", units::bytes(bytes), units::bytes(of));
+        return Some((bytes as f64 / of.max(1) as f64, words));
+    }
+    let running = grid.running?;
+    let (done, all) = (grid.done(), grid.plan.cells.len());
+    let now = grid.plan.cells.get(running as usize).map(|key| format!(" · now {} {}", key.access, cell_words(key)));
+    let left = (all - done) as u64 * grid.plan.cell_ns;
+    let words = format!("{done} of {all} cells, {} or more to go{}", units::duration(left), now.unwrap_or_default());
+    Some((done as f64 / all.max(1) as f64, words))
+}
+
+/// How large cells are drawn and which of them.
+struct Sizes {
+    /// Columns and rows of a cell.
+    cell: (u16, u16),
+    /// Columns and rows of a table with its border.
+    table: (u16, u16),
+    across: usize,
+    down: usize,
+    /// The columns and the rows that are shown.
+    columns: std::ops::Range<usize>,
+    rows: std::ops::Range<usize>,
+}
+
+impl Sizes {
+    /// The arrangement with the largest cells that shows all tables; where there is none, as many as fit, and of a table too large for the screen the part
+    /// around the cursor.
+    fn new(table: &GridTable, tables: usize, (w, h): (u16, u16), cursor: Option<CellKey>) -> Self {
+        let count = table.columns().count().max(1);
+        let blocks = table.blocks.len().max(1);
+        let gaps = table.transfers.len().saturating_sub(1) as u16 * GAP;
+        let of = |cell: (u16, u16), columns: usize, rows: usize| {
+            (BESIDE + gaps + cell.0 * columns as u16, ABOVE + cell.1 * rows as u16)
+        };
+        let mut best: Option<(u16, Self)> = None;
+        for across in 1..=tables.max(1) {
+            let down = tables.max(1).div_ceil(across);
+            let cell_w = (w / across as u16).saturating_sub(BESIDE + gaps) / count as u16;
+            let cell_h = (h / down as u16).saturating_sub(ABOVE) / blocks as u16;
+            if cell_w < CELL || cell_h < 1 {
+                continue;
+            }
+            let cell = (cell_w.min(WIDEST), cell_h.min(TALLEST));
+            let score = cell.0 * cell.1;
+            if best.as_ref().is_none_or(|(known, _)| score > *known) {
+                let table = of(cell, count, blocks);
+                best = Some((score, Self { cell, table, across, down, columns: 0..count, rows: 0..blocks }));
+            }
+        }
+        if let Some((_, sizes)) = best {
+            return sizes;
+        }
+        let fit_columns = usize::from(w.saturating_sub(BESIDE + gaps) / CELL).clamp(1, count);
+        let fit_rows = usize::from(h.saturating_sub(ABOVE)).clamp(1, blocks);
+        // Whatever is shown has the room to itself.
+        let cell = (
+            (w.saturating_sub(BESIDE + gaps) / fit_columns as u16).clamp(CELL, WIDEST),
+            (h.saturating_sub(ABOVE) / fit_rows as u16).clamp(1, TALLEST),
+        );
+        let around = |at: usize, fit: usize, all: usize| {
+            let first = (at + 1).saturating_sub(fit).min(all - fit);
+            first..first + fit
+        };
+        let column = cursor.and_then(|key| table.columns().position(|c| c == (key.transfer, key.threads))).unwrap_or(0);
+        let row = cursor.and_then(|key| table.blocks.iter().position(|b| *b == key.block_bytes)).unwrap_or(0);
+        let whole = of(cell, fit_columns, fit_rows);
+        Self {
+            cell,
+            table: whole,
+            across: usize::from(w / whole.0.max(1)).max(1),
+            down: usize::from(h / whole.1.max(1)).max(1),
+            columns: around(column, fit_columns, count),
+            rows: around(row, fit_rows, blocks),
+        }
+    }
 }
 
 fn holding(tables: &[GridTable], key: &CellKey) -> Option<usize> {
@@ -115,37 +204,87 @@ pub(crate) fn selected(grid: &Grid, ui: &UiState) -> Option<usize> {
     }
 }
 
-fn draw_table(pen: &mut Pen<'_>, grid: &Grid, table: &GridTable, cursor: Option<CellKey>, theme: &Theme) {
-    let title = [(table.title(), theme.strong), (" ── GB/s".to_owned(), theme.dim)];
+/// `first` is the number of the table's first cell in the order of the cursor.
+fn draw_table(
+    pen: &mut Pen<'_>,
+    (grid, table, first): (&Grid, &GridTable, usize),
+    sizes: &Sizes,
+    cursor: Option<CellKey>,
+    ui: &UiState,
+    theme: &Theme,
+) {
+    let all = table.columns().count();
+    let mut title = vec![(table.title(), theme.strong), (" ── GB/s".to_owned(), theme.dim)];
+    if sizes.columns.len() < all {
+        let part = format!(" ── columns {} to {} of {all}", sizes.columns.start + 1, sizes.columns.end);
+        title.push((part, theme.dim));
+    }
     let mut inside = pen.frame(&title, theme.faint);
     inside.right(LABEL - 1, 1, "threads", theme.dim);
     let best = grid.best(|_| true).and_then(|r| r.bytes_per_s).unwrap_or(0.0);
-    for (y, block) in table.blocks.iter().enumerate() {
-        inside.right(LABEL - 1, y as u16 + 2, &units::bytes(*block), theme.text);
+    let running = grid.running.and_then(|cell| grid.plan.cells.get(cell as usize)).copied();
+    // Between two cells the last one that ran has its result already.
+    let running = running.filter(|key| grid.result(key).is_none());
+    let (wide, tall) = sizes.cell;
+    let shown = || table.blocks.iter().enumerate().skip(sizes.rows.start).take(sizes.rows.len());
+    let top = |row: usize| (row - sizes.rows.start) as u16 * tall + 2;
+    for (row, block) in shown() {
+        inside.right(LABEL - 1, top(row) + (tall - 1) / 2, &units::bytes(*block), theme.text);
     }
     let mut x = LABEL;
-    for (i, column) in table.columns().enumerate() {
-        if i > 0 && i.is_multiple_of(table.threads.len().max(1)) {
+    let per_transfer = table.threads.len().max(1);
+    for (i, column) in table.columns().enumerate().skip(sizes.columns.start).take(sizes.columns.len()) {
+        if i > sizes.columns.start && i.is_multiple_of(per_transfer) {
             x += GAP;
         }
-        if i.is_multiple_of(table.threads.len().max(1)) {
-            let room = (CELL * table.threads.len() as u16).max(CELL);
-            inside.fit(x, 0, room + GAP - 1, &column.0.to_string(), theme.accent);
+        if i == sizes.columns.start || i.is_multiple_of(per_transfer) {
+            let left = (per_transfer - i % per_transfer).min(sizes.columns.end - i) as u16;
+            inside.fit(x, 0, (wide * left + GAP).saturating_sub(1), &column.0.to_string(), theme.accent);
         }
-        inside.right(x + CELL - 1, 1, &column.1.to_string(), theme.dim);
-        for (y, block) in table.blocks.iter().enumerate() {
+        inside.right(x + wide - 1, 1, &column.1.to_string(), theme.dim);
+        for (row, block) in shown() {
             let key = table.key(*block, column);
             let style = cell_style(grid, &key, best, theme);
-            let text = if grid.running.and_then(|c| grid.plan.cells.get(c as usize)) == Some(&key) {
-                "▸".to_owned()
-            } else {
-                short(grid, &key)
-            };
-            let style =
-                if cursor == Some(key) { style.add_modifier(Modifier::REVERSED | Modifier::BOLD) } else { style };
-            inside.text(x, y as u16 + 2, &format!("{text:>width$} ", width = usize::from(CELL) - 1), style);
+            let text = if running == Some(key) { "▸".to_owned() } else { short(grid, &key) };
+            for line in 0..tall {
+                let y = top(row) + line;
+                inside.text(x, y, &" ".repeat(usize::from(wide)), style);
+                inside.hit(ui, y, x, wide, Spot::Cell(first + row * all + i));
+            }
+            let y = top(row) + (tall - 1) / 2;
+            let bold = if cursor == Some(key) { style.add_modifier(Modifier::BOLD) } else { style };
+            inside.right(x + wide - 1, y, &text, bold);
+            if cursor == Some(key) {
+                if theme.mono {
+                    inside.restyle(x, top(row), wide, tall, Style::new().add_modifier(Modifier::REVERSED));
+                }
+                inside.cell(x, y, '[', bold);
+                inside.cell(x + wide - 1, y, ']', bold);
+            }
         }
-        x += CELL;
+        x += wide;
+    }
+}
+
+/// What the colours mean: from a thousandth of the best rate to the best, by its logarithm.
+fn scale(pen: &mut Pen<'_>, grid: &Grid, more: Option<&str>, theme: &Theme) {
+    let w = pen.width();
+    let mut x = 3;
+    if let Some(best) = grid.best(|_| true).and_then(|result| result.bytes_per_s)
+        && !theme.mono
+        && w >= 60
+    {
+        x = pen.text(x, 0, &units::rate(best / 1000.0), theme.dim) + 1;
+        let columns = 24;
+        for i in 0..columns {
+            pen.cell(x + i, 0, ' ', theme.heat(f64::from(i) / f64::from(columns - 1)));
+        }
+        x = pen.text(x + columns + 1, 0, &units::rate(best), theme.dim) + 2;
+    }
+    let failed = grid.results.iter().flatten().any(|result| result.error.is_some());
+    let words = [failed.then_some("✖ failed"), more];
+    for word in words.into_iter().flatten() {
+        x = pen.fit(x, 0, w.saturating_sub(x + 1), word, theme.dim) + 2;
     }
 }
 
@@ -184,6 +323,19 @@ fn describe(pen: &mut Pen<'_>, grid: &Grid, key: &CellKey, theme: &Theme) {
     for (y, line) in lines.iter().enumerate() {
         pen.fit(3, y as u16, w.saturating_sub(5), line, if y == 0 { theme.text } else { theme.dim });
     }
+}
+
+/// The cell under the cursor, for the clipboard.
+pub(crate) fn copied(grid: &Grid, ui: &UiState) -> Vec<String> {
+    let mut lines: Vec<String> = grid_sentences(grid).into_iter().take(1).collect();
+    if let Some(key) = selected(grid, ui).and_then(|at| cursor_order(grid).get(at).copied()) {
+        let head = format!("{} {}", key.access, cell_words(&key));
+        match grid.result(&key) {
+            Some(result) => lines.extend(words(&head, result)),
+            None => lines.push(format!("{head}: not measured yet")),
+        }
+    }
+    lines
 }
 
 fn words(head: &str, result: &CellResult) -> Vec<String> {

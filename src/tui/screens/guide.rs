@@ -88,7 +88,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let title = [(how_far.trim_end_matches('.').to_owned(), theme.strong)];
     let mut keys: Vec<Run> = Vec::new();
     for binding in keymap::footer(state, ui)
-        .filter(|b| matches!(b.action, Action::Open | Action::Copy | Action::Recheck | Action::Close))
+        .filter(|b| matches!(b.action, Action::Open | Action::CopyCommands | Action::Recheck | Action::Close))
     {
         keys.push((binding.label.to_owned(), theme.accent));
         keys.push((format!(" {}  ", binding.short), theme.dim));

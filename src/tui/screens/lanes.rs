@@ -279,7 +279,11 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state:
 }
 
 fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
-    let words = heat.words(cache_word(heat.cache));
+    let direction = heat.entries.first().and_then(|entry| entry.engine.direction());
+    let words = match direction {
+        Some(direction) => format!("{direction}, {}", heat.words(cache_word(heat.cache))),
+        None => heat.words(cache_word(heat.cache)),
+    };
     let end = pen.text(1, 0, &words, theme.text);
     for x in end + 1..pen.width().saturating_sub(1) {
         pen.cell(x, 0, '╌', theme.faint);

@@ -42,7 +42,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     };
     let number = ui.learn.step.min(STEPS - 1);
     let step = step(lesson, number);
-    let title = say(Status::Info, format!("{} of {STEPS}  {}", number + 1, step.title));
+    // The screen's question stands first where a line has room for it.
+    let question = if pen.width() >= 80 { "Why can GDS be slower on a small model?  " } else { "" };
+    let title = say(Status::Info, format!("{question}{} of {STEPS}: {}", number + 1, step.title));
     y += super::environment::headline(&mut pen.part(0, y, w, 2), &title, theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
@@ -203,6 +205,7 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
         title.push((format!("{} ", marker(engine)), theme.lane(engine)));
         title.push((format!("{engine}  "), theme.text));
     }
+    title.push(("size and time on the clock".to_owned(), theme.dim));
     let mut inside = pen.frame(&title, theme.faint);
     let loads: Vec<&Load> = engines.iter().filter_map(|e| told.load(e)).collect();
     let lines: Vec<_> =
@@ -214,6 +217,7 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
             points: &load.points,
             line: line.as_ref().map(|line| line as &dyn Fn(u64) -> f64),
             style: theme.lane(&load.engine),
+            slots: load.cost.as_ref().map_or(1.0, |cost| cost.parallelism),
         })
         .collect();
     let mark = told.even_with_mmap().map(|size| (size, format!("even at {}", bytes(size))));

@@ -7,13 +7,16 @@ pub(crate) mod grid;
 pub(crate) mod guide;
 pub(crate) mod help;
 pub(crate) mod lanes;
+pub(crate) mod layers;
 pub(crate) mod learn;
+pub(crate) mod plans;
 pub(crate) mod process;
 pub(crate) mod race;
 pub(crate) mod race_charts;
 pub(crate) mod report;
 pub(crate) mod system;
 mod system_charts;
+pub(crate) mod system_time;
 mod tensor_detail;
 mod tensor_table;
 pub(crate) mod tensors;
@@ -45,6 +48,7 @@ pub(crate) struct Limits {
 /// Draws everything.
 pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buffer) -> Limits {
     let area = buffer.area;
+    let (whole, state) = (state, ui.seen(state));
     let mut limits = Limits::default();
     ui.hits.borrow_mut().clear();
     buffer.set_style(area, theme.ground);
@@ -57,7 +61,6 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         }
     } else {
         let head = frame::header(&mut pen, state, ui, theme);
-        frame::footer(&mut pen.part(0, h - 1, w, 1), state, ui, theme);
         let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
         match ui.screen {
             Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
@@ -79,9 +82,13 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         match &ui.sheet {
             Some(Sheet::Help) => limits.sheet_scroll = help::draw(&mut body, state, ui, theme),
             Some(Sheet::Fix(id)) => limits.sheet_scroll = fix::draw(&mut body, state, ui, id, theme),
+            Some(Sheet::Plans) => limits.sheet_scroll = plans::draw(&mut body, whole, ui, theme),
             Some(Sheet::Guide) => limits.sheet_scroll = guide::draw(&mut body, state, ui, theme),
             None => {}
         }
+        // Last, since some keys do something only where there was room for what they move.
+        let told = if ui.sheet == Some(Sheet::Plans) { whole } else { state };
+        frame::footer(&mut pen.part(0, h - 1, w, 1), told, ui, theme);
     }
     if theme.ascii {
         ascii::flatten(buffer);

@@ -1,12 +1,14 @@
 //! One process of the System screen: what it reads over time, and the model files that it has mapped or open.
 
+use super::system_time::{self, over_time};
 use crate::domain::ProcessUse;
 use crate::domain::units::bytes;
 use crate::session::State;
+use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
-use crate::tui::widgets::chart::{Chart, Series};
+use crate::tui::widgets::chart::Series;
 
 use super::system::route_word;
 
@@ -14,7 +16,7 @@ use super::system::route_word;
 const GAP_S: f64 = 5.0;
 
 /// Draws the process into the whole pen.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, process: &ProcessUse, theme: &Theme) {
+pub(crate) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let about = about(process, w.saturating_sub(4), theme);
     let files = process.files.len() + process.mapped.len();
@@ -30,9 +32,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, process: &ProcessUse, theme
     let charts = rest.saturating_sub(file_rows);
     if charts >= 6 {
         let left = if w >= 80 { w / 2 } else { w };
-        reads(&mut pen.part(0, top, left, charts), state, process.pid, theme);
+        reads(&mut pen.part(0, top, left, charts), process.pid, state, ui, theme);
         if left < w {
-            memory(&mut pen.part(left, top, w - left, charts), state, process.pid, theme);
+            memory(&mut pen.part(left, top, w - left, charts), process.pid, state, ui, theme);
         }
     }
     if file_rows > 2 {
@@ -60,43 +62,32 @@ fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 }
 
 /// One value of a process over the time that it was watched, in seconds before now.
-fn over_time(state: &State, pid: u32, value: impl Fn(&ProcessUse) -> Option<f64>) -> Vec<(f64, f64)> {
-    let Some((now, _)) = state.system.back() else { return Vec::new() };
-    let seconds = |at: u64| -(now.saturating_sub(at) as f64 / 1e9);
-    let of = |sample: &crate::domain::SystemSample| sample.processes.iter().find(|p| p.pid == pid).and_then(&value);
-    state.system.iter().filter_map(|(at, sample)| Some((seconds(*at), of(sample)?))).collect()
-}
-
-pub(super) fn span(series: &[Series]) -> (f64, f64) {
-    let first = series.iter().filter_map(|s| s.points.first()).map(|p| p.0).fold(-10.0, f64::min);
-    (first, 0.0)
+fn of_process(state: &State, ui: &UiState, pid: u32, value: impl Fn(&ProcessUse) -> Option<f64>) -> Vec<(f64, f64)> {
+    over_time(state, ui, |sample| sample.processes.iter().find(|p| p.pid == pid).and_then(&value))
 }
 
 pub(super) fn series(name: &str, marker: char, index: usize, points: Vec<(f64, f64)>, theme: &Theme) -> Series {
     Series { name: name.to_owned(), marker, style: theme.series(index), points, gap: GAP_S, right: false }
 }
 
-fn reads(pen: &mut Pen<'_>, state: &State, pid: u32, theme: &Theme) {
-    let title = [("Reads".to_owned(), theme.strong), ("  GB/s".to_owned(), theme.dim)];
-    let mut inside = pen.frame(&title, theme.faint);
+fn reads(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme) {
+    let mut inside = pen.frame(&system_time::title("Reads", "GB/s", ui, theme), theme.faint);
     let lines = [
-        series("from storage", '•', 0, over_time(state, pid, |p| Some(p.storage_bytes_per_s? / 1e9)), theme),
-        series("by calls", '▪', 1, over_time(state, pid, |p| Some(p.call_bytes_per_s? / 1e9)), theme),
+        series("from storage", '•', 0, of_process(state, ui, pid, |p| Some(p.storage_bytes_per_s? / 1e9)), theme),
+        series("by calls", '▪', 1, of_process(state, ui, pid, |p| Some(p.call_bytes_per_s? / 1e9)), theme),
     ];
     let empty = "Nothing is known yet: rates need two looks, and the rights of its owner or of root.";
-    Chart { series: &lines, x: span(&lines), ceiling: None, cursor: None, empty }.draw(&mut inside, theme);
+    system_time::draw(&mut inside, &lines, empty, state, ui, theme);
 }
 
-fn memory(pen: &mut Pen<'_>, state: &State, pid: u32, theme: &Theme) {
+fn memory(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme) {
     const GIB: f64 = (1_u64 << 30) as f64;
-    let title = [("Memory".to_owned(), theme.strong), ("  GiB".to_owned(), theme.dim)];
-    let mut inside = pen.frame(&title, theme.faint);
+    let mut inside = pen.frame(&system_time::title("Memory", "GiB", ui, theme), theme.faint);
     let lines = [
-        series("RSS", '•', 0, over_time(state, pid, |p| Some(p.rss_bytes? as f64 / GIB)), theme),
-        series("GPU", '▪', 1, over_time(state, pid, |p| Some(p.gpu_memory_bytes? as f64 / GIB)), theme),
+        series("RSS", '•', 0, of_process(state, ui, pid, |p| Some(p.rss_bytes? as f64 / GIB)), theme),
+        series("GPU", '▪', 1, of_process(state, ui, pid, |p| Some(p.gpu_memory_bytes? as f64 / GIB)), theme),
     ];
-    Chart { series: &lines, x: span(&lines), ceiling: None, cursor: None, empty: "Its memory could not be read." }
-        .draw(&mut inside, theme);
+    system_time::draw(&mut inside, &lines, "Its memory could not be read.", state, ui, theme);
 }
 
 fn files(pen: &mut Pen<'_>, process: &ProcessUse, theme: &Theme) {

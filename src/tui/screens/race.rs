@@ -9,7 +9,7 @@
 //! ╭ Bandwidth ────╮╭ Host memory ────╮╭ GPU ───────╮
 //! ```
 
-use super::{environment, lanes, race_charts};
+use super::{environment, lanes, layers, race_charts};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
@@ -19,8 +19,18 @@ use crate::tui::words;
 
 /// Panes that small screens show one at a time: lanes, phases, three charts.
 pub(crate) const PANES: usize = 5;
+/// The pane of a read's layers, where it has some.
+pub(crate) const LAYERS_PANE: usize = PANES;
 /// Fewest rows in which a chart says something, its border included.
 const CHART_ROWS: u16 = 8;
+
+/// Panes that small screens show now.
+pub(crate) fn panes(state: &State, ui: &UiState) -> usize {
+    PANES + usize::from(layers::shown(state, ui).is_some())
+}
+
+/// Fewest rows in which the two timelines of a read's layers stand, their border included.
+const LAYER_ROWS: u16 = 6;
 
 /// Number of entries, over all heats.
 pub(crate) fn entry_count(state: &State) -> usize {
@@ -60,18 +70,25 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
+    let layered = layers::shown(state, ui).filter(|_| !ui.race.charts);
+    if let Some(read) = layered.as_ref().filter(|_| ui.race.expanded && !ui.small) {
+        layers::draw(&mut pen.part(0, y, w, rest), read, ui, theme);
+        return;
+    }
     if ui.race.expanded {
         race_charts::one(&mut pen.part(0, y, w, rest), state, ui, theme, ui.race.chart);
         return;
     }
     if ui.small || w < super::WIDE {
         let mut pane = pen.part(0, y, w, rest);
-        match ui.race.pane % PANES {
-            0 => lanes::draw(&mut pane, state, ui, theme, 0),
-            1 => lanes::draw_phases(&mut pane, state, ui, theme),
-            chart => race_charts::one(&mut pane, state, ui, theme, chart - 2),
+        let panes = panes(state, ui);
+        match (ui.race.pane % panes, layers::shown(state, ui)) {
+            (LAYERS_PANE, Some(read)) => layers::draw(&mut pane, &read, ui, theme),
+            (0, _) => lanes::draw(&mut pane, state, ui, theme, 0),
+            (1, _) => lanes::draw_phases(&mut pane, state, ui, theme),
+            (chart, _) => race_charts::one(&mut pane, state, ui, theme, chart - 2),
         }
-        let hint = format!(" {} of {PANES} ", ui.race.pane % PANES + 1);
+        let hint = format!(" {} of {panes} ", ui.race.pane % panes + 1);
         pane.right(w.saturating_sub(2), rest.saturating_sub(1), &hint, theme.dim);
         return;
     }
@@ -79,16 +96,21 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let phases = lanes::phase_rows(state, ui);
     let with_phases = bare.saturating_add(phases);
     // The lanes answer the question; where the time went says why, in their pane or, where that is full, in one of its own beside a chart.
+    let least = if layered.is_some() { LAYER_ROWS } else { CHART_ROWS };
     let (top, shown, beside) = if with_phases + CHART_ROWS <= rest {
         (with_phases, phases, false)
-    } else if bare + CHART_ROWS <= rest {
+    } else if bare + least <= rest {
         (bare, 0, phases > 0)
     } else {
         (rest, 0, false)
     };
     lanes::draw(&mut pen.part(0, y, w, top), state, ui, theme, shown);
     let left = rest.saturating_sub(top);
-    if left >= CHART_ROWS {
+    if left >= least
+        && let Some(read) = &layered
+    {
+        layers::draw(&mut pen.part(0, y + top, w, left), read, ui, theme);
+    } else if left >= CHART_ROWS {
         race_charts::row(&mut pen.part(0, y + top, w, left), state, ui, beside, theme);
     }
 }

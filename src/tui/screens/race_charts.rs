@@ -10,10 +10,13 @@ use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::{Theme, marker};
 use crate::tui::widgets::chart::{Chart, Extras, Series};
+use crate::tui::words::short_engine;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Meters are read ten times a second; twice that apart and more, something was not read.
 const METER_GAP_S: f64 = 0.45;
+/// Columns of a lane's name in a legend: a command may be as long as it likes.
+const LEGEND: u16 = 24;
 /// Progress comes twenty times a second.
 const PROGRESS_GAP_S: f64 = 0.6;
 
@@ -139,7 +142,7 @@ fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run>
     if let Some(lane) = lane {
         runs.push((" ─ ".to_owned(), theme.faint));
         runs.push((format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)));
-        runs.push((lane.engine.to_string(), theme.text));
+        runs.push((short_engine(&lane.engine, LEGEND), theme.text));
     }
     runs
 }
@@ -156,7 +159,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
-            name: entry.name(),
+            name: entry.short_name(LEGEND),
             marker: lanes::entry_marker(entry),
             style: theme.lane(entry.engine),
             points,

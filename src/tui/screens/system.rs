@@ -50,10 +50,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     if ui.system.open
         && let Some(process) = selected(state, ui)
     {
-        super::process::draw(&mut pen.part(0, y, w, rest), state, process, theme);
+        ui.system.charted.set(true);
+        super::process::draw(&mut pen.part(0, y, w, rest), process, state, ui, theme);
         return;
     }
-    let rows = (sample.gpus.len().max(1)).max(sample.disks.len().max(1)).min(8) as u16 + 3;
+    ui.system.charted.set(false);
+    // What is wrong with NVML is a sentence of some lines.
+    let lines = if sample.gpus.is_empty() && sample.gpu_problem.is_some() { 3 } else { sample.gpus.len().max(1) };
+    let rows = lines.max(sample.disks.len().max(1)).min(8) as u16 + 3;
     let top = rows.min(rest / 2);
     if w >= super::SIDE_BY_SIDE {
         let left = w * 9 / 16;
@@ -83,7 +87,8 @@ fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, 
     let charts = if need + system_charts::ROWS <= h { h - need } else { 0 };
     processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
     if charts > 0 {
-        system_charts::draw(&mut pen.part(0, h - charts, w, charts), state, sample, theme);
+        ui.system.charted.set(true);
+        system_charts::draw(&mut pen.part(0, h - charts, w, charts), sample, state, ui, theme);
     }
 }
 

@@ -1,11 +1,13 @@
 //! What disks and GPUs did since the System screen was opened.
 
-use super::process::{series, span};
+use super::process::series;
+use super::system_time::{self, over_time};
 use crate::domain::SystemSample;
 use crate::session::State;
+use crate::tui::app::UiState;
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::chart::{Chart, Series};
+use crate::tui::widgets::chart::Series;
 
 /// Fewest rows in which the charts say something.
 pub(super) const ROWS: u16 = 9;
@@ -14,24 +16,17 @@ const MOST: usize = 4;
 const MARKERS: [char; MOST] = ['•', '▪', '◦', '▫'];
 
 /// Draws the charts beside each other: storage, and the links of the GPUs where there are any.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let left = if sample.gpus.is_empty() { w } else { w / 2 };
-    disks(&mut pen.part(0, 0, left, h), state, sample, theme);
+    disks(&mut pen.part(0, 0, left, h), sample, state, ui, theme);
     if left < w {
-        links(&mut pen.part(left, 0, w - left, h), state, sample, theme);
+        links(&mut pen.part(left, 0, w - left, h), sample, state, ui, theme);
     }
 }
 
-/// A value over the time that was watched, in seconds before now.
-fn over_time(state: &State, value: impl Fn(&SystemSample) -> Option<f64>) -> Vec<(f64, f64)> {
-    let Some((now, _)) = state.system.back() else { return Vec::new() };
-    let seconds = |at: u64| -(now.saturating_sub(at) as f64 / 1e9);
-    state.system.iter().filter_map(|(at, sample)| Some((seconds(*at), value(sample)?))).collect()
-}
-
 /// A chart of bytes a second, in the unit that its greatest value asks for.
-fn chart(pen: &mut Pen<'_>, title: &str, mut lines: Vec<Series>, theme: &Theme) {
+fn chart(pen: &mut Pen<'_>, title: &str, mut lines: Vec<Series>, state: &State, ui: &UiState, theme: &Theme) {
     let greatest = lines.iter().flat_map(|line| &line.points).map(|p| p.1).fold(0.0, f64::max);
     let (unit, factor) = match greatest {
         g if g >= 1e9 => ("GB/s", 1e9),
@@ -41,13 +36,12 @@ fn chart(pen: &mut Pen<'_>, title: &str, mut lines: Vec<Series>, theme: &Theme) 
     for point in lines.iter_mut().flat_map(|line| &mut line.points) {
         point.1 /= factor;
     }
-    let title = [(title.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
-    let mut inside = pen.frame(&title, theme.faint);
+    let mut inside = pen.frame(&system_time::title(title, unit, ui, theme), theme.faint);
     let empty = "Rates need two looks; the second comes in a moment.";
-    Chart { series: &lines, x: span(&lines), ceiling: None, cursor: None, empty }.draw(&mut inside, theme);
+    system_time::draw(&mut inside, &lines, empty, state, ui, theme);
 }
 
-fn disks(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme) {
+fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
     let mut disks: Vec<_> = sample.disks.iter().collect();
     disks.sort_by(|a, b| b.read_bytes_per_s.unwrap_or(0.0).total_cmp(&a.read_bytes_per_s.unwrap_or(0.0)));
     disks.truncate(MOST);
@@ -58,13 +52,13 @@ fn disks(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme)
         .enumerate()
         .map(|(i, disk)| {
             let read = |sample: &SystemSample| sample.disks.iter().find(|d| d.name == disk.name)?.read_bytes_per_s;
-            series(&disk.name, MARKERS[i % MOST], i, over_time(state, read), theme)
+            series(&disk.name, MARKERS[i % MOST], i, over_time(state, ui, read), theme)
         })
         .collect();
-    chart(pen, "Read from storage", lines, theme);
+    chart(pen, "Read from storage", lines, state, ui, theme);
 }
 
-fn links(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme) {
+fn links(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
     let lines: Vec<Series> = sample
         .gpus
         .iter()
@@ -72,8 +66,8 @@ fn links(pen: &mut Pen<'_>, state: &State, sample: &SystemSample, theme: &Theme)
         .enumerate()
         .map(|(i, gpu)| {
             let come = |sample: &SystemSample| sample.gpus.iter().find(|g| g.index == gpu.index)?.rx_bytes_per_s;
-            series(&format!("GPU {}", gpu.index), MARKERS[i], i, over_time(state, come), theme)
+            series(&format!("GPU {}", gpu.index), MARKERS[i], i, over_time(state, ui, come), theme)
         })
         .collect();
-    chart(pen, "Into the GPUs over PCIe", lines, theme);
+    chart(pen, "Into the GPUs over PCIe", lines, state, ui, theme);
 }

@@ -12,7 +12,7 @@ use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{Phase, Status};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
-use crate::tui::pen::{Pen, Run};
+use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::tensor_view::Tensors;
 use crate::tui::theme::{Theme, marker};
 use crate::tui::widgets::scatter::{self, Cloud};
@@ -78,7 +78,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 
 fn headline(state: &State, lane: Option<&Lane>, run: Option<&Tensors>, other: Option<(&Lane, &Tensors)>) -> Headline {
     let (Some(lane), Some(run)) = (lane, run) else {
-        let text = if state.running_lane().is_some() {
+        let text = if lane.is_some() {
+            "Working out what each tensor cost, from the load's timeline …"
+        } else if state.running_lane().is_some() {
             "The first load is under way; its tensors are told when it has finished."
         } else if state.lanes.is_empty() {
             "No load yet, so no tensor has cost anything."
@@ -178,15 +180,23 @@ fn map(pen: &mut Pen<'_>, run: &Tensors, ui: &UiState, theme: &Theme) {
 /// The scatter of size and time, with the fitted lines and where they cross.
 fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme: &Theme) {
     let (lane, run) = (shown.lane, shown.run);
-    let title =
-        [("Size and time".to_owned(), theme.strong), ("  a dot is a tensor, a line its fit".to_owned(), theme.dim)];
+    // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
+    let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();
+    let words = if together { "  a tensor's part of the clock" } else { "  a dot is a tensor, a line its fit" };
+    let title = [("Size and time".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
+    let slots = |run: &Tensors| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
     let mut inside = pen.frame(&title, theme.faint);
     let crossing = ui.tensors.rival.as_ref().and_then(|(_, crossing)| *crossing);
     let told = inside.height() >= 12;
     let mut y = 0;
     if told {
         for (lane, run) in std::iter::once((lane, run)).chain(shown.other) {
-            inside.runs(1, y, &formula(lane, run, theme));
+            let line = formula(lane, run, together, theme);
+            // The marker tells the engine; where it is narrow the figures matter more than its name.
+            let named = runs_width(&line) + 2 <= usize::from(inside.width());
+            let line: Vec<Run> =
+                line.into_iter().enumerate().filter(|(i, _)| named || ![1, 3].contains(i)).map(|(_, r)| r).collect();
+            inside.runs(1, y, &line);
             y += 1;
         }
         if let Some((other, _)) = shown.other {
@@ -199,8 +209,10 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
                 None => "their lines do not cross outside of the noise".to_owned(),
             };
             let room = inside.width().saturating_sub(2);
-            inside.fit(1, y, room, &text, if crossing.is_some() { theme.accent } else { theme.dim });
-            y += 1;
+            for line in wrap(&text, room).iter().take(2) {
+                inside.text(1, y, line, if crossing.is_some() { theme.accent } else { theme.dim });
+                y += 1;
+            }
         }
     }
     let own_line = run.cost.as_ref().map(|cost| |size: u64| cost.fit.tensor_ns(size));
@@ -209,18 +221,22 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let mut clouds = Vec::new();
     if let Some((other, run)) = shown.other {
         let line = other_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-        clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&other.engine) });
+        clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&other.engine), slots: slots(run) });
     }
     let line = own_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-    clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&lane.engine) });
+    clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&lane.engine), slots: slots(run) });
     let mark = crossing.map(|at| (at.bytes, format!("even at {}", bytes(at.bytes))));
     let (w, h) = (inside.width(), inside.height());
     scatter::draw(&mut inside.part(0, y, w, h.saturating_sub(y)), &clouds, mark, theme);
 }
 
-/// `t = 2.70 ms + bytes / 7.10 GB/s`
-fn formula(lane: &Lane, run: &Tensors, theme: &Theme) -> Vec<Run> {
+/// `t = 2.70 ms + bytes / 7.10 GB/s`, of a slot or, on the clock, of all that worked at once.
+fn formula(lane: &Lane, run: &Tensors, on_clock: bool, theme: &Theme) -> Vec<Run> {
     let line = match &run.cost {
+        Some(cost) if on_clock => {
+            let overhead = duration(cost.per_tensor_ns().max(0.0) as u64);
+            format!("t = {overhead} + bytes / {}  {:.1} slots", rate(cost.bytes_per_s()), cost.parallelism)
+        }
         Some(cost) => {
             format!("t = {} + bytes / {}", duration(cost.fit.overhead_ns.max(0.0) as u64), rate(cost.fit.bytes_per_s))
         }

@@ -5,7 +5,7 @@ use crate::config::{Markers, Taste};
 use crate::session::State;
 use crate::tui::app::{Screen, UiState};
 use crate::tui::pen::Pen;
-use crate::tui::screens::race_charts;
+use crate::tui::screens::{race_charts, system_time};
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::chart::{Chart, Extras, Series};
@@ -126,4 +126,49 @@ proptest! {
         let extras = Extras { ceilings: vec![(event, "other".to_owned())], events: vec![(event, "loaded".to_owned())] };
         chart.draw_with(&mut Pen::new(&mut buffer, Rect::new(3, 2, width, height)), &theme, &extras);
     }
+}
+
+#[test]
+fn the_charts_of_the_system_screen_have_a_cursor_that_stays_at_its_time_and_can_be_held() {
+    let mut state = testdata::in_use(testdata::state(Scene::Live), true);
+    let mut ui = UiState { screen: Screen::System, ..UiState::default() };
+    let theme = Theme::new(Taste::default());
+    ui.clock_ns = state.now_ns;
+    frame(&state, &mut ui, &theme, 200, 60);
+    keys(&mut ui, &state, "<<<");
+    let at = ui.system.time.cursor.expect("a cursor");
+    assert!(text(&frame(&state, &mut ui, &theme, 200, 60)).contains(" at -"), "its time counts back from now");
+    keys(&mut ui, &state, "++");
+    assert!(ui.system.time.zoomed() && !ui.race.time.zoomed());
+    keys(&mut ui, &state, " ");
+    assert!(text(&frame(&state, &mut ui, &theme, 200, 60)).contains("held still"));
+    let (newest, sample) = state.system.back().cloned().expect("a picture");
+    let held = system_time::whole(&state, &ui);
+    state.system.push_back((newest + 2_000_000_000, sample));
+    assert_eq!(system_time::whole(&state, &ui), held, "what comes later waits");
+    keys(&mut ui, &state, " ");
+    assert!(system_time::whole(&state, &ui).1 > held.1);
+    assert_eq!(ui.system.time.cursor, Some(at), "in the session's time it has not moved");
+    frame(&state, &mut ui, &theme, 60, 20);
+    keys(&mut ui, &state, "<");
+    assert_eq!(ui.system.time.cursor, Some(at), "without a chart there is nothing to read");
+}
+
+#[test]
+fn long_names_of_a_legend_are_cut_so_that_all_have_room() {
+    let line = |name: &str, marker| Series {
+        name: name.to_owned(),
+        marker,
+        style: Style::new(),
+        points: vec![(0.0, 1.0), (1.0, 2.0)],
+        gap: f64::INFINITY,
+        right: false,
+    };
+    let series = [line("python3 /opt/loaders/load.py --all", 'a'), line("mmap", 'b'), line("pread", 'c')];
+    let area = Rect::new(0, 0, 44, 12);
+    let mut buffer = Buffer::empty(area);
+    let chart = Chart { series: &series, x: (0.0, 1.0), ceiling: None, cursor: None, empty: "" };
+    chart.draw(&mut Pen::new(&mut buffer, area), &Theme::new(Taste::default()));
+    let legend: String = (0..44).map(|x| buffer[(x, 0)].symbol()).collect();
+    assert!(legend.contains("c pread") && legend.contains("b mmap") && legend.contains("a python3"), "{legend}");
 }

@@ -7,6 +7,7 @@ mod charts;
 mod event_loop;
 mod guide;
 mod hands;
+mod plans;
 mod snapshots;
 
 use super::app::UiState;

@@ -69,7 +69,7 @@ fn picture(buffer: &Buffer) -> String {
 const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 36), (200, 60)];
 
 /// One file of a situation at all sizes: with colour the glyphs and the styles, without it the rows whose glyphs are others, and the styles.
-fn check_all(name: &str, state: &State, ui: &mut UiState) {
+pub(super) fn check_all(name: &str, state: &State, ui: &mut UiState) {
     let mut legend = Legend::default();
     let mut shown = String::new();
     for (w, h) in SIZES {
@@ -111,7 +111,7 @@ fn describe(cell: &Cell) -> String {
     words
 }
 
-fn check(name: &str, state: &State, ui: &mut UiState, theme_name: ThemeName, (w, h): (u16, u16)) {
+pub(super) fn check(name: &str, state: &State, ui: &mut UiState, theme_name: ThemeName, (w, h): (u16, u16)) {
     let shown = picture(&frame(state, ui, &theme(theme_name), w, h));
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("{name}-{w}x{h}-{theme_name}"), shown);
@@ -223,7 +223,7 @@ fn every_pane_of_a_small_terminal_has_something_in_it() {
             assert!(inside.chars().filter(|c| c.is_alphanumeric()).count() > 60, "{screen:?}\n{shown}");
             assert!(!seen.contains(&shown), "{screen:?}\n{shown}");
             seen.push(shown);
-            ui.next_pane();
+            ui.next_pane(&state);
         }
     }
 }

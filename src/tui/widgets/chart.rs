@@ -45,6 +45,9 @@ pub(crate) struct Extras {
     pub(crate) events: Vec<(f64, String)>,
 }
 
+/// Columns in which a cut name still says something.
+const LEAST_NAME: usize = 6;
+
 /// A scale from 0 to `top` in steps of `step`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scale {
@@ -243,16 +246,23 @@ impl Chart<'_> {
         }
         // The last drawn lies on top and matters most, so it is named first; names that find no room leave their marker.
         let drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
+        let value = |series: &Series| match time {
+            Some(time) => format!("{} ", series.at(time).map_or_else(|| "–".to_owned(), three_digits)),
+            None => String::new(),
+        };
+        // Long names are cut so that all have room; the short ones stay whole.
+        let fixed: usize = drawn.iter().map(|s| width(&value(s)) + 4).sum();
+        let names = usize::from(pen.width()).saturating_sub(runs_width(&runs) + fixed + 2);
+        let fits = |most: usize| drawn.iter().map(|s| width(&s.name).min(most)).sum::<usize>() <= names;
+        let most = (LEAST_NAME..=usize::from(pen.width())).take_while(|most| fits(*most)).last();
         for (i, series) in drawn.iter().enumerate() {
-            let value = match time {
-                Some(time) => format!("{} ", series.at(time).map_or_else(|| "–".to_owned(), three_digits)),
-                None => String::new(),
-            };
+            let value = value(series);
             let markers_after = (drawn.len() - i - 1) * 3;
             let room = usize::from(pen.width()).saturating_sub(runs_width(&runs) + markers_after + 3);
             runs.push((format!("{} ", series.marker), series.style));
-            if width(&series.name) + 2 + width(&value) <= room {
-                runs.push((format!("{} ", series.name), theme.dim));
+            let name = cut(&series.name, most.map_or(u16::MAX, |most| most as u16));
+            if width(&name) + 2 + width(&value) <= room {
+                runs.push((format!("{name} "), theme.dim));
             }
             if width(&value) <= room {
                 runs.push((value, theme.text));

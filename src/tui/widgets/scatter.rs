@@ -13,6 +13,17 @@ pub(crate) struct Cloud<'a> {
     /// Nanoseconds for a size, where a line could be fitted.
     pub(crate) line: Option<&'a dyn Fn(u64) -> f64>,
     pub(crate) style: Style,
+    /// Slots that worked at once: times are divided by them, so that clouds stand on one clock; 1 shows a slot's own time.
+    pub(crate) slots: f64,
+}
+
+impl Cloud<'_> {
+    fn times(&self) -> impl Iterator<Item = (u64, u64)> + Clone + '_ {
+        self.points
+            .iter()
+            .map(|(size, ns)| (*size, (*ns as f64 / self.slots) as u64))
+            .filter(|(b, ns)| *b > 0 && *ns > 0)
+    }
 }
 
 /// Points drawn at most of one cloud: more only fall on the same dots.
@@ -21,7 +32,7 @@ const MOST: usize = 20_000;
 /// Draws the clouds, the last on top; `mark` is a size to point out, with words.
 pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, String)>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    let points = || clouds.iter().flat_map(|c| c.points).filter(|(b, ns)| *b > 0 && *ns > 0);
+    let points = || clouds.iter().flat_map(Cloud::times);
     let x = range(points().map(|p| p.0), 2.0);
     let y = range(points().map(|p| p.1), 10.0);
     let (Some(x), Some(y)) = (x, y) else {
@@ -78,7 +89,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
         let Some(line) = cloud.line else { continue };
         for dot in (0..u32::from(columns) * 2).step_by(2) {
             let size = 2_f64.powf(x.0 + f64::from(dot) / (f64::from(columns) * 2.0 - 1.0) * (x.1 - x.0));
-            let ns = line(size as u64);
+            let ns = line(size as u64) / cloud.slots;
             if ns > 0.0 && ns.is_finite() {
                 canvas.dot(i64::from(dot), place_y(ns).round() as i64, clouds.len() + owner);
             }
@@ -86,8 +97,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     }
     for (owner, cloud) in clouds.iter().enumerate() {
         let stride = cloud.points.len().div_ceil(MOST).max(1);
-        for (size, ns) in cloud.points.iter().step_by(stride).filter(|(b, ns)| *b > 0 && *ns > 0) {
-            let (dot_x, dot_y) = (place_x(*size as f64).round() as i64, place_y(*ns as f64).round() as i64);
+        for (size, ns) in cloud.times().step_by(stride) {
+            let (dot_x, dot_y) = (place_x(size as f64).round() as i64, place_y(ns as f64).round() as i64);
             for (right, down) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
                 canvas.dot(dot_x + right, dot_y + down, owner);
             }

@@ -1,0 +1,265 @@
+//! Plans that are chosen while a session runs: what each would write and where, and running it.
+
+use super::examine::Examiner;
+use super::grid::GridRequest;
+use super::plan::WorkloadPlan;
+use super::run::{After, Session, Source, default_path};
+use crate::domain::{Access, EventBody, GridPlan, LogLevel, ModelInfo, Pattern, RacePlan, Transfer, units};
+use crate::iogrid;
+use crate::kvcache::{self, Folder, Kind};
+use crate::session::race_plans::{self, Kept, What};
+use crate::weights::{self, Profile, WeightsError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The plan that loads the session's model as the session was told to.
+pub(super) const LOAD: &str = "load";
+/// Seed of the grid's files; any would do.
+const GRID_SEED: u64 = 0x6764_735f_746f_7000;
+
+impl Session {
+    /// Says what can be run.
+    pub(super) fn offer_plans(&self) {
+        // A folder that stands for a machine has nothing to measure.
+        if self.config.folder.is_some() {
+            return;
+        }
+        let place = self.place();
+        let plans = race_plans::all().iter().map(|kept| self.offer(kept, &place)).collect();
+        self.bus.emit(EventBody::RacePlansOffered { plans });
+    }
+
+    fn offer(&self, kept: &Kept, place: &Result<PathBuf, String>) -> RacePlan {
+        let told = |writes: String, obstacle: Option<String>| RacePlan {
+            name: kept.name.clone(),
+            title: self.title(kept),
+            answers: kept.answers.clone(),
+            writes,
+            obstacle,
+        };
+        let writes = match &kept.run {
+            What::Load { .. } => return told("writes nothing".to_owned(), None),
+            What::Kv { workload } => place.clone().and_then(|dir| self.kv_writes(*workload, &dir)),
+            What::Grid { file_bytes, .. } => place.clone().and_then(|dir| {
+                let (dir, file_bytes) = match &self.config.grid {
+                    Some(own) => (own.plan.dir.clone(), own.plan.file_bytes),
+                    None => (dir, *file_bytes),
+                };
+                iogrid::room_for(&dir, file_bytes).map_err(|error| error.to_string())?;
+                let size = units::bytes(file_bytes);
+                Ok(format!(
+                    "writes two files of {size} into a new folder in {}, writes over one of them while it measures, and removes both",
+                    dir.display()
+                ))
+            }),
+        };
+        match writes {
+            Ok(writes) => told(writes, None),
+            Err(why) => told("writes nothing".to_owned(), Some(why)),
+        }
+    }
+
+    fn title(&self, kept: &Kept) -> String {
+        let model = self.loaded.first().map_or("the small synthetic model", |model| model.name.as_str());
+        match &kept.run {
+            What::Load { caches } if caches.is_empty() => format!("load {model}"),
+            What::Load { .. } => format!("load {model}, cold and hot"),
+            _ => kept.name.clone(),
+        }
+    }
+
+    fn kv_writes(&self, kind: Kind, dir: &Path) -> Result<String, String> {
+        let folder = dir.join(format!("gds-top-kv-{}", kind.name()));
+        // Its cufile.json is written where the folder is there.
+        let asked = kvcache::Request { cufile_json: Some("none".to_owned()), ..kvcache::Request::usual(kind) };
+        let plan = kvcache::plan(&asked, &folder).map_err(|error| error.to_string())?;
+        let space =
+            rustix::fs::statvfs(dir).map_err(|error| format!("{} tells no free space: {error}", dir.display()))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < plan.disk_bytes {
+            return Err(format!(
+                "it needs {} on the disk, and {} has {} free: 'gds-top kv {} DIR' takes another folder, and fewer --tokens",
+                units::bytes(plan.disk_bytes),
+                dir.display(),
+                units::bytes(free),
+                kind.name()
+            ));
+        }
+        let size = units::bytes(plan.disk_bytes);
+        Ok(format!("writes up to {size} at once into the new folder {}, which is removed in the end", folder.display()))
+    }
+
+    /// The folder that plans may write into: beside the model, on the same storage, else the working directory.
+    fn place(&self) -> Result<PathBuf, String> {
+        let model = match (&self.config.grid, &self.config.workload) {
+            (Some(grid), _) => Some(grid.plan.dir.clone()),
+            (None, Some(workload)) => workload.model.path.parent().map(Path::to_owned),
+            (None, None) => self.loaded.first().map(|model| model.path.clone()),
+        };
+        let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
+        let beside = model.as_deref().and_then(|path| {
+            if self.config.grid.is_some() || self.config.workload.is_some() {
+                return None;
+            }
+            path.parent()
+                .filter(|parent| device(parent).is_some() && device(parent) == device(path))
+                .map(Path::to_owned)
+        });
+        let candidates: Vec<PathBuf> = [beside, model, Some(default_path())].into_iter().flatten().collect();
+        let writable = |dir: &&PathBuf| dir.is_dir() && rustix::fs::access(*dir, rustix::fs::Access::WRITE_OK).is_ok();
+        candidates.iter().find(writable).cloned().ok_or_else(|| {
+            let tried: Vec<String> = candidates.iter().map(|dir| dir.display().to_string()).collect();
+            format!("no folder can be written to; tried {}", tried.join(" and "))
+        })
+    }
+
+    /// Runs a plan on a page of its own.
+    pub(super) fn run_plan(&mut self, name: &str, examiner: &mut Examiner) -> After {
+        let Some(kept) = race_plans::named(name) else {
+            self.bus.say(LogLevel::Error, format!("there is no plan '{name}'"));
+            return After::GoOn;
+        };
+        // Each plan runs with the session's own settings again.
+        let own = self.config.clone();
+        let after = match self.begin(kept, examiner) {
+            Ok(after) => after,
+            Err(why) => {
+                self.bus.say(LogLevel::Error, format!("{name} cannot be run: {why}"));
+                After::GoOn
+            }
+        };
+        self.config = own;
+        // What was free has changed, and what was loaded for the first time has a name now.
+        if after == After::GoOn {
+            self.offer_plans();
+        }
+        after
+    }
+
+    fn begin(&mut self, kept: &Kept, examiner: &mut Examiner) -> Result<After, String> {
+        match &kept.run {
+            What::Load { caches } => {
+                let models = self.models()?;
+                if self.config.workload.take().is_some() || self.config.grid.take().is_some() {
+                    self.config.engines = None;
+                }
+                if !caches.is_empty() {
+                    self.config.caches.clone_from(caches);
+                }
+                self.turn_page(kept);
+                self.tell_models(&models);
+                let engines = self.config.engines.clone();
+                Ok(self.race(&models, engines, examiner))
+            }
+            What::Kv { workload } => self.kv(kept, *workload, examiner),
+            What::Grid { block_bytes, threads, file_bytes, cell_ns } => {
+                let request = match self.config.grid.clone() {
+                    Some(own) => own,
+                    None => GridRequest {
+                        plan: GridPlan {
+                            dir: self.place()?,
+                            target: String::new(),
+                            file_bytes: *file_bytes,
+                            cell_ns: *cell_ns,
+                            cells: GridPlan::cells_of(Transfer::ALL, Access::ALL, Pattern::ALL, block_bytes, threads),
+                        },
+                        able_only: true,
+                        libcufile: None,
+                        seed: GRID_SEED,
+                    },
+                };
+                iogrid::room_for(&request.plan.dir, request.plan.file_bytes).map_err(|error| error.to_string())?;
+                self.turn_page(kept);
+                Ok(self.grid(&request))
+            }
+        }
+    }
+
+    fn kv(&mut self, kept: &Kept, kind: Kind, examiner: &mut Examiner) -> Result<After, String> {
+        // The folder of the session's own workload is open already, and its settings are the ones that were asked for.
+        let own =
+            self.config.workload.clone().filter(|plan| {
+                plan.lanes.iter().all(|lane| lane.to_string().starts_with(&format!("{}/", kind.name())))
+            });
+        if let Some(plan) = own {
+            self.turn_page(kept);
+            self.tell_models(std::slice::from_ref(&plan.model));
+            let engines = self.config.engines.clone();
+            return Ok(self.race(&[plan.model], engines, examiner));
+        }
+        let dir = self.place()?;
+        self.kv_writes(kind, &dir)?;
+        let folder = Folder::open(&dir, kind.name(), false, false).map_err(|error| error.to_string())?;
+        let after = match kvcache::plan(&kvcache::Request::usual(kind), folder.path()) {
+            Ok(plan) => {
+                self.turn_page(kept);
+                for note in &plan.notes {
+                    self.bus.say(LogLevel::Info, note.clone());
+                }
+                // llm-d goes on without cuFile, and that is a result.
+                let engines = (kind == Kind::Llmd).then(|| plan.lanes.clone());
+                let models: [ModelInfo; 1] = [plan.model.clone()];
+                self.config.grid = None;
+                self.config.workload = Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order });
+                // Settings of engines mean nothing to a workload.
+                self.config.knobs.clear();
+                self.config.variants.clear();
+                self.tell_models(&models);
+                Ok(self.race(&models, engines, examiner))
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Some(text) = folder.close() {
+            self.bus.say(LogLevel::Warn, text);
+        }
+        after
+    }
+
+    fn turn_page(&mut self, kept: &Kept) {
+        self.plan = Some(kept.name.clone());
+        self.bus.emit(EventBody::RacePlanStarted { name: kept.name.clone(), title: self.title(kept) });
+    }
+
+    /// The models of plans that load; opened now where the session began with something else.
+    fn models(&mut self) -> Result<Vec<ModelInfo>, String> {
+        if self.loaded.is_empty() {
+            let source = match self.config.model.as_deref() {
+                None => Source::Demo,
+                Some(named) if !Path::new(named).exists() && Profile::names().contains(&named) => {
+                    Source::Profile(Profile::named(named).map_err(|error| error.to_string())?)
+                }
+                Some(named) => Source::Opened(weights::open(named).map_err(|error| error.to_string())?),
+            };
+            self.loaded = vec![self.open(source).map_err(|error| error.to_string())?];
+        }
+        Ok(self.loaded.clone())
+    }
+
+    pub(super) fn tell_models(&self, models: &[ModelInfo]) {
+        for model in models.iter().rev() {
+            self.bus.emit(EventBody::ModelOpened { model: model.clone() });
+        }
+    }
+
+    /// Opens the model, or makes it first.
+    pub(super) fn open(&self, source: Source) -> Result<ModelInfo, WeightsError> {
+        match source {
+            Source::Opened(model) => Ok(model),
+            Source::Demo => {
+                self.bus.say(
+                    LogLevel::Info,
+                    "no model was named, so a small synthetic one is loaded; it is made once and kept",
+                );
+                weights::demo_model(&mut |_, _| {})
+            }
+            Source::Profile(profile) => {
+                let text =
+                    format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
+                self.bus.say(LogLevel::Info, text);
+                weights::cache_folder().and_then(|folder| {
+                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The layers of a read that goes layer by layer: when each was loaded and computed, and where computing waited.
+//!
+//! ```text
+//! ╭ Layers ── lmcache/gds/read ── computing is simulated ─────────╮
+//! │ 93 % of the loading hides behind computing …                  │
+//! │ load     ██████████████████████████                           │
+//! │ compute  ▒▒██████▒██████████████████████                      │
+//! │          0        ▲                           91.2 ms         │
+//! │ ▸ 12        ████▓▓▓▓                                          │
+//! │ layer 12: loaded in 1.20 ms, waited for 0.31 ms …             │
+//! ╰───────────────────────────────────────────────────────────────╯
+//! ```
+
+use super::race::{self, selected_entry};
+use crate::domain::{LayerTimes, Phase, Status, WorkloadResult, units};
+use crate::session::{Lane, State};
+use crate::tui::app::UiState;
+use crate::tui::entries::heats;
+use crate::tui::pen::{Pen, Run};
+use crate::tui::theme::Theme;
+use ratatui::style::Style;
+
+/// Columns of the names at the left.
+const LABEL: u16 = 9;
+/// Rows of the pane's frame, its two timelines and its words.
+const AROUND: u16 = 6;
+
+/// A read with its layers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read<'s> {
+    lane: &'s Lane,
+    result: &'s WorkloadResult,
+}
+
+/// The selected entry's read, where it went layer by layer.
+pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
+    let lanes: Vec<Option<&Lane>> =
+        heats(state).iter().flat_map(|heat| heat.entries.iter().map(|entry| entry.typical())).collect();
+    let read = |lane: &'s Lane| {
+        let result = lane.result.as_ref()?.workload.as_ref()?;
+        (!result.layers.is_empty()).then_some(Read { lane, result })
+    };
+    let at = selected_entry(state, ui)?;
+    let chosen = lanes.get(at).copied().flatten().and_then(read);
+    if chosen.is_some() || ui.race.selected.is_some() || state.running_lane().is_some() {
+        return chosen;
+    }
+    // Nobody chose: the quickest read from storage, for memory is the yardstick and not the question.
+    let reads = || lanes.iter().flatten().copied().filter_map(read);
+    let wall = |read: &Read<'_>| read.lane.result.as_ref().map_or(u64::MAX, |result| result.wall_ns);
+    reads().filter(|read| !read.result.variant.starts_with("ram")).min_by_key(wall).or_else(|| reads().min_by_key(wall))
+}
+
+/// Whether the layers are what the arrows move in.
+pub(crate) fn takes_arrows(ui: &UiState) -> bool {
+    if ui.small { ui.race.pane == race::LAYERS_PANE } else { !ui.race.charts }
+}
+
+/// Moves the cursor to the next layer or the one before.
+pub(crate) fn step(ui: &mut UiState, state: &State, forward: bool) {
+    if let Some(read) = shown(state, ui) {
+        let (at, last) = (read.cursor(ui), read.result.layers.len() - 1);
+        ui.race.layer = Some(if forward { (at + 1).min(last) } else { at.saturating_sub(1) });
+    }
+}
+
+impl Read<'_> {
+    /// The layer under the cursor: the user's, else the one that was waited for longest.
+    fn cursor(&self, ui: &UiState) -> usize {
+        let layers = &self.result.layers;
+        let longest = || {
+            let longest = layers.iter().map(|layer| layer.wait_ns).max()?;
+            layers.iter().position(|layer| layer.wait_ns == longest)
+        };
+        ui.race.layer.or_else(longest).unwrap_or(0).min(layers.len().saturating_sub(1))
+    }
+
+    fn headline(&self) -> (Status, String) {
+        let layers = &self.result.layers;
+        let waited: u64 = layers.iter().map(|layer| layer.wait_ns).sum();
+        let slow = layers.iter().filter(|layer| layer.wait_ns > layer.compute_ns / 10).count();
+        let Some(hidden) = self.result.hidden_fraction else {
+            return (Status::Na, "How much of the loading hides behind computing was not measured.".to_owned());
+        };
+        // Rounded down: what is not all hidden is not called so.
+        let percent = (hidden * 100.0).floor();
+        let status = if hidden >= 0.9 { Status::Pass } else { Status::Warn };
+        let text = format!(
+            "{percent} % of the loading hides behind computing; computing waited {} in all, for {slow} of {} layers noticeably.",
+            units::duration(waited),
+            layers.len()
+        );
+        (status, text)
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.result.layers.iter().map(end_of).max().unwrap_or(0).max(1)
+    }
+}
+
+const fn end_of(layer: &LayerTimes) -> u64 {
+    let (load, compute) =
+        (layer.load_start_ns.saturating_add(layer.load_ns), layer.compute_start_ns.saturating_add(layer.compute_ns));
+    if load > compute { load } else { compute }
+}
+
+/// Begin and end of a layer's load, of the waiting for it, and of its computing.
+fn spans(layer: &LayerTimes) -> [(u64, u64); 3] {
+    let compute = layer.compute_start_ns;
+    [
+        (layer.load_start_ns, layer.load_start_ns.saturating_add(layer.load_ns)),
+        (compute.saturating_sub(layer.wait_ns), compute),
+        (compute, compute.saturating_add(layer.compute_ns)),
+    ]
+}
+
+/// Draws the pane.
+pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &Theme) {
+    let title = [
+        ("Layers".to_owned(), theme.strong),
+        (format!(" ── {}", read.lane.engine), theme.lane(&read.lane.engine)),
+        (" ── computing is simulated".to_owned(), theme.dim),
+    ];
+    let mut inside = pen.frame(&title, theme.faint);
+    let (w, h) = (inside.width(), inside.height());
+    if w < LABEL + 12 || h < 4 {
+        return;
+    }
+    let (status, text) = read.headline();
+    inside.text(1, 0, &status.mark().to_string(), theme.status(status));
+    inside.fit(3, 0, w.saturating_sub(4), &text, theme.text);
+    let inks = Inks::new(theme);
+    let columns = w - LABEL - 2;
+    let (end, cursor) = (read.end_ns(), read.cursor(ui));
+    let layers = &read.result.layers;
+    let all: Vec<[(u64, u64); 3]> = layers.iter().map(spans).collect();
+    inside.text(1, 1, "load", theme.dim);
+    inside.text(1, 2, "compute", theme.dim);
+    timeline(&mut inside.part(LABEL, 1, columns, 1), &all, (0, end), &[(0, inks.load)]);
+    timeline(&mut inside.part(LABEL, 2, columns, 1), &all, (0, end), &[(2, inks.compute), (1, inks.wait)]);
+    let axis = |pen: &mut Pen<'_>, y: u16, (from, to): (u64, u64)| {
+        pen.text(LABEL, y, &units::duration(from), theme.dim);
+        pen.right(LABEL + columns, y, &units::duration(to), theme.dim);
+    };
+    axis(&mut inside, 3, (0, end));
+    if let Some(layer) = layers.get(cursor) {
+        let at = LABEL + column(layer.compute_start_ns, (0, end), columns);
+        // Where the mark stands in the figures of the axis, it is worth more.
+        if at <= LABEL + 5 {
+            inside.text(LABEL, 3, "      ", theme.dim);
+        }
+        inside.cell(at, 3, '▲', theme.accent);
+    }
+    legend(&mut inside, &inks, w, theme);
+    let rows = usize::from(h.saturating_sub(AROUND));
+    if rows >= 1 {
+        rows_of(&mut inside, &all, (cursor, rows.min(layers.len())), &inks, theme);
+    }
+    if let Some(layer) = layers.get(cursor).filter(|_| h > 4) {
+        let words = format!(
+            "layer {cursor} of {}: loaded in {} from {} on, computed in {}, waited for {}",
+            layers.len(),
+            units::duration(layer.load_ns),
+            units::duration(layer.load_start_ns),
+            units::duration(layer.compute_ns),
+            units::duration(layer.wait_ns)
+        );
+        let style = if layer.wait_ns > 0 { theme.status(Status::Warn) } else { theme.text };
+        inside.fit(1, h - 1, w.saturating_sub(2), &words, style);
+    }
+}
+
+/// Glyph and style of loading, computing and waiting.
+struct Inks {
+    load: (char, Style),
+    compute: (char, Style),
+    wait: (char, Style),
+}
+
+impl Inks {
+    fn new(theme: &Theme) -> Self {
+        Self {
+            load: (theme.phase(Phase::Transfer).1, theme.phase(Phase::Transfer).0),
+            compute: (if theme.mono { '▓' } else { '█' }, theme.series(1)),
+            wait: ('▒', theme.status(Status::Warn)),
+        }
+    }
+}
+
+fn legend(pen: &mut Pen<'_>, inks: &Inks, w: u16, theme: &Theme) {
+    let runs: Vec<Run> = [(inks.load, "loading"), (inks.compute, "computing"), (inks.wait, "waiting")]
+        .into_iter()
+        .flat_map(|((glyph, style), word)| [(glyph.to_string(), style), (format!(" {word}  "), theme.dim)])
+        .collect();
+    let width = crate::tui::pen::runs_width(&runs) as u16;
+    // Between the two ends of the axis, where there is room for it.
+    if width + 26 < w - LABEL {
+        pen.runs(LABEL + (w - LABEL - width) / 2, 3, &runs);
+    }
+}
+
+/// A row for each layer around the cursor, on their own time.
+fn rows_of(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], (cursor, rows): (usize, usize), inks: &Inks, theme: &Theme) {
+    let columns = pen.width() - LABEL - 2;
+    let first = cursor.saturating_sub(rows / 2).min(all.len().saturating_sub(rows));
+    let part = &all[first..(first + rows).min(all.len())];
+    let from = part.iter().flatten().map(|(from, _)| *from).min().unwrap_or(0);
+    let to = part.iter().flatten().map(|(_, to)| *to).max().unwrap_or(1).max(from + 1);
+    for (row, spans) in part.iter().enumerate() {
+        let (number, y) = (first + row, row as u16 + 5);
+        let style = if number == cursor { theme.accent } else { theme.dim };
+        if number == cursor {
+            pen.cell(1, y, '▸', theme.accent);
+        }
+        pen.right(LABEL - 2, y, &number.to_string(), style);
+        // What of its load was waited for is drawn over the load.
+        let order = [(0, inks.load), (2, inks.compute), (1, inks.wait)];
+        timeline(&mut pen.part(LABEL, y, columns, 1), std::slice::from_ref(spans), (from, to), &order);
+    }
+    let words = if part.len() == all.len() {
+        "each layer".to_owned()
+    } else {
+        format!("layers {first} to {} of {}", first + part.len() - 1, all.len())
+    };
+    pen.text(1, 4, &format!("{words}, {} to {}", units::duration(from), units::duration(to)), theme.faint_text());
+}
+
+/// The column of a time.
+fn column(at: u64, (from, to): (u64, u64), columns: u16) -> u16 {
+    let share = at.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64;
+    ((share * f64::from(columns)) as u16).min(columns.saturating_sub(1))
+}
+
+/// A row of time: each column has the last of the kinds that fill a good part of it, and something short is never lost.
+fn timeline(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], window: (u64, u64), kinds: &[(usize, (char, Style))]) {
+    let columns = pen.width();
+    if columns == 0 {
+        return;
+    }
+    let step = window.1.saturating_sub(window.0).max(1) as f64 / f64::from(columns);
+    for (kind, (glyph, style)) in kinds {
+        let mut filled = vec![0.0_f64; usize::from(columns)];
+        for (from, to) in all.iter().map(|spans| spans[*kind]).filter(|(from, to)| to > from) {
+            let (a, b) = (from.saturating_sub(window.0) as f64 / step, to.saturating_sub(window.0) as f64 / step);
+            // The column in which most of a short span lies counts as full.
+            if b - a < 1.0 {
+                let middle = f64::midpoint(a, b) as usize;
+                if let Some(cell) = filled.get_mut(middle).filter(|_| b - a > 0.25) {
+                    *cell += 1.0;
+                }
+            }
+            let last = (b as usize).min(usize::from(columns) - 1);
+            for (at, cell) in filled.iter_mut().enumerate().take(last + 1).skip(a as usize) {
+                *cell += (b.min(at as f64 + 1.0) - a.max(at as f64)).max(0.0);
+            }
+        }
+        for (at, _) in filled.iter().enumerate().filter(|(_, share)| **share >= 0.5) {
+            pen.cell(at as u16, 0, *glyph, *style);
+        }
+    }
+}

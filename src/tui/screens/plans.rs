@@ -1,0 +1,113 @@
+//! The plans of the Race screen: what else can be run here, what it answers and writes, and what ran in this session.
+
+use crate::domain::{RacePlan, Status};
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::keymap::{self, Action};
+use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::sheet;
+
+/// Columns of the widest sheet.
+const WIDEST: u16 = 104;
+
+/// A line that can be selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row<'s> {
+    /// A plan that can be run.
+    Offer(&'s RacePlan),
+    /// What ran: the number among the earlier ones, `None` for the newest.
+    Ran(Option<usize>),
+}
+
+/// The lines in order: what can be run, then what ran, the newest first.
+pub(crate) fn rows(state: &State) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = state.race_plans.iter().map(Row::Offer).collect();
+    if !state.earlier.is_empty() || rows.is_empty() {
+        rows.push(Row::Ran(None));
+        rows.extend((0..state.earlier.len()).rev().map(|number| Row::Ran(Some(number))));
+    }
+    rows
+}
+
+/// Why the plan cannot be run now; a sentence.
+pub(crate) fn obstacle(state: &State, ui: &UiState, plan: &RacePlan) -> Option<String> {
+    if ui.replay || ui.over {
+        return Some("nothing can be run any more in this session".to_owned());
+    }
+    if state.is_measuring() {
+        return Some("something is being measured; c stops it".to_owned());
+    }
+    plan.obstacle.clone()
+}
+
+/// Draws the list over the screen; returns how far it scrolls.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+    let rows = rows(state);
+    let at = ui.plan_at.min(rows.len().saturating_sub(1));
+    let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
+    let mut lines: Vec<Vec<Run>> = Vec::new();
+    let mut selected = 0..1;
+    let mut told_ran = false;
+    for (number, row) in rows.iter().enumerate() {
+        let mark = if number == at { "▸ " } else { "  " };
+        let name_style = if number == at { theme.accent } else { theme.strong };
+        match row {
+            Row::Offer(plan) => {
+                let from = lines.len();
+                lines.push(vec![(mark.to_owned(), theme.accent), (plan.title.clone(), name_style)]);
+                indented(&mut lines, &plan.answers, room, theme.text);
+                // What it writes is what Enter consents to, so it is there before.
+                match obstacle(state, ui, plan) {
+                    Some(why) => indented(&mut lines, &format!("– {why}"), room, theme.status(Status::Na)),
+                    None => indented(&mut lines, &plan.writes, room, theme.dim),
+                }
+                if number == at {
+                    selected = from..lines.len();
+                }
+            }
+            Row::Ran(which) => {
+                if !told_ran {
+                    told_ran = true;
+                    if number > 0 {
+                        lines.push(Vec::new());
+                    }
+                    lines.push(vec![("In this session".to_owned(), theme.dim)]);
+                }
+                let page = which.and_then(|n| state.earlier.get(n)).map_or(state, |page| page);
+                let mut runs = vec![(mark.to_owned(), theme.accent), (page.race_title(), name_style)];
+                runs.push((format!("  {}", how_far(page)), theme.dim));
+                if *which == ui.race.shown {
+                    runs.push(("  shown".to_owned(), theme.accent));
+                }
+                if number == at {
+                    selected = lines.len()..lines.len() + 1;
+                }
+                lines.push(runs);
+            }
+        }
+    }
+    let title = [("Plans of this screen".to_owned(), theme.strong)];
+    let mut keys: Vec<Run> = Vec::new();
+    for binding in
+        keymap::footer(state, ui).filter(|b| matches!(b.action, Action::RunPlan | Action::ShowPlan | Action::Close))
+    {
+        keys.push((binding.label.to_owned(), theme.accent));
+        keys.push((format!(" {}  ", binding.short), theme.dim));
+    }
+    let height = usize::from(pen.height()).saturating_sub(4).max(1);
+    let scroll = if at == 0 { 0 } else { (selected.end + 1).saturating_sub(height) };
+    sheet::draw(pen, &title, &lines, &keys, scroll, WIDEST, theme)
+}
+
+fn indented(lines: &mut Vec<Vec<Run>>, text: &str, room: u16, style: ratatui::style::Style) {
+    lines.extend(wrap(text, room.saturating_sub(4)).into_iter().map(|line| vec![(format!("    {line}"), style)]));
+}
+
+fn how_far(page: &State) -> String {
+    if let Some(grid) = &page.grid {
+        return format!("{} of {} cells", grid.done(), grid.plan.cells.len());
+    }
+    let ended = page.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count();
+    format!("{ended} of {} runs", page.lanes.len())
+}

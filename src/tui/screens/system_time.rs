@@ -1,0 +1,63 @@
+//! The time of the System screen's charts: which stretch they show, the cursor in it, and whether they are held still.
+//!
+//! Cursor and window are kept in session time, so that they stay where they were put while time goes on; what is drawn counts back from now.
+
+use crate::domain::SystemSample;
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::mouse::Spot;
+use crate::tui::pen::{Pen, Run};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::chart::{Chart, Extras, Series};
+
+/// Charts are at least this long, in seconds.
+const LEAST_S: f64 = 10.0;
+
+fn seconds(at_ns: u64) -> f64 {
+    at_ns as f64 / 1e9
+}
+
+/// The session time that the charts call now: that of the newest picture, unless they are held still.
+fn now_s(state: &State, ui: &UiState) -> f64 {
+    let newest = state.system.back().map_or(0, |(at, _)| *at);
+    seconds(ui.system.held_ns.map_or(newest, |held| held.min(newest)))
+}
+
+/// The stretch that can be looked at, in seconds of the session.
+pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
+    let now = now_s(state, ui);
+    let first = state.system.front().map_or(now, |(at, _)| seconds(*at));
+    (first.min(now - LEAST_S), now)
+}
+
+/// A value over the time that was watched, in seconds before now.
+pub(super) fn over_time(state: &State, ui: &UiState, value: impl Fn(&SystemSample) -> Option<f64>) -> Vec<(f64, f64)> {
+    let now = now_s(state, ui);
+    let before = |at: u64| seconds(at) - now;
+    let shown = state.system.iter().filter(|(at, _)| before(*at) <= 1e-9);
+    shown.filter_map(|(at, sample)| Some((before(*at), value(sample)?))).collect()
+}
+
+/// Draws lines over the stretch that is shown, and remembers where they can be clicked.
+pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &State, ui: &UiState, theme: &Theme) {
+    let now = now_s(state, ui);
+    let (from, to) = ui.system.time.window(whole(state, ui));
+    let cursor = ui.system.time.cursor.map(|at| at - now);
+    let chart = Chart { series: lines, x: (from - now, to - now), ceiling: None, cursor, empty };
+    if let Some(plot) = chart.draw_with(pen, theme, &Extras::default()) {
+        let micros = |seconds: f64| (seconds * 1e6).round() as i64;
+        let spot = Spot::Time { from_us: micros(from), to_us: micros(to) };
+        for y in plot.y..plot.y + plot.height {
+            pen.hit(ui, y, plot.x, plot.width, spot.clone());
+        }
+    }
+}
+
+/// A chart's title, which says when the picture stands still.
+pub(super) fn title(name: &str, unit: &str, ui: &UiState, theme: &Theme) -> Vec<Run> {
+    let mut runs = vec![(name.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
+    if ui.system.held_ns.is_some() {
+        runs.push((" ‖ held still".to_owned(), theme.accent));
+    }
+    runs
+}

@@ -1,0 +1,310 @@
+//! `gds-top io` from outside: on host memory, and on stand-ins for CUDA and cuFile, which measure nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "standins/mod.rs"]
+mod standins;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use standins::Standins;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder on a real file system to be measured.
+struct Place {
+    folder: tempfile::TempDir,
+    machine: tempfile::TempDir,
+    built: Option<Standins>,
+}
+
+impl Place {
+    fn host() -> Self {
+        let folder = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let place = Self { folder: folder(), machine: folder(), built: None };
+        std::fs::create_dir(place.dir()).unwrap();
+        standins::machine(place.machine.path(), place.machine.path());
+        place
+    }
+
+    /// With the stand-ins; None, said, where there is no C compiler.
+    fn gpu() -> Option<Self> {
+        let built = standins::build()?;
+        Some(Self { built: Some(built), ..Self::host() })
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+        for name in ["LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUFILE_ENV_PATH_JSON"] {
+            command.env_remove(name);
+        }
+        match &self.built {
+            Some(built) => {
+                command.env("LD_LIBRARY_PATH", &built.folder).env("GDS_TOP_LIBCUFILE", &built.cufile);
+                command.env("LD_PRELOAD", &built.redirect).env("GDS_TOP_TEST_REDIRECT", self.machine.path());
+            }
+            // Host runs take no library from the developer's machine.
+            None => {
+                command.env("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0");
+            }
+        }
+        command.current_dir(self.folder.path()).args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str], env: &[(&str, &str)]) -> Output {
+        let output = self.command(arguments).envs(env.iter().copied()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{said}");
+        output
+    }
+
+    /// Measures a small grid and returns its report; the status is the last.
+    fn report(&self, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
+        let dir = self.dir();
+        let mut arguments = vec!["io", dir.to_str().unwrap(), "--json", "--file-size", "4M"];
+        if !more.contains(&"--seconds") {
+            arguments.extend(["--seconds", "0.01"]);
+        }
+        if !more.contains(&"--size") {
+            arguments.extend(["--size", "4K,64K", "--threads", "1,2"]);
+        }
+        if self.built.is_none() {
+            arguments.extend(["--gpu", "host"]);
+        }
+        arguments.extend(more);
+        let output = self.run(&arguments, env);
+        let value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+        (value, output.status.code().unwrap())
+    }
+
+    fn left(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(self.dir()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+fn cells(report: &Value) -> &Vec<Value> {
+    report["grid"]["cells"].as_array().unwrap()
+}
+
+fn check_schema(report: &Value) {
+    let schema: Value = serde_json::from_str(gds_top::report::SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn on_host_memory_every_cell_is_measured_verified_and_nothing_is_left() {
+    let place = Place::host();
+    let (report, status) = place.report(&["--transfer", "cpu,cpu-gpu"], &[]);
+    assert_eq!(status, 0, "{report:#}");
+    check_schema(&report);
+    // Two sizes, two numbers of threads, two transfers, two ways, two orders.
+    assert_eq!(cells(&report).len(), 32);
+    assert_eq!(report["grid"]["planned_cells"], 32);
+    for cell in cells(&report) {
+        assert_eq!((&cell["error"], &cell["verified"]), (&Value::Null, &Value::Bool(true)), "{cell:#}");
+        assert!(cell["bytes_per_s"].as_f64().unwrap() > 0.0 && cell["operations"].as_u64().unwrap() > 0);
+        assert_eq!(
+            cell["bytes"].as_u64().unwrap(),
+            cell["operations"].as_u64().unwrap() * cell["block_bytes"].as_u64().unwrap()
+        );
+        assert!(cell["latency_ns"]["p50"].as_u64() <= cell["latency_ns"]["max"].as_u64());
+    }
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_cannot_run_is_left_out_unless_it_was_named() {
+    let place = Place::host();
+    let (report, status) = place.report(&[], &[]);
+    assert_eq!(status, 0);
+    assert!(cells(&report).iter().all(|cell| cell["transfer"] == "cpu"));
+    // Asked for by name, it is tried, and says why it cannot.
+    let (report, status) = place.report(&["--transfer", "gds"], &[]);
+    assert_eq!(status, 3, "{report:#}");
+    assert!(cells(&report).iter().all(|cell| cell["error"].as_str().is_some_and(|why| why.len() > 20)), "{report:#}");
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn with_the_stand_ins_cufile_cells_are_verified_and_their_route_is_told() {
+    let Some(place) = Place::gpu() else { return };
+    let (report, status) = place.report(&[], &[("STANDIN_CUFILE_ROUTE", "nvfs")]);
+    assert_eq!(status, 0, "{report:#}");
+    check_schema(&report);
+    assert_eq!(cells(&report).len(), 64);
+    for cell in cells(&report) {
+        assert_eq!((&cell["error"], &cell["verified"]), (&Value::Null, &Value::Bool(true)), "{cell:#}");
+        let cufile = cell["transfer"].as_str().unwrap().starts_with("gds");
+        assert_eq!(cell["route"].is_object(), cufile, "{cell:#}");
+        if cufile {
+            assert!(cell["route"]["source"].as_str().is_some_and(|source| !source.is_empty()));
+        }
+    }
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn spoilt_bytes_are_a_bad_answer() {
+    let Some(place) = Place::gpu() else { return };
+    // One operation a cell, for a microsecond is over before it ends.
+    let more = [
+        "--transfer",
+        "gds-registered",
+        "--access",
+        "read",
+        "--pattern",
+        "sequential",
+        "--size",
+        "64K",
+        "--threads",
+        "1",
+        "--seconds",
+        "0.000001",
+    ];
+    let is_found = || {
+        // The second transfer is the first that is measured. On a busy machine the time may be over before it began.
+        let (report, status) = place.report(&more, &[("STANDIN_CUFILE_CORRUPT", "2")]);
+        let wrong = cells(&report)[0]["verified"] == false;
+        assert_eq!(status, i32::from(wrong), "{report:#}");
+        wrong
+    };
+    assert!((0..20).any(|_| is_found()));
+    let (report, status) = place.report(&more, &[]);
+    assert_eq!(status, 0, "{report:#}");
+    assert!(cells(&report)[0]["verified"] != false, "{report:#}");
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_process_that_dies_in_a_cell_costs_that_cell_only() {
+    let Some(place) = Place::gpu() else { return };
+    let more = [
+        "--transfer",
+        "gds-registered,cpu",
+        "--access",
+        "read",
+        "--pattern",
+        "sequential",
+        "--size",
+        "64K",
+        "--threads",
+        "1,2",
+    ];
+    let (report, status) = place.report(&more, &[("STANDIN_CUFILE_FAIL", "cuFileRead:abort")]);
+    assert_eq!(status, 0, "{report:#}");
+    for cell in cells(&report) {
+        let died = cell["transfer"] == "gds-registered";
+        assert_eq!(cell["error"].is_string(), died, "{cell:#}");
+    }
+    assert_eq!(cells(&report).len(), 4);
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_is_asked_wrongly_is_answered_before_anything_is_written() {
+    let place = Place::host();
+    let dir = place.dir();
+    let dir = dir.to_str().unwrap();
+    for (arguments, part) in [
+        (&["io", "/nonexistent/folder"][..], "/nonexistent/folder"),
+        (&["io", dir, "--size", "5000"], "multiple"),
+        (&["io", dir, "--transfer", "teleport"], "teleport"),
+        (&["io", dir, "--seconds", "0"], "--seconds"),
+        (&["io", dir, "--size", "1M", "--threads", "16", "--file-size", "4M"], "--file-size"),
+        // No disk has this much room.
+        (&["io", dir, "--file-size", "900000000G"], "free"),
+    ] {
+        let output = place.run(arguments, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_disk_that_fills_up_on_the_way_is_a_sentence_and_leaves_nothing() {
+    let place = Place::host();
+    // A limit on the size of files stands in for a full disk: the write fails in the middle.
+    let command = format!(
+        "ulimit -f 1024; trap '' XFSZ; exec '{}' io '{}' --gpu host --json --seconds 0.01 --size 4K --threads 1 --file-size 4M",
+        env!("CARGO_BIN_EXE_gds-top"),
+        place.dir().display()
+    );
+    let output = Command::new("sh").args(["-c", &command]).current_dir(place.folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        cells(&report).iter().all(|cell| cell["error"].as_str().is_some_and(|why| why.contains("writing"))),
+        "{report:#}"
+    );
+    assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn ended_by_a_signal_it_removes_its_folder() {
+    for wait_for_cells in [true, false] {
+        let place = Place::host();
+        let dir = place.dir();
+        let size = if wait_for_cells { "4M" } else { "4G" };
+        let arguments = [
+            "io",
+            dir.to_str().unwrap(),
+            "--gpu",
+            "host",
+            "--seconds",
+            "30",
+            "--size",
+            "4K",
+            "--threads",
+            "1",
+            "--file-size",
+            size,
+        ];
+        if !wait_for_cells && rustix::fs::statvfs(&dir).is_ok_and(|told| told.f_bavail * told.f_frsize < 10 << 30) {
+            eprintln!("skipped: too little room");
+            continue;
+        }
+        let mut child = place.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("its folder", || !place.left().is_empty());
+        if wait_for_cells {
+            let is_whole =
+                |path: &Path| std::fs::metadata(path.join("write.bin")).is_ok_and(|meta| meta.len() == 4 << 20);
+            until("its files", || place.left().iter().any(|path| is_whole(path)));
+        }
+        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(place.left(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_recording_tells_the_same_grid() {
+    let place = Place::host();
+    let file = place.folder.path().join("io.gdsrec");
+    let (report, _) = place.report(&["--record", file.to_str().unwrap()], &[]);
+    let output = place.run(&["replay", file.to_str().unwrap(), "--headless", "--json"], &[]);
+    let replayed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(report["grid"], replayed["grid"]);
+    let text = place.run(&["report", file.to_str().unwrap()], &[]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("sequential read, GB/s"));
+}

@@ -1,0 +1,204 @@
+//! Plans that are chosen while a session runs: each has a page of its own, writes where it said and leaves nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use gds_top::domain::{CacheState, Engine, EventBody};
+use gds_top::session::live::{self, GpuChoice, SessionConfig};
+use gds_top::session::{Command, Feed, State};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A folder on a real file system with a small model in a folder of its own.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
+        let made = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top"))
+            .args(["synth", "qwen3-0.6b", place.model().to_str().unwrap(), "--scale", "0.005", "--quiet"])
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(made.success());
+        place
+    }
+
+    fn model(&self) -> PathBuf {
+        self.folder.path().join("model")
+    }
+
+    /// What lies beside the model.
+    fn beside(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| *path != self.model() && path.extension().is_none()).collect()
+    }
+
+    fn session(&self, change: impl FnOnce(&mut SessionConfig)) -> Session {
+        let mut config = SessionConfig::new(env!("CARGO_BIN_EXE_gds-top").into());
+        config.model = Some(self.model().to_string_lossy().into_owned());
+        config.checks = false;
+        config.telemetry = false;
+        config.end_after_race = false;
+        config.gpu = GpuChoice::Host;
+        config.engines = Some(vec![Engine::Pread]);
+        config.caches = vec![CacheState::AsIs];
+        change(&mut config);
+        Session { feed: live::start(config).unwrap(), state: State::default() }
+    }
+}
+
+struct Session {
+    feed: Feed,
+    state: State,
+}
+
+impl Session {
+    /// Takes events until one of them is the one.
+    fn until(&mut self, what: &str, is_it: impl Fn(&EventBody, &State) -> bool) {
+        let start = Instant::now();
+        loop {
+            assert!(start.elapsed() < Duration::from_secs(120), "{what} never came; {:?}", self.state.messages);
+            let Ok(event) = self.feed.events.recv_timeout(Duration::from_secs(60)) else {
+                panic!("{what} never came; {:?}", self.state.messages)
+            };
+            self.state.reduce(&event);
+            if is_it(&event.body, &self.state) {
+                return;
+            }
+        }
+    }
+
+    /// Plans are offered when nothing is under way.
+    fn until_idle(&mut self) {
+        self.until("the plans", |body, _| matches!(body, EventBody::RacePlansOffered { .. }));
+    }
+
+    fn send(&self, command: Command) {
+        self.feed.commands.send(command).unwrap();
+    }
+
+    fn end(mut self) {
+        self.send(Command::Quit);
+        self.until("the end", |body, _| matches!(body, EventBody::SessionEnded { .. }));
+    }
+}
+
+#[test]
+fn every_plan_is_offered_with_what_it_writes_and_where() {
+    let place = Place::new();
+    let mut session = place.session(|_| {});
+    session.until_idle();
+    let names: Vec<&str> = session.state.race_plans.iter().map(|plan| plan.name.as_str()).collect();
+    assert_eq!(names, ["load", "load, cold and hot", "kv lmcache", "kv ucm", "kv llmd", "io grid"]);
+    let here = place.folder.path().canonicalize().unwrap();
+    for plan in &session.state.race_plans {
+        assert!(plan.answers.ends_with('?'));
+        if plan.name.starts_with("load") {
+            assert_eq!(plan.writes, "writes nothing");
+            assert!(plan.title.contains("model"), "{}", plan.title);
+        } else if plan.obstacle.is_none() {
+            assert!(plan.writes.contains(&*here.to_string_lossy()), "{}", plan.writes);
+            assert!(plan.writes.contains("iB") && plan.writes.contains("remove"), "{}", plan.writes);
+        } else {
+            // Room may be short where the tests run; nothing else may stand in the way.
+            assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("free")), "{plan:?}");
+        }
+    }
+    assert_eq!(place.beside(), Vec::<PathBuf>::new());
+    session.end();
+}
+
+#[test]
+fn a_plan_has_a_page_of_its_own_and_the_session_before_it_stays() {
+    let place = Place::new();
+    let recording = place.folder.path().join("session.gdsrec");
+    let mut session = place.session(|config| config.record = Some(recording.clone()));
+    session.until_idle();
+    assert_eq!((session.state.lanes.len(), session.state.earlier.len()), (1, 0));
+    session.send(Command::RunPlan("load, cold and hot".into()));
+    session.until_idle();
+    let caches: Vec<CacheState> = session.state.lanes.iter().map(|lane| lane.cache).collect();
+    assert_eq!(caches, [CacheState::Cold, CacheState::Hot]);
+    assert_eq!(session.state.earlier.len(), 1);
+    assert_eq!(session.state.earlier[0].lanes[0].cache, CacheState::AsIs);
+    assert!(session.state.model.is_some() && session.state.race_title().ends_with("cold and hot"));
+    // The first again, by the command that the lesson uses: it has the session's own settings.
+    session.send(Command::Race(None));
+    session.until_idle();
+    assert_eq!(session.state.lanes.iter().map(|lane| lane.cache).collect::<Vec<_>>(), [CacheState::AsIs]);
+    assert_eq!(session.state.earlier.len(), 2);
+    session.end();
+    told_again(&recording);
+}
+
+/// A recording has the same pages, and its report has each.
+fn told_again(recording: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(["report", recording.to_str().unwrap(), "--export", folder.path().to_str().unwrap(), "--format", "json"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text.matches("== load model").count(), 3, "{text}");
+    let runs = |at: &str| {
+        let text = std::fs::read_to_string(folder.path().join(at)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        value["runs"].as_array().unwrap().len()
+    };
+    assert_eq!(runs("report.json"), 1);
+    assert_eq!(runs("1-load-model/report.json"), 1);
+    assert_eq!(runs("2-load-model-cold-and-hot/report.json"), 2);
+}
+
+#[test]
+fn a_stopped_plan_leaves_nothing_behind_and_the_session_goes_on() {
+    let place = Place::new();
+    let mut session = place.session(|_| {});
+    session.until_idle();
+    let able = |session: &Session, name: &str| {
+        session.state.race_plans.iter().any(|plan| plan.name == name && plan.obstacle.is_none())
+    };
+    if able(&session, "io grid") {
+        session.send(Command::RunPlan("io grid".into()));
+        session.until("the files", |body, _| matches!(body, EventBody::GridFilesWritten { .. }));
+        assert_eq!(place.beside().len(), 1);
+        session.send(Command::CancelRace);
+        session.until_idle();
+        assert_eq!(place.beside(), Vec::<PathBuf>::new());
+        assert!(session.state.grid.is_some() && session.state.lanes.is_empty());
+    }
+    if able(&session, "kv ucm") {
+        session.send(Command::RunPlan("kv ucm".into()));
+        session.until("a lane", |body, _| matches!(body, EventBody::LaneStarted { .. }));
+        assert_eq!(place.beside().len(), 1);
+        session.send(Command::CancelRace);
+        session.until_idle();
+        assert_eq!(place.beside(), Vec::<PathBuf>::new());
+        assert!(session.state.grid.is_none() && !session.state.lanes.is_empty());
+        assert_eq!(session.state.race_title(), "kv ucm");
+    }
+    session.end();
+}
+
+#[test]
+fn what_cannot_be_run_is_a_sentence_and_no_page() {
+    let place = Place::new();
+    let mut session = place.session(|_| {});
+    session.until_idle();
+    session.send(Command::RunPlan("make coffee".into()));
+    session.until("a sentence", |body, _| matches!(body, EventBody::Said { text, .. } if text.contains("make coffee")));
+    // Somebody else's folder stands where the files would lie.
+    std::fs::create_dir(place.folder.path().join("gds-top-kv-llmd")).unwrap();
+    std::fs::write(place.folder.path().join("gds-top-kv-llmd/thesis"), "x").unwrap();
+    session.send(Command::RunPlan("kv llmd".into()));
+    session.until(
+        "a sentence",
+        |body, _| matches!(body, EventBody::Said { text, .. } if text.contains("kv llmd cannot be run")),
+    );
+    assert!(place.folder.path().join("gds-top-kv-llmd/thesis").exists());
+    assert_eq!((session.state.earlier.len(), session.state.lanes.len()), (0, 1));
+    session.end();
+}
