@@ -182,7 +182,7 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let (lane, run) = (shown.lane, shown.run);
     // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
     let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();
-    let words = if together { "  a tensor's part of the clock" } else { "  a dot is a tensor, a line its fit" };
+    let words = if together { "  its part of the clock" } else { "  a dot is a tensor, a line its fit" };
     let title = [("Size and time".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
     let slots = |run: &Tensors| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
     let mut inside = pen.frame(&title, theme.faint);
@@ -235,17 +235,19 @@ fn formula(lane: &Lane, run: &Tensors, on_clock: bool, theme: &Theme) -> Vec<Run
     let line = match &run.cost {
         Some(cost) if on_clock => {
             let overhead = duration(cost.per_tensor_ns().max(0.0) as u64);
-            format!("t = {overhead} + bytes / {}  {:.1} slots", rate(cost.bytes_per_s()), cost.parallelism)
+            format!("t = {overhead} + bytes / {}", rate(cost.bytes_per_s()))
         }
         Some(cost) => {
             format!("t = {} + bytes / {}", duration(cost.fit.overhead_ns.max(0.0) as u64), rate(cost.fit.bytes_per_s))
         }
         None => "no line fits".to_owned(),
     };
+    let slots =
+        run.cost.as_ref().filter(|_| on_clock).map_or_else(String::new, |c| format!(", {:.1} slots", c.parallelism));
     vec![
         (format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)),
         (format!("{}  ", short_engine(&lane.engine, 18)), theme.text),
         (line, theme.strong),
-        (format!("  {}", cache_word(lane.cache)), theme.dim),
+        (format!("  {}{slots}", cache_word(lane.cache)), theme.dim),
     ]
 }
