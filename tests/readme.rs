@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 const RECORDINGS: [(&str, &str); 2] = [
-    ("Qwen3-0.6B", "assets/recordings/h200-auto-qwen3-0.6b.gdsrec"),
-    ("Qwen2.5-7B", "assets/recordings/h200-auto-qwen2.5-7b.gdsrec"),
+    ("Qwen3-0.6B", "assets/recordings/h200-full-qwen3-0.6b.gdsrec"),
+    ("Qwen2.5-7B", "assets/recordings/h200-full-qwen2.5-7b.gdsrec"),
 ];
 
 fn state(path: &str) -> State {
@@ -41,11 +41,17 @@ fn cell(state: &State, engine: &str, cache: CacheState) -> String {
 fn results() -> String {
     let mut text = String::from("| engine | route |");
     let states: Vec<(&str, State)> = RECORDINGS.iter().map(|(name, path)| (*name, state(path))).collect();
-    for (name, _) in &states {
-        let _ = write!(text, " {name}, cold | {name}, hot |");
+    // A column for each model and cache state that was raced.
+    let columns: Vec<(&str, &State, CacheState)> = states
+        .iter()
+        .flat_map(|(name, state)| [CacheState::Cold, CacheState::Hot].map(|cache| (*name, state, cache)))
+        .filter(|(_, state, cache)| state.lanes.iter().any(|lane| lane.cache == *cache))
+        .collect();
+    for (name, _, cache) in &columns {
+        let _ = write!(text, " {name}, {cache} |");
     }
     text.push_str("\n|---|---|");
-    text.push_str(&"---:|---:|".repeat(states.len()));
+    text.push_str(&"---:|".repeat(columns.len()));
     text.push('\n');
     let mut engines: Vec<String> = Vec::new();
     for lane in &states[0].1.lanes {
@@ -65,13 +71,8 @@ fn results() -> String {
             |r| format!("{}, {}", r.route, if r.proven { "proven" } else { "not proven" }),
         );
         let _ = write!(text, "| `{engine}` | {route} |");
-        for (_, state) in &states {
-            let _ = write!(
-                text,
-                " {} | {} |",
-                cell(state, &engine, CacheState::Cold),
-                cell(state, &engine, CacheState::Hot)
-            );
+        for (_, state, cache) in &columns {
+            let _ = write!(text, " {} |", cell(state, &engine, *cache));
         }
         text.push('\n');
     }
