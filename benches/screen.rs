@@ -250,7 +250,7 @@ fn main() {
     let mut tool = Tool::start(PROGRAM, &[&model, "--gpu", "host", "--engine", "pread"], home);
     tool.until("1 Environment");
     tool.keys("2");
-    tool.until("100 %");
+    tool.until("verified");
     std::thread::sleep(Duration::from_secs(8));
     tool.keys("1");
     std::thread::sleep(Duration::from_secs(1));

@@ -13,6 +13,9 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// Threads, slots and bytes of a slot, by the bytes of the model and the CPUs.
+type Rule = fn(u64, usize) -> (u64, u64, u64);
+
 /// The runs of an engine in one recording or report.
 struct Source {
     timings: Timings,
@@ -32,7 +35,7 @@ impl Source {
         let knob = |name| self.timings.knobs.get(name).copied();
         let used = (knob("threads")?, knob("slots")?, knob("block_bytes")?);
         let cpus = self.timings.cpus? as usize;
-        let rules: [fn(u64, usize) -> (u64, u64, u64); 2] = [engines::pread_settings, earlier_settings];
+        let rules: [Rule; 2] = [engines::pread_settings, earlier_settings];
         let rule = rules.into_iter().find(|rule| rule(self.measured_bytes(), cpus) == used)?;
         let (threads, slots, block_bytes) = rule(bytes, cpus);
         Some(threads * slots * block_bytes)

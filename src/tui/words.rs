@@ -288,15 +288,31 @@ fn conditions(ranked: &[&Entry<'_>], cache: CacheState, named: bool) -> String {
     format!("{cache}, {n}, {verified}.")
 }
 
-/// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one.
+/// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one; of a workload's lane its variant, whose
+/// beginning and end tell it from the others.
 pub(crate) fn short_engine(engine: &crate::domain::Engine, room: u16) -> String {
     let name = engine.to_string();
     match engine {
         crate::domain::Engine::Command(line) if super::pen::width(&name) > usize::from(room) => {
             super::pen::cut(line, room)
         }
+        crate::domain::Engine::Workload(lane) if super::pen::width(&name) > usize::from(room) => {
+            middle_cut(lane.split('/').nth(1).unwrap_or(lane), usize::from(room))
+        }
         _ => super::pen::cut(&name, room),
     }
+}
+
+/// The text in `room` characters, with what is missing taken from its middle.
+fn middle_cut(text: &str, room: usize) -> String {
+    let length = text.chars().count();
+    if length <= room {
+        return text.to_owned();
+    }
+    let kept = room.saturating_sub(1);
+    let head: String = text.chars().take(kept / 3).collect();
+    let tail: String = text.chars().skip(length - (kept - kept / 3)).collect();
+    if room > 0 { format!("{head}…{tail}") } else { String::new() }
 }
 
 /// The cache state as a word.
@@ -305,5 +321,22 @@ pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
         CacheState::Cold => "cold",
         CacheState::Hot => "hot",
         CacheState::AsIs => "as found",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Engine;
+
+    #[test]
+    fn lanes_of_a_workload_keep_apart_what_tells_them_apart_in_a_narrow_place() {
+        let lane = |factor: u32| Engine::Workload(format!("lmcache/gds:prefetch_factor={factor}/read"));
+        let shown = [0, 1, 2].map(|factor| short_engine(&lane(factor), 17));
+        assert_eq!(shown[0], "gds:p…ch_factor=0");
+        assert!(shown[1].ends_with("=1") && shown[2].ends_with("=2"));
+        assert_eq!(short_engine(&lane(0), 40), "lmcache/gds:prefetch_factor=0/read");
+        assert_eq!(short_engine(&Engine::Command("python3 load.py".into()), 9), "python3 …");
+        assert_eq!(middle_cut("abc", 0), "");
     }
 }
