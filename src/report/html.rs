@@ -83,7 +83,7 @@ fn machine(page: &mut String, state: &State) {
     );
     let gpus: Vec<String> = m.gpus.iter().map(|g| g.name.clone()).collect();
     row(page, "GPU", &if gpus.is_empty() { "none: loads land in host memory".to_owned() } else { gpus.join(", ") });
-    let or_none = |v: &Option<String>| v.clone().unwrap_or_else(|| "not found".to_owned());
+    let or_none = |v: &Option<String>| v.clone().unwrap_or_else(|| "not seen".to_owned());
     row(page, "Driver", &format!("{} · CUDA {}", or_none(&m.driver), or_none(&m.cuda)));
     let libcufile =
         m.libcufile.as_ref().map(|l| format!("{} ({})", l.version.as_deref().unwrap_or("version unknown"), l.path));

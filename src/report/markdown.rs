@@ -155,7 +155,7 @@ fn machine(page: &mut Page, state: &State) {
         let memory = gpu.memory_total_bytes.map_or(String::new(), |b| format!(", {}", units::bytes(b)));
         rows.push(("GPU", format!("{} {}{memory}", gpu.index, escape(&gpu.name))));
     }
-    let or_none = |value: &Option<String>| value.as_deref().map_or("not found".to_owned(), escape);
+    let or_none = |value: &Option<String>| value.as_deref().map_or("not seen".to_owned(), escape);
     rows.push(("Driver", format!("{}, CUDA {}", or_none(&m.driver), or_none(&m.cuda))));
     rows.push((
         "libcufile",
@@ -163,7 +163,7 @@ fn machine(page: &mut Page, state: &State) {
             Some(l) => {
                 format!("{} ({})", l.version.as_deref().map_or("version unknown".to_owned(), escape), escape(&l.path))
             }
-            None => "not found".to_owned(),
+            None => "not seen".to_owned(),
         },
     ));
     rows.push((
