@@ -102,7 +102,13 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let engine = engine.to_string();
         let _ = writeln!(text, "– {engine:<15} not available: {why}");
     }
-    let _ = writeln!(text, "{good} of {all} runs landed every byte");
+    // The failed ones once more at the end, which is what remains of a long output.
+    let failed: Vec<String> = lanes()
+        .filter(|(_, l)| l.status != LaneStatus::Done)
+        .map(|(s, l)| format!("{} {} {}", l.engine, l.cache, s.model.as_ref().map_or("", |m| m.name.as_str())))
+        .collect();
+    let failed = if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
+    let _ = writeln!(text, "{good} of {all} runs landed every byte{failed}");
     print(text.as_bytes());
     status
 }
