@@ -2,7 +2,7 @@
 //! another says how much it is worth.
 
 use super::median;
-use super::timing::{Parts, Timing, along, nearest};
+use super::timing::{Parts, Timing, Untold, along, nearest};
 use crate::domain::CacheState;
 
 /// The model whose load is to be predicted.
@@ -36,6 +36,8 @@ pub struct Prediction {
     /// Whether it lies far outside what was measured: tensors more than twice as large or small where they are loaded one after another, else a
     /// model of more than four times the bytes.
     pub extrapolated: bool,
+    /// Whether the runs do not tell what tensors of such sizes cost: the interval spans what they allow, and `wall_ns` is no more than its middle.
+    pub untold: bool,
 }
 
 /// Doubt, as a share of the time, that is left when runs agree: machines vary by as much from minute to minute.
@@ -58,6 +60,10 @@ const OUTSIDE_DOUBT: f64 = 0.10;
 /// had once it was under way; then its tail. A load tensor by tensor takes what was paid once, plus each tensor's own time by its size. What is
 /// pinned grows and shrinks the start and the tail.
 ///
+/// Copies out of mappings are one thread's work, whose pace changes from process to process and within one by up to a half. A load of a quarter of a second
+/// catches one pace and is slower at its beginning than later; a long one runs through several. So the fastest short run tells a model of more than twice
+/// the bytes, and the slowest long one, as it began, one of less than half: the best of the plain choices on the recordings that are shipped, and no more.
+///
 /// The interval spans the distance between the lowest and the highest of the runs' predictions to both sides, as a factor, with the doubts above on it.
 /// `None` without runs, and for a model without bytes.
 #[must_use]
@@ -67,36 +73,82 @@ pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
     if bytes == 0 {
         return None;
     }
-    let walls: Vec<f64> = runs.iter().map(|run| wall_ns(run, shape)).collect();
-    let wall = median(&walls)?;
-    let (low, high) = walls.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)));
-    let doublings = (bytes as f64 / first.bytes.max(1) as f64).log2().abs();
+    let walls: Vec<f64> = runs.iter().map(|run| wall_ns(run, shape, Price::Middle)).collect();
+    let (low, high) = extent(&walls);
+    let times = bytes as f64 / first.bytes.max(1) as f64;
+    let paced = runs.iter().all(|run| matches!(run.parts, Parts::Tensors { pace: Some(_), .. }));
+    let wall = match times {
+        _ if !paced => median(&walls)?,
+        more if more > 2.0 => low,
+        less if less < 0.5 => high,
+        _ => median(&walls)?,
+    };
     let extrapolated = runs.iter().any(|run| is_outside(run, shape));
+    let untold = runs.iter().any(|run| is_untold(run, shape));
     let cold = first.cache != CacheState::Hot;
     let mut doubt = match &first.parts {
         _ if cold => COLD_DOUBT,
         Parts::Tensors { .. } => ONE_THREAD_DOUBT,
         Parts::Blocks { .. } => LEAST_DOUBT,
     };
-    doubt += doublings * if cold { COLD_DOUBT_A_DOUBLING } else { DOUBT_A_DOUBLING };
-    doubt += if runs.len() > 1 { (high.max(1.0) / low.max(1.0)).ln() } else { SINGLE_RUN_DOUBT };
+    doubt += times.log2().abs() * if cold { COLD_DOUBT_A_DOUBLING } else { DOUBT_A_DOUBLING };
+    if runs.len() == 1 {
+        doubt += SINGLE_RUN_DOUBT;
+    }
     if extrapolated && matches!(first.parts, Parts::Tensors { .. }) {
         doubt += OUTSIDE_DOUBT;
     }
+    let (low, high) = if untold || paced {
+        let at = |price| extent(&runs.iter().map(|run| wall_ns(run, shape, price)).collect::<Vec<_>>());
+        (at(Price::Least).0, at(Price::Most).1)
+    } else {
+        let apart = high.max(1.0) / low.max(1.0);
+        (wall / apart, wall * apart)
+    };
     // Headers grow with the tensors; where they are read beside the data that costs nothing, so it is part of the doubt only.
     let headers = runs.iter().map(|run| run.open_ns).max().unwrap_or(0) as f64
         * (shape.sizes_bytes.len() as f64 / first.tensors.max(1) as f64 - 1.0).max(0.0);
     let overheads: Vec<f64> = runs.iter().map(|run| overhead_ns(run, shape)).collect();
     Some(Prediction {
         wall_ns: wall as u64,
-        low_ns: (wall * (-doubt).exp()) as u64,
-        high_ns: (wall * doubt.exp() + headers) as u64,
+        low_ns: (low * (-doubt).exp()) as u64,
+        high_ns: (high * doubt.exp() + headers) as u64,
         overhead_ns: median(&overheads)? as u64,
         extrapolated,
+        untold,
     })
 }
 
-fn wall_ns(run: &Timing, shape: &Shape) -> f64 {
+/// Which of the prices that a run allows.
+#[derive(Clone, Copy)]
+enum Price {
+    Least,
+    Middle,
+    Most,
+}
+
+fn extent(walls: &[f64]) -> (f64, f64) {
+    walls.iter().fold((f64::MAX, 0.0_f64), |(low, high), ns| (low.min(*ns), high.max(*ns)))
+}
+
+/// What lies around the tensors by class, where those that the run does not tell have that price.
+fn priced(around: &[(f64, f64)], untold: &[Untold], price: Price) -> Vec<(f64, f64)> {
+    let known = |bytes: f64| untold.iter().find(|class| (class.bytes - bytes).abs() < 0.5);
+    let priced = |(bytes, ns): &(f64, f64)| match (known(*bytes), price) {
+        (Some(class), Price::Least) => (*bytes, class.least_ns),
+        (Some(class), Price::Most) => (*bytes, class.most_ns),
+        _ => (*bytes, *ns),
+    };
+    around.iter().map(priced).collect()
+}
+
+fn is_untold(run: &Timing, shape: &Shape) -> bool {
+    let Parts::Tensors { around, untold, .. } = &run.parts else { return false };
+    let (least, most) = (priced(around, untold, Price::Least), priced(around, untold, Price::Most));
+    shape.sizes_bytes.iter().any(|b| *b > 0 && nearest(&least, *b) < nearest(&most, *b))
+}
+
+fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
     let bytes = shape.bytes() as f64;
     match &run.parts {
         Parts::Blocks { landed, ns_per_byte, tail_ns } => {
@@ -109,10 +161,23 @@ fn wall_ns(run: &Timing, shape: &Shape) -> f64 {
             };
             (at + tail_ns + (begun + tail_ns) * ring).max(0.0)
         }
-        Parts::Tensors { once_ns, unmap_ns_per_byte, moving, around, scale, .. } => {
-            let own = |b: &u64| moving.ns(*b) + nearest(around, *b);
+        Parts::Tensors {
+            once_ns,
+            unmap_ns_per_byte,
+            touch_ns_per_byte,
+            moving,
+            pace,
+            around,
+            untold,
+            scale,
+            ..
+        } => {
+            let around = priced(around, untold, price);
+            let factor = pace.as_ref().map_or(1.0, |pace| pace.factor(bytes));
+            let own = |b: &u64| moving.ns(*b) * factor + nearest(&around, *b);
             let tensors: f64 = shape.sizes_bytes.iter().filter(|b| **b > 0).map(own).sum();
-            once_ns + unmap_ns_per_byte * bytes + scale * tensors
+            let largest = shape.sizes_bytes.iter().copied().max().unwrap_or(0) as f64;
+            once_ns + unmap_ns_per_byte * bytes + scale * tensors + touch_ns_per_byte * largest
         }
     }
 }

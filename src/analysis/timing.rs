@@ -46,10 +46,20 @@ pub enum Parts {
         once_ns: f64,
         /// Taking down mappings, which takes a time for each page.
         unmap_ns_per_byte: f64,
+        /// What the first tensor's bytes took beyond what others of its size take, for each of its bytes: pages of a library's buffers are touched for
+        /// the first time, and later tensors, if no larger, find them there. So a model pays it for its largest tensor.
+        #[serde(default)]
+        touch_ns_per_byte: f64,
         /// Time in which a tensor's bytes move, by its size.
         moving: Law,
+        /// How the moving of bytes went on, where that is told apart.
+        #[serde(default)]
+        pace: Option<Pace>,
         /// (size, time around the moving of bytes) by size class, growing in size.
         around: Vec<(f64, f64)>,
+        /// The classes among these whose time this load does not tell.
+        #[serde(default)]
+        untold: Vec<Untold>,
         /// The tensors' time over what the two above say of them: classes are told by medians, which long ones do not move.
         scale: f64,
         /// The smallest and the largest tensor.
@@ -75,10 +85,50 @@ pub enum Law {
     },
 }
 
+/// The time of moving bytes over what [`Law`] says of it, as the load went on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pace {
+    /// (bytes moved, their time over the law's for them), growing in bytes.
+    pub so_far: Vec<(f64, f64)>,
+    /// The same of the bytes from a quarter on.
+    pub under_way: f64,
+}
+
+impl Pace {
+    /// The factor for a load of so many bytes: as far as was measured, what it was then; of more bytes, the rest at the pace once under way.
+    pub(super) fn factor(&self, bytes: f64) -> f64 {
+        match self.so_far.last() {
+            Some((all, whole)) if bytes > *all => (whole * all + self.under_way * (bytes - all)) / bytes,
+            Some(_) => along(&self.so_far, bytes),
+            None => 1.0,
+        }
+    }
+}
+
+/// A size class that was seen in a load's first calls only, nearly as dear as the very first: whether that is its price, or what a library pays until its
+/// buffers are warm, cannot be told from this load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Untold {
+    /// Size of its tensors.
+    pub bytes: f64,
+    /// Not less than the class below.
+    pub least_ns: f64,
+    /// Not more than what was measured.
+    pub most_ns: f64,
+}
+
 /// Up to this many slots at once, tensors count as loaded one after another.
 const MOST_SERIAL: f64 = 1.2;
 /// A class of fewer tensors tells nothing, save the largest: a model has few tensors of its vocabulary's size, and they weigh most.
 const LEAST_OF_A_CLASS: usize = 4;
+/// What tells nothing settled of a class: all its tensors were among so many first calls, the last of them cost more than this share of the very
+/// first, and the class costs more than so many times the one below.
+const FIRST_CALLS: usize = 8;
+const STILL_WARMING: f64 = 0.5;
+const A_LEAP: f64 = 4.0;
+/// Libraries map and register memory in pieces of up to this size (cuFile: its shadow buffers and the largest of its pools), so that costs around a
+/// tensor leap here and hardly grow on either side.
+const PIECE_BYTES: f64 = (16 << 20) as f64;
 /// Points of the curve of bytes landed.
 const POINTS: usize = 40;
 /// From this share of the bytes on a load is under way: threads run, and what the library makes at its first calls is made.
@@ -160,25 +210,80 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
     let mut rows: Vec<&TensorRow> = rows.iter().filter(|r| r.bytes > 0 && r.busy_ns() > 0).collect();
     rows.sort_by_key(|r| r.start_ns);
     let first = *rows.first()?;
-    let moved = |r: &TensorRow| (r.phases.get(Phase::Transfer) + r.phases.get(Phase::Copy)) as f64;
-    let around_of = |r: &TensorRow| (r.busy_ns() as f64 - moved(r)).max(0.0);
-    let moving = law(&rows, run.cache, moved)?;
     // The first call of each kind makes what later calls use, so it tells nothing of a tensor of its size.
     let later = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
-    let around = classes(later.iter().map(|r| (r.bytes, around_of(r))));
-    let warm_up = (around_of(first) - nearest(&around, first.bytes)).max(0.0);
-    let told: f64 = rows.iter().map(|r| moving.ns(r.bytes) + nearest(&around, r.bytes)).sum();
+    let hot = run.cache == CacheState::Hot;
+    let moving = law(if hot { later } else { &rows }, run.cache, moved)?;
+    let pace = matches!(moving, Law::Line { .. }).then(|| pace(&rows, &moving, bytes));
+    let (around, untold) = settled(&rows, classes(later.iter().map(|r| (r.bytes, around_of(r)))));
+    let largest = rows.iter().map(|r| r.bytes).max().unwrap_or(0);
+    let excess = if hot && pace.is_none() { (moved(first) - moving.ns(first.bytes)).max(0.0) } else { 0.0 };
+    // Only where the first tensor is among the largest is it known to have touched all there is to touch.
+    let touched = first.bytes >= largest / 2;
+    let touch_ns_per_byte = if touched { excess / first.bytes as f64 } else { 0.0 };
+    let warm_up = (around_of(first) - nearest(&around, first.bytes)).max(0.0) + if touched { 0.0 } else { excess };
+    let factor = pace.as_ref().map_or(1.0, |pace| pace.factor(bytes as f64));
+    let told: f64 = rows.iter().map(|r| moving.ns(r.bytes) * factor + nearest(&around, r.bytes)).sum();
     let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
+    let own = (busy - warm_up - touch_ns_per_byte * largest as f64).max(0.0);
     // What a mapping costs at its end grows with its pages; closing files does not.
     let unmap = if run.phases.get(Phase::Map) > 0 { total(spans, Phase::Release) as f64 } else { 0.0 };
     Some(Parts::Tensors {
         once_ns: (run.wall_ns as f64 - busy - unmap).max(0.0) + warm_up,
         unmap_ns_per_byte: unmap / bytes as f64,
-        scale: if told > 0.0 { (busy - warm_up) / told } else { 1.0 },
+        touch_ns_per_byte,
+        scale: if told > 0.0 { own / told } else { 1.0 },
         moving,
+        pace,
         around,
+        untold,
         sizes_bytes: rows.iter().fold((u64::MAX, 0), |(low, high), r| (low.min(r.bytes), high.max(r.bytes))),
     })
+}
+
+fn moved(row: &TensorRow) -> f64 {
+    (row.phases.get(Phase::Transfer) + row.phases.get(Phase::Copy)) as f64
+}
+
+fn around_of(row: &TensorRow) -> f64 {
+    (row.busy_ns() as f64 - moved(row)).max(0.0)
+}
+
+/// How the moving of bytes went on beside what the law says of it.
+fn pace(rows: &[&TensorRow], moving: &Law, bytes: u64) -> Pace {
+    let step = rows.len().div_ceil(POINTS).max(1);
+    let (mut so_far, mut before, mut late) = (Vec::new(), (0.0, 0.0, 0.0), (0.0, 0.0));
+    for (i, row) in rows.iter().enumerate() {
+        let (took, told) = (moved(row), moving.ns(row.bytes));
+        if before.0 >= UNDER_WAY * bytes as f64 {
+            late = (late.0 + took, late.1 + told);
+        }
+        before = (before.0 + row.bytes as f64, before.1 + took, before.2 + told);
+        if (i % step == 0 || i + 1 == rows.len()) && before.2 > 0.0 {
+            so_far.push((before.0, before.1 / before.2));
+        }
+    }
+    let whole = so_far.last().map_or(1.0, |(_, factor)| *factor);
+    Pace { so_far, under_way: if late.1 > 0.0 { late.0 / late.1 } else { whole } }
+}
+
+/// Takes out of the classes what this load does not tell. Between the two bounds that it gives, the middle one by factors stands in.
+fn settled(rows: &[&TensorRow], mut classes: Vec<(f64, f64)>) -> (Vec<(f64, f64)>, Vec<Untold>) {
+    let first_ns = rows.first().map_or(0.0, |row| around_of(row));
+    let mut untold = Vec::new();
+    for i in 1..classes.len() {
+        let (below, (bytes, ns)) = (classes[i - 1].1, classes[i]);
+        let same = |row: &&&TensorRow| row.bytes.ilog2() == (bytes as u64).max(1).ilog2();
+        let count = rows.iter().skip(1).filter(same).count();
+        let last = rows.iter().enumerate().skip(1).filter(|(_, row)| same(row)).last();
+        let Some((at, last)) = last else { continue };
+        let early = count < LEAST_OF_A_CLASS && at < FIRST_CALLS;
+        if early && around_of(last) > STILL_WARMING * first_ns && ns > A_LEAP * below && below > 0.0 {
+            untold.push(Untold { bytes, least_ns: below, most_ns: ns });
+            classes[i].1 = (below * ns).sqrt();
+        }
+    }
+    (classes, untold)
 }
 
 /// A copy out of the page cache is one mechanism at every size, so a line; all else may change its ways with the size.
@@ -224,10 +329,17 @@ fn classes(points: impl Iterator<Item = (u64, f64)>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The time of the class that is nearest in size: registrations go in steps, not in slopes.
+/// The time of the class that is nearest in size, on the same side of [`PIECE_BYTES`] where there is one: registrations go in steps, not in slopes.
 pub(super) fn nearest(classes: &[(f64, f64)], bytes: u64) -> f64 {
-    let far = |class: &&(f64, f64)| (bytes.max(1) as f64 / class.0.max(1.0)).ln().abs();
-    classes.iter().min_by(|a, b| far(a).total_cmp(&far(b))).map_or(0.0, |class| class.1)
+    let side = |at: f64| at >= PIECE_BYTES;
+    let far = |class: &&(f64, f64)| {
+        (side(class.0) != side(bytes as f64), (bytes.max(1) as f64 / class.0.max(1.0)).ln().abs())
+    };
+    let nearest = classes.iter().min_by(|a, b| {
+        let (a, b) = (far(a), far(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    nearest.map_or(0.0, |class| class.1)
 }
 
 impl Law {
