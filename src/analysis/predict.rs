@@ -162,15 +162,7 @@ fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
             (at + tail_ns + (begun + tail_ns) * ring).max(0.0)
         }
         Parts::Tensors {
-            once_ns,
-            unmap_ns_per_byte,
-            touch_ns_per_byte,
-            moving,
-            pace,
-            around,
-            untold,
-            scale,
-            ..
+            once_ns, unmap_ns_per_byte, touch_ns_per_byte, moving, pace, around, untold, scale, ..
         } => {
             let around = priced(around, untold, price);
             let factor = pace.as_ref().map_or(1.0, |pace| pace.factor(bytes));
@@ -281,6 +273,68 @@ mod tests {
         let told = predict(&[measured], &shape(&large)).unwrap();
         assert!((told.wall_ns as f64 / truth as f64 - 1.0).abs() < 0.01, "{told:?} {truth}");
         assert!((told.overhead_ns as f64 / 339.0 / 2.7e6 - 1.0).abs() < 0.01, "{told:?}");
+    }
+
+    /// Registers and reads tensor after tensor: (bytes, around, moving).
+    fn registered(tensors: &[(u64, u64, u64)]) -> Timing {
+        let (mut at, mut spans, mut rows): (u64, Vec<Span>, Vec<TensorRow>) = (1_000_000, Vec::new(), Vec::new());
+        for (i, (bytes, around, moving)) in tensors.iter().enumerate() {
+            let (tensor, start_ns) = (Some(i as u32), at);
+            let mut row = row(*bytes, *around, *moving);
+            row.start_ns = Some(at);
+            at += around + moving;
+            row.end_ns = Some(at);
+            let phase = Phase::Transfer;
+            spans.push(Span { slot: 0, phase, tensor, start_ns, end_ns: at, bytes: *bytes, offset: 0 });
+            rows.push(row);
+        }
+        timing(&rows, &spans, &run(Engine::GdsPerTensor, CacheState::Hot, 0, at)).unwrap()
+    }
+
+    #[test]
+    fn pages_touched_for_the_first_time_are_paid_for_the_largest_tensor() {
+        // A quarter of a nanosecond a byte is paid by the first tensor, which is the largest, beside a tenth for moving.
+        let load = |largest: u64| {
+            let mut tensors = vec![(largest, 500_000, largest / 10 + largest / 4)];
+            tensors.extend([(largest, 500_000, largest / 10)]);
+            tensors.extend((0..100).map(|i| (4_000_000 + i, 500_000, 400_000)));
+            registered(&tensors)
+        };
+        let (small, large) = (load(300_000_000), load(1_000_000_000));
+        let mut sizes = vec![1_000_000_000; 2];
+        sizes.extend((0..100).map(|i| 4_000_000 + i));
+        let told = predict(&[small], &shape(&sizes)).unwrap();
+        assert!((told.wall_ns as f64 / large.wall_ns as f64 - 1.0).abs() < 0.01, "{told:?} {}", large.wall_ns);
+        assert!(!told.untold);
+    }
+
+    #[test]
+    fn what_was_seen_in_first_calls_only_is_said_not_to_be_told() {
+        let small = |second: u64| {
+            let mut tensors = vec![(300_000_000, 20_000_000, 30_000_000), (300_000_000, second, 30_000_000)];
+            tensors.extend((0..100).map(|i| (4_000_000 + i, 800_000, 400_000)));
+            registered(&tensors)
+        };
+        let sizes = vec![100_000_000; 100];
+        // The second is as dear as the first: it may be its price, or not.
+        let told = predict(&[small(16_000_000), small(16_000_000)], &shape(&sizes)).unwrap();
+        assert!(
+            told.untold && told.low_ns < 1_000_000_000 + 80_000_000 && told.high_ns > 1_000_000_000 + 1_600_000_000,
+            "{told:?}"
+        );
+        // The second cost what the third would: the price is known. So it is for a model that has no such tensors.
+        let known = predict(&[small(3_000_000), small(3_000_000)], &shape(&sizes)).unwrap();
+        assert!(!known.untold && known.high_ns - known.low_ns < told.high_ns - told.low_ns, "{known:?}");
+        assert!(!predict(&[small(16_000_000)], &shape(&[4_000_000; 100])).unwrap().untold);
+    }
+
+    #[test]
+    fn a_cost_that_leaps_at_the_size_of_a_piece_is_not_carried_over_it() {
+        let mut tensors: Vec<(u64, u64, u64)> = (0..50).map(|i| (6_000_000 + i, 700_000, 600_000)).collect();
+        tensors.extend((0..50).map(|i| (300_000_000 + i, 3_000_000, 30_000_000)));
+        let told = predict(&[registered(&tensors)], &shape(&[20_000_000; 10])).unwrap();
+        // Nearer to 6 MB by factors, and yet in more than one piece.
+        assert!(told.overhead_ns >= 30_000_000, "{told:?}");
     }
 
     #[test]

@@ -280,6 +280,18 @@ pub(super) enum Sub {
         /// Measure no reads from the page cache, which would fill it
         #[arg(long)]
         keep_cache: bool,
+        /// Only find the best setting for O_DIRECT reads
+        #[arg(long)]
+        passes_follow: bool,
+    },
+    #[command(name = "__read-pass", hide = true)]
+    ReadPass {
+        /// The model
+        model: PathBuf,
+        /// Bytes of a block
+        block_bytes: u64,
+        /// Threads
+        threads: u64,
     },
     #[command(name = "__outside", hide = true)]
     Outside {
@@ -394,7 +406,7 @@ pub(super) struct RaceArgs {
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache
-    /// reads of the model by a plain reader (some six seconds a model)
+    /// reads of the model by a plain reader (some eight seconds a model); then, before each round of cold loads, the plain reader reads the whole files
     #[arg(long)]
     pub(super) ceilings: bool,
     /// Most seconds that a lane of a command or loader may take (default: 600)

@@ -60,9 +60,18 @@ pub fn main() -> ExitCode {
             engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)
         }
         Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
-        Some(Sub::Ceilings { model, gpu, copies_only, keep_cache }) => {
-            let asked = engines::ceilings::Asked { model: &model, gpu: gpu.as_deref(), copies_only, keep_cache };
-            engines::ceilings::measure(asked)
+        Some(Sub::Ceilings { model, gpu, copies_only, keep_cache, passes_follow }) => {
+            let gpu = gpu.as_deref();
+            engines::ceilings::measure(engines::ceilings::Asked {
+                model: &model,
+                gpu,
+                copies_only,
+                keep_cache,
+                passes_follow,
+            })
+        }
+        Some(Sub::ReadPass { model, block_bytes, threads }) => {
+            engines::ceilings::pass(&model, crate::domain::ReaderSetting { block_bytes, threads })
         }
         Some(Sub::Load { list_loaders: true, output, .. }) => loaders::list(&output),
         Some(Sub::Load { models, together: true, race, output, .. }) => together::load(&models, &race, &output),

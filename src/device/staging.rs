@@ -106,17 +106,33 @@ impl Staging {
     /// When memory cannot be mapped or pinned.
     pub fn slots(device: &Device, count: usize, slot_bytes: usize) -> Result<Vec<Slot>, DeviceError> {
         let mut slots = Self::unpinned(device, count, slot_bytes)?;
-        let Some(pinned) = slots.first().map(|slot| slot.pinned.clone()) else { return Ok(slots) };
-        // Touch each page from the thread that will use it, before pinning: pinning faults pages one by one under a lock.
-        for page in (0..pinned.len).step_by(4096) {
-            // SAFETY: inside the fresh mapping.
-            unsafe { pinned.base.add(page).write_volatile(0) };
-        }
-        pinned.register(pinned.base, pinned.len)?;
-        for slot in &mut slots {
-            slot.is_pinned = true;
-        }
+        Self::pin(&mut slots)?;
         Ok(slots)
+    }
+
+    /// Touches and pins slots of [`Self::unpinned`], adjacent ones together; returns the bytes that are pinned by this call. The context must be current.
+    ///
+    /// # Errors
+    /// When the host can pin no more.
+    pub fn pin(slots: &mut [Slot]) -> Result<usize, DeviceError> {
+        let mut pinned = 0;
+        let adjacent = |a: &Slot, b: &Slot| {
+            !a.is_pinned
+                && !b.is_pinned
+                && Arc::ptr_eq(&a.pinned, &b.pinned)
+                && a.base as usize + a.len == b.base as usize
+        };
+        for run in slots.chunk_by_mut(adjacent) {
+            let len: usize = run.iter().map(|slot| slot.len).sum();
+            let Some(first) = run.first().filter(|slot| !slot.is_pinned) else { continue };
+            let (mapping, start) = (first.pinned.clone(), first.base);
+            // Touched from the thread that will use them, before pinning: pinning faults pages one by one under a lock.
+            run.iter_mut().for_each(|slot| slot.bytes_mut().iter_mut().step_by(4096).for_each(|byte| *byte = 0));
+            mapping.register(start, len)?;
+            run.iter_mut().for_each(|slot| slot.is_pinned = true);
+            pinned += if mapping.cuda.is_some() { len } else { 0 };
+        }
+        Ok(pinned)
     }
 
     /// Maps `count` slots of `slot_bytes` each. A read may fill one before [`Slot::pin`]: the first fill touches its pages, and the pinning of one

@@ -43,4 +43,28 @@ pub struct Ceiling {
     pub how: String,
     /// How long measuring it took.
     pub took_ns: u64,
+    /// The plain reader's best setting, for O_DIRECT reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<ReaderSetting>,
+    /// Reads of the whole files in turn with the cold loads that are held against them; the rate is then the median of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<ReadPass>,
+}
+
+/// How a plain reader reads: each thread one block after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReaderSetting {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Threads, which is as many reads in flight.
+    pub threads: u64,
+}
+
+/// One read of all files of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadPass {
+    /// The repeat of the loads that it went before.
+    pub round: u32,
+    /// Its rate.
+    pub bytes_per_s: f64,
 }

@@ -20,7 +20,7 @@ pub mod system;
 pub mod units;
 pub mod workload;
 
-pub use ceiling::{Ceiling, CeilingKind};
+pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
 pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};

@@ -4,7 +4,7 @@ use super::context::EngineContext;
 use super::error::LoadError;
 use super::files;
 use crate::device;
-use crate::domain::CacheState;
+use crate::domain::{CacheState, ModelInfo};
 use rustix::fs::Advice;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,12 +37,7 @@ const COLD_ENOUGH: f64 = 0.005;
 /// Drops the model from the page cache by advice, file by file, which skips pages that others map. Only where that was not enough, root drops
 /// the whole cache: everybody else on the machine pays for that.
 fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
-    for shard in &context.model().shards {
-        let file = files::open_shard(&shard.path, false)?;
-        // Dirty pages cannot be dropped, so they are written out first. A read-only file system refuses, and has none.
-        let _ = rustix::fs::fdatasync(&file);
-        let _ = rustix::fs::fadvise(&file, 0, NonZeroU64::new(shard.file_bytes), Advice::DontNeed);
-    }
+    drop_files(context.model())?;
     if resident_fraction(context).is_some_and(|share| share <= COLD_ENOUGH) {
         return Ok(Vec::new());
     }
@@ -56,6 +51,17 @@ fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
              whole cache needs root ({error})"
         )]),
     }
+}
+
+/// Drops a model's files from the page cache, file by file.
+pub(super) fn drop_files(model: &ModelInfo) -> Result<(), LoadError> {
+    for shard in &model.shards {
+        let file = files::open_shard(&shard.path, false)?;
+        // Dirty pages cannot be dropped, so they are written out first. A read-only file system refuses, and has none.
+        let _ = rustix::fs::fdatasync(&file);
+        let _ = rustix::fs::fadvise(&file, 0, NonZeroU64::new(shard.file_bytes), Advice::DontNeed);
+    }
+    Ok(())
 }
 
 /// Reads the whole model through the page cache.

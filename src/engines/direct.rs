@@ -105,24 +105,22 @@ fn worker(
     let mut ring = ReadRing::new(shared.depth as u32)?;
     // As many slots again as reads in flight, so that copies never hold up a read.
     let (slots, slot_bytes) = queue.staging(2 * shared.depth);
-    let mut free = Staging::slots(context.device, slots, slot_bytes)?;
-    let copies = CopyQueue::new(context.device)?;
-    let pinned = if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 };
-    context.counters.pin(pinned);
+    let mut free = Staging::unpinned(context.device, slots, slot_bytes)?;
+    // What is read into first is pinned first, for pages move to be pinned where the kernel keeps their place movable, and cannot under a read.
+    context.counters.pin(Staging::pin(&mut free[slots.saturating_sub(shared.depth)..])? as u64);
     at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
     let mut reads = Reads { waiting: Vec::with_capacity(queue.len() / threads + 64), opened: &shared.opened, queue };
+    // The first reads are on their way while the rest is pinned, the target allocated and the headers are checked.
+    reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
+    ring.submit(0)?;
+    at = rec.end(Phase::Submit, at, What::SETUP);
     if number == 0 {
-        // The first reads are on their way while the target is allocated.
-        reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
-        ring.submit(0)?;
-        at = rec.end(Phase::Submit, at, What::SETUP);
         shared.target.set(Some(context.allocate(context.image_bytes())?));
-        rec.end(Phase::Allocate, at, What::SETUP);
-    } else {
-        reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
-        ring.submit(0)?;
-        rec.end(Phase::Submit, at, What::SETUP);
+        at = rec.end(Phase::Allocate, at, What::SETUP);
     }
+    let copies = CopyQueue::new(context.device)?;
+    context.counters.pin(Staging::pin(&mut free)? as u64);
+    rec.end(Phase::RegisterBuffer, at, What::SETUP);
     if number + 1 == threads {
         // The headers are checked while the first reads are on their way.
         at = rec.now();
@@ -162,6 +160,10 @@ fn worker(
             filled.push((slot, block));
         }
         at = transfer_spans(&mut rec, at, &filled);
+        // The device gets its next reads before the GPU its copies: starting one of these takes longer than handing over a read.
+        pipe.collect(&mut free)?;
+        reads.start(&mut ring, &mut free, &mut rec, &mut at)?;
+        ring.submit(0)?;
         for (slot, block) in filled.drain(..) {
             pipe.start(&copies, slot, block, memory)?;
             at = rec.end(pipe.start_phase(), at, pipe.start_what(block));

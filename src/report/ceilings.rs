@@ -1,7 +1,8 @@
 //! The measured ceilings in words, and each run as a share of its own.
 
 use super::words::plain;
-use crate::domain::{Ceiling, CeilingKind, RunResult, units};
+use crate::analysis::median;
+use crate::domain::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
 use crate::session::{Group, Lane, State};
 use serde_json::{Value, json};
 
@@ -48,6 +49,7 @@ pub fn ceiling_words(state: &State) -> Vec<String> {
             units::rate(ceiling.bytes_per_s)
         ));
     }
+    said.extend(beside_passes(state).iter().map(Beside::words));
     for group in state.groups() {
         let Some((run, kind, bound, share)) = whole_reached(state, &group) else { continue };
         said.push(format!(
@@ -64,6 +66,89 @@ pub fn ceiling_words(state: &State) -> Vec<String> {
         ));
     }
     said
+}
+
+/// The cold loads of an engine beside the plain reader's passes over the same files, which went before each round of them.
+struct Beside<'s> {
+    engine: &'s Engine,
+    ceiling: &'s Ceiling,
+    target: String,
+    /// Rates of the loads, and of the pass before each where there was one.
+    rates: Vec<(f64, Option<f64>)>,
+}
+
+impl Beside<'_> {
+    fn median_rate(&self) -> f64 {
+        median(&self.rates.iter().map(|(rate, _)| *rate).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    /// Lowest and highest share of the pass of its own round.
+    fn by_round(&self) -> Option<(f64, f64)> {
+        let shares = || self.rates.iter().filter_map(|(rate, pass)| Some(rate / (*pass)?));
+        Some((shares().reduce(f64::min)?, shares().reduce(f64::max)?))
+    }
+
+    fn words(&self) -> String {
+        let rounds = self.by_round().map_or_else(String::new, |(low, high)| {
+            format!("; round by round {:.0} % to {:.0} %", low * 100.0, high * 100.0)
+        });
+        let passes = self.ceiling.passes.len();
+        format!(
+            "cold {} onto {}: the median of {} is {} = {:.0} % of the median {} of {} by a plain O_DIRECT reader, in turn with them{rounds}",
+            plain(&self.engine.to_string()),
+            plain(&self.target),
+            counted(self.rates.len(), "load"),
+            units::rate(self.median_rate()),
+            self.median_rate() / self.ceiling.bytes_per_s * 100.0,
+            units::rate(self.ceiling.bytes_per_s),
+            counted(passes, "read").replace(" read", " whole read"),
+        )
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// One for each engine, model and target; none where no plain reader read in turn with the loads.
+fn beside_passes(state: &State) -> Vec<Beside<'_>> {
+    let mut told: Vec<Beside<'_>> = Vec::new();
+    for lane in state.lanes.iter().filter(|lane| lane.cache == CacheState::Cold && lane.group().is_none()) {
+        let Some(run) = lane.result.as_ref().filter(|r| r.error.is_none()) else { continue };
+        let Some(rate) = units::bytes_per_s(run.bytes, run.wall_ns) else { continue };
+        let reads = |c: &&Ceiling| c.kind == CeilingKind::DirectRead && c.model.as_deref() == Some(&run.model);
+        let Some(ceiling) = state.ceilings.iter().find(reads).filter(|c| !c.passes.is_empty()) else { continue };
+        let pass = ceiling.passes.iter().find(|pass| pass.round == lane.repeat).map(|pass| pass.bytes_per_s);
+        let same = |b: &&mut Beside<'_>| {
+            *b.engine == lane.engine && b.target == run.target && b.ceiling.model == ceiling.model
+        };
+        match told.iter_mut().find(same) {
+            Some(beside) => beside.rates.push((rate, pass)),
+            None => told.push(Beside {
+                engine: &lane.engine,
+                ceiling,
+                target: run.target.clone(),
+                rates: vec![(rate, pass)],
+            }),
+        }
+    }
+    told
+}
+
+/// The cold loads beside the plain reader, for `report.json`.
+pub(super) fn beside_json(state: &State) -> Vec<Value> {
+    beside_passes(state)
+        .iter()
+        .map(|b| {
+            let rounds = b.by_round();
+            json!({
+                "engine": b.engine, "model": b.ceiling.model, "target": b.target, "runs": b.rates.len(), "passes": b.ceiling.passes.len(),
+                "run_bytes_per_s": b.median_rate(), "read_bytes_per_s": b.ceiling.bytes_per_s,
+                "fraction": b.median_rate() / b.ceiling.bytes_per_s,
+                "lowest_fraction": rounds.map(|r| r.0), "highest_fraction": rounds.map(|r| r.1),
+            })
+        })
+        .collect()
 }
 
 /// The whole of a group that loaded, what bounds it, at which rate, and the share of that which was reached.
@@ -86,4 +171,54 @@ pub(super) fn of_run(state: &State, lane: &Lane) -> Value {
         Value::Null,
         |(ceiling, _, share)| json!({"kind": ceiling.kind, "bytes_per_s": ceiling.bytes_per_s, "fraction": share}),
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::domain::{Event, EventBody, LaneId, ModelInfo, PhaseTimes, ReadPass, Target};
+
+    #[test]
+    fn cold_loads_are_held_against_the_reads_of_their_own_rounds() {
+        let mut state = State::default();
+        let mut tell = |body| state.reduce(&Event { at_ns: 0, body });
+        tell(EventBody::ModelOpened { model: ModelInfo { name: "m".into(), ..ModelInfo::default() } });
+        // The disk is half as fast in the second round, for loads and reader alike, and the first pass failed in the fourth.
+        let rounds = [(1_900, Some(2e9)), (1_000, Some(1e9)), (1_960, Some(2e9)), (1_900, None)];
+        let passes = (0..).zip(rounds).filter_map(|(round, (_, pass))| Some(ReadPass { round, bytes_per_s: pass? }));
+        let ceiling = Ceiling {
+            kind: CeilingKind::DirectRead,
+            gpu: None,
+            model: Some("m".into()),
+            bytes_per_s: 2e9,
+            how: String::new(),
+            took_ns: 1,
+            reader: None,
+            passes: passes.collect(),
+        };
+        tell(EventBody::CeilingMeasured { ceiling });
+        for (repeat, (megabytes, _)) in (0..).zip(rounds) {
+            for (lane, cache) in [(2 * repeat, CacheState::Cold), (2 * repeat + 1, CacheState::Hot)] {
+                let (lane, engine, target) = (LaneId(lane), Engine::Direct, Target::Host);
+                tell(EventBody::LanePlanned { lane, engine: engine.clone(), cache, target, repeat });
+                let result: RunResult = serde_json::from_value(json!({
+                    "engine": engine, "model": "m", "cache": cache, "target": "host memory", "repeat": repeat, "bytes": megabytes * 1_000_000,
+                    "wall_ns": units::NS_PER_S, "setup_ns": 1, "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "knobs": {},
+                    "setup_parts_ns": {}, "notes": [],
+                }))
+                .unwrap();
+                tell(EventBody::LaneFinished { lane, result });
+            }
+        }
+        let told = beside_json(&state);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let number = |name: &str| told[0][name].as_f64().unwrap();
+        assert_eq!((number("runs"), number("passes"), number("run_bytes_per_s")), (4.0, 3.0, 1.9e9));
+        assert!((number("fraction") - 0.95).abs() < 1e-9);
+        assert!((number("lowest_fraction") - 0.95).abs() < 1e-9 && (number("highest_fraction") - 1.0).abs() < 1e-9);
+        let words = ceiling_words(&state).join("\n");
+        assert!(words.contains("95 % of the median 2.00 GB/s of 3 whole reads"), "{words}");
+        assert!(words.contains("round by round 95 % to 100 %"), "{words}");
+    }
 }

@@ -301,6 +301,6 @@ fn analysis(document: &Document<'_>) -> Value {
         .collect();
     json!({
         "engines": engines, "comparisons": comparisons, "crossovers": crossovers, "predictions": predictions, "advice": advice,
-        "timings": document.timings(),
+        "timings": document.timings(), "beside_plain_reads": super::ceilings::beside_json(document.state),
     })
 }

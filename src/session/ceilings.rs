@@ -79,7 +79,16 @@ mod tests {
 
     fn ceiling(kind: CeilingKind, gpu: Option<&str>, model: Option<&str>, bytes_per_s: f64) -> Ceiling {
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        Ceiling { kind, gpu: owned(gpu), model: owned(model), bytes_per_s, how: String::new(), took_ns: 1 }
+        Ceiling {
+            kind,
+            gpu: owned(gpu),
+            model: owned(model),
+            bytes_per_s,
+            how: String::new(),
+            took_ns: 1,
+            reader: None,
+            passes: Vec::new(),
+        }
     }
 
     #[test]

@@ -1,16 +1,32 @@
 //! Ceilings on behalf of the session: measured in a child, so that the screen opens no CUDA context.
 
 use super::bus::Bus;
-use super::child::probe_child;
-use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, Target};
+use super::child::{child_until, probe_child};
+use super::run::{Heard, Session, listen};
+use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target, units};
+use crossbeam_channel::bounded;
 use std::path::Path;
 use std::time::Duration;
 
 /// Measuring takes some six seconds; a disk that answers slowly may need more.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Measures the copies to every target and the reads of every model, and tells them.
-pub(super) fn measure(bus: &Bus, exe: &Path, models: &[ModelInfo], targets: &[Target], caches: &[CacheState]) {
+/// A disk that reads slower than this is given up.
+const SLOWEST_BYTES_PER_S: u64 = 20 << 20;
+
+/// The plain reader of each model's files, which goes before each round of cold loads.
+#[derive(Debug, Default)]
+pub(super) struct Readers(Vec<(ModelInfo, Ceiling)>);
+
+/// Measures the copies to every target and the reads of every model, and tells them. Returns the readers that are to go on reading: bursts of under a second
+/// show caches and credits of a virtual disk, and the disk changes from minute to minute, so cold loads are held against whole reads between them.
+pub(super) fn measure(
+    bus: &Bus,
+    exe: &Path,
+    models: &[ModelInfo],
+    targets: &[Target],
+    caches: &[CacheState],
+) -> Readers {
     bus.say(LogLevel::Info, "ceilings are measured first: pinned copies, O_DIRECT reads, reads from the page cache");
     let mut gpus: Vec<String> = Vec::new();
     for gpu in targets.iter().filter_map(gpu_of) {
@@ -18,11 +34,12 @@ pub(super) fn measure(bus: &Bus, exe: &Path, models: &[ModelInfo], targets: &[Ta
             gpus.push(gpu);
         }
     }
-    let keep_cache = caches.contains(&CacheState::AsIs);
+    let (keep_cache, passes_follow) = (caches.contains(&CacheState::AsIs), caches.contains(&CacheState::Cold));
+    let mut readers = Readers::default();
     let rounds = gpus.len().max(models.len());
     for number in 0..rounds {
         let (gpu, model) = (gpus.get(number), models.get(number));
-        let Some(path) = model.or(models.first()).map(|m| m.path.to_string_lossy().into_owned()) else { return };
+        let Some(path) = model.or(models.first()).map(|m| m.path.to_string_lossy().into_owned()) else { break };
         let mut arguments = vec!["__ceilings", path.as_str()];
         if let Some(gpu) = gpu {
             arguments.extend(["--gpu", gpu.as_str()]);
@@ -33,26 +50,108 @@ pub(super) fn measure(bus: &Bus, exe: &Path, models: &[ModelInfo], targets: &[Ta
         if keep_cache {
             arguments.push("--keep-cache");
         }
-        match probe_child(exe, &arguments, LIMIT) {
-            Ok(answer) => tell(bus, &answer, model),
+        if passes_follow {
+            arguments.push("--passes-follow");
+        }
+        match probe_child(exe, &arguments, limit(model)) {
+            Ok(answer) => {
+                let told = tell(bus, &answer, model);
+                let direct = told.into_iter().filter(|ceiling| ceiling.reader.is_some() && passes_follow);
+                readers.0.extend(direct.zip(model).map(|(ceiling, model)| (model.clone(), ceiling)));
+            }
             Err(error) => bus.say(LogLevel::Warn, format!("the ceilings were not measured: {error}")),
+        }
+    }
+    readers
+}
+
+/// Long enough for a slow disk to be read once.
+fn limit(model: Option<&ModelInfo>) -> Duration {
+    let bytes = model.map_or(0, |m| m.shards.iter().fold(0, |sum: u64, s| sum.saturating_add(s.file_bytes)));
+    LIMIT + Duration::from_secs(bytes / SLOWEST_BYTES_PER_S)
+}
+
+impl Session {
+    /// The plain readers read before a round of cold loads, while commands are looked at.
+    pub(super) fn read_pass(&self, readers: &mut Readers, round: u32) -> Heard {
+        let ((cancel, cancelled), (done, is_done)) = (bounded(1), bounded::<()>(1));
+        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
+        let listener = std::thread::spawn(move || listen(&commands, &[cancel], &is_done, &watcher));
+        // Asked again after it said so once.
+        let mut over = false;
+        let mut is_cancelled = || {
+            over |= cancelled.try_recv().is_ok();
+            over
+        };
+        readers.pass(&self.bus, &self.config.exe, round, &mut is_cancelled);
+        let _ = done.send(());
+        listener.join().unwrap_or_default()
+    }
+}
+
+impl Readers {
+    /// One read of all files of every model, before the loads of `round`.
+    pub(super) fn pass(&mut self, bus: &Bus, exe: &Path, round: u32, cancelled: &mut dyn FnMut() -> bool) {
+        for (model, ceiling) in &mut self.0 {
+            let Some(reader) = ceiling.reader else { continue };
+            let path = model.path.to_string_lossy().into_owned();
+            let (block, threads) = (reader.block_bytes.to_string(), reader.threads.to_string());
+            let answer = child_until(exe, &["__read-pass", &path, &block, &threads], limit(Some(model)), cancelled);
+            if cancelled() {
+                return;
+            }
+            let error = match answer {
+                Ok(answer) => match (answer["bytes_per_s"].as_f64(), answer["took_ns"].as_u64()) {
+                    (Some(bytes_per_s), Some(took_ns)) if bytes_per_s > 0.0 => {
+                        add(ceiling, ReadPass { round, bytes_per_s }, took_ns);
+                        bus.emit(EventBody::CeilingMeasured { ceiling: ceiling.clone() });
+                        continue;
+                    }
+                    _ => answer["error"].as_str().unwrap_or("it gave no rate").to_owned(),
+                },
+                Err(error) => error,
+            };
+            bus.say(LogLevel::Warn, format!("the plain reader did not read {} in round {round}: {error}", model.name));
         }
     }
 }
 
-fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) {
+/// Puts a pass to the ceiling, whose rate is then the median of its passes.
+fn add(ceiling: &mut Ceiling, pass: ReadPass, took_ns: u64) {
+    ceiling.passes.push(pass);
+    ceiling.took_ns = ceiling.took_ns.saturating_add(took_ns);
+    let rates: Vec<f64> = ceiling.passes.iter().map(|pass| pass.bytes_per_s).collect();
+    if let Some(median) = crate::analysis::median(&rates) {
+        ceiling.bytes_per_s = median;
+    }
+    if let Some(reader) = ceiling.reader {
+        ceiling.how = format!(
+            "every block of the files once, pages dropped first, by {} threads with blocks of {}, the best setting of a short sweep; in turn with the cold loads, \
+             median of {} passes",
+            reader.threads,
+            units::bytes(reader.block_bytes),
+            rates.len()
+        );
+    }
+}
+
+/// Tells what a child measured, and returns it.
+fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec<Ceiling> {
+    let mut told = Vec::new();
     for ceiling in answer["ceilings"].as_array().into_iter().flatten() {
         if let Ok(mut ceiling) = serde_json::from_value::<Ceiling>(ceiling.clone()) {
             // Names of the session, where two models would have the same.
             if let Some(model) = model.filter(|_| ceiling.model.is_some()) {
                 ceiling.model = Some(model.name.clone());
             }
-            bus.emit(EventBody::CeilingMeasured { ceiling });
+            bus.emit(EventBody::CeilingMeasured { ceiling: ceiling.clone() });
+            told.push(ceiling);
         }
     }
     for gap in answer["gaps"].as_array().into_iter().flatten().filter_map(|gap| gap.as_str()) {
         bus.say(LogLevel::Warn, gap);
     }
+    told
 }
 
 /// How a ceiling names the GPU of a target.

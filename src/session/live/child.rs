@@ -11,6 +11,16 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// A sentence: it could not be started, took too long, died, or printed something else.
 pub fn probe_child(exe: &Path, arguments: &[&str], limit: Duration) -> Result<Value, String> {
+    child_until(exe, arguments, limit, &mut || false)
+}
+
+/// The same, ended as soon as `cancelled` says so.
+pub(super) fn child_until(
+    exe: &Path,
+    arguments: &[&str],
+    limit: Duration,
+    cancelled: &mut dyn FnMut() -> bool,
+) -> Result<Value, String> {
     let name = arguments.first().map_or("probe", |a| a.trim_start_matches('_'));
     let mut child = Command::new(exe)
         .args(arguments)
@@ -40,6 +50,11 @@ pub fn probe_child(exe: &Path, arguments: &[&str], limit: Duration) -> Result<Va
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("{name} gave no answer within {} s and was ended", limit.as_secs()));
+            }
+            Ok(None) if cancelled() => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("{name} was cancelled"));
             }
             Ok(None) => {
                 std::thread::sleep(nap);

@@ -282,13 +282,23 @@ impl Session {
             None => self.able_engines(&target),
         };
         let engines = targets::that_take_parts(&self.bus, engines, models.len(), targets.len());
+        let mut readers = ceilings::Readers::default();
         if std::mem::take(&mut self.config.ceilings) {
-            ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
+            readers = ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
         }
         let planned = self.planned(models, &targets, &engines);
         let sampler = self.sampler(&target, model);
+        let mut round = None;
         for turn in planned {
-            let (ends, heard) = self.take_turn(&turn, sampler.as_ref());
+            let before = std::mem::replace(&mut round, turn.first().map(|(_, order)| (order.cache, order.repeat)));
+            let passed = match round {
+                Some((CacheState::Cold, repeat)) if round != before => self.read_pass(&mut readers, repeat),
+                _ => Heard::default(),
+            };
+            let (ends, heard) = match passed {
+                Heard { cancel: false, quit: false } => self.take_turn(&turn, sampler.as_ref()),
+                heard => (Vec::new(), heard),
+            };
             for (end, (_, order)) in ends.iter().zip(&turn) {
                 if let LaneEnd::Finished { route: Some(route), .. } = end {
                     examiner.learn(route, &order.target);
