@@ -34,7 +34,7 @@ pub struct Prediction {
     /// Part of `wall_ns` that its tensors cost beyond their bytes; 0 where blocks are read, whatever tensors they hold.
     pub overhead_ns: u64,
     /// Whether it lies far outside what was measured: tensors more than twice as large or small where they are loaded one after another, else a
-    /// model of more than four times the bytes.
+    /// model of more than four times the bytes or less than a sixty-fourth.
     pub extrapolated: bool,
     /// Whether the runs do not tell what tensors of such sizes cost: the interval spans what they allow, and `wall_ns` is no more than its middle.
     pub untold: bool,
@@ -51,6 +51,11 @@ const SINGLE_RUN_DOUBT: f64 = 0.15;
 /// More doubt for each factor of two between the models' bytes; and cold, where what caches lie below the disk depends on them.
 const DOUBT_A_DOUBLING: f64 = 0.02;
 const COLD_DOUBT_A_DOUBLING: f64 = 0.05;
+/// Starting threads, opening streams and allocating the target do not shrink with what is pinned, so not all of a load's start does.
+const MOST_SHRINKING: f64 = -0.75;
+/// A load in blocks is far from what was measured from so many times the bytes on, and below one part in so many.
+const FAR_MORE: u64 = 4;
+const FAR_LESS: u64 = 64;
 /// More doubt outside what was measured.
 const OUTSIDE_DOUBT: f64 = 0.10;
 
@@ -156,7 +161,9 @@ fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
             let at = if bytes > *all { ended + (bytes - all) * ns_per_byte } else { along(landed, bytes) };
             // Pinning goes before the first block, and what is pinned is in flight at the end.
             let ring = match shape.pinned_bytes {
-                Some(pinned) if run.pinned_bytes > 0 => pinned as f64 / run.pinned_bytes as f64 - 1.0,
+                Some(pinned) if run.pinned_bytes > 0 => {
+                    (pinned as f64 / run.pinned_bytes as f64 - 1.0).max(MOST_SHRINKING)
+                }
                 _ => 0.0,
             };
             (at + tail_ns + (begun + tail_ns) * ring).max(0.0)
@@ -183,7 +190,9 @@ fn overhead_ns(run: &Timing, shape: &Shape) -> f64 {
 
 fn is_outside(run: &Timing, shape: &Shape) -> bool {
     match &run.parts {
-        Parts::Blocks { .. } => shape.bytes() > run.bytes.saturating_mul(4),
+        Parts::Blocks { .. } => {
+            shape.bytes() > run.bytes.saturating_mul(FAR_MORE) || shape.bytes() < run.bytes / FAR_LESS
+        }
         Parts::Tensors { sizes_bytes: (low, high), .. } => {
             shape.sizes_bytes.iter().any(|b| *b > high.saturating_mul(2) || (*b > 0 && b.saturating_mul(2) < *low))
         }

@@ -279,7 +279,8 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if told.iter().any(|(_, p)| p.extrapolated) {
         let _ = writeln!(
             out,
-            "* far from what was measured: tensors more than twice as large or small, or a model of more than four times the bytes"
+            "* far from what was measured: tensors more than twice as large or small, or a model of more than four times the bytes or less than a \
+             sixty-fourth"
         );
     }
     if told.iter().any(|(_, p)| p.untold) {

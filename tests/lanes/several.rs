@@ -271,8 +271,8 @@ fn calls_that_make_no_sense_are_answered_with_what_to_do() {
 fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
     let folder = folder();
     models::synthetic(folder.path());
-    let report =
-        load(&[text(folder.path()), "--gpu", "host", "--engine", "pread", "--cache", "hot,cold", "--ceilings"], &[]);
+    let asked = ["--gpu", "host", "--engine", "pread", "--cache", "hot,cold", "--repeat", "2", "--ceilings"];
+    let report = load(&[&[text(folder.path())], &asked[..]].concat(), &[]);
     valid(&report);
     let kinds: Vec<&str> = report["ceilings"].as_array().unwrap().iter().filter_map(|c| c["kind"].as_str()).collect();
     assert!(kinds.contains(&"cached_read"), "{kinds:?}");
@@ -283,5 +283,19 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
         standins::skipped("O_DIRECT is not taken here, so its ceiling was not measured");
         let gaps = report["messages"].as_array().unwrap();
         assert!(gaps.iter().any(|m| m["text"].as_str().unwrap().contains("O_DIRECT read rate was not measured")));
+        return;
     }
+    // Before each of the two rounds of cold loads the plain reader read the whole files.
+    let direct = report["ceilings"].as_array().unwrap().iter().find(|c| c["kind"] == "direct_read").unwrap();
+    let rounds: Vec<u64> = direct["passes"].as_array().unwrap().iter().map(|p| p["round"].as_u64().unwrap()).collect();
+    assert_eq!(rounds, [0, 1], "{direct:#}");
+    assert!(direct["reader"]["threads"].as_u64().is_some_and(|threads| threads > 0), "{direct:#}");
+    let beside = &report["analysis"]["beside_plain_reads"][0];
+    assert_eq!(
+        (&beside["engine"], beside["runs"].as_u64(), beside["passes"].as_u64()),
+        (&"pread".into(), Some(2), Some(2))
+    );
+    let number = |name: &str| beside[name].as_f64().unwrap();
+    assert!((number("fraction") - number("run_bytes_per_s") / number("read_bytes_per_s")).abs() < 1e-6, "{beside:#}");
+    assert!(number("lowest_fraction") > 0.0 && number("lowest_fraction") <= number("highest_fraction"), "{beside:#}");
 }
