@@ -281,17 +281,19 @@ impl<'a> Runner<'a> {
             if variants.is_empty() {
                 continue;
             }
-            // What is the best so far runs again with each round, so that values are compared within minutes and not across the whole sweep.
-            let again = std::iter::once((None, swept.best.clone()));
-            let variants: Vec<_> = again.chain(variants).collect();
+            // What is the best so far runs again at both ends of each round, so that values are compared within minutes and not across the whole sweep, and
+            // one slow run makes no other value look good.
+            let again = || std::iter::once((None, swept.best.clone()));
+            let variants: Vec<_> = again().chain(variants).chain(again()).collect();
             let round = self.try_all(engine, cache, &variants)?;
-            let Some(best_ns) = round.first().and_then(|t| t.wall_ns.clone().ok()) else {
+            let same = round.iter().filter(|t| t.changed.is_none());
+            let Some(best_ns) = same.filter_map(|t| t.wall_ns.clone().ok()).min() else {
                 swept.reasons.push(format!("{name} was not swept: a run with the settings found so far failed"));
                 swept.tried.extend(round);
                 continue;
             };
-            let fastest =
-                round.iter().skip(1).filter_map(|t| Some((t.wall_ns.clone().ok()?, t))).min_by_key(|(ns, _)| *ns);
+            let others = round.iter().filter(|t| t.changed.is_some());
+            let fastest = others.filter_map(|t| Some((t.wall_ns.clone().ok()?, t))).min_by_key(|(ns, _)| *ns);
             match fastest {
                 Some((ns, best)) if (ns as f64) < best_ns as f64 * (1.0 - WORTH) => {
                     let gain = (best_ns as f64 / ns as f64 - 1.0) * 100.0;
@@ -323,6 +325,7 @@ impl<'a> Runner<'a> {
             }
             swept.tried.extend(round);
         }
+        swept.reasons.extend(noise(&swept.tried));
         self.prove(&mut swept)?;
         Ok(swept)
     }
@@ -357,6 +360,25 @@ impl<'a> Runner<'a> {
         }
         Ok(())
     }
+}
+
+/// A sentence where one and the same setting took times that differ by more than a change must bring.
+fn noise(tried: &[Tried]) -> Option<String> {
+    let extent = |settings: &Settings| {
+        let same = tried.iter().filter(|t| t.settings == *settings).filter_map(|t| t.wall_ns.as_ref().ok());
+        Some((*same.clone().min()?, *same.max()?))
+    };
+    let widest = |(low, high): &(u64, u64)| *high as f64 / (*low).max(1) as f64;
+    let (low, high) =
+        tried.iter().filter_map(|t| extent(&t.settings)).max_by(|a, b| widest(a).total_cmp(&widest(b)))?;
+    (low as f64 <= high as f64 * (1.0 - WORTH)).then(|| {
+        format!(
+            "the very same settings took {} to {} in this sweep: what differs by less than a factor of {:.1} may be noise",
+            units::duration(low),
+            units::duration(high),
+            high as f64 / low.max(1) as f64
+        )
+    })
 }
 
 fn tried(changed: Option<(&'static str, u64)>, settings: &Settings, runs: &[Result<RunResult, String>]) -> Tried {
@@ -472,6 +494,19 @@ mod tests {
         }
         let large = Settings::from([("threads".into(), 32), ("slots".into(), 8), ("block_bytes".into(), 16 * MIB)]);
         assert!(staging_bytes(&Engine::Pread, &large) > MOST_STAGING);
+    }
+
+    #[test]
+    fn noise_is_told_where_one_setting_took_different_times() {
+        let tried = |threads: u64, wall_ns: u64| Tried {
+            settings: Settings::from([("threads".to_owned(), threads)]),
+            changed: None,
+            wall_ns: Ok(wall_ns),
+            bytes: 1,
+        };
+        let said = noise(&[tried(4, 100_000_000), tried(8, 20_000_000), tried(4, 250_000_000)]).unwrap();
+        assert!(said.contains("100 ms to 250 ms") && said.contains("factor of 2.5"), "{said}");
+        assert_eq!(noise(&[tried(4, 100_000_000), tried(8, 20_000_000), tried(4, 101_000_000)]), None);
     }
 
     #[test]
