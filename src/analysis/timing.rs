@@ -275,7 +275,7 @@ fn settled(rows: &[&TensorRow], mut classes: Vec<(f64, f64)>) -> (Vec<(f64, f64)
         let (below, (bytes, ns)) = (classes[i - 1].1, classes[i]);
         let same = |row: &&&TensorRow| row.bytes.ilog2() == (bytes as u64).max(1).ilog2();
         let count = rows.iter().skip(1).filter(same).count();
-        let last = rows.iter().enumerate().skip(1).filter(|(_, row)| same(row)).last();
+        let last = rows.iter().enumerate().skip(1).rfind(|(_, row)| same(row));
         let Some((at, last)) = last else { continue };
         let early = count < LEAST_OF_A_CLASS && at < FIRST_CALLS;
         if early && around_of(last) > STILL_WARMING * first_ns && ns > A_LEAP * below && below > 0.0 {
