@@ -4,7 +4,7 @@
 
 mod check_support;
 
-use check_support::{judge, unseen_hosts, unseen_storage, unseen_systems};
+use check_support::{judge, unseen_hosts, unseen_more, unseen_storage, unseen_systems};
 
 #[test]
 fn file_systems() {
@@ -34,4 +34,9 @@ fn kernels_and_distributions() {
 #[test]
 fn containers_and_settings() {
     judge(unseen_systems::settings());
+}
+
+#[test]
+fn what_the_first_round_left_out() {
+    judge(unseen_more::more());
 }

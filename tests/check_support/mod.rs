@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod unseen_hosts;
+pub(crate) mod unseen_more;
 pub(crate) mod unseen_storage;
 pub(crate) mod unseen_systems;
 
@@ -182,5 +183,6 @@ pub(crate) fn unseen() -> Vec<Variant> {
     all.extend(unseen_hosts::machines());
     all.extend(unseen_systems::systems());
     all.extend(unseen_systems::settings());
+    all.extend(unseen_more::more());
     all
 }

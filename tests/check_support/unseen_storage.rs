@@ -28,7 +28,7 @@ fn mount(filesystem: &str, source: &str, options: &str) -> Vec<Edit> {
 }
 
 /// All that file systems over RDMA in user space ask for: an address of this host, a port that is up, libraries.
-fn rdma_host() -> Vec<Edit> {
+pub(crate) fn rdma_host() -> Vec<Edit> {
     vec![
         Put("files/etc/cufile.json", "{ \"properties\": { \"rdma_dev_addr_list\": [\"10.0.0.1\"] } }"),
         Put("files/proc/net/fib_trie", "Local:\n  +-- 10.0.0.0/24 2 0 2\n     |-- 10.0.0.1\n        /32 host LOCAL\n"),
@@ -37,12 +37,12 @@ fn rdma_host() -> Vec<Edit> {
     ]
 }
 
-fn peermem() -> Edit {
+pub(crate) fn peermem() -> Edit {
     Put("files/sys/module/nvidia_peermem/version", "580.95.05\n")
 }
 
 /// What libcufile says of one kind of storage: 1 P2PDMA, 2 nvidia-fs, 4 dma-buf, 8 C2C, 16 nvidia_peermem.
-fn says(transport: &'static str, mask: u64) -> Vec<Edit> {
+pub(crate) fn says(transport: &'static str, mask: u64) -> Vec<Edit> {
     vec![
         Set(LIB, "/found/0/version", json!("1.20")),
         Set(
@@ -142,7 +142,8 @@ pub(crate) fn filesystems() -> Vec<Variant> {
             Route::None,
             Route::None,
             &["fs-type"],
-            &["fs-type"],
+            // odirect-open is folded under it.
+            &["fs-type", "odirect-open"],
             vec![
                 path("/0/filesystem", json!("vfat")),
                 path("/0/mount_options", json!("rw,fmask=0022")),
