@@ -111,7 +111,7 @@ fn assert_same_answer(name: &str, machine: &std::path::Path) {
     let whole = Root::folder_recorded(machine).unwrap();
     let there = checks::run(&whole, &whole.captured_paths(), None, &mut |_| {});
     let folder = tempfile::tempdir().unwrap();
-    let taken = folder.path().join("capture");
+    let taken = folder.path().join("capture.tar.zst");
     whole.write_capture(&taken, "gds-top test", 0).unwrap();
     let redacted = Root::open(&taken).unwrap();
     let here = checks::run(&redacted, &redacted.captured_paths(), None, &mut |_| {});

@@ -309,8 +309,14 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     let capability = gpu.capability();
     if let Some((major, minor)) = capability {
         let judged = if major < 6 {
-            Judged::lack("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor} is below 6.0"))
-                .never(DIRECT)
+            // NVIDIA's page on compat mode: it does not work there either.
+            Judged::lack(
+                "gpu-compute-cap",
+                Gpu,
+                format!("compute capability {major}.{minor} is below 6.0: cuFile does not work on this GPU"),
+            )
+            .never(EVERY)
+            .advice("Only loaders without cuFile work on this GPU.")
         } else {
             Judged::pass("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor}"))
         };
@@ -346,7 +352,8 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
 /// Pascal and Volta cannot run the open kernel modules, which a current nvidia-fs needs.
 fn open_capable(ctx: &Context<'_>, capability: Option<(u32, u32)>) -> Option<Judged> {
     const ID: &str = "gpu-open-capable";
-    let capability = capability.filter(|c| *c < (7, 5))?;
+    // Below 6.0 nothing of cuFile works, whatever the modules.
+    let capability = capability.filter(|c| ((6, 0)..(7, 5)).contains(c))?;
     let old = nvfs_version(ctx).is_some_and(|v| version_numbers(&v) <= vec![2, 17, 4]);
     let judged = if old {
         Judged::warn(ID, Gpu, "this GPU is older than Turing: keep nvidia-fs at 2.17.4 or older")
@@ -362,7 +369,7 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     const ID: &str = "gpu-p2pdma-model";
     const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
     const WHY: &str = "NVIDIA lists the GPUs on which P2PDMA is supported.";
-    if gpu.is_grace() || gpu.name.contains("GeForce") {
+    if gpu.is_grace() || gpu.name.contains("GeForce") || capability.is_some_and(|c| c < (6, 0)) {
         return None;
     }
     let listed = gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word));

@@ -38,7 +38,8 @@ pub(crate) fn more() -> Vec<Variant> {
             Route::P2pdma,
             Route::P2pdma,
             &[],
-            &["gpu-p2pdma-model"],
+            // Expected first as a warning; nothing is wrong where it works, so it is said as a fact.
+            &[],
             with(named("NVIDIA RTX 6000 Ada Generation", "8.9"), vec![Put("files/proc/driver/nvidia/params", KEYS)]),
         ),
         bad(
@@ -94,7 +95,8 @@ pub(crate) fn more() -> Vec<Variant> {
             Route::Compat,
             Route::P2pdma,
             &["cfg-p2p-both"],
-            &["cfg-p2p-both"],
+            // Expected first without the word on the variable itself, which is right to be there.
+            &["cfg-effective", "cfg-p2p-both"],
             vec![
                 Put("files/etc/cufile.json", "{ \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }"),
                 Put("environment.json", "{\"CUFILE_USE_PCIP2PDMA\": \"1\"}"),
@@ -107,7 +109,7 @@ pub(crate) fn more() -> Vec<Variant> {
             Route::None,
             Route::None,
             &["gpu-compute-cap"],
-            &["gpu-compute-cap", "gpu-open-capable"],
+            &["gpu-compute-cap"],
             named("Tesla M40", "5.2"),
         ),
         bad(
@@ -248,7 +250,11 @@ pub(crate) fn more() -> Vec<Variant> {
             &["rdma-stack"],
             with(
                 super::unseen_storage::rdma_host(),
-                vec![super::unseen_storage::peermem(), Put("files/.dockerenv", ""), Put("files/dev/nvidia0", "")],
+                vec![
+                    super::unseen_storage::peermem(),
+                    Put("environment.json", r#"{"KUBERNETES_SERVICE_HOST": "10.96.0.1"}"#),
+                    Put("files/dev/nvidia0", ""),
+                ],
             ),
         ),
         fine(
@@ -259,7 +265,7 @@ pub(crate) fn more() -> Vec<Variant> {
                 with(super::unseen_storage::rdma_host(), super::unseen_storage::says("wekafs", 4)),
                 vec![
                     super::unseen_storage::peermem(),
-                    Put("files/.dockerenv", ""),
+                    Put("environment.json", r#"{"KUBERNETES_SERVICE_HOST": "10.96.0.1"}"#),
                     Put("files/dev/infiniband/uverbs0", ""),
                     Put("files/dev/infiniband/rdma_cm", ""),
                 ],
