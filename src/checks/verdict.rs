@@ -377,9 +377,8 @@ fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_gpu: bool) -
         .collect();
     match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if library_routes::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
-            let said = library_routes::sentence(ctx, &ctx.subjects[pair.path], goal).unwrap_or_default();
             format!(
-                "{said}, and nothing that was checked tells why. Its log does: CUFILE_LOGGING_LEVEL=DEBUG with CUFILE_LOGFILE_PATH=/tmp/cufile.log, then gds-top check explains it."
+                "Nothing that was checked tells why libcufile leaves {goal} out; its log does: run the program once with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=/tmp/cufile.log, and read the lines with cufio-fs and cufio-rdma."
             )
         }
         ([], Some(goal)) => {
