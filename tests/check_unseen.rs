@@ -5,8 +5,8 @@
 mod check_support;
 
 use check_support::{build, check, judge, unseen, unseen_hosts, unseen_more, unseen_storage, unseen_systems};
-use gds_top::checks;
-use gds_top::domain::{Change, Needs, Route};
+use gds_top::checks::{self, Trial};
+use gds_top::domain::{Change, Needs, Route, RouteCounts};
 use gds_top::fixes;
 use gds_top::host::Root;
 
@@ -112,4 +112,25 @@ fn what_keeps_a_module_or_a_gpu_away_is_named() {
         let summary = &report.finding(id).unwrap().summary;
         assert!(summary.contains(part), "{name}: {summary}");
     }
+}
+
+#[test]
+fn a_read_that_worked_with_compat_mode_forbidden_proves_rdma_though_no_counter_counts_it() {
+    let folder = machine("WekaFS over RDMA, as libcufile says");
+    let verdict = check(folder.path()).verdicts.remove(0);
+    let counts = |proven| RouteCounts {
+        route: Route::None,
+        nvfs_reads: None,
+        p2p_reads: None,
+        posix_reads: None,
+        source: "cuFile level-3 statistics counted no read of this GPU".to_owned(),
+        proven,
+    };
+    let worked = |counts| Trial::Worked { file: "/data/models/a.safetensors".to_owned(), bytes: 16 << 20, counts };
+    let found = checks::with_trial(&verdict, &worked(Some(counts(false))), None);
+    assert_eq!((found.route, found.proven), (Route::Rdma, true), "{}", found.proof);
+    assert!(found.proof.contains("compat mode forbidden"), "{}", found.proof);
+    let refused = Trial::Refused { error: "5008".to_owned() };
+    let found = checks::with_trial(&verdict, &refused, Some(&worked(Some(counts(false)))));
+    assert_eq!((found.route, found.possible, found.proven), (Route::Compat, Route::Rdma, true), "{}", found.proof);
 }

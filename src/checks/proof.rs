@@ -80,8 +80,8 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
         }
         (Trial::Refused { error }, Some(Trial::Worked { file, bytes, counts })) => {
             let found = match counts {
-                Some(counts) => with_counts(verdict, counts),
-                None => proven(
+                Some(counts) if counts.proven => with_counts(verdict, counts),
+                _ => proven(
                     verdict,
                     Route::Compat,
                     format!("a read of {} from {file} worked with compat mode allowed", units::bytes(*bytes)),
