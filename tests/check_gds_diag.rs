@@ -121,7 +121,7 @@ fn rows() -> Vec<Row> {
             vec![config("{\"properties\":{\"max_device_pinned_mem_size_kb\":33554432}}")],
             "cfg-vs-hardware",
             Info,
-            "32 GiB",
+            "is 32.0 GiB, the GPU has 140 GiB",
         ),
         (
             "other lines of the kernel log",

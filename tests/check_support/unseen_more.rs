@@ -138,8 +138,8 @@ pub(crate) fn more() -> Vec<Variant> {
             &["cfg-parse"],
             &["cfg-parse", "lib-open-probe"],
             vec![
-                Put("environment.json", "{\"CUFILE_ENV_PATH_JSON\": \"/root/cufile.json\"}"),
-                Put("files/root/cufile.json.denied", "Permission denied (os error 13)"),
+                Put("environment.json", "{\"CUFILE_ENV_PATH_JSON\": \"/srv/mine/cufile.json\"}"),
+                Put("files/srv/mine/cufile.json.denied", "Permission denied (os error 13)"),
                 Set(
                     LIB,
                     "/open",
