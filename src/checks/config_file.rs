@@ -92,6 +92,23 @@ impl Config {
         }
     }
 
+    /// All strings of a list, or of the lists of an object, and where they were set; empty where nobody set it.
+    pub(super) fn texts_below(&self, key: &str) -> (Vec<String>, String) {
+        let mut texts = Vec::new();
+        let mut from = String::new();
+        for (name, (value, origin)) in &self.values {
+            if name != key && !name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')) {
+                continue;
+            }
+            let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            texts.extend(
+                items.iter().filter_map(Value::as_str).filter(|text| !text.trim().is_empty()).map(str::to_owned),
+            );
+            from.clone_from(origin);
+        }
+        (texts, from)
+    }
+
     /// Keys that libcufile passes over without a word, with their file and the name that is meant (reference 2.3, L10).
     pub(super) fn passed_over(&self) -> Vec<(&str, &str, &'static str)> {
         const WRONG: &[(&str, &str)] = &[

@@ -47,7 +47,10 @@ impl<'a> Context<'a> {
     pub(super) fn new(root: &'a Root, paths: &[PathBuf], gpu: Option<&str>) -> Self {
         Self {
             root,
-            subjects: paths.iter().map(|path| Subject { path: path.clone(), facts: root.path_facts(path) }).collect(),
+            subjects: paths
+                .iter()
+                .map(|path| Subject { path: path.clone(), facts: root.path_facts(path).map(by_one_name) })
+                .collect(),
             selected: gpu.map(str::to_owned),
             pci: OnceLock::new(),
             gpus: OnceLock::new(),
@@ -111,6 +114,21 @@ impl<'a> Context<'a> {
         let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
         Some((parts.next()??, parts.next()??))
     }
+}
+
+/// File systems that are mounted under several names by the one that the checks know. Amazon's FSx is Lustre.
+fn by_one_name(mut facts: PathFacts) -> PathFacts {
+    let name = match facts.filesystem.as_deref() {
+        Some("fuse.fsx_lustre" | "lustre2" | "lustre_lite") => "lustre",
+        Some("fuse.beegfs") => "beegfs",
+        Some("fuse.gpfs") => "gpfs",
+        Some("nfsv4") => "nfs4",
+        Some("smbfs") => "cifs",
+        Some("overlayfs") => "overlay",
+        _ => return facts,
+    };
+    facts.filesystem = Some(name.to_owned());
+    facts
 }
 
 /// Compares dotted versions number by number; text after the digits of a part is passed over.

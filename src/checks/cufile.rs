@@ -374,13 +374,6 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
 
 /// The masks in words: `nvme: p2pdma nvfs`.
 fn describe(flags: &std::collections::BTreeMap<String, u64>) -> String {
-    let words = |mask: u64| {
-        let names: Vec<&str> = [(1, "p2pdma"), (2, "nvfs"), (4, "dmabuf"), (8, "c2c"), (16, "peermem")]
-            .into_iter()
-            .filter(|(bit, _)| mask & bit != 0)
-            .map(|(_, name)| name)
-            .collect();
-        if names.is_empty() { "none".to_owned() } else { names.join(" ") }
-    };
+    let words = super::library_routes::words;
     flags.iter().map(|(transport, mask)| format!("{transport}: {}", words(*mask))).collect::<Vec<_>>().join(", ")
 }

@@ -240,6 +240,24 @@ fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.why(WHY))
 }
 
+/// Whether more memory is on a GPU than libcufile may register at once: the template of the toolkit says 32 GiB, whatever the GPU has.
+fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
+    const KEY: &str = "properties.max_device_pinned_mem_size_kb";
+    let (value, origin) = value(ctx, KEY)?;
+    let limit = value.as_u64()?.checked_mul(1024)?;
+    let memory = ctx.gpus().iter().filter_map(|gpu| gpu.nvml.as_ref()?.memory_total_bytes).max()?;
+    (limit < memory).then(|| {
+        Judged::info(
+            "cfg-vs-hardware",
+            Cufile,
+            format!("{KEY} is {}, the GPU has {}", units::bytes(limit), units::bytes(memory)),
+        )
+        .found(origin, format!("{KEY}: {limit} bytes"))
+        .advice("A program that registers more at once gets 5016; gds-top config tune MODEL says what a model takes.")
+        .why("All buffers that a program has registered, and libcufile's own, count against it.")
+    })
+}
+
 /// Limits of the configuration against what the GPU has.
 fn sizes(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "cfg-vs-hardware";
@@ -255,7 +273,7 @@ fn sizes(ctx: &Context<'_>) -> Option<Judged> {
                 (bytes > bar1 && bytes != 32 * units::GIB).then_some((key, bytes, origin))
             })
             .collect();
-    let (key, bytes, _) = over.first()?;
+    let Some((key, bytes, _)) = over.first() else { return pinned_limit(ctx) };
     let mut judged =
         Judged::info(ID, Cufile, format!("{key} is {}, but BAR1 has {}", units::bytes(*bytes), units::bytes(bar1)))
             .advice("Keep both below the size of BAR1; what does not fit fails with 5016 when it is registered.");

@@ -34,7 +34,10 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let mut out = vec![resolve(facts), file_system(ctx, facts)];
     out.push(udev_database(ctx, facts));
     out.extend(ext4_ordered(facts));
-    out.push(direct_open(facts));
+    // A file system without direct routes has no need of O_DIRECT either.
+    let closed = out.iter().any(|j| j.finding.id == "fs-type" && j.stops(Route::Nvfs) && j.stops(Route::P2pdma));
+    let direct = direct_open(facts);
+    out.push(if closed && direct.stops(Route::Nvfs) { direct.cause("fs-type") } else { direct });
     out.extend(alignment(facts));
     out.extend(inode_flags(facts));
     out.extend(md_raid(ctx, facts));

@@ -2,11 +2,11 @@
 
 use super::context::{Context, GpuSeen, version_numbers};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use super::registry_keys::{self, PARAMS_FILE};
 use crate::domain::{Group::Gpu, Route, units};
 use crate::host;
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
-const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
 
 /// The loaded driver as the machine tells it.
 pub(super) struct Driver {
@@ -80,7 +80,9 @@ fn present(ctx: &Context<'_>) -> Judged {
     const ID: &str = "gpu-present";
     const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
     let nvml = ctx.root.nvml();
-    let on_bus = ctx.pci().map_or(0, <[_]>::len);
+    let (lent, ours): (Vec<&host::PciGpu>, Vec<&host::PciGpu>) =
+        ctx.pci().into_iter().flatten().partition(|gpu| is_lent(gpu));
+    let on_bus = ours.len();
     let mut judged = if !nvml.gpus.is_empty() {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {
@@ -111,6 +113,10 @@ fn present(ctx: &Context<'_>) -> Judged {
         } else {
             not_loaded(ctx)
         }
+    } else if !lent.is_empty() {
+        Judged::lack(ID, Gpu, "each GPU is kept for a virtual machine, none is left for this system")
+            .missing(Cost::Root, EVERY)
+            .advice("Look from inside the virtual machine; or bind a GPU to the NVIDIA driver here.")
     } else if ctx.pci().is_none() && (nvml.unasked || !ctx.root.exists("/sys")) {
         Judged::na(ID, Gpu, "neither NVML nor the PCI bus can be looked at").unknown(EVERY)
     } else {
@@ -121,7 +127,13 @@ fn present(ctx: &Context<'_>) -> Judged {
     judged = match ctx.pci() {
         Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
         Some(gpus) => {
-            let list: Vec<String> = gpus.iter().map(|gpu| gpu.address.clone()).collect();
+            let list: Vec<String> = gpus
+                .iter()
+                .map(|gpu| match gpu.driver.as_deref().filter(|_| is_lent(gpu)) {
+                    Some(driver) => format!("{} ({driver})", gpu.address),
+                    None => gpu.address.clone(),
+                })
+                .collect();
             judged.found("/sys/bus/pci/devices", list.join(" "))
         }
         None => judged.found("/sys/bus/pci/devices", "cannot be listed"),
@@ -132,11 +144,23 @@ fn present(ctx: &Context<'_>) -> Judged {
     judged.why(WHY)
 }
 
+/// Whether a GPU is kept for a virtual machine, so that the NVIDIA driver does not show it.
+pub(super) fn is_lent(gpu: &host::PciGpu) -> bool {
+    matches!(gpu.driver.as_deref(), Some("vfio-pci" | "pci-stub" | "xen-pciback"))
+}
+
 /// A GPU without a driver: not installed, or not built for the kernel that runs.
 fn not_loaded(ctx: &Context<'_>) -> Judged {
     const ID: &str = "gpu-present";
     let release = host::kernel_release(ctx.root).unwrap_or_default();
     let rows = super::nvfs_module::dkms_rows(ctx);
+    if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau")) {
+        return Judged::lack(ID, Gpu, "nouveau has the GPU, and the NVIDIA driver cannot be loaded beside it")
+            .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau")
+            .missing(Cost::Install, EVERY)
+            .fix("nvidia-driver-open")
+            .advice("Install the NVIDIA driver with the open kernel modules; its package keeps nouveau out. Then rebuild the initramfs and reboot.");
+    }
     let built: Vec<&str> =
         rows.iter().filter(|row| row.name == "nvidia").filter_map(|row| row.kernel.as_deref()).collect();
     if built.is_empty() || built.contains(&release.as_str()) {
@@ -217,11 +241,13 @@ fn static_bar1(ctx: &Context<'_>) -> Judged {
             .unread(PARAMS_FILE, &why)
             .unknown(&[Route::P2pdma]),
         Ok(text) => {
-            let line =
-                text.lines().find(|line| line.starts_with("RegistryDwords:")).unwrap_or("RegistryDwords is not there");
-            let has = |key: &str| line.to_lowercase().contains(&key.to_lowercase());
+            let line = registry_keys::lines(&text);
             let absent: Vec<&str> =
-                ["RMForceStaticBar1=1", "RmForceDisableIomapWC=1"].into_iter().filter(|key| !has(key)).collect();
+                [("RMForceStaticBar1=1", "RMForceStaticBar1"), ("RmForceDisableIomapWC=1", "RmForceDisableIomapWC")]
+                    .into_iter()
+                    .filter(|(_, key)| !registry_keys::all_have(ctx, &text, key, 1))
+                    .map(|(words, _)| words)
+                    .collect();
             if absent.is_empty() {
                 Judged::pass(ID, Gpu, "BAR1 is mapped statically").found(PARAMS_FILE, line)
             } else {
@@ -283,8 +309,14 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     let capability = gpu.capability();
     if let Some((major, minor)) = capability {
         let judged = if major < 6 {
-            Judged::lack("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor} is below 6.0"))
-                .never(DIRECT)
+            // NVIDIA's page on compat mode: it does not work there either.
+            Judged::lack(
+                "gpu-compute-cap",
+                Gpu,
+                format!("compute capability {major}.{minor} is below 6.0: cuFile does not work on this GPU"),
+            )
+            .never(EVERY)
+            .advice("Only loaders without cuFile work on this GPU.")
         } else {
             Judged::pass("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor}"))
         };
@@ -320,7 +352,8 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
 /// Pascal and Volta cannot run the open kernel modules, which a current nvidia-fs needs.
 fn open_capable(ctx: &Context<'_>, capability: Option<(u32, u32)>) -> Option<Judged> {
     const ID: &str = "gpu-open-capable";
-    let capability = capability.filter(|c| *c < (7, 5))?;
+    // Below 6.0 nothing of cuFile works, whatever the modules.
+    let capability = capability.filter(|c| ((6, 0)..(7, 5)).contains(c))?;
     let old = nvfs_version(ctx).is_some_and(|v| version_numbers(&v) <= vec![2, 17, 4]);
     let judged = if old {
         Judged::warn(ID, Gpu, "this GPU is older than Turing: keep nvidia-fs at 2.17.4 or older")
@@ -336,7 +369,7 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     const ID: &str = "gpu-p2pdma-model";
     const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
     const WHY: &str = "NVIDIA lists the GPUs on which P2PDMA is supported.";
-    if gpu.is_grace() || gpu.name.contains("GeForce") {
+    if gpu.is_grace() || gpu.name.contains("GeForce") || capability.is_some_and(|c| c < (6, 0)) {
         return None;
     }
     let listed = gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word));

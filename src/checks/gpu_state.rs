@@ -3,10 +3,10 @@
 use super::context::{Context, GpuSeen};
 use super::judged::{Cost, DIRECT};
 use super::judged::{EVERY, Judged, Scope};
+use super::registry_keys::{self, PARAMS_FILE};
 use crate::domain::{Group::Gpu, Route, units};
 use crate::host::{GpuAttributes, NvmlGpu};
 
-const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
 /// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb` (reference 2.2).
 const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
 /// Of less than this no buffer of a loader can be registered.
@@ -69,7 +69,10 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
         return None;
     }
     let free = total.saturating_sub(used);
-    let is_static = ctx.root.read_text(PARAMS_FILE).is_ok_and(|text| text.contains("RMForceStaticBar1=1"));
+    let is_static = ctx
+        .root
+        .read_text(PARAMS_FILE)
+        .is_ok_and(|text| registry_keys::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
     let mend = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
     let judged = if is_static {
         Judged::info(ID, Gpu, "BAR1 is mapped as a whole, so what is in use says nothing")
@@ -100,13 +103,13 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
     }
     let mut out = Vec::new();
     let params = ctx.root.read_text(PARAMS_FILE).unwrap_or_default();
-    let line = params.lines().find(|line| line.starts_with("RegistryDwords:")).unwrap_or_default().to_owned();
-    let set = line.to_lowercase();
+    let line = registry_keys::lines(&params);
     let able = |gpu: &GpuSeen| gpu.capability().is_some_and(|c| c >= (8, 0)) && !gpu.name.contains("GeForce");
     for (number, gpu) in ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)) {
+        let key = |name: &str| registry_keys::number(&params, name, Some(&gpu.address));
         if gpu.capability().is_some_and(|c| c < (9, 0))
-            && set.contains("rmforcestaticbar1=1")
-            && !set.contains("forcep2p=0")
+            && key("RMForceStaticBar1") == Some(1)
+            && key("ForceP2P") != Some(0)
         {
             out.push(
                 Judged::lack(

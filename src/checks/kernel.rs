@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::judged::{Cost, EVERY, Judged};
+use super::registry_keys;
 use crate::domain::{Group::Kernel, Route};
 use crate::host;
 
@@ -46,7 +47,7 @@ fn architecture(ctx: &Context<'_>) -> Judged {
 fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
     let params = ctx.root.read_text("/proc/driver/nvidia/params").ok()?;
     let cmdline = ctx.root.read_text("/proc/cmdline").ok()?;
-    if ctx.is_aarch64() || !params.contains("RMForceStaticBar1=1") {
+    if ctx.is_aarch64() || !registry_keys::all_have(ctx, &params, "RMForceStaticBar1", 1) {
         return None;
     }
     let off = cmdline.split_whitespace().any(|word| word == "nokaslr");
@@ -68,7 +69,10 @@ fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
     let id = host::os_release(ctx.root, "ID")?;
     let version = host::os_release(ctx.root, "VERSION_ID")?;
     let family = ["rhel", "rocky", "almalinux", "ol", "centos"].contains(&id.as_str());
-    (family && version == "9.5" && !ctx.is_aarch64()).then(|| {
+    // Oracle's own kernel and those of ELRepo are others than the one that has the fault.
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let own = !release.contains("uek") && !release.contains("elrepo");
+    (family && own && version == "9.5" && !ctx.is_aarch64()).then(|| {
         Judged::lack("distro-blocklist", Kernel, "P2PDMA does not work on RHEL 9.5 and its rebuilds for x86")
             .found("/etc/os-release", format!("ID={id}, VERSION_ID={version}"))
             .missing(Cost::System, P2PDMA)
@@ -92,7 +96,7 @@ fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
             } else if squeezed.starts_with("options nvidia ") && squeezed.contains("RMForceStaticBar1=1") {
                 ctx.root
                     .read_text("/proc/driver/nvidia/params")
-                    .is_ok_and(|params| !params.contains("RMForceStaticBar1=1"))
+                    .is_ok_and(|params| !registry_keys::all_have(ctx, &params, "RMForceStaticBar1", 1))
             } else if squeezed.starts_with("options nvme_core ") && squeezed.contains("multipath=N") {
                 ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").is_ok_and(|now| now.trim() == "Y")
             } else {

@@ -183,6 +183,11 @@ pub(super) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
             "Reboot and undo what was changed on the bridges (ACS) before it happened.",
         ),
         (
+            &["unable to pin shadow buffer pages", "-14"],
+            "nvidia-fs could not pin its own buffers (-14), so no GPU memory was mapped and reads went through host memory",
+            "Update nvidia-fs to 2.26.6 or later: older ones mark these buffers in a way that current kernels refuse.",
+        ),
+        (
             &["rw_verify_area failed with -14"],
             "reads fail with 'rw_verify_area failed with -14', the fault of nvidia-fs 2.25.6",
             "Update nvidia-fs to 2.25.7 or later, or go back to 2.24.3.",
@@ -215,6 +220,9 @@ pub(super) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
             "sync, then open the file again.",
         ),
     ];
+    if let Some(crash) = super::nvfs_build::crash(ctx) {
+        return Some(crash);
+    }
     let log = text(ctx)?;
     let (line, summary, advice) =
         SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;

@@ -97,6 +97,8 @@ const KERNEL: &[Signature] = &[
     sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", "nvfs-registered"),
     sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "the driver refused GPU memory to nvidia-fs: a GPU that is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", "gpu-class"),
     sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS keeps the disk from the GPU's memory", "gds-top fix iommu-off", "iommu-state"),
+    sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for another driver, whose page tables have another format", "build it anew for the loaded driver (dkms build --force), then reboot", "nvfs-dkms"),
+    sign(&["unable to pin shadow buffer pages", "-14"], Fail, "nvidia-fs cannot pin its buffers on this kernel, so every read goes through host memory", "update nvidia-fs to 2.26.6 or later", "nvfs-version"),
     sign(&["rw_verify_area failed with -14"], Fail, "nvidia-fs 2.25.6 is broken", "update to 2.25.7 or later", "nvfs-version"),
     sign(&["nvidia", "o_direct flag is not set"], Warn, "a program reads without O_DIRECT where it is needed", "open with O_DIRECT, or update libcufile", "odirect-open"),
     sign(&["offset =", "size =", "not sector aligned"], Warn, "an unaligned request reached the driver", "align reads to 4096 bytes", ""),

@@ -67,7 +67,8 @@ pub(super) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<&'static str> {
 
 /// What decides whether the module can be loaded at all, causes first.
 pub(super) fn before_loading(ctx: &Context<'_>) -> Vec<Judged> {
-    [secure_boot(ctx), lockdown(ctx), build_inputs(ctx), dkms(ctx)].into_iter().flatten().collect()
+    let dkms = super::nvfs_build::other_driver(ctx).or_else(|| dkms(ctx));
+    [secure_boot(ctx), lockdown(ctx), build_inputs(ctx), dkms].into_iter().flatten().collect()
 }
 
 /// What matters once it is loaded.
@@ -459,6 +460,15 @@ fn registered(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// Whether libcufile registers GPU memory through dma-buf, for which no module is needed.
+fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    if ctx.config().text("properties.rdma_peer_type") == Some("dmabuf") {
+        return Some(("cufile.json", "properties.rdma_peer_type \"dmabuf\"".to_owned()));
+    }
+    let value = ctx.root.variable("CUFILE_DMABUF_ENABLE")?;
+    value.eq_ignore_ascii_case("true").then(|| ("environment", format!("CUFILE_DMABUF_ENABLE={value}")))
+}
+
 /// The module that user-space RDMA clients need, where a path is on such a file system.
 pub(super) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "nvfs-peermem";
@@ -471,13 +481,17 @@ pub(super) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
                 .read_text("/proc/modules")
                 .is_ok_and(|text| text.lines().any(|l| l.split(' ').next() == Some(*name)))
     });
-    let judged = match name {
-        Some(name) => Judged::pass(ID, NvidiaFs, format!("{name} is loaded")).found("/proc/modules", name),
-        None => Judged::lack(ID, NvidiaFs, format!("nvidia_peermem is not loaded, which {kind} uses"))
+    let judged = match (name, by_dma_buf(ctx)) {
+        (Some(name), _) => Judged::pass(ID, NvidiaFs, format!("{name} is loaded")).found("/proc/modules", name),
+        (None, Some((source, text))) => {
+            Judged::pass(ID, NvidiaFs, "nvidia_peermem is not loaded and not needed: libcufile uses dma-buf")
+                .found(source, text)
+        }
+        (None, None) => Judged::lack(ID, NvidiaFs, format!("nvidia_peermem is not loaded, which {kind} uses"))
             .found("/proc/modules", "neither nvidia_peermem nor nv_peer_mem")
             .missing(Cost::Root, &[Route::Rdma])
             .only_warn()
-            .advice("sudo modprobe nvidia-peermem"),
+            .advice("sudo modprobe nvidia-peermem; or properties.rdma_peer_type \"dmabuf\", which does without it."),
     };
     Some(judged.why(
         "File systems over user-space RDMA register GPU memory with the network card through it, or through dma-buf.",

@@ -85,6 +85,14 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     }
+    if let Some((file, line, by_hand_too)) = super::nvfs_build::kept_out(ctx).filter(|_| installed.is_some()) {
+        judged.finding.summary = format!("{}, because {file} keeps it out", judged.finding.summary);
+        judged = judged.found(&file, line).advice(if by_hand_too {
+            format!("Remove that line from {file}, then sudo modprobe nvidia-fs; modprobe does nothing as long as it is there.")
+        } else {
+            format!("sudo modprobe nvidia-fs loads it until the next boot; remove that line from {file} so that it is loaded then, too.")
+        });
+    }
     if proprietary && installed.as_deref().is_some_and(|version| version_numbers(version) > vec![2, 17, 4]) {
         judged.cause("driver-flavour")
     } else if let Some(cause) = earlier.iter().find(|j| j.finding.cause.is_none() && j.stops(Route::Nvfs)) {

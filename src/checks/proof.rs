@@ -67,8 +67,9 @@ fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
 #[must_use]
 pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) -> Verdict {
     match (strict, allowed) {
-        (Trial::Worked { counts: Some(counts), .. }, _) => with_counts(verdict, counts),
-        (Trial::Worked { file, bytes, counts: None }, _) => {
+        (Trial::Worked { counts: Some(counts), .. }, _) if counts.proven => with_counts(verdict, counts),
+        // Reads over RDMA in user space stand in none of the three counters.
+        (Trial::Worked { file, bytes, .. }, _) => {
             let direct = [verdict.route, verdict.possible].into_iter().find(|route| route.is_direct());
             let proof = format!("a read of {} from {file} worked with compat mode forbidden", units::bytes(*bytes));
             match direct {
@@ -79,8 +80,8 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
         }
         (Trial::Refused { error }, Some(Trial::Worked { file, bytes, counts })) => {
             let found = match counts {
-                Some(counts) => with_counts(verdict, counts),
-                None => proven(
+                Some(counts) if counts.proven => with_counts(verdict, counts),
+                _ => proven(
                     verdict,
                     Route::Compat,
                     format!("a read of {} from {file} worked with compat mode allowed", units::bytes(*bytes)),

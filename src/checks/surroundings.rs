@@ -147,10 +147,23 @@ fn rootfs(ctx: &Context<'_>) -> Option<Judged> {
     )
 }
 
-/// The number in effect of `properties.rdma_dev_addr_list` over the files.
+/// The addresses of this machine's cards in cufile.json: of the mounts, of the file system, or of all (libcufile looks in this order).
 fn rdma_addresses(ctx: &Context<'_>) -> (Vec<String>, String) {
-    let (list, origin) = ctx.config().list("properties.rdma_dev_addr_list");
-    (list.into_iter().map(str::to_owned).collect(), origin.to_owned())
+    let kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
+    for kind in kinds {
+        let section = match kind {
+            "wekafs" => "fs.weka",
+            "gpfs" | "mmfs" => "fs.gpfs",
+            _ => continue,
+        };
+        for key in [format!("{section}.mount_table"), format!("{section}.rdma_dev_addr_list")] {
+            let (list, origin) = ctx.config().texts_below(&key);
+            if !list.is_empty() {
+                return (list, origin);
+            }
+        }
+    }
+    ctx.config().texts_below("properties.rdma_dev_addr_list")
 }
 
 /// RDMA, where a path is on a file system that goes over it.
@@ -168,19 +181,29 @@ fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     if !user_space && !kernel {
         return Vec::new();
     }
-    let mut out = vec![stack(ctx)];
+    let mut out = vec![stack(ctx, user_space)];
     if user_space {
         out.push(addresses(ctx));
     }
     out
 }
 
-fn stack(ctx: &Context<'_>) -> Judged {
+/// Whether no device of user-space RDMA is in sight.
+fn no_verbs(ctx: &Context<'_>) -> bool {
+    !ctx.root.entries("/dev/infiniband").unwrap_or_default().iter().any(|name| name.starts_with("uverbs"))
+}
+
+fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     const ID: &str = "rdma-stack";
     let devices = ctx.root.entries("/sys/class/infiniband").unwrap_or_default();
     let version = ctx.root.read_text("/sys/module/mlx5_core/version").ok().map(|text| text.trim().to_owned());
     let judged = if devices.is_empty() {
         Judged::warn(ID, Limits, "no RDMA device is here").found("/sys/class/infiniband", "empty or absent")
+    } else if user_space && host::container(ctx.root).is_some() && no_verbs(ctx) {
+        Judged::lack(ID, Limits, "the RDMA devices of the host are not in this container")
+            .found("/dev/infiniband", "no uverbs device")
+            .missing(Cost::Root, &[Route::Rdma])
+            .advice("Start the container with --device /dev/infiniband and --cap-add IPC_LOCK.")
     } else {
         Judged::info(ID, Limits, format!("RDMA devices: {}", devices.join(" ")))
             .found("/sys/class/infiniband", devices.join(" "))
@@ -189,9 +212,18 @@ fn stack(ctx: &Context<'_>) -> Judged {
         Some(version) => judged.found("/sys/module/mlx5_core/version", version),
         None => judged.found("/sys/module/mlx5_core/version", "absent: the kernel's own driver, or none"),
     };
-    judged
-        .advice("ofed_info -s tells DOCA or MLNX_OFED; do not mix the two.")
-        .why("The patched clients come with DOCA or MLNX_OFED.")
+    let rates = ports(ctx).into_iter().filter_map(|(path, state)| {
+        let path = path.strip_suffix("state").map(|port| format!("{port}rate"))?;
+        Some((ctx.root.read_text(&path).ok()?.trim().to_owned(), path, state))
+    });
+    let judged =
+        rates.take(8).fold(judged, |judged, (rate, path, state)| judged.found(path, format!("{rate}, {state}")));
+    let judged = if judged.finding.advice.is_some() {
+        judged
+    } else {
+        judged.advice("ofed_info -s tells DOCA or MLNX_OFED; do not mix the two.")
+    };
+    judged.why("The patched clients come with DOCA or MLNX_OFED.")
 }
 
 /// The ports of RDMA devices with their state: `4: ACTIVE`, `1: DOWN`.
@@ -215,7 +247,7 @@ fn addresses(ctx: &Context<'_>) -> Judged {
     let table = ctx.root.read_text("/proc/net/fib_trie");
     let judged = if list.is_empty() {
         Judged::lack(ID, Limits, "rdma_dev_addr_list is not set, so cuFile knows no network card for this file system")
-            .found("cufile.json", "no properties.rdma_dev_addr_list")
+            .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
             .missing(Cost::Setting, &[Route::Rdma])
             .advice("Set properties.rdma_dev_addr_list to the addresses of the RDMA interfaces.")
     } else {

@@ -37,6 +37,10 @@ pub fn headline(verdict: &Verdict) -> String {
         Route::None => format!("No: no cuFile read of {path} works."),
         Route::Compat if verdict.possible.is_direct() => {
             let steps = match verdict.blockers.len() {
+                // The library's own word is in the proof, and it weighs more than checks that found nothing.
+                0 if verdict.proof.contains(super::library_routes::DENIED) => {
+                    "open by all checks, but not by libcufile".to_owned()
+                }
                 0 => "perhaps already there".to_owned(),
                 1 => "one step away".to_owned(),
                 n => format!("{n} steps away"),

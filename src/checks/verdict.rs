@@ -2,8 +2,8 @@
 
 use super::context::{Context, GpuSeen, Subject};
 use super::judged::{Judged, Scope, Weight};
+use super::library_routes;
 use crate::domain::{Finding, Route, Status, Verdict};
-use crate::host::LibcufileFacts;
 
 /// Causes before consequences (reference 1.13); ids that are not listed come last, in the order in which they were found.
 const ROOT_FIRST: &[&str] = &[
@@ -227,7 +227,8 @@ enum State {
 fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> State {
     let mut cost = None;
     let mut unsure = false;
-    let listed = library_says(ctx.root.libcufile(), route) == Some(true);
+    let says = library_routes::says(ctx, &ctx.subjects[pair.path], route);
+    let listed = says == Some(true);
     for judged in judged.iter().filter(|j| concerns(j, pair)) {
         // The library lists P2PDMA only after CUDA showed it that BAR1 is mapped statically, however that was asked for.
         if listed && judged.finding.id == "gpu-static-bar1" {
@@ -246,26 +247,20 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
     if let Some(cost) = cost {
         return State::Mendable(cost);
     }
-    match library_says(ctx.root.libcufile(), route) {
+    match says {
         // The library's own table of routes overrules what could not be looked at, and what was overlooked.
         Some(true) => State::Works,
         Some(false) => State::Unsure,
-        // RDMA in user space is the file system's own affair; nothing that was checked shows that it works.
-        None if unsure || route == Route::Rdma => State::Unsure,
+        // RDMA in user space is the file system's own affair, P2PDMA of virtiofs that of the machine around it; nothing that was checked shows that it works.
+        None if unsure || route == Route::Rdma || is_of_the_host(ctx, pair, route) => State::Unsure,
         None => State::Works,
     }
 }
 
-/// Whether libcufile itself lists the route for local NVMe; `None` where it does not say.
-fn library_says(facts: &LibcufileFacts, route: Route) -> Option<bool> {
-    let mask = *facts.p2p_flags.as_ref()?.get("nvme")?;
-    let bit = match route {
-        Route::P2pdma => 1,
-        Route::Nvfs => 2,
-        Route::C2c => 8,
-        _ => return None,
-    };
-    Some(mask & bit != 0)
+/// Whether the other end decides over the route: virtiofs moves data by P2PDMA only where the hypervisor's side was built for it.
+fn is_of_the_host(ctx: &Context<'_>, pair: &Pair, route: Route) -> bool {
+    route == Route::P2pdma
+        && ctx.subjects[pair.path].facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("virtiofs"))
 }
 
 fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
@@ -299,7 +294,9 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     }
     blockers.sort_by_key(|j| place(&j.finding.id));
     let steps = blockers.clone();
-    if pair.route == Route::Compat && pair.goal.is_some() && has_gpu {
+    // Where the settings alone forbid host memory, what keeps a direct route away is the reason all the same.
+    let forbidden = pair.route == Route::None && blockers.iter().any(|j| j.finding.id == "cfg-compat");
+    if (pair.route == Route::Compat || forbidden) && pair.goal.is_some() && has_gpu {
         // Why the route that was set up is not taken comes before what leads to another one.
         let why: Vec<&Judged> = mine
             .iter()
@@ -325,7 +322,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         possible: if has_gpu { possible } else { Route::None },
         proven: false,
         proof: proof(ctx, pair, &mine, has_gpu),
-        advice: advice(pair, &steps, has_gpu),
+        advice: advice(ctx, pair, &steps, has_gpu),
         blockers: ids,
     }
 }
@@ -334,12 +331,22 @@ fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> Str
     if !has_gpu {
         return "there is no GPU on this machine".to_owned();
     }
+    let subject = &ctx.subjects[pair.path];
     let base = match pair.route {
         Route::None => "derived from the checks that fail; no read was tried".to_owned(),
-        Route::Compat => "not proven: derived from the checks; counters of a real read would prove it".to_owned(),
-        route => match library_says(ctx.root.libcufile(), route) {
-            Some(true) => format!("not proven: libcufile lists {route} for NVMe, but no read was counted yet"),
-            _ => "not proven: every check passes, but no read was counted yet".to_owned(),
+        Route::Compat => {
+            let listed = pair
+                .goal
+                .filter(|goal| library_routes::says(ctx, subject, *goal) == Some(false))
+                .and_then(|goal| library_routes::sentence(ctx, subject, goal));
+            match listed {
+                Some(said) => format!("not proven: {said}; counters of a real read would prove it"),
+                None => "not proven: derived from the checks; counters of a real read would prove it".to_owned(),
+            }
+        }
+        route => match library_routes::sentence(ctx, subject, route) {
+            Some(said) => format!("not proven: {said}, but no read was counted yet"),
+            None => "not proven: every check passes, but no read was counted yet".to_owned(),
         },
     };
     let asked = if pair.route == Route::None { Route::Compat } else { pair.route };
@@ -351,7 +358,7 @@ fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> Str
     if unknown.is_empty() { base } else { format!("{base}; could not be checked: {}", unknown.join(", ")) }
 }
 
-fn advice(pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
+fn advice(ctx: &Context<'_>, pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
     if !has_gpu {
         return "gds-top still races the engines into host memory and says so.".to_owned();
     }
@@ -369,6 +376,11 @@ fn advice(pair: &Pair, blockers: &[&Judged], has_gpu: bool) -> String {
         })
         .collect();
     match (steps.as_slice(), pair.goal) {
+        ([], Some(goal)) if library_routes::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
+            format!(
+                "Nothing that was checked tells why libcufile leaves {goal} out; its log does: run the program once with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=/tmp/cufile.log, and read the lines with cufio-fs and cufio-rdma."
+            )
+        }
         ([], Some(goal)) => {
             format!(
                 "{goal} may work already: nothing is known to be in its way, but nothing shows it either; a load with gds-top counts its reads."

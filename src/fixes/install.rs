@@ -205,14 +205,24 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         }
         Family::Suse => "sudo zypper --non-interactive install dkms kernel-default-devel gcc make".to_owned(),
     })];
+    // Its Makefile takes the first driver source that it finds, which may be that of the driver before.
+    let other_driver =
+        report.finding("nvfs-dkms").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains("NVIDIA_SRC_DIR=")));
+    let source = root.read_text("/sys/module/nvidia/version").ok().filter(|_| other_driver);
+    let with_source = source
+        .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));
     if too_old {
         changes.push(run(&install(family, "nvidia-gds")));
         changes.push(run("sudo dkms autoinstall"));
     } else {
-        changes.push(run(&format!("sudo dkms build --force nvidia-fs/{v} -k {k}")));
-        changes.push(run(&format!("sudo dkms install --force nvidia-fs/{v} -k {k}")));
+        changes.push(run(&format!("sudo {with_source}dkms build --force nvidia-fs/{v} -k {k}")));
+        changes.push(run(&format!("sudo {with_source}dkms install --force nvidia-fs/{v} -k {k}")));
     }
-    changes.push(run("sudo modprobe nvidia-fs"));
+    // A module that is loaded already, and that may have crashed, is changed by a reboot only.
+    let needs = if other_driver { Needs::Reboot } else { Needs::Root };
+    if !other_driver {
+        changes.push(run("sudo modprobe nvidia-fs"));
+    }
     let obstacle = match (&kernel, &module) {
         (None, _) => Some("the release of the running kernel is not known".to_owned()),
         (_, None) => Some(
@@ -234,7 +244,7 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         verify: "gds-top check: nvfs-dkms and nvfs-load-errors; modinfo nvidia_fs".to_owned(),
         undo: format!("sudo dkms uninstall nvidia-fs/{v} -k {k}"),
         obstacle,
-        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+        ..empty(needs, FixRisk::Low, FixPolicy::Ask)
     }
 }
 

@@ -7,6 +7,11 @@
     reason = "each test program uses its part"
 )]
 
+pub(crate) mod unseen_hosts;
+pub(crate) mod unseen_more;
+pub(crate) mod unseen_storage;
+pub(crate) mod unseen_systems;
+
 use gds_top::checks::{self, Report};
 use gds_top::domain::{Route, Status};
 use gds_top::host::Root;
@@ -162,4 +167,22 @@ pub(crate) fn bad(
 /// A machine with nothing wrong, for all its oddities.
 pub(crate) fn fine(name: &'static str, base: &'static str, route: Route, edits: Vec<Edit>) -> Variant {
     Variant { name, base, edits, route, possible: route, blockers: &[], loud: &[] }
+}
+
+/// Edits, and more of them.
+pub(crate) fn with(mut edits: Vec<Edit>, more: Vec<Edit>) -> Vec<Edit> {
+    edits.extend(more);
+    edits
+}
+
+/// All machines whose answers were written down before they were run.
+pub(crate) fn unseen() -> Vec<Variant> {
+    let mut all = unseen_storage::filesystems();
+    all.extend(unseen_storage::fabrics());
+    all.extend(unseen_storage::stacks());
+    all.extend(unseen_hosts::machines());
+    all.extend(unseen_systems::systems());
+    all.extend(unseen_systems::settings());
+    all.extend(unseen_more::more());
+    all
 }

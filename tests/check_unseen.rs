@@ -1,0 +1,136 @@
+//! Machines whose answers were written down before they were run: what an expert would say of each, from NVIDIA's documents, the sources of nvidia-fs and
+//! threads of users.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod check_support;
+
+use check_support::{build, check, judge, unseen, unseen_hosts, unseen_more, unseen_storage, unseen_systems};
+use gds_top::checks::{self, Trial};
+use gds_top::domain::{Change, Needs, Route, RouteCounts};
+use gds_top::fixes;
+use gds_top::host::Root;
+
+#[test]
+fn file_systems() {
+    judge(unseen_storage::filesystems());
+}
+
+#[test]
+fn routes_over_rdma() {
+    judge(unseen_storage::fabrics());
+}
+
+#[test]
+fn block_devices_in_layers() {
+    judge(unseen_storage::stacks());
+}
+
+#[test]
+fn processors_and_drivers() {
+    judge(unseen_hosts::machines());
+}
+
+#[test]
+fn kernels_and_distributions() {
+    judge(unseen_systems::systems());
+}
+
+#[test]
+fn containers_and_settings() {
+    judge(unseen_systems::settings());
+}
+
+#[test]
+fn what_the_first_round_left_out() {
+    judge(unseen_more::more());
+}
+
+fn machine(name: &str) -> tempfile::TempDir {
+    let machine = unseen().into_iter().find(|machine| machine.name == name).unwrap();
+    build(machine.base, &machine.edits)
+}
+
+#[test]
+fn the_verdict_says_what_libcufile_lists_for_the_storage_under_the_path() {
+    for (name, route, proof, headline) in [
+        ("WekaFS over RDMA, as libcufile says", Route::Rdma, "libcufile lists rdma for WekaFS, but no read", "Yes: "),
+        ("GPFS over RDMA, by its old name", Route::Rdma, "libcufile lists rdma for IBM Storage Scale", "Yes: "),
+        ("NFS over RDMA, as libcufile says too", Route::Nvfs, "libcufile lists nvfs for NFS", "Yes: "),
+        (
+            "WekaFS over RDMA, of which libcufile says compat",
+            Route::Compat,
+            "libcufile does not list rdma for WekaFS (its table: none)",
+            "rdma is open by all checks, but not by libcufile.",
+        ),
+        (
+            "GPFS of which libcufile says P2PDMA",
+            Route::Compat,
+            "libcufile does not list rdma for IBM Storage Scale (its table: p2pdma)",
+            "but not by libcufile.",
+        ),
+    ] {
+        let verdict = check(machine(name).path()).verdicts.remove(0);
+        let said = checks::text::headline(&verdict);
+        assert_eq!(verdict.route, route, "{name}");
+        assert!(verdict.proof.contains(proof) && !verdict.proven, "{name}: {}", verdict.proof);
+        assert!(said.contains(headline), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_nvidia_fs_of_another_driver_is_built_again_from_the_source_of_the_loaded_one_before_a_reboot() {
+    let folder = machine("nvidia-fs built for the driver before, and a read that crashed");
+    let report = check(folder.path());
+    assert_eq!(report.finding("nvfs-errors").unwrap().cause.as_deref(), Some("nvfs-dkms"));
+    let root = Root::folder(folder.path()).unwrap();
+    let plan = fixes::plan(&root, &report).into_iter().find(|plan| plan.id == "nvfs-dkms").unwrap();
+    let lines: Vec<String> = plan
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Run { argv } => Some(argv.join(" ")),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        lines.iter().any(|line| line.contains("NVIDIA_SRC_DIR=/usr/src/nvidia-595.91.07/nvidia dkms build")),
+        "{lines:?}"
+    );
+    assert!(!lines.iter().any(|line| line.contains("modprobe")), "{lines:?}");
+    assert_eq!(plan.needs, Needs::Reboot);
+}
+
+#[test]
+fn what_keeps_a_module_or_a_gpu_away_is_named() {
+    for (name, id, part) in [
+        ("nvidia-fs is on a denylist of modules", "nvfs-loaded", "/etc/modprobe.d/hardening.conf keeps it out"),
+        ("nouveau has the GPU", "gpu-present", "nouveau has the GPU"),
+        ("every GPU is kept for virtual machines", "gpu-present", "for a virtual machine"),
+        ("nvidia-fs built for the driver before", "nvfs-dkms", "built for driver 570.207, and 595.91.07 is loaded"),
+    ] {
+        let report = check(machine(name).path());
+        let summary = &report.finding(id).unwrap().summary;
+        assert!(summary.contains(part), "{name}: {summary}");
+    }
+}
+
+#[test]
+fn a_read_that_worked_with_compat_mode_forbidden_proves_rdma_though_no_counter_counts_it() {
+    let folder = machine("WekaFS over RDMA, as libcufile says");
+    let verdict = check(folder.path()).verdicts.remove(0);
+    let counts = |proven| RouteCounts {
+        route: Route::None,
+        nvfs_reads: None,
+        p2p_reads: None,
+        posix_reads: None,
+        source: "cuFile level-3 statistics counted no read of this GPU".to_owned(),
+        proven,
+    };
+    let worked = |counts| Trial::Worked { file: "/data/models/a.safetensors".to_owned(), bytes: 16 << 20, counts };
+    let found = checks::with_trial(&verdict, &worked(Some(counts(false))), None);
+    assert_eq!((found.route, found.proven), (Route::Rdma, true), "{}", found.proof);
+    assert!(found.proof.contains("compat mode forbidden"), "{}", found.proof);
+    let refused = Trial::Refused { error: "5008".to_owned() };
+    let found = checks::with_trial(&verdict, &refused, Some(&worked(Some(counts(false)))));
+    assert_eq!((found.route, found.possible, found.proven), (Route::Compat, Route::Rdma, true), "{}", found.proof);
+}
