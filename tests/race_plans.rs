@@ -8,6 +8,9 @@ use gds_top::session::{Command, Feed, State};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Guards against a hang and nothing else.
+const PATIENCE: Duration = Duration::from_secs(180);
+
 /// A folder on a real file system with a small model in a folder of its own.
 struct Place {
     folder: tempfile::TempDir,
@@ -59,8 +62,8 @@ impl Session {
     fn until(&mut self, what: &str, is_it: impl Fn(&EventBody, &State) -> bool) {
         let start = Instant::now();
         loop {
-            assert!(start.elapsed() < Duration::from_secs(120), "{what} never came; {:?}", self.state.messages);
-            let Ok(event) = self.feed.events.recv_timeout(Duration::from_secs(60)) else {
+            assert!(start.elapsed() < 2 * PATIENCE, "{what} never came; {:?}", self.state.messages);
+            let Ok(event) = self.feed.events.recv_timeout(PATIENCE) else {
                 panic!("{what} never came; {:?}", self.state.messages)
             };
             self.state.reduce(&event);
