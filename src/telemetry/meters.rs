@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_meters() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep").arg("3600").spawn().unwrap();
         let meters = LaneMeters::of(child.id());
         let mut values = Values::new();
         meters.read(&mut values);

@@ -102,7 +102,9 @@ sleep 0.2
         let outside = &run["outside"];
         assert_eq!((&outside["program"], &outside["exit"]), (&"tester 1.2".into(), &"status 0".into()));
         assert!(outside["last_words"].as_str().unwrap().contains("gpu host host"), "{outside:#}");
-        assert!(outside["read_call_bytes"].as_u64().is_some(), "{outside:#}");
+        // Looked at when the line 'done' is taken in; a session that was kept from running until all was over says that it does not know.
+        let known = outside["read_call_bytes"].as_u64().is_some();
+        assert!(known || notes(&run).contains("unknown read by system calls"), "{run:#}");
         assert_eq!(run["route"], Value::Null);
     }
 }
