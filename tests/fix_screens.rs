@@ -11,11 +11,58 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Far more than anything here takes; a busy machine may be slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// The marks around a frame, which is shown as a whole.
+const FRAME: [&str; 2] = ["\u{1b}[?2026h", "\u{1b}[?2026l"];
+
+/// A terminal, and what a user sees of it: whole frames.
+struct Screen {
+    parser: vt100::Parser,
+    shown: String,
+    /// Bytes of the frame that is under way; what is outside of frames is shown as it comes.
+    frame: Option<Vec<u8>>,
+    /// The beginning of what may become a mark.
+    rest: Vec<u8>,
+}
+
+impl Screen {
+    fn take(&mut self, bytes: &[u8]) {
+        let mut all = std::mem::take(&mut self.rest);
+        all.extend_from_slice(bytes);
+        let mut from = 0;
+        while from < all.len() {
+            let mark = FRAME[usize::from(self.frame.is_some())].as_bytes();
+            let left = &all[from..];
+            let at = left.windows(mark.len()).position(|part| part == mark);
+            // What could be the first part of a mark waits for more.
+            let half = (1..mark.len()).rev().find(|length| left.ends_with(&mark[..*length])).unwrap_or(0);
+            let end = at.map_or(left.len() - half, |at| at + mark.len());
+            match &mut self.frame {
+                Some(frame) => frame.extend_from_slice(&left[..end]),
+                None => self.parser.process(&left[..end]),
+            }
+            if at.is_some() {
+                self.frame = match self.frame.take() {
+                    Some(frame) => {
+                        self.parser.process(&frame);
+                        None
+                    }
+                    None => Some(Vec::new()),
+                };
+            }
+            from += end;
+            if at.is_none() {
+                break;
+            }
+        }
+        self.rest = all.split_off(from);
+        self.shown = self.parser.screen().contents();
+    }
+}
 
 struct Terminal {
-    parser: Arc<Mutex<vt100::Parser>>,
+    screen: Arc<Mutex<Screen>>,
     writer: Box<dyn Write + Send>,
     master: Box<dyn MasterPty + Send>,
     child: Box<dyn Child + Send + Sync>,
@@ -34,29 +81,33 @@ impl Terminal {
         for (name, value) in environment {
             command.env(name, value);
         }
+        // Else it would be started in HOME, which need not be there.
+        command.cwd(env!("CARGO_TARGET_TMPDIR"));
         let child = pair.slave.spawn_command(command).unwrap();
         let mut reader = pair.master.try_clone_reader().unwrap();
         let cells = |n| NonZeroU16::new(n).unwrap();
-        let parser = Arc::new(Mutex::new(vt100::Parser::new(cells(rows), cells(columns), 0)));
-        let theirs = Arc::clone(&parser);
+        let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
+        let screen = Screen { parser, shown: String::new(), frame: None, rest: Vec::new() };
+        let screen = Arc::new(Mutex::new(screen));
+        let theirs = Arc::clone(&screen);
         std::thread::spawn(move || {
             // Held open, so that what the program left behind can be read after its end.
             let _slave = pair.slave;
             let mut buffer = [0; 8192];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                theirs.lock().unwrap().process(&buffer[..count]);
+                theirs.lock().unwrap().take(&buffer[..count]);
             }
         });
         let writer = pair.master.take_writer().unwrap();
-        Self { parser, writer, master: pair.master, child, modes_before }
+        Self { screen, writer, master: pair.master, child, modes_before }
     }
 
     fn shown(&self) -> String {
-        self.parser.lock().unwrap().screen().contents()
+        self.screen.lock().unwrap().shown.clone()
     }
 
     fn is_alternate(&self) -> bool {
-        self.parser.lock().unwrap().screen().alternate_screen()
+        self.screen.lock().unwrap().parser.screen().alternate_screen()
     }
 
     fn wait(&self, what: &str, done: impl Fn(&Self) -> bool) {
@@ -69,6 +120,15 @@ impl Terminal {
 
     fn until(&self, text: &str) {
         self.wait(text, |t| t.shown().contains(text));
+    }
+
+    /// Leaves a sheet by Esc and waits until it is gone: a key that came with it would be one with Alt.
+    fn back_from(&mut self, sheet: &str) {
+        self.keys("\u{1b}");
+        self.wait("the checklist", |t| {
+            let shown = t.shown();
+            shown.contains("To GPUDirect Storage by") && !shown.contains(sheet)
+        });
     }
 
     fn keys(&mut self, keys: &str) {
@@ -84,8 +144,9 @@ impl Terminal {
             std::thread::sleep(Duration::from_millis(100));
         }
         let whole = |t: &Self| {
-            let parser = t.parser.lock().unwrap();
-            let (alternate, hidden) = (parser.screen().alternate_screen(), parser.screen().hide_cursor());
+            let screen = t.screen.lock().unwrap();
+            let screen = screen.parser.screen();
+            let (alternate, hidden) = (screen.alternate_screen(), screen.hide_cursor());
             !alternate && !hidden && format!("{:?}", t.master.get_termios().unwrap()) == t.modes_before
         };
         self.wait("the terminal as it was", whole);
@@ -114,13 +175,26 @@ fn machine(name: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, top)
 }
 
+/// PATH with a stand-in for sudo in front.
+fn path_with_sudo(keep: &Path, script: &str) -> String {
+    let tools = keep.join("tools");
+    fs::create_dir(&tools).unwrap();
+    let sudo = tools.join("sudo");
+    fs::write(&sudo, script).unwrap();
+    fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{}", tools.display(), std::env::var("PATH").unwrap())
+}
+
 #[test]
 fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
-    let (_keep, root) = machine("p2pdma-two-steps");
+    let (keep, root) = machine("p2pdma-two-steps");
+    // Whoever runs this, with or without a sudo that knows him.
+    let path = path_with_sudo(keep.path(), "#!/bin/sh\n[ \"$1\" != -v ] || exit 0\nshift 2; exec \"$@\"\n");
+    let environment = [("PATH", path.as_str())];
     let boot = root.join("files/proc/sys/kernel/random/boot_id");
     fs::create_dir_all(boot.parent().unwrap()).unwrap();
     fs::write(&boot, "first\n").unwrap();
-    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], (120, 36));
+    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &environment, (120, 36));
     terminal.until("i install");
     terminal.keys("i");
     terminal.until("To GPUDirect Storage by");
@@ -132,15 +206,14 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     terminal.until("not run, this is a folder: sudo update-initramfs");
     terminal.until("it takes effect after this: sudo reboot");
     assert!(root.join("files/etc/modprobe.d/nvidia-p2pdma.conf").exists());
-    terminal.keys("\u{1b}");
-    terminal.until("To GPUDirect Storage by");
+    terminal.back_from("Fix Map the GPU's BAR1 statically");
     terminal.keys("g");
     terminal.until("next: sudo update-initramfs -u -k all, then sudo reboot");
     terminal.quit();
 
     // After the reboot the next start takes it up.
     fs::write(&boot, "second\n").unwrap();
-    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &[], (120, 36));
+    let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &environment, (120, 36));
     terminal.until("i install");
     terminal.keys("i");
     terminal.until("To GPUDirect Storage by");
@@ -152,9 +225,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
 #[test]
 fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     let (keep, root) = machine("h200-vm-no-udev");
-    let tools = keep.path().join("tools");
-    fs::create_dir(&tools).unwrap();
-    let (sudo, stamp) = (tools.join("sudo"), keep.path().join("stamp"));
+    let stamp = keep.path().join("stamp");
     let stamp = stamp.display();
     let script = format!(
         "#!/bin/sh\n\
@@ -167,9 +238,7 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
          [ -e {stamp} ] || {{ echo 'sudo: a password is required' >&2; exit 1; }}\n\
          shift 2; unset GDS_TOP_TEST_NOT_ROOT; exec \"$@\"\n"
     );
-    fs::write(&sudo, script).unwrap();
-    fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let path = path_with_sudo(keep.path(), &script);
     let environment = [("PATH", path.as_str()), ("GDS_TOP_TEST_NOT_ROOT", "1")];
     let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &environment, (100, 30));
     terminal.until("f fix");
@@ -186,9 +255,9 @@ fn sudo_gets_the_terminal_for_its_password_and_the_screen_comes_back() {
     let record = root.join("files/run/udev/data/b254:0");
     assert!(!record.exists());
 
-    // The right one, every letter of it for sudo.
+    // The right one, every letter of it for sudo, once it asks again: what it said before still stands there.
     terminal.keys("a");
-    terminal.until("[sudo] password for tester:");
+    terminal.wait("sudo's second question", |t| t.shown().matches("[sudo] password for tester:").count() == 2);
     terminal.keys("secret\n");
     terminal.wait("the record", |_| record.exists());
     terminal.wait("the screen", Terminal::is_alternate);
@@ -269,7 +338,8 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
                 terminal.keys("g");
                 terminal.keys(&"j".repeat(row));
                 terminal.keys("\r");
-                terminal.until(&format!("Fix {}", title.split_whitespace().take(4).collect::<Vec<_>>().join(" ")));
+                let heading = format!("Fix {}", title.split_whitespace().take(4).collect::<Vec<_>>().join(" "));
+                terminal.until(&heading);
                 let sheet = letters(&terminal.shown());
                 let mut wanted: Vec<String> =
                     ["why", "verify", "undo"].iter().map(|key| plan[key].as_str().unwrap().to_owned()).collect();
@@ -289,8 +359,7 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
                         terminal.shown()
                     );
                 }
-                terminal.keys("\u{1b}");
-                terminal.until("To GPUDirect Storage by");
+                terminal.back_from(&heading);
                 row += 1;
             }
         }

@@ -358,14 +358,15 @@ fn prefetch_hides_what_no_prefetch_cannot() {
         "--set",
         "chunk_size=64",
         "--set",
-        "compute_us=20000",
+        "compute_us=150000",
         "--set",
         "max_concurrent_ops=1",
         "--tokens",
         "4096",
     ];
     let (report, _) = place.report("lmcache", &more, &[]);
-    // How much is hidden depends on the machine's mood; which layer may be read while the one before computes does not.
+    // How much is hidden depends on the machine's mood; which layer may be read while the one before computes does not. Reading takes a small part of the
+    // time that a layer computes, so that even a very busy machine has begun some by then.
     let early = |factor: u64| {
         let run = run(&report, &format!("lmcache/ram:prefetch_factor={factor}/read"));
         let layers = run["workload"]["layers"].as_array().unwrap();
@@ -381,7 +382,7 @@ fn prefetch_hides_what_no_prefetch_cannot() {
     };
     let ((none, hidden_without), (some, hidden_with)) = (early(0), early(2));
     assert!(none == 0 && some > 0, "{none} layers of 5 were read early without prefetch, {some} with it");
-    assert!(hidden_without < hidden_with, "{hidden_without} {hidden_with}");
+    assert!(hidden_without == 0.0 && hidden_with > 0.0, "{hidden_without} {hidden_with}");
 }
 
 #[test]
@@ -442,19 +443,23 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
     let place = Place::host();
     let dir = place.dir();
     let dir = dir.to_str().unwrap();
+    let space = rustix::fs::statvfs(dir).unwrap();
+    let more_than_is_free = (space.f_bavail.saturating_mul(space.f_frsize) / (2 << 40) + 1).to_string();
     for (arguments, words) in [
         (&["kv", "vllm", dir][..], "no KV-cache workload"),
         (&["kv", "ucm", dir, "--set", "prefetch_factor=1"], "no setting of ucm"),
         (&["kv", "ucm", dir, "--variants", "rdma"], "no variant"),
         (&["kv", "ucm", dir, "--tokens", "5"], "no whole file"),
         (
-            // 2.4 TiB.
+            // 2.4 TiB a sequence.
             &[
                 "kv",
                 "ucm",
                 dir,
                 "--tokens",
                 "10000000",
+                "--batch",
+                &more_than_is_free,
                 "--set",
                 "block_tokens=65536",
                 "--variants",

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
-/// Far more than anything here takes; a busy machine may be slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Terminal {
     parser: Arc<Mutex<vt100::Parser>>,
@@ -40,7 +40,12 @@ impl Terminal {
         command.args(arguments);
         command.env("TERM", "xterm-256color");
         command.env("LANG", "C.UTF-8");
-        command.env_remove("NO_COLOR");
+        // What the developer's terminal and settings are must not decide a test.
+        for name in ["NO_COLOR", "COLORTERM", "LC_ALL", "LC_CTYPE", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        // Else it would be started in HOME, which need not be there.
+        command.cwd(env!("CARGO_TARGET_TMPDIR"));
         for (name, value) in environment {
             command.env(name, value);
         }
@@ -56,8 +61,9 @@ impl Terminal {
             let _slave = pair.slave;
             let mut buffer = [0; 8192];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                theirs.lock().unwrap().process(&buffer[..count]);
+                // Before the screen: what is shown has come.
                 bytes.lock().unwrap().extend_from_slice(&buffer[..count]);
+                theirs.lock().unwrap().process(&buffer[..count]);
             }
         });
         let writer = pair.master.take_writer().unwrap();
@@ -80,6 +86,14 @@ impl Terminal {
         }
     }
 
+    fn until_gone(&self, text: &str) {
+        let start = Instant::now();
+        while self.shown().contains(text) {
+            assert!(start.elapsed() < PATIENCE, "'{text}' stays:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn keys(&mut self, keys: &str) {
         self.writer.write_all(keys.as_bytes()).unwrap();
         self.writer.flush().unwrap();
@@ -90,12 +104,22 @@ impl Terminal {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for the end; the exit status and how long it took.
-    fn end(&mut self) -> (u32, Duration) {
+    /// Waits until a text has come over the terminal, shown or not.
+    fn until_sent(&self, text: &str) {
+        let start = Instant::now();
+        while !String::from_utf8_lossy(&self.raw.lock().unwrap()).contains(text) {
+            assert!(start.elapsed() < PATIENCE, "{text:?} was never sent:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for the end; the exit status. How long it took is told: the benchmark of the screen measures it where nothing else runs.
+    fn end(&mut self) -> u32 {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.exit_code(), start.elapsed());
+                eprintln!("ended within {:?}", start.elapsed());
+                return status.exit_code();
             }
             assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.shown());
             std::thread::sleep(Duration::from_millis(1));
@@ -118,7 +142,7 @@ impl Terminal {
                 return;
             }
             assert!(
-                start.elapsed() < Duration::from_secs(10),
+                start.elapsed() < PATIENCE,
                 "after {after}: alternate screen {alternate}, cursor hidden {hidden}, mouse {mouse}, paste {paste}, modes {modes}"
             );
             std::thread::sleep(Duration::from_millis(5));
@@ -139,11 +163,12 @@ fn the_first_frame_comes_soon_and_no_question_is_put_to_the_terminal() {
         let parser = terminal.parser.lock().unwrap();
         assert!(parser.screen().alternate_screen() && parser.screen().hide_cursor());
     }
+    terminal.until_sent("\u{1b}[?2026l");
     let raw = String::from_utf8_lossy(&terminal.raw.lock().unwrap()).into_owned();
     for question in ["\u{1b}[6n", "\u{1b}[c", "\u{1b}[>c", "\u{1b}[?2026$p", "\u{1b}]11;?"] {
         assert!(!raw.contains(question), "{question:?}");
     }
-    assert!(raw.contains("\u{1b}[?2026h") && raw.contains("\u{1b}[?2026l"), "frames are synchronized");
+    assert!(raw.contains("\u{1b}[?2026h"), "frames are synchronized");
     terminal.keys("q");
     terminal.end();
 }
@@ -154,9 +179,7 @@ fn q_and_ctrl_c_leave_the_terminal_whole() {
         let mut terminal = Terminal::replay();
         terminal.until("replay, at its end");
         terminal.keys(key);
-        let (code, took) = terminal.end();
-        eprintln!("{key:?} ended it within {took:?}");
-        assert_eq!(code, status, "{key:?}");
+        assert_eq!(terminal.end(), status, "{key:?}");
         terminal.is_whole(&format!("{key:?}"));
     }
 }
@@ -167,12 +190,7 @@ fn term_and_hup_leave_the_terminal_whole_and_say_so_in_the_status() {
         let mut terminal = Terminal::replay();
         terminal.until("replay, at its end");
         terminal.signal(signal);
-        let (code, took) = terminal.end();
-        eprintln!("{signal:?} ended it within {took:?}");
-        assert_eq!(code, status, "{signal:?}");
-        // A build without optimization on a busy machine gets more.
-        let limit = Duration::from_millis(if cfg!(debug_assertions) { 1500 } else { 150 });
-        assert!(took < limit, "{signal:?} took {took:?}");
+        assert_eq!(terminal.end(), status, "{signal:?}");
         terminal.is_whole(&format!("{signal:?}"));
     }
 }
@@ -191,13 +209,27 @@ fn model(folder: &Path) -> PathBuf {
     path
 }
 
-/// Processes that have a text in their command line.
-fn processes_with(text: &str) -> usize {
+/// Lanes of the session that was given this folder as HOME, which no other session has.
+fn lanes_of(home: &str) -> usize {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let variable = format!("HOME={home}");
     all.filter(|entry| {
-        std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))
+        let is_in = |file: &str, word: &str| {
+            std::fs::read(entry.path().join(file))
+                .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|part| part == word.as_bytes()))
+        };
+        is_in("cmdline", "__lane") && is_in("environ", &variable)
     })
     .count()
+}
+
+/// Waits until the session has a lane, or none.
+fn until_lanes(home: &str, wanted: bool) {
+    let start = Instant::now();
+    while (lanes_of(home) > 0) != wanted {
+        assert!(start.elapsed() < PATIENCE, "a lane is there: {}", !wanted);
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -222,16 +254,11 @@ fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
     terminal.keys("2");
     // A load has finished and another is under way.
     terminal.until("/1000");
+    until_lanes(&home, true);
     terminal.signal(Signal::HUP);
-    let (code, took) = terminal.end();
-    eprintln!("a hangup ended the race within {took:?}");
-    assert_eq!(code, 129);
+    assert_eq!(terminal.end(), 129);
     terminal.is_whole("HUP in a race");
-    let start = Instant::now();
-    while processes_with(&home) > 0 {
-        assert!(start.elapsed() < PATIENCE, "a lane lives on");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until_lanes(&home, false);
 }
 
 #[test]
@@ -247,7 +274,7 @@ fn a_race_that_was_left_with_q_is_recorded_whole() {
     terminal.keys("2");
     terminal.until("✔ verified");
     terminal.keys("q");
-    assert_eq!(terminal.end().0, 0);
+    assert_eq!(terminal.end(), 0);
     let events = gds_top::session::recording::read(&recording).unwrap();
     let events: Vec<_> = events.map(|event| event.unwrap().body).collect();
     let is = |wanted: fn(&gds_top::domain::EventBody) -> bool| events.iter().any(wanted);
@@ -281,8 +308,7 @@ fn a_panic_restores_the_terminal_and_is_told_below() {
     let mut terminal = Terminal::start(&["replay", &recording(), "--speed", "0"], &[("GDS_TOP_TEST_PANIC", "1")]);
     terminal.until("replay, at its end");
     terminal.keys("P");
-    let (code, _) = terminal.end();
-    assert_eq!(code, 101);
+    assert_eq!(terminal.end(), 101);
     terminal.is_whole("a panic");
     terminal.until("asked for by a test");
 }
@@ -306,7 +332,7 @@ fn a_storm_of_resizes_ends_in_a_screen_of_the_last_size() {
         std::thread::sleep(Duration::from_millis(20));
     }
     terminal.keys("q");
-    assert_eq!(terminal.end().0, 0);
+    assert_eq!(terminal.end(), 0);
     terminal.is_whole("resizes");
 }
 
@@ -363,7 +389,7 @@ fn ctrl_z_lends_the_terminal_to_the_shell_and_fg_brings_the_screen_back_in_the_s
         terminal.keys("?");
         terminal.until("Keys and words");
         terminal.keys("?q");
-        assert_eq!(terminal.end().0, 0);
+        assert_eq!(terminal.end(), 0);
         terminal.is_whole("a stop, a return and q");
     }
 }
@@ -372,7 +398,6 @@ fn ctrl_z_lends_the_terminal_to_the_shell_and_fg_brings_the_screen_back_in_the_s
 fn at_rest_nothing_is_written_and_nobody_wakes() {
     let mut terminal = Terminal::replay();
     terminal.until("replay, at its end");
-    std::thread::sleep(Duration::from_secs(1));
     let pid = terminal.child.process_id().unwrap();
     let switches = || -> u64 {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
@@ -384,11 +409,17 @@ fn at_rest_nothing_is_written_and_nobody_wakes() {
         })
         .sum()
     };
-    let (bytes, woken) = (terminal.raw.lock().unwrap().len(), switches());
-    std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(terminal.raw.lock().unwrap().len(), bytes, "something was written");
-    let woken = switches() - woken;
-    assert!(woken <= 6, "{woken} wake-ups in three seconds");
+    // When it comes to rest is the machine's business; that it does, and is then left alone for seconds, is ours.
+    let start = Instant::now();
+    loop {
+        let (bytes, woken) = (terminal.raw.lock().unwrap().len(), switches());
+        std::thread::sleep(Duration::from_secs(3));
+        let (bytes, woken) = (terminal.raw.lock().unwrap().len() - bytes, switches() - woken);
+        if bytes == 0 && woken <= 6 {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "in three seconds {bytes} bytes were written and {woken} threads woke");
+    }
     terminal.keys("q");
     terminal.end();
 }
@@ -398,7 +429,7 @@ fn a_terminal_that_goes_away_ends_it() {
     let Terminal { mut child, master, writer, parser, .. } = Terminal::replay();
     let start = Instant::now();
     while !parser.lock().unwrap().screen().contents().contains("replay, at its end") {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < PATIENCE, "it never came to its end");
         std::thread::sleep(Duration::from_millis(5));
     }
     // The reader's copy of the master stays open; a hang-up is what the kernel would send.
@@ -414,8 +445,7 @@ fn the_answer_is_copied_through_the_terminal() {
     terminal.until("replay, at its end");
     terminal.keys("y");
     terminal.until("copied: ");
-    let raw = String::from_utf8_lossy(&terminal.raw.lock().unwrap()).into_owned();
-    assert!(raw.contains("\u{1b}]52;c;"), "no OSC 52");
+    terminal.until_sent("\u{1b}]52;c;");
     terminal.keys("q");
     terminal.end();
 }
@@ -433,14 +463,11 @@ fn a_race_can_be_stopped_from_any_screen_and_says_so() {
     terminal.keys("6c");
     terminal.until("stopping the race");
     // Nothing is under way any more, so q does not ask.
-    let start = Instant::now();
-    while processes_with("__lane") > 0 && start.elapsed() < Duration::from_secs(5) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until_lanes(&home, false);
     terminal.keys("2");
     terminal.until("R race");
     terminal.keys("q");
-    assert_eq!(terminal.end().0, 0);
+    assert_eq!(terminal.end(), 0);
     terminal.is_whole("a stopped race");
 }
 
@@ -469,7 +496,7 @@ fn settings_change_keys_mouse_and_colours() {
     terminal.keys("q?");
     terminal.until("Keys and words");
     terminal.keys("\u{1b}[21~");
-    assert_eq!(terminal.end().0, 0);
+    assert_eq!(terminal.end(), 0);
     terminal.is_whole("F10");
 }
 
@@ -490,7 +517,7 @@ fn no_color_and_poor_terminals_are_honoured() {
         assert_eq!(raw.contains("38;2;"), variables[0].0 == "COLORTERM", "{variables:?}");
         assert_eq!(terminal.shown().is_ascii(), ascii, "{variables:?}: {}", terminal.shown());
         terminal.keys("q");
-        assert_eq!(terminal.end().0, 0);
+        assert_eq!(terminal.end(), 0);
     }
 }
 
@@ -519,9 +546,10 @@ fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
     terminal.keys("P");
     terminal.until("io grid");
     terminal.keys("\x1b");
-    std::thread::sleep(Duration::from_millis(100));
+    // A key that comes with it would be one with Alt.
+    terminal.until_gone("io grid");
     terminal.keys("q");
-    assert_eq!(terminal.end().0, 0);
+    assert_eq!(terminal.end(), 0);
     terminal.is_whole("kv");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -4,9 +4,12 @@
 
 use gds_top::domain::{CacheState, Engine, EventBody};
 use gds_top::session::live::{self, GpuChoice, SessionConfig};
-use gds_top::session::{Command, Feed, State};
+use gds_top::session::{Command, Feed, LaneStatus, State};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// Guards against a hang and nothing else.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A folder on a real file system with a small model in a folder of its own.
 struct Place {
@@ -59,8 +62,8 @@ impl Session {
     fn until(&mut self, what: &str, is_it: impl Fn(&EventBody, &State) -> bool) {
         let start = Instant::now();
         loop {
-            assert!(start.elapsed() < Duration::from_secs(120), "{what} never came; {:?}", self.state.messages);
-            let Ok(event) = self.feed.events.recv_timeout(Duration::from_secs(60)) else {
+            assert!(start.elapsed() < 2 * PATIENCE, "{what} never came; {:?}", self.state.messages);
+            let Ok(event) = self.feed.events.recv_timeout(PATIENCE) else {
                 panic!("{what} never came; {:?}", self.state.messages)
             };
             self.state.reduce(&event);
@@ -164,20 +167,25 @@ fn a_stopped_plan_leaves_nothing_behind_and_the_session_goes_on() {
     if able(&session, "io grid") {
         session.send(Command::RunPlan("io grid".into()));
         session.until("the files", |body, _| matches!(body, EventBody::GridFilesWritten { .. }));
-        assert_eq!(place.beside().len(), 1);
+        let files = place.beside().len();
         session.send(Command::CancelRace);
         session.until_idle();
         assert_eq!(place.beside(), Vec::<PathBuf>::new());
-        assert!(session.state.grid.is_some() && session.state.lanes.is_empty());
+        let grid = session.state.grid.as_ref().unwrap();
+        // They are there as long as it goes on, and this test may have been kept from looking until it was over.
+        assert!(files == 1 || grid.done() == grid.plan.cells.len(), "{files} folders");
+        assert!(session.state.lanes.is_empty());
     }
     if able(&session, "kv ucm") {
         session.send(Command::RunPlan("kv ucm".into()));
         session.until("a lane", |body, _| matches!(body, EventBody::LaneStarted { .. }));
-        assert_eq!(place.beside().len(), 1);
+        let files = place.beside().len();
         session.send(Command::CancelRace);
         session.until_idle();
         assert_eq!(place.beside(), Vec::<PathBuf>::new());
-        assert!(session.state.grid.is_none() && !session.state.lanes.is_empty());
+        let lanes = &session.state.lanes;
+        assert!(files == 1 || lanes.iter().all(|lane| lane.status == LaneStatus::Done), "{files} folders");
+        assert!(session.state.grid.is_none() && !lanes.is_empty());
         assert_eq!(session.state.race_title(), "kv ucm");
     }
     session.end();

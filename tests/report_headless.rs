@@ -54,23 +54,39 @@ fn the_bar_of_a_running_lane_redraws_itself_and_goes_away() {
     for (ascii, full) in [(false, '█'), (true, '#')] {
         let (sender, receiver) = crossbeam_channel::unbounded();
         let (commands, _commanded) = crossbeam_channel::unbounded();
+        events.iter().take(landing).for_each(|e| sender.send(e.clone()).unwrap());
         let feed = Feed { events: receiver, commands, replay: true };
-        let events = events.clone();
-        let session = std::thread::spawn(move || {
-            events.into_iter().take(landing).for_each(|e| sender.send(e).unwrap());
-            // Long enough for the bar to be drawn while nothing happens.
-            std::thread::sleep(std::time::Duration::from_millis(250));
-        });
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        run(&feed, &Options { progress: true, ascii, ..Options::default() }, &mut out, &mut err);
-        session.join().unwrap();
-        let err = String::from_utf8(err).unwrap();
+        // Nothing more happens, and the session goes on until the bar was drawn all the same.
+        let mut err = Watched { told: Vec::new(), session: Some(sender) };
+        run(&feed, &Options { progress: true, ascii, ..Options::default() }, &mut Vec::new(), &mut err);
+        assert!(err.session.is_none(), "the session ended by itself");
+        let err = String::from_utf8(err.told).unwrap();
         let bar = err.rsplit("\r\u{1b}[K").find(|part| part.contains(full)).expect("a bar");
         assert!(
             bar.starts_with("[15/15] gds-per-tensor cold ") && bar.contains("100 %") && bar.contains("GB/s"),
             "{bar}"
         );
         assert!(ascii != err.contains('█') && err.ends_with("\r\u{1b}[K"), "{err:?}");
+    }
+}
+
+/// Ends the session once the last lane's bar was drawn full.
+struct Watched {
+    told: Vec<u8>,
+    session: Option<crossbeam_channel::Sender<Event>>,
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.told.extend_from_slice(bytes);
+        let told = String::from_utf8_lossy(&self.told);
+        if told.rsplit("\r\u{1b}[K").any(|part| part.starts_with("[15/15]") && part.contains("100 %")) {
+            self.session = None;
+        }
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -10,6 +10,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+/// Guards against a hang and nothing else.
+const PATIENCE: Duration = Duration::from_secs(180);
+
 fn sampler(nvml: &Path, gpu: GpuRef) -> (Sampler, Receiver<Sample>) {
     let (send, samples) = channel();
     let config = SamplerConfig {
@@ -29,11 +32,11 @@ fn the_meters_of_the_gpu_reach_the_samples_and_stop_when_told() {
         let (sampler, samples) = sampler(&standins.nvml, gpu.clone());
         let start = Instant::now();
         let sample = loop {
-            let sample = samples.recv_timeout(Duration::from_secs(20)).unwrap();
+            let sample = samples.recv_timeout(PATIENCE).unwrap();
             if sample.values.contains_key(&Metric::GpuMemoryBytes) {
                 break sample;
             }
-            assert!(start.elapsed().as_secs() < 20, "{gpu:?}: {:?}", sampler.gpu_problem());
+            assert!(start.elapsed() < PATIENCE, "{gpu:?}: {:?}", sampler.gpu_problem());
         };
         // The stand-in's values: 1 GiB in use, 1 MiB of BAR1.
         assert_eq!(sample.values[&Metric::GpuMemoryBytes], f64::from(1 << 30));
@@ -45,8 +48,8 @@ fn the_meters_of_the_gpu_reach_the_samples_and_stop_when_told() {
         }
         assert_eq!(sampler.gpu_problem(), None);
         sampler.set_gpu(None);
-        while samples.recv_timeout(Duration::from_secs(20)).unwrap().values.contains_key(&Metric::GpuMemoryBytes) {
-            assert!(start.elapsed().as_secs() < 40);
+        while samples.recv_timeout(PATIENCE).unwrap().values.contains_key(&Metric::GpuMemoryBytes) {
+            assert!(start.elapsed() < 2 * PATIENCE);
         }
         assert!(sampler.stop().samples > 1);
     }
@@ -58,9 +61,9 @@ fn a_gpu_that_nvml_does_not_know_is_a_reason_in_words() {
     let (sampler, samples) = sampler(&standins.nvml, GpuRef::Index(99));
     let start = Instant::now();
     while sampler.gpu_problem().is_none() {
-        let sample = samples.recv_timeout(Duration::from_secs(20)).unwrap();
+        let sample = samples.recv_timeout(PATIENCE).unwrap();
         assert!(!sample.values.contains_key(&Metric::GpuMemoryBytes));
-        assert!(start.elapsed().as_secs() < 20);
+        assert!(start.elapsed() < PATIENCE);
     }
     assert!(sampler.gpu_problem().unwrap().contains("GPU number 99"));
 }

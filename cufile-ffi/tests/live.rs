@@ -106,7 +106,7 @@ fn exercise(path: &Path) {
     assert!(matches!(batch.submit((0..33).map(entry).collect()), Err(Error::Refused(_))));
     for _ in 0..3 {
         batch.submit((0..32).map(entry).collect()).unwrap();
-        let results = batch.collect(Duration::from_secs(20)).unwrap();
+        let results = batch.collect(Duration::from_secs(180)).unwrap();
         assert_eq!(results.len(), 32);
         for (i, result) in results.iter().enumerate() {
             assert_eq!((result.index, result.bytes.clone()), (i, Ok(65536)));
@@ -127,7 +127,7 @@ fn exercise(path: &Path) {
         "{error}"
     );
     batch.submit(vec![entry(0)]).unwrap();
-    assert_eq!(batch.collect(Duration::from_secs(20)).unwrap()[0].bytes, Ok(65536));
+    assert_eq!(batch.collect(Duration::from_secs(180)).unwrap()[0].bytes, Ok(65536));
     drop(batch);
     short.deregister().unwrap();
 
@@ -314,7 +314,7 @@ fn every_failure_keeps_its_codes() {
         let mut batch = Batch::new(&driver, 8, Route::MaybeCompat).unwrap();
         assert_eq!(batch.submit((0..3).map(entry).collect()).unwrap_err().code(), Some(codes::BATCH_FULL));
         batch.submit((0..3).map(entry).collect()).unwrap();
-        let results = batch.collect(Duration::from_secs(5)).unwrap();
+        let results = batch.collect(Duration::from_secs(180)).unwrap();
         let codes: Vec<_> = results.iter().map(|r| r.bytes.as_ref().err().and_then(Error::code)).collect();
         assert_eq!(codes, [None, Some(codes::IO_ERROR), None]);
         drop(batch);

@@ -14,8 +14,9 @@ use crate::tui;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-/// How long a session that was told to quit is waited for: its lane is ended at once, and a recording of hours is completed within a second.
-const SESSION_END: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long a session that was told to quit is waited for: its lane is ended at once, and a recording of hours is completed within a second, where nothing
+/// else keeps the machine busy. Beyond it something hangs, and the recording lacks its end.
+const SESSION_END: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// The interactive program.
 pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: &RaceArgs, output: &OutputArgs) -> u8 {

@@ -1,13 +1,15 @@
 //! Commands that a check may run: a fixed list, each in a child with a time limit and bounded output.
 
 use serde::{Deserialize, Serialize};
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Most bytes kept of each output stream.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
+/// Blocks of 64 KiB that are taken out of a pipe at a time.
+const MOST_BLOCKS: usize = 64;
 
 /// What a command said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,56 +83,72 @@ pub fn run_limited(command: &mut Command, limit: Duration) -> std::io::Result<Ra
     // A group of its own, so that at the time limit its children go with it.
     command.process_group(0);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let stdout = Stream::drain(child.stdout.take());
-    let stderr = Stream::drain(child.stderr.take());
-    let (status, timed_out) = wait_until(&mut child, Instant::now() + limit)?;
+    let mut stdout = Stream::of(child.stdout.take())?;
+    let mut stderr = Stream::of(child.stderr.take())?;
+    let (status, timed_out) = wait_until(&mut child, Instant::now() + limit, &mut || stdout.take() | stderr.take())?;
     Ok(Ran {
         exit_code: status.and_then(|s| s.code()).filter(|_| !timed_out),
         signal: status.and_then(|s| s.signal()).filter(|_| !timed_out),
-        stdout: stdout.take(),
-        stderr: stderr.take(),
+        stdout: stdout.text(),
+        stderr: stderr.text(),
         timed_out,
     })
 }
 
-/// What a child has written so far, read by a thread.
-struct Stream {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    end: mpsc::Receiver<()>,
+/// What a child writes on one of its streams. It is read without waiting: somebody else may hold the pipe open after the child's end, and what the child
+/// wrote stands in the pipe by then.
+struct Stream<P> {
+    pipe: Option<P>,
+    bytes: Vec<u8>,
+    block: Vec<u8>,
 }
 
-impl Stream {
-    fn drain(stream: Option<impl Read + Send + 'static>) -> Self {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let (tx, end) = mpsc::channel();
-        let kept = Arc::clone(&bytes);
-        std::thread::spawn(move || {
-            let mut block = vec![0; 1 << 16];
-            let Some(mut stream) = stream else { return };
-            // Past the bound the rest is thrown away, so that the child never blocks on a full pipe.
-            while let Ok(read @ 1..) = stream.read(&mut block) {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                let room = MAX_OUTPUT_BYTES.saturating_sub(kept.len());
-                kept.extend_from_slice(&block[..read.min(room)]);
+impl<P: Read + AsFd> Stream<P> {
+    fn of(pipe: Option<P>) -> std::io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        Ok(Self { pipe, bytes: Vec::new(), block: vec![0; 1 << 16] })
+    }
+
+    /// Takes what is there; whether there was anything. Past the bound the rest is thrown away, so that the child never waits for room in the pipe.
+    fn take(&mut self) -> bool {
+        let mut any = false;
+        // More than a pipe holds, and an end where somebody writes without one.
+        for _ in 0..MOST_BLOCKS {
+            let Some(pipe) = &mut self.pipe else { break };
+            match pipe.read(&mut self.block) {
+                Ok(read @ 1..) => {
+                    let room = MAX_OUTPUT_BYTES.saturating_sub(self.bytes.len());
+                    self.bytes.extend_from_slice(&self.block[..read.min(room)]);
+                    any = true;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(0) | Err(_) => self.pipe = None,
             }
-            // The receiver may have stopped waiting.
-            let _ = tx.send(());
-        });
-        Self { bytes, end }
+        }
+        any
     }
 
-    /// All of it; where somebody holds the pipe open after the child's end, what arrived until a moment later.
-    fn take(self) -> String {
-        let _ = self.end.recv_timeout(Duration::from_millis(300));
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
+    fn text(self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
 
-fn wait_until(child: &mut Child, end: Instant) -> std::io::Result<(Option<std::process::ExitStatus>, bool)> {
-    let mut pause = Duration::from_micros(500);
+/// Waits for the end of a child, and ends its group at the given time. `take` takes in what it wrote, here also what it wrote last, and says whether that
+/// was anything.
+fn wait_until(
+    child: &mut Child,
+    end: Instant,
+    take: &mut dyn FnMut() -> bool,
+) -> std::io::Result<(Option<ExitStatus>, bool)> {
+    const SHORTEST: Duration = Duration::from_micros(500);
+    let mut pause = SHORTEST;
     loop {
-        if let Some(status) = child.try_wait()? {
+        let ended = child.try_wait()?;
+        let any = take();
+        if let Some(status) = ended {
             return Ok((Some(status), false));
         }
         if Instant::now() >= end {
@@ -140,10 +158,12 @@ fn wait_until(child: &mut Child, end: Instant) -> std::io::Result<(Option<std::p
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
             }
             child.kill()?;
-            return Ok((child.wait().ok(), true));
+            let status = child.wait().ok();
+            take();
+            return Ok((status, true));
         }
+        pause = if any { SHORTEST } else { (pause * 2).min(Duration::from_millis(10)) };
         std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(10));
     }
 }
 
@@ -162,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_child_that_hangs_is_ended_and_said_so() {
-        let ran = run_limited(Command::new("sleep").arg("30"), Duration::from_millis(50)).unwrap();
+        let ran = run_limited(Command::new("sleep").arg("86400"), Duration::from_millis(50)).unwrap();
         assert!(ran.timed_out);
         assert_eq!(ran.exit_code, None);
     }
@@ -170,8 +190,19 @@ mod tests {
     #[test]
     fn output_and_status_come_back() {
         let ran =
-            run_limited(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 7"]), Duration::from_secs(5));
+            run_limited(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 7"]), Duration::from_secs(180));
         let ran = ran.unwrap();
         assert_eq!((ran.exit_code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(7), "out\n", "err\n"));
+    }
+
+    #[test]
+    fn all_that_a_child_wrote_is_taken_also_where_another_holds_its_pipes_open() {
+        // More than a pipe holds, so that it is read meanwhile, and the last words just before the end.
+        let script = "sleep 86400 & head -c 300000 /dev/zero | tr '\\0' x; echo; echo $!";
+        let ran = run_limited(Command::new("sh").args(["-c", script]), Duration::from_secs(180)).unwrap();
+        let mut lines = ran.stdout.lines();
+        assert!(!ran.timed_out && lines.next().is_some_and(|line| line.len() == 300_000), "{}", ran.stdout.len());
+        let holder = lines.next().and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw).unwrap();
+        rustix::process::kill_process(holder, rustix::process::Signal::KILL).unwrap();
     }
 }

@@ -192,7 +192,7 @@ mod tests {
     fn the_answer_is_found_between_the_librarys_own_words() {
         let facts = probed(
             r#"echo noise; echo '{"found":[{"path":"/l","version":"1.15"}],"chosen":"/l","open":{"code":0}}'; echo bye"#,
-            Duration::from_secs(5),
+            Duration::from_secs(180),
         );
         assert_eq!(facts.version_numbers(), Some((1, 15)));
         assert_eq!(facts.open.unwrap().code, Some(0));
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn a_probe_that_hangs_after_its_first_words_is_a_fact_and_keeps_them() {
         let facts = probed(
-            r#"echo '{"found":[{"path":"/l","version":"1.20"}],"chosen":"/l"}'; sleep 30"#,
-            // Enough for the first words even where two cores build something beside.
-            Duration::from_secs(2),
+            r#"echo '{"found":[{"path":"/l","version":"1.20"}],"chosen":"/l"}'; sleep 86400"#,
+            // Far more than the first words take.
+            Duration::from_secs(10),
         );
         assert_eq!(facts.version(), Some("1.20"));
         let open = facts.open.unwrap();
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_probe_that_crashes_or_says_nothing_is_told_as_such() {
-        let crashed = probed("kill -SEGV $$", Duration::from_secs(5));
+        let crashed = probed("kill -SEGV $$", Duration::from_secs(180));
         assert!(crashed.open.unwrap().stderr.contains("signal 11"));
-        let silent = probed("exit 3", Duration::from_secs(5));
+        let silent = probed("exit 3", Duration::from_secs(180));
         assert!(silent.error.unwrap().contains("status 3"));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long the thread may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether the thread is to rest, and whether it does.
 #[derive(Debug, Default)]

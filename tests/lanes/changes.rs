@@ -1,11 +1,10 @@
 //! What changes under a lane: files, and the session that it belongs to.
 
-use crate::harness::{STANDIN_UUID, folder, gpu_order, knobs, order, run};
+use crate::harness::{STANDIN_UUID, folder, gpu_order, knobs, order, run, until};
 use crate::{models, standins};
 use gds_top::domain::Engine;
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 const ENGINES: [Engine; 3] = [Engine::Mmap, Engine::Pread, Engine::Direct];
 
@@ -123,17 +122,6 @@ fn lane_of(parent: u32) -> Option<u32> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         stat(*pid).is_some_and(|(_, ppid)| ppid == parent) && String::from_utf8_lossy(&line).contains("__lane")
     })
-}
-
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

@@ -7,11 +7,15 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The stand-in's first device.
 pub(crate) const STANDIN_UUID: &str = "GPU-7374616e-642d-696e-2047-505520202020";
 pub(crate) const STANDIN_NAME: &str = "Stand-in GPU (no hardware)";
+
+/// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A folder below the target folder, which lies on a real file system.
 pub(crate) fn folder() -> tempfile::TempDir {
@@ -54,7 +58,7 @@ pub(crate) fn knobs(mut order: LaneOrder, settings: &[(&str, u64)]) -> LaneOrder
 /// How a lane ended and what it said.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// None when it was ended at its limit.
+    /// None when it was ended by the test.
     pub(crate) status: Option<ExitStatus>,
     pub(crate) frames: Vec<Frame>,
     /// Lines on standard output that are no frames.
@@ -63,13 +67,28 @@ pub(crate) struct Outcome {
     pub(crate) took: Duration,
 }
 
-/// Runs a lane with these variables in its environment, at most 20 s.
-pub(crate) fn run(order: &LaneOrder, env: &[(&str, &str)]) -> Outcome {
-    run_within(order, env, Duration::from_secs(20))
+/// Waits for something that must come.
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
-/// Runs a lane and ends it at the limit.
-pub(crate) fn run_within(order: &LaneOrder, env: &[(&str, &str)], limit: Duration) -> Outcome {
+/// Runs a lane with these variables in its environment to its end.
+pub(crate) fn run(order: &LaneOrder, env: &[(&str, &str)]) -> Outcome {
+    run_until(order, env, None)
+}
+
+/// Tells by standard output and standard error.
+pub(crate) type Enough<'a> = &'a dyn Fn(&str, &str) -> bool;
+
+/// Runs a lane to its end, or until what stands on its standard output and standard error is enough, and ends it then.
+pub(crate) fn run_until(order: &LaneOrder, env: &[(&str, &str)], enough: Option<Enough<'_>>) -> Outcome {
     let scratch = folder();
     let mut order = order.clone();
     order.scratch = scratch.path().to_owned();
@@ -85,32 +104,40 @@ pub(crate) fn run_within(order: &LaneOrder, env: &[(&str, &str)], limit: Duratio
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let read = |mut pipe: Box<dyn Read + Send>| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            pipe.read_to_end(&mut bytes).unwrap();
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
+        let so_far = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&so_far);
+        let thread = std::thread::spawn(move || {
+            let mut block = vec![0; 1 << 16];
+            while let Ok(count @ 1..) = pipe.read(&mut block) {
+                theirs.lock().unwrap().extend_from_slice(&block[..count]);
+            }
+        });
+        (so_far, thread)
     };
-    let out = read(Box::new(child.stdout.take().unwrap()));
-    let err = read(Box::new(child.stderr.take().unwrap()));
-    let text = serde_json::to_vec(&order).unwrap();
+    let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&bytes.lock().unwrap()).into_owned();
+    let (out, out_end) = read(Box::new(child.stdout.take().unwrap()));
+    let (err, err_end) = read(Box::new(child.stderr.take().unwrap()));
     // A lane that dies before it reads is an outcome too.
-    let _ = stdin.write_all(&text);
+    let _ = stdin.write_all(&serde_json::to_vec(&order).unwrap());
     drop(stdin);
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break Some(status);
         }
-        if start.elapsed() > limit {
+        let ended = enough.is_some_and(|enough| enough(&text(&out), &text(&err)));
+        if ended || start.elapsed() > PATIENCE {
             child.kill().unwrap();
             child.wait().unwrap();
+            assert!(ended, "neither an end nor enough of it after {PATIENCE:?}: {}{}", text(&out), text(&err));
             break None;
         }
         std::thread::sleep(Duration::from_millis(2));
     };
     let took = start.elapsed();
+    out_end.join().unwrap();
+    err_end.join().unwrap();
     let (mut frames, mut strays) = (Vec::new(), Vec::new());
-    for line in out.join().unwrap().lines() {
+    for line in text(&out).lines() {
         match serde_json::from_str(line) {
             Ok(frame) => frames.push(frame),
             Err(_) => strays.push(line.to_owned()),
@@ -119,7 +146,7 @@ pub(crate) fn run_within(order: &LaneOrder, env: &[(&str, &str)], limit: Duratio
     let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     let expected = |name: &str| name == "cufile.log" || name.starts_with("core");
     assert!(left.iter().all(|name| expected(&name.to_string_lossy())), "left in the working directory: {left:?}");
-    Outcome { status, frames, strays, stderr: err.join().unwrap(), took }
+    Outcome { status, frames, strays, stderr: text(&err), took }
 }
 
 impl Outcome {

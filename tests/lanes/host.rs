@@ -24,6 +24,27 @@ fn takes_direct(folder: &Path) -> bool {
     }
 }
 
+/// Pages that the kernel has taken out of the page cache so far, for want of memory or because root said so; and how often root did.
+fn taken() -> Vec<String> {
+    let counters = ["drop_pagecache", "pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged"];
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    text.lines().filter(|line| counters.iter().any(|name| line.starts_with(name))).map(str::to_owned).collect()
+}
+
+/// Holds that a state of the page cache is there where nobody else took pages out of it meanwhile, as root's cold runs beside this one may; None, said,
+/// where that never is so.
+fn undisturbed(state: &str, is_there: impl Fn() -> bool) -> Option<()> {
+    for _ in 0..20 {
+        let before = taken();
+        if is_there() {
+            return Some(());
+        }
+        assert_ne!(taken(), before, "the page cache is not {state}, and nobody took anything out of it");
+    }
+    standins::skipped("others empty the page cache again and again");
+    None
+}
+
 /// Runs and checks; None where the engine is `direct` and the file system does not take it.
 fn sound(order: &LaneOrder, model: &ModelInfo) -> Option<Outcome> {
     if order.engine == Engine::Direct && !takes_direct(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
@@ -107,8 +128,9 @@ fn the_cache_is_brought_into_the_ordered_state_first() {
         assert_eq!(outcome.result().cache, cache);
         (outcome.result().cache_resident_before_fraction.unwrap(), outcome.result().notes.clone())
     };
-    let (hot, notes) = share(CacheState::Hot);
-    assert!(hot > 0.99, "{hot}: {notes:?}");
+    if undisturbed("hot", || share(CacheState::Hot).0 > 0.99).is_none() {
+        return;
+    }
     let (_, notes) = share(CacheState::AsIs);
     assert!(notes.is_empty(), "what is left as found needs no words: {notes:?}");
     if takes_direct(folder.path()) {
@@ -167,9 +189,11 @@ fn the_lane_process_of_a_command_prepares_the_page_cache_and_loads_nothing() {
     let folder = folder();
     let model = models::odd(folder.path());
     let order = LaneOrder { cache: CacheState::Hot, ..order(Engine::Command("cat".to_owned()), &model) };
-    let outcome = run(&order, &[]);
-    let result = outcome.result();
-    assert_eq!((&result.error, result.wall_ns, result.verified), (&None, 0, None), "{result:?}");
-    assert!(result.cache_resident_before_fraction.is_none_or(|share| share > 0.9), "{result:?}");
-    assert_eq!(outcome.stages(), [LaneStage::Setup, LaneStage::PreparingCache]);
+    undisturbed("hot", || {
+        let outcome = run(&order, &[]);
+        let result = outcome.result();
+        assert_eq!((&result.error, result.wall_ns, result.verified), (&None, 0, None), "{result:?}");
+        assert_eq!(outcome.stages(), [LaneStage::Setup, LaneStage::PreparingCache]);
+        result.cache_resident_before_fraction.is_none_or(|share| share > 0.9)
+    });
 }

@@ -4,7 +4,6 @@ use crate::harness::{folder, knobs, order, run};
 use crate::{models, sound, standins};
 use gds_top::domain::{Engine, LaneOrder, Route};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// libcufile of the wheels of `GDS_TOP_TEST_WHEELS`, oldest first: minor version and file.
 fn libraries() -> Vec<(u32, PathBuf)> {
@@ -98,7 +97,7 @@ fn without_a_udev_record_of_the_disk_the_error_says_so() {
 }
 
 #[test]
-fn where_the_open_would_never_return_the_lane_refuses_at_once() {
+fn where_the_open_would_never_return_the_lane_refuses_before_it() {
     let Some(built) = standins::build() else { return };
     let folder = folder();
     let model = models::odd(folder.path());
@@ -113,7 +112,6 @@ fn where_the_open_would_never_return_the_lane_refuses_at_once() {
         let outcome = run(&order, &env);
         let error = outcome.error();
         assert!(error.contains("/proc/modules") && error.contains("1.16"), "1.{minor}: {error}");
-        assert!(outcome.took < Duration::from_secs(5), "{:?}", outcome.took);
     }
 }
 

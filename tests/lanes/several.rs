@@ -3,6 +3,8 @@
 use crate::harness::{STANDIN_UUID, folder};
 use crate::models;
 use crate::standins;
+use gds_top::domain::{EventBody, LaneId, LaneStage};
+use gds_top::session::{State, recording};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -25,11 +27,44 @@ fn program(arguments: &[&str], env: &[(&str, &str)]) -> Output {
 }
 
 fn load(arguments: &[&str], env: &[(&str, &str)]) -> Value {
-    let mut all = vec!["load", "--json", "--no-telemetry"];
+    let folder = folder();
+    load_recorded(&folder.path().join("events.gdsrec"), arguments, env)
+}
+
+fn load_recorded(recording: &Path, arguments: &[&str], env: &[(&str, &str)]) -> Value {
+    let mut all = vec!["load", "--json", "--no-telemetry", "--record", text(recording)];
     all.extend(arguments);
     let out = program(&all, env);
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    wait_for_one_another(recording, &report);
+    report
+}
+
+/// Lanes of a group go on when all have come: no clock starts before everybody's cache is prepared, and no verification before everybody has loaded. The time
+/// of the whole is from the first start to the last end.
+fn wait_for_one_another(recording: &Path, report: &Value) {
+    let mut state = State::default();
+    let mut stages: Vec<(LaneId, LaneStage, u64)> = Vec::new();
+    for event in recording::read(recording).unwrap().map(Result::unwrap) {
+        if let EventBody::LaneStage { lane, stage } = &event.body {
+            stages.push((*lane, *stage, event.at_ns));
+        }
+        state.reduce(&event);
+    }
+    for (number, group) in state.groups().iter().enumerate() {
+        let is_in = |id: LaneId| group.lanes.iter().any(|lane| lane.id == id);
+        let times = |wanted: LaneStage| {
+            stages.iter().filter(move |(id, stage, _)| is_in(*id) && *stage == wanted).map(|(_, _, at)| *at)
+        };
+        let starts = || group.lanes.iter().map(|lane| lane.clock_ns.unwrap());
+        let ends = || group.lanes.iter().map(|lane| lane.clock_ns.unwrap() + lane.result.as_ref().unwrap().wall_ns);
+        let (first, last) = (starts().min().unwrap(), ends().max().unwrap());
+        assert!(times(LaneStage::PreparingCache).count() >= group.lanes.len(), "{stages:?}");
+        assert!(times(LaneStage::PreparingCache).all(|at| at < first), "{stages:?}");
+        assert!(times(LaneStage::Verifying).all(|at| at >= last), "{stages:?} {last}");
+        assert_eq!(report["together"][number]["wall_ns"].as_u64(), Some(last - first));
+    }
 }
 
 fn text(path: &Path) -> &str {
@@ -57,8 +92,7 @@ fn sound(report: &Value, groups: usize, lanes: usize) {
         let sum: u64 = members.iter().map(|m| m["bytes"].as_u64().unwrap()).sum();
         assert_eq!(group["bytes"].as_u64().unwrap(), sum);
         let slowest = members.iter().map(|m| m["wall_ns"].as_u64().unwrap()).max().unwrap();
-        let wall = group["wall_ns"].as_u64().unwrap();
-        assert!(wall >= slowest && wall < slowest + 50_000_000, "the clocks start together: {wall} {slowest}");
+        assert!(group["wall_ns"].as_u64().unwrap() >= slowest, "{group:#?}");
     }
 }
 
@@ -113,14 +147,14 @@ fn commands_together_start_at_one_time_once_every_page_cache_is_ready() {
     let (a, b) = (folder(), folder());
     models::odd(a.path());
     models::synthetic(b.path());
-    let line = "command:cat {model}/*.safetensors > /dev/null; sleep 0.3";
+    let line = "command:cat {model}/*.safetensors > /dev/null";
     let arguments =
         [text(a.path()), text(b.path()), "--together", "--gpu", "host", "--engine", line, "--cache", "cold"];
     let report = load(&arguments, &[]);
     let group = &report["together"][0];
     let slowest = group["lanes"].as_array().unwrap().iter().map(|m| m["wall_ns"].as_u64().unwrap()).max().unwrap();
     let wall = group["wall_ns"].as_u64().unwrap();
-    assert!(group["error"].is_null() && wall >= slowest && wall < slowest + 150_000_000, "{group:#}");
+    assert!(group["error"].is_null() && wall >= slowest, "{group:#}");
 }
 
 #[test]
@@ -188,20 +222,9 @@ fn models_together_are_held_against_each_alone_and_a_recording_says_the_same() {
     models::odd(a.path());
     models::synthetic(b.path());
     let recording = out.path().join("both.gdsrec");
-    let arguments = [
-        text(a.path()),
-        text(b.path()),
-        "--together",
-        "--gpu",
-        "host",
-        "--engine",
-        "pread",
-        "--cache",
-        "hot",
-        "--record",
-        text(&recording),
-    ];
-    let report = load(&arguments, &[]);
+    let arguments =
+        [text(a.path()), text(b.path()), "--together", "--gpu", "host", "--engine", "pread", "--cache", "hot"];
+    let report = load_recorded(&recording, &arguments, &[]);
     sound(&report, 1, 2);
     assert_eq!(report["runs"].as_array().unwrap().len(), 4);
     let group = &report["together"][0];

@@ -3,6 +3,7 @@
  * STANDIN_NVML_FAIL=call:code[:nth][,…]   an nvmlReturn_t, `hang` or `abort`
  * STANDIN_NVML_DEVICES=1, and the values STANDIN_NVML_TOTAL_BYTES, _USED_BYTES, _BAR1_BYTES, _BAR1_USED_BYTES, _GPU_PERCENT,
  * _MEMORY_PERCENT, _RX_KB_S, _TX_KB_S, _POWER_MW, _DRIVER, _CUDA, _GENERATION, _WIDTH, _COMPUTE_MODE, _PERSISTENCE
+ * STANDIN_NVML_READS=PATH: each reading of a GPU's memory, and of its processes, is a byte more in PATH.memory, and in PATH.processes
  * STANDIN_NVML_PROCESSES names a file with a line `pid bytes` for each process that computes on a GPU, read at each call.
  */
 #include "standin.h"
@@ -165,10 +166,24 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *out)
     return 0;
 }
 
+static void was_read(const char *what)
+{
+    const char *path = getenv("STANDIN_NVML_READS");
+    char name[4096];
+    if (!path || snprintf(name, sizeof name, "%s.%s", path, what) >= (int)sizeof name)
+        return;
+    FILE *file = fopen(name, "a");
+    if (file) {
+        fputc('.', file);
+        fclose(file);
+    }
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *out)
 {
     FAIL("nvmlDeviceGetMemoryInfo");
     (void)d;
+    was_read("memory");
     *out = (nvmlMemory_t){TOTAL, TOTAL - USED, USED};
     return 0;
 }
@@ -177,6 +192,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *
 {
     FAIL("nvmlDeviceGetMemoryInfo_v2");
     (void)d;
+    was_read("memory");
     if (out->version != (sizeof *out | 2u << 24))
         return 25; /* argument version mismatch */
     *out = (nvmlMemory_v2_t){out->version, TOTAL, 0, TOTAL - USED, USED};
@@ -189,6 +205,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsi
 {
     FAIL("nvmlDeviceGetComputeRunningProcesses_v3");
     (void)d;
+    was_read("processes");
     unsigned room = out ? *count : 0, found = 0;
     const char *path = getenv("STANDIN_NVML_PROCESSES");
     FILE *file = path ? fopen(path, "r") : NULL;

@@ -40,9 +40,11 @@ static int standin_fail(const char *variable, const char *call)
         int nth = 0;
         if (sscanf(at, "%63[^:,]:%31[^:,]:%d", name, code, &nth) < 2 || strcmp(name, call) != 0 || (nth && nth != count))
             continue;
-        if (!strcmp(code, "hang"))
+        if (!strcmp(code, "hang")) {
+            fprintf(stderr, "stand-in: told to hang in %s\n", call);
             for (;;)
                 pause();
+        }
         if (!strcmp(code, "wait")) {
             const char *file = getenv("STANDIN_WAIT");
             FILE *made = file ? fopen(file, "w") : NULL;

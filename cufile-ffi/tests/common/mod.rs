@@ -38,7 +38,7 @@ pub fn inside(wheel: &Path, name: &str) -> PathBuf {
         .expect("the wheel has the file")
 }
 
-/// Runs `test` of this binary in a child on one library, with the preload where wanted, and gives what it wrote; ends it after 60 s.
+/// Runs `test` of this binary in a child on one library, with the preload where wanted, and gives what it wrote; ends it after five minutes, which only a hang takes.
 pub fn child(test: &str, library: &Path, env: &[(&str, &str)], redirect: bool) -> Option<(bool, String, String)> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -62,7 +62,7 @@ pub fn child(test: &str, library: &Path, env: &[(&str, &str)], redirect: bool) -
         if let Some(status) = running.try_wait().unwrap() {
             break status.success();
         }
-        if start.elapsed() > Duration::from_secs(60) {
+        if start.elapsed() > Duration::from_secs(300) {
             running.kill().unwrap();
             running.wait().unwrap();
             break false;

@@ -11,8 +11,73 @@ use crate::tui::testdata::{Scene, events};
 use crate::tui::theme::Theme;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
-use ratatui::backend::TestBackend;
-use std::time::Duration;
+use ratatui::backend::{Backend, ClearType, TestBackend, WindowSize};
+use ratatui::buffer::Cell;
+use ratatui::layout::{Position, Size};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Guards against a hang and nothing else.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What a user sees, for another thread.
+#[derive(Clone, Debug, Default)]
+struct Seen(Arc<Mutex<String>>);
+
+impl Seen {
+    fn until(&self, wanted: &str) {
+        let start = Instant::now();
+        while !self.0.lock().unwrap().contains(wanted) {
+            assert!(start.elapsed() < PATIENCE, "'{wanted}' never came: {}", self.0.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// A backend that shows each frame.
+#[derive(Debug)]
+struct Watched {
+    inner: TestBackend,
+    seen: Seen,
+}
+
+impl Backend for Watched {
+    type Error = Infallible;
+
+    fn draw<'a, I: Iterator<Item = (u16, u16, &'a Cell)>>(&mut self, content: I) -> Result<(), Infallible> {
+        self.inner.draw(content)
+    }
+    fn hide_cursor(&mut self) -> Result<(), Infallible> {
+        self.inner.hide_cursor()
+    }
+    fn show_cursor(&mut self) -> Result<(), Infallible> {
+        self.inner.show_cursor()
+    }
+    fn get_cursor_position(&mut self) -> Result<Position, Infallible> {
+        self.inner.get_cursor_position()
+    }
+    fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> Result<(), Infallible> {
+        self.inner.set_cursor_position(position)
+    }
+    fn clear(&mut self) -> Result<(), Infallible> {
+        self.inner.clear()
+    }
+    fn clear_region(&mut self, which: ClearType) -> Result<(), Infallible> {
+        self.inner.clear_region(which)
+    }
+    fn size(&self) -> Result<Size, Infallible> {
+        self.inner.size()
+    }
+    fn window_size(&mut self) -> Result<WindowSize, Infallible> {
+        self.inner.window_size()
+    }
+    fn flush(&mut self) -> Result<(), Infallible> {
+        self.inner.flush()?;
+        *self.seen.0.lock().unwrap() = text(self.inner.buffer());
+        Ok(())
+    }
+}
 
 struct Stage {
     events: Option<Sender<Event>>,
@@ -20,7 +85,8 @@ struct Stage {
     signals: Sender<Signal>,
     commands: Receiver<Command>,
     wires: Wires,
-    painter: Painter<TestBackend>,
+    painter: Painter<Watched>,
+    seen: Seen,
 }
 
 impl Stage {
@@ -34,8 +100,9 @@ impl Stage {
         }
         let feed = Feed { events: event_receiver, commands: command_sender, replay };
         let wires = Wires { feed, input: input_receiver, signals: signal_receiver };
-        let painter = Painter::new(TestBackend::new(120, 36)).unwrap();
-        Self { events: Some(events), input, signals, commands, wires, painter }
+        let seen = Seen::default();
+        let painter = Painter::new(Watched { inner: TestBackend::new(120, 36), seen: seen.clone() }).unwrap();
+        Self { events: Some(events), input, signals, commands, wires, painter, seen }
     }
 
     fn keys(&self, keys: &str) {
@@ -138,9 +205,9 @@ fn a_signal_ends_the_loop_and_is_named() {
 fn when_the_feed_ends_the_screens_stay_until_the_user_leaves() {
     let mut stage = Stage::new(events(Scene::Live), true);
     stage.events = None;
-    let input = stage.input.clone();
+    let (input, seen) = (stage.input.clone(), stage.seen.clone());
     let later = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(150));
+        seen.until("replay, at its end");
         input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
     });
     let ending = stage.run(ui(Screen::Race, true));
@@ -172,9 +239,9 @@ fn a_message_stands_until_a_key_is_pressed() {
         crate::domain::EventBody::Said { level: crate::domain::LogLevel::Warn, text: "the disk is nearly full".into() };
     tape.push(Event { at_ns, body });
     let mut stage = Stage::new(tape, false);
-    let input = stage.input.clone();
+    let (input, seen) = (stage.input.clone(), stage.seen.clone());
     let later = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(200));
+        seen.until("▲ the disk is nearly full");
         input.send(Input::FocusGained).unwrap();
         input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
     });
