@@ -158,18 +158,23 @@ fn what_a_command_tells_against_reason_is_not_believed() {
     let files: u64 = model.file_bytes();
     let told = |line: &str| run(folder.path(), &format!("command:{line}"), &[]).1;
     // Bytes that no loader of this model holds.
-    let absurd = told(r#"cat {model}/*.safetensors >/dev/null; echo '{"done": true, "bytes": 99999999999999}' >&$GDS_TOP_FD"#);
+    let absurd =
+        told(r#"cat {model}/*.safetensors >/dev/null; echo '{"done": true, "bytes": 99999999999999}' >&$GDS_TOP_FD"#);
     assert!(absurd["bytes"].as_u64().unwrap() < 100 * files, "{absurd:#}");
     assert!(notes(&absurd).contains("not believed"), "{absurd:#}");
     // A clock that started before the command did.
-    let early = told(r#"echo '{"ready": true, "at_ns": 1}' >&$GDS_TOP_FD; echo '{"done": true, "bytes": 64}' >&$GDS_TOP_FD"#);
+    let early =
+        told(r#"echo '{"ready": true, "at_ns": 1}' >&$GDS_TOP_FD; echo '{"done": true, "bytes": 64}' >&$GDS_TOP_FD"#);
     assert!(early["wall_ns"].as_u64().unwrap() < 60_000_000_000, "{early:#}");
     // Lines that are none, without end and of bytes that are no text.
     let noise = told(
         r#"printf '\377\376\n[1]\n{"done": true, "bytes": -5}\n' >&$GDS_TOP_FD; head -c 300000 /dev/zero | tr '\0' a >&$GDS_TOP_FD; echo >&$GDS_TOP_FD; echo '{"done": true, "bytes": 37}' >&$GDS_TOP_FD"#,
     );
     assert_eq!((noise["bytes"].as_u64(), &noise["error"]), (Some(37), &Value::Null), "{noise:#}");
-    assert!(notes(&noise).contains("not understood") && !notes(&noise).contains(char::REPLACEMENT_CHARACTER), "{noise:#}");
+    assert!(
+        notes(&noise).contains("not understood") && !notes(&noise).contains(char::REPLACEMENT_CHARACTER),
+        "{noise:#}"
+    );
 }
 
 #[test]

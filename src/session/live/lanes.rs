@@ -268,7 +268,8 @@ pub(super) fn plain(text: &str) -> String {
     if odd * 4 > text.chars().count() {
         return "(bytes that are no text)".to_owned();
     }
-    let shown: String = text.chars().map(|c| if c != '\n' && (c.is_control() || strange(c)) { ' ' } else { c }).collect();
+    let shown: String =
+        text.chars().map(|c| if c != '\n' && (c.is_control() || strange(c)) { ' ' } else { c }).collect();
     shown.trim().to_owned()
 }
 
