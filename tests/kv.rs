@@ -386,6 +386,74 @@ fn prefetch_hides_what_no_prefetch_cannot() {
 }
 
 #[test]
+fn ucm_waits_for_each_layer_or_for_all_at_the_end() {
+    let place = Place::host();
+    let more = [
+        "--variants",
+        "disk",
+        "--compare",
+        "enable_layerwise=0,1",
+        "--set",
+        "block_tokens=64",
+        "--set",
+        "compute_us=2000",
+    ];
+    let (report, status) = place.report("ucm", &more, &[]);
+    assert_eq!(status, 0, "{report:#}");
+    check_schema(&report);
+    let layers = |on: u64| {
+        run(&report, &format!("ucm/disk:enable_layerwise={on}/read"))["workload"]["layers"].as_array().unwrap().clone()
+    };
+    assert!(layers(0).is_empty());
+    let waited = layers(1);
+    assert_eq!(waited.len(), 6);
+    let time = |layer: &Value, name: &str| layer[name].as_u64().unwrap();
+    for (number, layer) in waited.iter().enumerate() {
+        let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
+        assert!(loaded <= time(layer, "compute_start_ns"), "layer {number} was computed before it was there: {layer}");
+    }
+    // The writes are the same with and without: nobody computes while a cache is stored.
+    assert!(run(&report, "ucm/disk:enable_layerwise=1/write")["workload"]["layers"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn llm_ds_threads_take_reads_before_writes_or_both_as_they_come() {
+    let place = Place::host();
+    for variant in ["staging", "ram"] {
+        let more = [
+            "--variants",
+            variant,
+            "--compare",
+            "read_priority=0,1",
+            "--direction",
+            "read",
+            "--set",
+            "block_size=64",
+            "--set",
+            "write_percent=100",
+            "--set",
+            "threads_per_gpu=1",
+        ];
+        let (report, status) = place.report("llmd", &more, &[]);
+        assert_eq!(status, 0, "{report:#}");
+        check_schema(&report);
+        let beside =
+            |on: u64| run(&report, &format!("llmd/{variant}:read_priority={on}/read"))["workload"]["beside"].clone();
+        let (fair, first) = (beside(0), beside(1));
+        for beside in [&fair, &first] {
+            assert_eq!((number(beside, "/files"), number(beside, "/bytes")), (4, 4 * 64 * 6 * 2 * 256), "{beside}");
+        }
+        // One thread with priority writes nothing before its last read; without, three of four files.
+        assert_eq!(number(&first, "/before_last_read_operations"), 0, "{first}");
+        assert!(number(&fair, "/before_last_read_operations") >= number(&fair, "/operations") / 2, "{fair}");
+        assert_eq!((&first["read_priority"], &fair["read_priority"]), (&Value::Bool(true), &Value::Bool(false)));
+        assert_eq!(place.files(), Vec::<PathBuf>::new());
+    }
+    let (report, _) = place.report("llmd", &["--variants", "staging", "--set", "block_size=64"], &[]);
+    assert!(run(&report, "llmd/staging/read")["workload"].get("beside").is_none());
+}
+
+#[test]
 fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
     let place = Place::host();
     let (report, _) = place.report(

@@ -152,6 +152,16 @@ fn told_again(recording: &Path) {
         value["runs"].as_array().unwrap().len()
     };
     assert_eq!(runs("report.json"), 1);
+    // The last report names those before it, with their runs.
+    let text = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let earlier: Vec<(&str, usize)> = value["earlier"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|page| (page["folder"].as_str().unwrap(), page["runs"].as_array().unwrap().len()))
+        .collect();
+    assert_eq!(earlier, [("1-load-model", 1), ("2-load-model-cold-and-hot", 2)]);
     assert_eq!(runs("1-load-model/report.json"), 1);
     assert_eq!(runs("2-load-model-cold-and-hot/report.json"), 2);
 }

@@ -2,7 +2,10 @@
 //!
 //! Rules learnt from runs of 1.16 to 1.20: one events array per batch, zeroed once and kept to the end, and everything outstanding collected
 //! in one call (collecting in parts into fresh arrays crashed processes); in compat mode every entry in flight takes a pool buffer, and a
-//! submit that finds none waits for ever (ai-dynamo/nixl#2070).
+//! submit that finds none waits for ever (ai-dynamo/nixl#2070). Compat mode hands aligned entries of an O_DIRECT descriptor to the kernel's
+//! asynchronous reads (io_submit) with the base of the memory as their address and leaves the offset out, registered or not, so that every entry lands at
+//! the start of the memory and is told as complete (seen in the system calls of 1.16, 1.18 and 1.20 on host memory): there each entry is given an
+//! address of its own and no offset, as NIXL's plugin does.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -67,6 +70,7 @@ pub struct Batch {
     raw: CUfileBatchHandle,
     driver: Driver,
     limit: usize,
+    route: Route,
     /// Zeroed once, as long as the batch, in place until the destroy: the library seems to use it outside its calls.
     events: Box<[CUfileIOEvents]>,
     params: Box<[CUfileIOParams]>,
@@ -126,6 +130,7 @@ impl Batch {
             raw,
             driver: driver.clone(),
             limit,
+            route,
             events: vec![no_event; capacity].into(),
             params: vec![no_params; capacity].into(),
             entries: Vec::with_capacity(capacity),
@@ -172,11 +177,16 @@ impl Batch {
         let f = library.need(library.symbols().batch_submit, "cuFileBatchIOSubmit")?;
         for (i, (entry, params)) in entries.iter().zip(self.params.iter_mut()).enumerate() {
             within(&*entry.memory, entry.memory_offset, entry.len)?;
+            let (dev_ptr_base, dev_ptr_offset) = match self.route {
+                // Inside the memory by the check above. A direct route looks registrations up by their base; compat mode has none to find.
+                Route::MaybeCompat => (entry.memory.base().wrapping_byte_add(entry.memory_offset), 0),
+                Route::Direct => (entry.memory.base(), offset(entry.memory_offset as u64)?),
+            };
             *params = CUfileIOParams {
                 mode: BATCH_MODE,
-                dev_ptr_base: entry.memory.base(),
+                dev_ptr_base,
                 file_offset: offset(entry.file_offset)?,
-                dev_ptr_offset: offset(entry.memory_offset as u64)?,
+                dev_ptr_offset,
                 size: entry.len,
                 fh: entry.handle.raw(),
                 opcode: match entry.direction {

@@ -5,7 +5,7 @@ use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, NOTHING_RAN, fail, note, print,
 use super::race::config;
 use crate::domain::{CacheState, EventBody, units};
 use crate::session::live::{self, SessionConfig};
-use crate::session::{LaneStatus, State};
+use crate::session::{Lane, LaneStatus, State};
 use crate::weights::{self, Profile, SynthOptions};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -60,10 +60,61 @@ fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
     make().map(|model| model.path).map_err(|e| e.to_string())
 }
 
+/// A run that did not land every byte, and why.
+struct Failed<'a> {
+    state: &'a State,
+    lane: &'a Lane,
+    why: &'a str,
+}
+
+impl Failed<'_> {
+    fn model(&self) -> &str {
+        self.state.model.as_ref().map_or("", |m| m.name.as_str())
+    }
+
+    fn last_words(&self) -> Option<&str> {
+        self.lane.last_words.as_deref().filter(|words| !words.is_empty())
+    }
+
+    /// What the engine said beside the reason, which may explain it.
+    fn notes(&self) -> Vec<&str> {
+        let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(String::as_str);
+        notes.filter(|note| *note != self.why).collect()
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "lane": self.lane.id.0,
+            "engine": self.lane.engine,
+            "cache": self.lane.cache,
+            "model": self.model(),
+            "target": self.lane.target.to_string(),
+            "expected": "every byte on the target equals the file",
+            "found": self.why,
+            "last_words": self.last_words(),
+            "notes": self.notes(),
+        })
+    }
+}
+
 fn tell(states: &[State], output: &OutputArgs) -> u8 {
     let lanes = || states.iter().flat_map(|s| s.lanes.iter().map(move |l| (s, l)));
-    let good = lanes().filter(|(_, l)| l.status == LaneStatus::Done).count();
+    let failed: Vec<Failed<'_>> = lanes()
+        .filter_map(|(state, lane)| {
+            let why = match &lane.status {
+                LaneStatus::Done if lane.result.as_ref().is_some_and(|r| r.verified != Some(true)) => {
+                    "the bytes were not compared with the file"
+                }
+                LaneStatus::Done => return None,
+                LaneStatus::Failed(why) => why.as_str(),
+                LaneStatus::Waiting => "it never started",
+                LaneStatus::Running(_) => "it did not finish",
+            };
+            Some(Failed { state, lane, why })
+        })
+        .collect();
     let all = lanes().count();
+    let good = all - failed.len();
     let status = match (good, all) {
         (0, _) => NOTHING_RAN,
         (good, all) if good == all => FINE,
@@ -76,25 +127,27 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
             .map(|s| s.unavailable.iter().map(|(e, why)| serde_json::json!({"engine": e, "why": why})).collect())
             .unwrap_or_default();
         let unavailable: Vec<serde_json::Value> = unavailable;
-        print_json(&serde_json::json!({"passed": good, "of": all, "runs": runs, "unavailable": unavailable}));
+        let failed: Vec<_> = failed.iter().map(Failed::json).collect();
+        print_json(&serde_json::json!({
+            "passed": good, "of": all, "failed": failed, "runs": runs, "unavailable": unavailable
+        }));
         return status;
     }
     let mut text = String::new();
     for (state, lane) in lanes() {
         let model = state.model.as_ref().map_or("", |m| m.name.as_str());
-        let (mark, word) = match &lane.status {
-            LaneStatus::Done => ('✔', "every byte equals the file".to_owned()),
-            LaneStatus::Failed(why) => ('✖', why.clone()),
-            LaneStatus::Waiting | LaneStatus::Running(_) => ('✖', "did not finish".to_owned()),
-        };
         let bytes = lane.result.as_ref().map_or_else(String::new, |r| units::bytes(r.bytes));
         let target = lane.target.to_string();
         let engine = lane.engine.to_string();
         let cache = lane.cache.to_string();
+        let failed = failed.iter().find(|f| std::ptr::eq(f.lane, lane));
+        let (mark, word) = failed.map_or(('✔', "every byte equals the file"), |failed| ('✖', failed.why));
         let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<17} {bytes:>9} → {target}: {word}");
-        if let (LaneStatus::Failed(_), Some(words)) =
-            (&lane.status, lane.last_words.as_deref().filter(|w| !w.is_empty()))
-        {
+        let Some(failed) = failed else { continue };
+        for note in failed.notes() {
+            let _ = writeln!(text, "  {note}");
+        }
+        if let Some(words) = failed.last_words() {
             let _ = writeln!(text, "  its last words: {words}");
         }
     }
@@ -103,12 +156,11 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let _ = writeln!(text, "– {engine:<15} not available: {why}");
     }
     // The failed ones once more at the end, which is what remains of a long output.
-    let failed: Vec<String> = lanes()
-        .filter(|(_, l)| l.status != LaneStatus::Done)
-        .map(|(s, l)| format!("{} {} {}", l.engine, l.cache, s.model.as_ref().map_or("", |m| m.name.as_str())))
-        .collect();
-    let failed = if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
-    let _ = writeln!(text, "{good} of {all} runs landed every byte{failed}");
+    for failed in &failed {
+        let lane = failed.lane;
+        let _ = writeln!(text, "failed: {} {} {}: {}", lane.engine, lane.cache, failed.model(), failed.why);
+    }
+    let _ = writeln!(text, "{good} of {all} runs landed every byte");
     print(text.as_bytes());
     status
 }

@@ -211,10 +211,9 @@ impl<'a> Runner<'a> {
         for event in &feed.events {
             match event.body {
                 EventBody::LaneFinished { lane, result } => {
-                    let result = match (&result.error, result.verified) {
-                        (Some(error), _) => Err(error.clone()),
-                        (None, Some(false)) => Err("the bytes on the target differ from the file".to_owned()),
-                        (None, _) => Ok(result),
+                    let result = match result.failure() {
+                        Some(why) => Err(why.to_owned()),
+                        None => Ok(result),
                     };
                     results[place(lane)].push(result);
                 }

@@ -108,6 +108,9 @@ pub struct Outside {
     pub pss_peak_bytes: Option<u64>,
 }
 
+/// How the note begins that says where the bytes of a run are not those of the file.
+pub const DIFFERS: &str = "the bytes on the target differ from the file";
+
 /// One load, measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -161,4 +164,13 @@ pub struct RunResult {
     /// What only a workload measures; `None` for loads of models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadResult>,
+}
+
+impl RunResult {
+    /// Why the run counts as failed: its error, or what was found when its bytes were compared with the file; `None` where it is good.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        let differs = || self.notes.iter().find(|note| note.starts_with(DIFFERS)).map_or(DIFFERS, String::as_str);
+        self.error.as_deref().or_else(|| (self.verified == Some(false)).then(differs))
+    }
 }

@@ -68,6 +68,26 @@ pub struct WorkloadResult {
     pub computed_ns: Option<u64>,
     /// Share of the time with transfers under way in which computing did not wait for them, 0 to 1.
     pub hidden_fraction: Option<f64>,
+    /// What was written beside a read; `None` where nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<BesideWrites>,
+}
+
+/// Writes by the threads of a read while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BesideWrites {
+    /// Files.
+    pub files: u64,
+    /// Transfers.
+    pub operations: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Transfers that had ended when the last read did.
+    pub before_last_read_operations: u64,
+    /// When the last of them ended, on the run's clock.
+    pub ended_ns: u64,
+    /// Whether three of four threads took reads before writes.
+    pub read_priority: bool,
 }
 
 /// Percentiles by the nearest rank.

@@ -36,6 +36,9 @@ impl Counters {
     }
 }
 
+/// What a target is filled with before a load that is to show which bytes never arrive.
+pub(super) const POISON: u8 = 0xa5;
+
 /// What an engine works with.
 #[derive(Debug)]
 pub struct EngineContext<'a> {
@@ -195,7 +198,7 @@ impl EngineContext<'_> {
     pub fn allocate(&self, bytes: u64) -> Result<Arc<DeviceMemory>, DeviceError> {
         let memory = DeviceMemory::allocate(self.device, bytes)?;
         if self.order.poison {
-            memory.fill(0xa5)?;
+            memory.fill(POISON)?;
         }
         Ok(Arc::new(memory))
     }

@@ -31,6 +31,15 @@ pub struct ReadCounts {
     batch: [u64; 3],
     /// All reads, from level 1, which host memory has too.
     all: u64,
+    /// Reads that failed, alone or in batches.
+    failed: u64,
+}
+
+impl ReadCounts {
+    /// Reads that failed since an earlier reading.
+    pub(super) const fn failed_since(self, before: Self) -> u64 {
+        self.failed.saturating_sub(before.failed)
+    }
 }
 
 impl CuFile {
@@ -86,7 +95,8 @@ impl CuFile {
         let basic = &stats.detailed.totals.basic;
         let batch = [basic.batch_nvfs_submit_ops.ok, basic.batch_p2p_submit_ops.ok, basic.batch_posix_processed_ops.ok];
         let all = basic.read_ops.ok + batch.iter().sum::<u64>();
-        let mut counts = ReadCounts { all, batch, ..ReadCounts::default() };
+        let failed = basic.read_ops.err + basic.batch_complete_ops.err;
+        let mut counts = ReadCounts { all, batch, failed, ..ReadCounts::default() };
         for gpu in &stats.gpus {
             counts.nvfs += gpu.counters.n_nvfs_reads;
             counts.p2p += gpu.counters.n_p2p_reads;

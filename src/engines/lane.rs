@@ -12,6 +12,7 @@ use super::protocol::{Frame, LaneMessage, monotonic_ns};
 use super::verify;
 use super::{auto, cache};
 use crate::device::{CudaDevice, Device};
+use crate::domain::run::DIFFERS;
 use crate::domain::{Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::BTreeMap;
@@ -259,8 +260,9 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         })?;
         result.verified = Some(outcome.is_none());
         if let Some(where_) = outcome {
-            let text = format!("{}: the bytes on the target differ from the file: {where_}", order.engine);
-            sender.say(LogLevel::Error, text.clone());
+            let because = nixl::plugin_of(&order.engine).map_or("", nixl::if_bytes_differ);
+            let text = format!("{DIFFERS}: {where_}{because}");
+            sender.say(LogLevel::Error, format!("{}: {text}", order.engine));
             result.notes.push(text);
         }
     }

@@ -104,6 +104,17 @@ pub(super) fn probe_nixl() -> Value {
     probe().unwrap_or_else(|error| json!({"error": error.to_string()}))
 }
 
+/// What is known of a plugin whose bytes differ from the file, to be added to where they do.
+pub(super) const fn if_bytes_differ(plugin: NixlPlugin) -> &'static str {
+    match plugin {
+        NixlPlugin::Gds => {
+            "; NIXL's plugin GDS counts the events of a cuFile batch without looking at them, so that a read which cuFile refused, or which came \
+             short, counts as done (ai-dynamo/nixl#2146, in NIXL 1.5 still open): nixl:GDS_MT looks, and cufile.log may say which read it was"
+        }
+        NixlPlugin::GdsMt | NixlPlugin::Posix => "",
+    }
+}
+
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let nixl = context.nixl.ok_or_else(|| LoadError::Nixl("NIXL is not open".to_owned()))?;
     let agent = nixl.agent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,6 +210,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     drop(opened);
     drop(staging);
     rec.end(Phase::Release, at, What::SETUP);
+    let after = context.cufile.map(|cufile| cufile.counts());
+    if let Some(failed) = counts.zip(after).map(|(b, a)| a.failed_since(b)).filter(|failed| *failed > 0) {
+        notes.push(format!(
+            "cuFile's statistics count {failed} failed reads in this load, and NIXL said of none that it failed"
+        ));
+    }
     Ok(Loaded {
         staging: Vec::new(),
         memory,
@@ -207,7 +224,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         slots: 1,
         knobs: BTreeMap::from([("odirect".to_owned(), u64::from(odirect))]),
         notes,
-        route: context.cufile.zip(counts).map(|(cufile, before)| cufile.route(before, cufile.counts())),
+        route: context.cufile.zip(counts.zip(after)).map(|(cufile, (before, after))| cufile.route(before, after)),
     })
 }
 

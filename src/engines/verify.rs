@@ -1,10 +1,10 @@
 //! Every byte on the target against every byte in the file, after the clock has stopped.
 
-use super::context::{EngineContext, Loaded, run_workers};
+use super::context::{EngineContext, Loaded, POISON, run_workers};
 use super::error::LoadError;
 use super::files;
 use crate::device::Staging;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes compared at a time.
 const STEP: u64 = 8 << 20;
@@ -17,21 +17,28 @@ struct Piece {
     bytes: u64,
 }
 
-/// Compares all tensors. `Ok(None)` when all are equal, else the name of the first tensor seen to differ.
+/// Bytes that differ: where the first of them is, and how many there are.
+struct Difference {
+    shard: usize,
+    file_offset: u64,
+    target_offset: u64,
+    on_target: u8,
+    in_file: u8,
+    bytes: u64,
+}
+
+/// Compares all tensors. `Ok(None)` when all are equal, else what differs: the first tensor and byte in the order of the files, and how much.
 pub(super) fn compare(context: &EngineContext<'_>, loaded: &Loaded) -> Result<Option<String>, LoadError> {
     let model = context.model();
     let pieces = pieces(context, loaded);
     let opened = files::open_shards(model, false)?;
     let next = AtomicUsize::new(0);
-    let differs = AtomicBool::new(false);
     let found = run_workers(context, context.cpus.clamp(1, 8), |_| {
         context.device.bind()?;
         let mut slots = Staging::slots(context.device, 2, STEP as usize)?;
-        let (Some(mut ours), Some(mut theirs)) = (slots.pop(), slots.pop()) else { return Ok(None) };
+        let mut differences = Vec::new();
+        let (Some(mut ours), Some(mut theirs)) = (slots.pop(), slots.pop()) else { return Ok(differences) };
         while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if differs.load(Ordering::Relaxed) {
-                break;
-            }
             let length = piece.bytes as usize;
             let path = &model.shards[piece.shard].path;
             files::read_block(
@@ -42,25 +49,59 @@ pub(super) fn compare(context: &EngineContext<'_>, loaded: &Loaded) -> Result<Op
                 length,
             )?;
             loaded.memory.read_back(piece.target_offset, &mut ours.bytes_mut()[..length])?;
-            if ours.bytes()[..length] != theirs.bytes()[..length] {
-                differs.store(true, Ordering::Relaxed);
-                let at = ours.bytes()[..length].iter().zip(theirs.bytes()).position(|(a, b)| a != b).unwrap_or(0);
-                return Ok(Some(piece.file_offset + at as u64).map(|offset| (piece.shard, offset)));
+            let (ours, theirs) = (&ours.bytes()[..length], &theirs.bytes()[..length]);
+            if ours != theirs {
+                let mut unequal = ours.iter().zip(theirs).enumerate().filter(|(_, (a, b))| a != b);
+                if let Some((at, (on_target, in_file))) = unequal.next() {
+                    differences.push(Difference {
+                        shard: piece.shard,
+                        file_offset: piece.file_offset + at as u64,
+                        target_offset: piece.target_offset + at as u64,
+                        on_target: *on_target,
+                        in_file: *in_file,
+                        bytes: 1 + unequal.count() as u64,
+                    });
+                }
             }
             context.counters.verified_bytes.fetch_add(piece.bytes, Ordering::Relaxed);
         }
-        Ok(None)
+        Ok(differences)
     })?;
-    Ok(found.into_iter().flatten().min().map(|(shard, offset)| {
-        let tensor = model
-            .tensors
-            .iter()
-            .find(|t| t.shard as usize == shard && (t.file_offset..t.file_offset + t.bytes).contains(&offset));
-        match tensor {
-            Some(tensor) => format!("{} at byte {}", tensor.name, offset - tensor.file_offset),
-            None => format!("byte {offset} of {}", model.shards[shard].path.display()),
-        }
-    }))
+    Ok(told(context, found.into_iter().flatten().collect()))
+}
+
+/// The differences in words; the blocks that were compared tell how widespread they are.
+fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<String> {
+    found.sort_unstable_by_key(|d| (d.shard, d.file_offset));
+    let first = found.first()?;
+    let model = context.model();
+    let path = model.shards[first.shard].path.display();
+    let tensor = model.tensors.iter().find(|t| {
+        t.shard as usize == first.shard && (t.file_offset..t.file_offset + t.bytes).contains(&first.file_offset)
+    });
+    let place = match tensor {
+        Some(tensor) => format!(
+            "first in {} at byte {} of {} (byte {} of {path}, byte {} of the target)",
+            tensor.name,
+            first.file_offset - tensor.file_offset,
+            tensor.bytes,
+            first.file_offset,
+            first.target_offset
+        ),
+        None => format!("first at byte {} of {path}", first.file_offset),
+    };
+    let never = if context.order.poison && first.on_target == POISON {
+        ", as the target was filled before the load: nothing seems to have arrived there"
+    } else {
+        ""
+    };
+    let bytes: u64 = found.iter().map(|d| d.bytes).sum();
+    Some(format!(
+        "{place}: {:#04x} on the target, {:#04x} in the file{never}; in all {bytes} of {} bytes differ",
+        first.on_target,
+        first.in_file,
+        model.tensor_bytes()
+    ))
 }
 
 /// The tensors as ranges, neighbours joined and cut to [`STEP`].

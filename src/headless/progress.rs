@@ -20,6 +20,8 @@ pub(super) struct Progress {
     ascii: bool,
     width: usize,
     drawn: bool,
+    /// Bytes of test files when they were last told of.
+    files_told: u64,
     last: Option<Instant>,
 }
 
@@ -33,6 +35,7 @@ impl Progress {
             ascii: options.ascii,
             width: usize::from(options.width).max(20),
             drawn: false,
+            files_told: 0,
             last: None,
         }
     }
@@ -52,10 +55,14 @@ impl Progress {
         if !self.bar {
             return;
         }
-        let Some(lane) = state.running_lane() else { return };
+        let text = match (state.running_lane(), files_share(state)) {
+            (Some(lane), _) => self.bar_text(state, lane),
+            (None, Some((bytes, of_bytes))) => self.files_text(bytes, of_bytes),
+            (None, None) => return,
+        };
         self.last = Some(Instant::now());
         self.drawn = true;
-        let _ = write!(err, "\r\x1b[K{}", self.bar_text(state, lane)).and_then(|()| err.flush());
+        let _ = write!(err, "\r\x1b[K{text}").and_then(|()| err.flush());
     }
 
     /// Takes the bar away.
@@ -79,7 +86,7 @@ impl Progress {
         paint(self.colour, status, &mark)
     }
 
-    fn lines(&self, state: &State, body: &EventBody) -> Vec<String> {
+    fn lines(&mut self, state: &State, body: &EventBody) -> Vec<String> {
         let name = |id: &LaneId| {
             let at = state.lanes.iter().position(|l| l.id == *id)?;
             let lane = state.lanes.get(at)?;
@@ -123,6 +130,20 @@ impl Progress {
             }
             EventBody::LaneFinished { lane, .. } | EventBody::LaneDied { lane, .. } => {
                 name(lane).map(|(lane, name)| self.ending(lane, &name)).unwrap_or_default()
+            }
+            // A bar shows it as it grows; a line each quarter is enough for a log.
+            EventBody::GridFilesWritten { bytes, of_bytes } if !self.bar && *of_bytes > 0 => {
+                let quarter = |bytes: u64| bytes.saturating_mul(4) / *of_bytes;
+                if quarter(*bytes) > quarter(self.files_told) || self.files_told == 0 {
+                    self.files_told = *bytes;
+                    return vec![format!(
+                        "test files: {} of {} written ({:.0} %)",
+                        units::bytes(*bytes),
+                        units::bytes(*of_bytes),
+                        *bytes as f64 * 100.0 / *of_bytes as f64
+                    )];
+                }
+                vec![]
             }
             EventBody::GridCellDone { result } => {
                 let (done, all) = state.grid.as_ref().map_or((0, 0), |g| (g.done(), g.plan.cells.len()));
@@ -168,6 +189,18 @@ impl Progress {
         lines
     }
 
+    /// The bar while test files are written, before the first cell.
+    fn files_text(&self, bytes: u64, of_bytes: u64) -> String {
+        let share = if of_bytes > 0 { (bytes as f64 / of_bytes as f64).clamp(0.0, 1.0) } else { 0.0 };
+        let room = self.width.saturating_sub(48).clamp(4, 40);
+        let full = (share * room as f64) as usize;
+        let (on, off) = if self.ascii { ("#", "-") } else { ("█", "░") };
+        let bar = on.repeat(full) + &off.repeat(room - full);
+        let text =
+            format!("test files {bar} {:>3.0} %  {} of {}", share * 100.0, units::bytes(bytes), units::bytes(of_bytes));
+        text.chars().take(self.width.saturating_sub(1)).collect()
+    }
+
     fn bar_text(&self, state: &State, lane: &Lane) -> String {
         // Lanes that run together are one bar: all their bytes, by the clock of the first.
         let running =
@@ -195,6 +228,12 @@ impl Progress {
         // A line that wraps could not be redrawn.
         text.chars().take(self.width.saturating_sub(1)).collect()
     }
+}
+
+/// Bytes of test files written and to be written, while that is what happens.
+fn files_share(state: &State) -> Option<(u64, u64)> {
+    let grid = state.grid.as_ref().filter(|grid| grid.done() == 0 && !grid.ended)?;
+    grid.written.filter(|(bytes, of_bytes)| bytes < of_bytes)
 }
 
 /// Text in the colour of a status.

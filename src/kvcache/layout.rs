@@ -136,7 +136,7 @@ impl Layout {
             largest: 0,
             tasks: Vec::new(),
             units: Vec::new(),
-            layerwise: kind == Kind::Lmcache && settings.on("enable_layerwise") && !write,
+            layerwise: kind != Kind::Llmd && settings.on("enable_layerwise") && !write,
             pieces: Vec::new(),
         };
         for sequence in 0..order.batch {

@@ -4,6 +4,7 @@
 //! A lane is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. What is stored is made from a seed, so that every byte can be
 //! checked without a copy of it.
 
+mod beside;
 mod cache;
 mod chunk;
 mod content;
@@ -13,12 +14,15 @@ mod keys;
 mod lane;
 mod layout;
 mod order;
+mod outcome;
 mod params;
 mod pipeline;
 mod plan;
+mod prepare;
 mod shape;
 mod store;
 mod transfer;
+mod turns;
 mod verify;
 mod window;
 mod work;

@@ -25,25 +25,41 @@ const ODIRECT: Parameter = of("odirect", 1, SWITCH, "open files for cuFile with 
 const PLAIN_ODIRECT: Parameter = of("plain_odirect", 0, SWITCH, "open files of disk and staging with O_DIRECT");
 const FSYNC: Parameter = of("fsync", 0, SWITCH, "wait for the disk before a file is committed");
 
-const UCM: [Parameter; 9] = [
+const LAYERWISE_UCM: &str = "ask for all layers at once and wait for each before it is computed, as UCM's connector does; 0 waits for all at the end";
+
+const UCM: [Parameter; 11] = [
     of("block_tokens", 128, (1, 65_536), "tokens of a block, which is a file"),
     of("stream_number", 32, (1, 256), "workers, each with one operation at a time"),
     of("handle_cache", 65_536, HANDLES, "most file handles kept; 0 opens and registers for every operation"),
     of("register", 0, SWITCH, "register the KV tensors with cuFile; 0 leaves it to the library's own buffers"),
     of("misalign", 0, (0, 4095), "bytes by which file and memory offsets miss the 4 KiB grid"),
     of("staging_bytes", 262_144, (4096, 1 << 30), "pinned buffer of a worker without cuFile"),
+    of("enable_layerwise", 0, SWITCH, LAYERWISE_UCM),
+    of(
+        "compute_us",
+        1000,
+        (0, 10_000_000),
+        "with enable_layerwise: simulated computing time of a layer in microseconds",
+    ),
     ODIRECT,
     PLAIN_ODIRECT,
     FSYNC,
 ];
 
-const LLMD: [Parameter; 9] = [
+const LLMD: [Parameter; 11] = [
     of("block_size", 256, (1, 65_536), "tokens of a file"),
     of("gpu_block", 16, (1, 65_536), "tokens of a block of the paged cache"),
     of("threads_per_gpu", 64, (1, 256), "threads, never more than CPUs"),
     of("register", 0, (0, 2), "1: register each layer's tensor whole; 2: each KV block apart; 0: neither"),
     of("handle_cache", 0, HANDLES, "most file handles kept; the source keeps none"),
     of("staging_bytes", 1 << 20, (4096, 1 << 30), "pinned buffer of a thread on the staging path"),
+    of("write_percent", 0, (0, 100), "files written beside a read by the same threads, in percent of those read"),
+    of(
+        "read_priority",
+        1,
+        SWITCH,
+        "with write_percent: three of four threads take reads before writes; 0: in the order of asking",
+    ),
     ODIRECT,
     PLAIN_ODIRECT,
     FSYNC,

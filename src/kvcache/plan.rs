@@ -137,7 +137,10 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             let lane: LaneName = name.parse().map_err(PlanError)?;
             let layout = Layout::new(&order, &order.settings(&lane), lane.write).map_err(PlanError)?;
             let files = layout.model(&order);
-            disk_bytes = disk_bytes.max(files.file_bytes());
+            let beside = if lane.write { 0 } else { order.settings(&lane).get("write_percent") };
+            // What is written beside a read lies there with what is read.
+            let all = files.file_bytes().saturating_mul(100 + beside) / 100;
+            disk_bytes = disk_bytes.max(all);
             // Lanes whose files are cut in another way are measured too; the map of pieces is that of the first.
             model.get_or_insert(files);
             lanes.push(Engine::Workload(name));

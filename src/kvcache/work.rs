@@ -1,15 +1,16 @@
 //! The measured part of a lane: lookups, then all transfers over the workers, and beside them the simulated computing of a layer-wise read.
 
+use super::beside::Beside;
 use super::layout::Task;
-use super::order::Way;
+use super::order::{Kind, Way};
 use super::store::{self, Found};
 use super::transfer::{Operation, Shared, Worker, tidy};
+use super::turns::{Turn, Turns};
 use super::window::Window;
 use crate::device::{CopyQueue, Slot};
 use crate::domain::{Phase, Span};
 use crate::engines::{LoadError, Recorder, What, run_workers};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(super) struct Done {
     pub(super) computing: Vec<(u64, u64, u64)>,
     pub(super) found: Option<Found>,
     pub(super) lookup_ns: u64,
+    /// Transfers of the writes that ran beside.
+    pub(super) beside: Vec<Operation>,
 }
 
 /// What one thread brings home.
@@ -29,18 +32,33 @@ struct Brought {
     rec: Recorder,
     operations: Vec<Operation>,
     computing: Vec<(u64, u64, u64)>,
+    beside: Vec<Operation>,
+    beside_spans: Vec<Span>,
 }
 
-/// Runs the lane between two readings of its clock. `staging` has a slot for each worker that needs one.
-pub(super) fn run(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<Done, LoadError> {
-    let done = measured(shared, threads, staging);
+/// Runs the lane between two readings of its clock, and the writes beside it. `staging` has a slot for each worker that needs one.
+pub(super) fn run(
+    shared: &Shared<'_>,
+    beside: Option<&Beside<'_>>,
+    threads: usize,
+    staging: Vec<Slot>,
+) -> Result<Done, LoadError> {
+    let done = measured(shared, beside, threads, staging);
     if done.is_err() {
         tidy(shared);
+        if let Some(beside) = beside {
+            tidy(&beside.shared);
+        }
     }
     done
 }
 
-fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<Done, LoadError> {
+fn measured(
+    shared: &Shared<'_>,
+    beside: Option<&Beside<'_>>,
+    threads: usize,
+    staging: Vec<Slot>,
+) -> Result<Done, LoadError> {
     let (context, layout) = (shared.context, shared.layout);
     let spans = 6 * layout.tasks.len() / threads.max(1) + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
@@ -71,9 +89,15 @@ fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<D
                 }
             }
         }
-        Window::new(shared.settings.get("prefetch_factor") as usize, left)
+        // UCM's connector asks for every layer at once; only LMCache's looks ahead by a number of layers.
+        let ahead = match shared.order.kind {
+            Kind::Ucm => usize::MAX,
+            _ => shared.settings.get("prefetch_factor") as usize,
+        };
+        Window::new(ahead, left)
     });
-    let next = AtomicUsize::new(0);
+    let writes = beside.map_or(0, |beside| beside.units.len());
+    let turns = Turns::new(units.len(), writes, threads, shared.settings.on("read_priority"));
     // Computing waits from the moment at which loading may begin, not from when its thread runs.
     let begun_ns = first.now();
     let first = Mutex::new(Some(first));
@@ -88,15 +112,33 @@ fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<D
             return compute(shared, window, rec, begun_ns);
         }
         context.device.bind()?;
-        let mut worker = Worker {
-            shared,
-            rec,
-            queue: CopyQueue::new(context.device)?,
-            staging: lock(&staging).pop(),
-            slab_at: number as u64 * layout.slab_step(),
-            operations: Vec::with_capacity(units.len() / threads + 16),
+        let worker = |shared, rec, room: usize| {
+            Ok::<_, LoadError>(Worker {
+                shared,
+                rec,
+                queue: CopyQueue::new(context.device)?,
+                staging: lock(&staging).pop(),
+                slab_at: number as u64 * layout.slab_step(),
+                operations: Vec::with_capacity(room / threads + 16),
+            })
         };
-        while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let mut reader = worker(shared, rec, units.len())?;
+        let mut writer = beside
+            .map(|beside| worker(&beside.shared, Recorder::new(context.clock, number, spans), writes))
+            .transpose()?;
+        while let Some(turn) = turns.next(number) {
+            if context.stopped() {
+                return Err(LoadError::Stopped);
+            }
+            let unit = match turn {
+                Turn::Read(at) => &units[at],
+                Turn::Write(at) => {
+                    if let (Some(beside), Some(writer)) = (beside, &mut writer) {
+                        writer.unit(&beside.shared.layout.tasks[beside.units[at].clone()])?;
+                    }
+                    continue;
+                }
+            };
             let tasks = &layout.tasks[unit.clone()];
             let layer = tasks.first().map_or(0, |task| task.layer as usize);
             if let Some(window) = &window
@@ -104,15 +146,24 @@ fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<D
             {
                 return Err(LoadError::Stopped);
             }
-            worker.unit(tasks)?;
+            reader.unit(tasks)?;
             if let Some(window) = &window {
                 tasks.iter().for_each(|task| window.landed(task.layer as usize));
             }
         }
-        Ok(Brought { rec: worker.rec, operations: worker.operations, computing: Vec::new() })
+        let (beside_spans, beside) =
+            writer.map_or_else(Default::default, |writer| (writer.rec.into_spans(), writer.operations));
+        Ok(Brought { rec: reader.rec, operations: reader.operations, computing: Vec::new(), beside, beside_spans })
     })?;
-    let mut done =
-        Done { spans: Vec::new(), slots: all as u32, operations: Vec::new(), computing: Vec::new(), found, lookup_ns };
+    let mut done = Done {
+        spans: Vec::new(),
+        slots: all as u32,
+        operations: Vec::new(),
+        computing: Vec::new(),
+        found,
+        lookup_ns,
+        beside: Vec::new(),
+    };
     for (number, mut one) in brought.into_iter().enumerate() {
         if number == 0 {
             let at = one.rec.now();
@@ -120,6 +171,9 @@ fn measured(shared: &Shared<'_>, threads: usize, staging: Vec<Slot>) -> Result<D
             one.rec.end(Phase::Sync, at, What::SETUP);
         }
         done.spans.extend(one.rec.into_spans());
+        // A thread's time is told whatever it did; the map of pieces is of what is read.
+        done.spans.extend(one.beside_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
+        done.beside.append(&mut one.beside);
         done.operations.append(&mut one.operations);
         done.computing.append(&mut one.computing);
     }
@@ -145,7 +199,7 @@ fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u6
         window.computed(layer);
         at = end;
     }
-    Ok(Brought { rec, operations: Vec::new(), computing })
+    Ok(Brought { rec, operations: Vec::new(), computing, beside: Vec::new(), beside_spans: Vec::new() })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -130,7 +130,7 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
 }
 
 /// `1-kv-lmcache`: of what others named, only what is harmless in a path.
-fn page_name(number: usize, title: &str) -> String {
+pub(super) fn page_name(number: usize, title: &str) -> String {
     let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();
     format!("{}-{}", number + 1, words.join("-").chars().take(60).collect::<String>())

@@ -35,6 +35,14 @@ pub fn html(state: &State) -> String {
     if let Some(grid) = &state.grid {
         super::grid::html(&mut page, grid);
     }
+    let earlier = super::earlier::lines(state);
+    if !earlier.is_empty() {
+        page.push_str("<h2>Before it in the same session</h2>\n<ul>");
+        for line in earlier {
+            let _ = write!(page, "<li>{}</li>", markup(&line));
+        }
+        page.push_str("</ul>\n");
+    }
     over_time(&mut page, &document);
     memory(&mut page, &document);
     tensors(&mut page, &document);

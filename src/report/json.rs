@@ -47,6 +47,8 @@ struct Report<'a> {
     analysis: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     grid: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    earlier: Vec<Value>,
     messages: Vec<Value>,
 }
 
@@ -58,6 +60,28 @@ struct Plan<'a> {
     unavailable: Vec<Value>,
     fixes: &'a [FixPlan],
     fix_log: &'a [FixProgress],
+}
+
+/// What plans before this one measured in the same session, in order; an export has a folder with the whole report of each.
+fn earlier(state: &State) -> Vec<Value> {
+    let one = |(number, page): (usize, &std::sync::Arc<State>)| {
+        let title = page.race_title();
+        let document = Document::new(page);
+        let runs: Vec<Value> = document.lanes.iter().map(|lane| run(page, lane)).collect();
+        let mut told = json!({
+            "title": title,
+            "folder": super::export::page_name(number, &title),
+            "plan": plan(page),
+            "runs": runs,
+            "together": super::groups::json(page),
+            "ceilings": page.ceilings,
+        });
+        if let (Some(grid), Some(told)) = (&page.grid, told.as_object_mut()) {
+            told.insert("grid".to_owned(), super::grid::json(grid));
+        }
+        told
+    };
+    state.earlier.iter().enumerate().map(one).collect()
 }
 
 impl<'a> Report<'a> {
@@ -79,6 +103,7 @@ impl<'a> Report<'a> {
             samples: Samples(state),
             analysis: analysis(document),
             grid: state.grid.as_ref().map(super::grid::json),
+            earlier: earlier(state),
             messages: state
                 .messages
                 .iter()

@@ -33,6 +33,13 @@ pub fn markdown(state: &State) -> String {
     advice(&mut page, &document);
     findings(&mut page, state);
     not_measured(&mut page, state);
+    let earlier = super::earlier::lines(state);
+    if !earlier.is_empty() {
+        page.line("## Before it in the same session");
+        page.blank();
+        earlier.iter().for_each(|line| page.line(&format!("- {}", escape(line))));
+        page.blank();
+    }
     page.line("---");
     let tool = if state.tool.is_empty() { "gds-top" } else { &state.tool };
     page.line(&format!(

@@ -4,6 +4,7 @@ mod ceilings;
 mod charts;
 mod csv;
 mod document;
+mod earlier;
 mod export;
 mod grid;
 mod groups;

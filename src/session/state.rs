@@ -377,13 +377,7 @@ impl Lane {
             EventBody::LaneShared { share, .. } => self.share = Some(share.clone()),
             EventBody::LaneFinished { result, .. } => {
                 self.ended_ns = Some(at_ns);
-                self.status = match (&result.error, result.verified) {
-                    (Some(error), _) => LaneStatus::Failed(error.clone()),
-                    (None, Some(false)) => {
-                        LaneStatus::Failed("the bytes on the target differ from the file".to_owned())
-                    }
-                    (None, _) => LaneStatus::Done,
-                };
+                self.status = result.failure().map_or(LaneStatus::Done, |why| LaneStatus::Failed(why.to_owned()));
                 self.result = Some(result.clone());
             }
             EventBody::LaneDied { how, last_words, .. } => {

@@ -130,6 +130,16 @@ fn a_bad_end_is_a_sentence_with_the_last_words() {
         ("no-such-program-here", "the shell found no such program"),
         (r#"echo '{"ready": true}' >&$GDS_TOP_FD"#, "without telling that it was done"),
         (r#"echo '{"error": "the disk is full"}' >&$GDS_TOP_FD; exit 1"#, "the disk is full"),
+        ("kill -PIPE $$", "killed by signal 13 (PIPE"),
+        ("/dev/null", "status 126: the shell found the program and could not run it"),
+        (r#"echo "never closed"#, "its last words: sh: "),
+        ("trap '' TERM INT HUP; exit 4", "ended with status 4"),
+        ("exec >&- 2>&-; exit 3", "ended with status 3"),
+        // No byte of it reaches a terminal as it is.
+        (r"printf 'a\033]0;title\007b\n' >&2; exit 5", "its last words: a ]0;title b"),
+        ("head -c 200000 /dev/urandom >&2; exit 7", "(bytes that are no text)"),
+        (r#"head -c 300000 /dev/zero | tr '\0' x >&2; exit 7"#, "xxx…"),
+        (r#"echo '{"supervisor": {"code": 0}}' >&$GDS_TOP_FD; sleep 0.1; exit 9"#, "ended with status 9"),
     ] {
         let (out, run) = run(folder.path(), &format!("command:{line}"), &[]);
         assert!(run["error"].as_str().unwrap_or_default().contains(part), "{line}: {run:#}");
@@ -155,6 +165,46 @@ fn what_a_command_leaves_behind_ends_with_it() {
     let (out, run) = run(folder.path(), &format!("command:setsid sleep {mark} >/dev/null 2>&1 & true"), &[]);
     assert_eq!(out.status.code(), Some(0), "{run:#}");
     until("end of the tree", || alive(&mark).is_empty());
+}
+
+#[test]
+fn what_a_command_tells_against_reason_is_not_believed() {
+    let (folder, model) = model();
+    let files: u64 = model.file_bytes();
+    let told = |line: &str| run(folder.path(), &format!("command:{line}"), &[]).1;
+    // Bytes that no loader of this model holds.
+    let absurd =
+        told(r#"cat {model}/*.safetensors >/dev/null; echo '{"done": true, "bytes": 99999999999999}' >&$GDS_TOP_FD"#);
+    assert!(absurd["bytes"].as_u64().unwrap() < 100 * files, "{absurd:#}");
+    assert!(notes(&absurd).contains("not believed"), "{absurd:#}");
+    // A clock that started before the command did.
+    let early =
+        told(r#"echo '{"ready": true, "at_ns": 1}' >&$GDS_TOP_FD; echo '{"done": true, "bytes": 64}' >&$GDS_TOP_FD"#);
+    assert!(early["wall_ns"].as_u64().unwrap() < 60_000_000_000, "{early:#}");
+    // Lines that are none, without end and of bytes that are no text.
+    let noise = told(
+        r#"printf '\377\376\n[1]\n{"done": true, "bytes": -5}\n' >&$GDS_TOP_FD; head -c 300000 /dev/zero | tr '\0' a >&$GDS_TOP_FD; echo >&$GDS_TOP_FD; echo '{"done": true, "bytes": 37}' >&$GDS_TOP_FD"#,
+    );
+    assert_eq!((noise["bytes"].as_u64(), &noise["error"]), (Some(37), &Value::Null), "{noise:#}");
+    assert!(
+        notes(&noise).contains("not understood") && !notes(&noise).contains(char::REPLACEMENT_CHARACTER),
+        "{noise:#}"
+    );
+}
+
+#[test]
+fn a_command_that_reads_too_little_or_too_much_or_leaves_a_daemon_is_said_to() {
+    let (folder, model) = model();
+    let engine = |line: &str| notes(&run(folder.path(), &format!("command:{line}"), &[]).1);
+    // A shell's own reads are tens of KiB, and the model has more than twice of them.
+    assert!(model.file_bytes() > 400_000, "{}", model.file_bytes());
+    assert!(engine("true").contains("or it never read the whole model"));
+    let twice = engine("cat {model}/*.safetensors {model}/*.safetensors {model}/*.safetensors > /dev/null");
+    assert!(twice.contains("times as many bytes as the model's files have"), "{twice}");
+    let mark = format!("6{}.5", std::process::id());
+    let left = engine(&format!("setsid sleep {mark} >/dev/null 2>&1 & sleep 0.1"));
+    assert!(left.contains("still ran; they were ended with it"), "{left}");
+    until("end of the daemon", || alive(&mark).is_empty());
 }
 
 fn started(folder: &Path, mark: &str) -> Child {

@@ -42,6 +42,12 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
             (Engine::GdsBounce, &[("threads", 2), ("block_bytes", 131_072)][..]),
             (Engine::GdsBatch, &[("threads", 3), ("block_bytes", 65_536)][..]),
             (Engine::GdsBatch, &[("register", 1), ("threads", 1), ("depth", 32), ("block_bytes", 4096)][..]),
+            // Aligned entries of an O_DIRECT descriptor go by another path inside the library than the last one.
+            (Engine::GdsBatch, &[("odirect", 1), ("threads", 2), ("block_bytes", 65_536)][..]),
+            (Engine::GdsBatch, &[("odirect", 1), ("register", 1), ("threads", 1), ("block_bytes", 8192)][..]),
+            (Engine::GdsSlab, &[("odirect", 1), ("register", 1), ("block_bytes", 65_536)][..]),
+            (Engine::GdsBounce, &[("odirect", 1), ("block_bytes", 65_536)][..]),
+            (Engine::GdsPerTensor, &[("odirect", 1)][..]),
         ] {
             let order = LaneOrder { libcufile: Some(library.clone()), ..knobs(order(engine, &model), set) };
             let outcome = run(&order, &env);

@@ -258,22 +258,44 @@ pub(super) fn last_words(mut stderr: impl Read) -> String {
         kept.drain(..excess);
     }
     let bytes: Vec<u8> = kept.into();
-    String::from_utf8_lossy(&bytes).trim().to_owned()
+    plain(&String::from_utf8_lossy(&bytes))
+}
+
+/// What others wrote, fit for a terminal and a report: control characters are blanks, and what is no text is told by its length.
+pub(super) fn plain(text: &str) -> String {
+    let strange = |c: char| c == char::REPLACEMENT_CHARACTER || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+    let odd = text.chars().filter(|c| strange(*c)).count();
+    if odd * 4 > text.chars().count() {
+        return "(bytes that are no text)".to_owned();
+    }
+    let shown: String =
+        text.chars().map(|c| if c != '\n' && (c.is_control() || strange(c)) { ' ' } else { c }).collect();
+    shown.trim().to_owned()
+}
+
+/// A signal with its name and what is usually behind it.
+pub(super) fn signal_words(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
+        libc::SIGSEGV => " (SEGV: a crash inside a native library)",
+        libc::SIGABRT => " (ABRT: a native library gave up)",
+        libc::SIGBUS => " (BUS: the file shrank while it was mapped)",
+        libc::SIGTERM => " (TERM)",
+        libc::SIGINT => " (INT)",
+        libc::SIGHUP => " (HUP)",
+        libc::SIGPIPE => " (PIPE: nobody read what it wrote)",
+        libc::SIGFPE => " (FPE: a fault in arithmetic)",
+        libc::SIGILL => " (ILL: an instruction that this processor does not have)",
+        _ => "",
+    };
+    format!("{signal}{name}")
 }
 
 fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (_, Some(signal)) => {
-            let name = match signal {
-                libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
-                libc::SIGSEGV => " (SEGV: a crash inside a native library)",
-                libc::SIGABRT => " (ABRT: a native library gave up)",
-                libc::SIGBUS => " (BUS: the file shrank while it was mapped)",
-                libc::SIGTERM => " (TERM)",
-                _ => "",
-            };
-            format!("its process was killed by signal {signal}{name}")
+            format!("its process was killed by signal {}", signal_words(signal))
         }
         (Some(code), None) => format!("its process ended with status {code} and without a result"),
         (None, None) => "its process ended without a result".to_owned(),

@@ -95,8 +95,11 @@ pub(in crate::session::live) fn run(
         Why::Cancelled => return cancelled(),
         Why::TooLong => {
             let how = format!(
-                "it took more than {limit_s} s and was cut off with its {} processes; --limit SECONDS sets another limit",
-                watched.most_processes
+                "it took more than {limit_s} s and was cut off{}; --limit SECONDS sets another limit",
+                match watched.most_processes {
+                    0 | 1 => String::new(),
+                    more => format!(" with its {more} processes"),
+                }
             );
             return died(how, words);
         }

@@ -13,6 +13,7 @@
 
 use crate::domain::{Phase, Span};
 use crate::engines::protocol::monotonic_ns;
+use crate::session::live::lanes::plain;
 use crossbeam_channel::Sender;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};
@@ -62,6 +63,20 @@ pub(super) struct Ended {
     pub(super) read_call_bytes: Option<u64>,
     pub(super) cpu_ns: Option<u64>,
     pub(super) major_faults: Option<u64>,
+    /// Processes that still ran when the command itself had ended.
+    pub(super) left: u32,
+}
+
+/// Longest sentence of a command that goes into a report, in characters.
+const LONGEST_WORDS: usize = 400;
+
+/// The beginning of a text, and that it is only that.
+pub(super) fn clipped(text: &str) -> String {
+    let mut short: String = text.chars().take(LONGEST_WORDS).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
 }
 
 /// Spans kept of one command, so that one that tells without end fills no memory.
@@ -85,26 +100,36 @@ pub(super) struct Told {
     pub(super) ended: Option<Ended>,
     /// CLOCK_MONOTONIC of the end of the command.
     pub(super) ended_ns: Option<u64>,
+    /// CLOCK_MONOTONIC of the start: no time before is believed.
+    not_before_ns: u64,
     /// Phases with the absolute times of their ends.
     phases: Vec<(Phase, u16, u64, u64, u64)>,
 }
 
 impl Told {
+    /// Nothing yet, of a command that started then.
+    pub(super) fn since(not_before_ns: u64) -> Self {
+        Self { not_before_ns, ..Self::default() }
+    }
+
     /// Takes in a line that arrived at `now_ns`. What is no JSON object is a note once.
     pub(super) fn take(&mut self, text: &str, now_ns: u64) {
         let text = text.trim();
         if text.is_empty() {
             return;
         }
-        let line: Line = match serde_json::from_str(text) {
+        let mut line: Line = match serde_json::from_str(text) {
             Ok(line) => line,
             Err(error) => {
-                let start: String = text.chars().take(80).collect();
+                let start: String = plain(text).chars().take(80).collect();
                 return self.note(format!("a line that the command told was not understood ({error}): {start}"));
             }
         };
-        // A time of the future or of another clock would make nonsense of the run.
-        let at_ns = line.at_ns.filter(|at| *at <= now_ns).unwrap_or(now_ns);
+        // A time of the future, of before its start or of another clock would make nonsense of the run.
+        let at_ns = line.at_ns.filter(|at| (self.not_before_ns..=now_ns).contains(at)).unwrap_or(now_ns);
+        for words in [&mut line.program, &mut line.note, &mut line.error].into_iter().flatten() {
+            *words = clipped(&plain(words));
+        }
         if line.program.is_some() {
             self.program = line.program;
         }
@@ -138,7 +163,7 @@ impl Told {
         }
     }
 
-    fn note(&mut self, note: String) {
+    pub(super) fn note(&mut self, note: String) {
         if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }

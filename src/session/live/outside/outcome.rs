@@ -1,12 +1,16 @@
 //! What was seen and told of a command, as the result of a run.
 
 use super::evidence::{Seen, nvfs_reads};
-use super::lines::Ended;
+use super::lines::{Ended, clipped};
 use super::watch::Watched;
 use crate::domain::{Engine, LaneOrder, Outside, PhaseTimes, RunResult, Span, units};
 use crate::engines::protocol::monotonic_ns;
+use crate::session::live::lanes::signal_words;
 use crate::telemetry::tree::TreeUse;
 use std::collections::BTreeMap;
+
+/// A command may hold more than the files do, in a wider type; beyond so many times that, what it tells is a mistake.
+const MOST_TIMES: u64 = 8;
 
 /// The exit status by which a script of ours says that its package is not installed.
 const NOT_INSTALLED: i32 = 3;
@@ -32,7 +36,14 @@ impl Watched {
             ("command".to_owned(), start_ns.saturating_sub(self.started_ns)),
         ]);
         let whole = self.told.ready_ns.is_none();
-        let (bytes, bytes_source) = match (self.told.bytes, self.moved(whole)) {
+        let files = order.model.file_bytes();
+        let believed = self.told.bytes.filter(|bytes| *bytes <= files.saturating_mul(MOST_TIMES));
+        if let (Some(told), None) = (self.told.bytes, believed) {
+            self.told.note(format!(
+                "it told that it loaded {told} bytes of a model of {files}, which is not believed: the bytes are counted from outside"
+            ));
+        }
+        let (bytes, bytes_source) = match (believed, self.moved(whole)) {
             (Some(bytes), _) => (bytes, "told by the command".to_owned()),
             (None, Some((bytes, counter))) => (
                 bytes,
@@ -79,19 +90,27 @@ impl Watched {
             }
             .to_owned(),
             bytes_source,
-            processes: self.most_processes,
+            // One that was gone before it was looked at was there all the same.
+            processes: self.most_processes.max(1),
             read_call_bytes: since(stop.read_call_bytes, start.read_call_bytes),
             storage_read_bytes: since(stop.storage_read_bytes, start.storage_read_bytes),
             major_faults: Some(stop.major_faults.saturating_sub(start.major_faults)),
             rss_peak_bytes: self.most_rss,
             pss_peak_bytes: self.most_shared_once,
         });
-        result.notes.extend(self.notes(result, whole, &how));
+        result.notes.extend(self.notes(result, files, whole, &how));
+        if ended.left > 0 {
+            result.notes.push(format!(
+                "its own process ended while {} of its processes still ran; they were ended with it, and what they might have done is in no figure here",
+                ended.left
+            ));
+        }
     }
 
     /// Why the run counts as failed, if it does.
     fn error(&self, engine: &Engine, words: &str, ended: &Ended) -> Option<String> {
-        let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+        let last = words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| clipped(line.trim()));
+        let last = last.as_deref().unwrap_or_default();
         let said = if last.is_empty() { String::new() } else { format!("; its last words: {last}") };
         match (ended.code, ended.signal, &self.told.error) {
             (_, _, Some(error)) => Some(error.clone()),
@@ -103,13 +122,32 @@ impl Watched {
                 Some(last.to_owned())
             }
             (Some(127), ..) => Some(format!("ended with status 127: the shell found no such program{said}")),
+            (Some(126), ..) => Some(format!(
+                "ended with status 126: the shell found the program and could not run it; it may lack the permission to be executed{said}"
+            )),
             (Some(code), ..) => Some(format!("ended with status {code}{said}")),
-            (None, Some(signal), _) => Some(format!("was killed by signal {signal}{said}")),
+            (None, Some(signal), _) => Some(format!("was killed by signal {}{said}", signal_words(signal))),
             (None, None, _) => Some(format!("how it ended is not known{said}")),
         }
     }
 
-    fn notes(&self, result: &RunResult, whole: bool, how: &str) -> Vec<String> {
+    /// What the counters say against a load of the whole model, once.
+    fn doubts(&self, outside: &Outside, files: u64) -> Option<String> {
+        let (calls, storage) = (outside.read_call_bytes?, outside.storage_read_bytes?);
+        let seen = calls.max(storage);
+        if seen < files / 2 && self.told.bytes.is_none() {
+            return Some(format!(
+                "it read {} where the model's files have {}: either it maps files that the page cache holds, which no counter of /proc shows, or it \
+                 never read the whole model",
+                units::bytes(seen),
+                units::bytes(files)
+            ));
+        }
+        (files > 0 && seen >= files.saturating_mul(3) / 2)
+            .then(|| format!("it read {:.1} times as many bytes as the model's files have", seen as f64 / files as f64))
+    }
+
+    fn notes(&self, result: &RunResult, files: u64, whole: bool, how: &str) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.told.program.clone());
         notes.extend(self.told.notes.iter().cloned());
@@ -133,6 +171,7 @@ impl Watched {
                 size(outside.storage_read_bytes),
                 size(cached)
             ));
+            notes.extend(self.doubts(outside, files));
             if self.told.bytes.is_none() {
                 notes.push(format!("bytes are {}", outside.bytes_source));
             }

@@ -51,13 +51,14 @@ fn run(line: &str) -> std::io::Result<()> {
     });
     let status = child.wait()?;
     let at_ns = monotonic_ns();
+    let left = tree::members(own).len().saturating_sub(1);
     end_tree(own);
     // Waiting for them adds what they used to what this process tells.
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
     let used = tree::usage(own).unwrap_or_default();
     let told = json!({"at_ns": at_ns, "supervisor": {
         "code": status.code(), "signal": status.signal(), "storage_read_bytes": used.storage_read_bytes,
-        "read_call_bytes": used.read_call_bytes, "cpu_ns": used.cpu_ns, "major_faults": used.major_faults,
+        "read_call_bytes": used.read_call_bytes, "cpu_ns": used.cpu_ns, "major_faults": used.major_faults, "left": left,
     }});
     let mut lines = File::from(lines);
     // A line that the command left unfinished must not swallow this one.

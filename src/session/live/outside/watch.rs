@@ -52,7 +52,7 @@ impl Watched {
         Self {
             pid,
             started_ns,
-            told: Told::default(),
+            told: Told::since(started_ns),
             seen: Seen { readable: true, ..Seen::default() },
             at_start: TreeUse::default(),
             at_stop: None,

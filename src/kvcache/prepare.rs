@@ -1,0 +1,262 @@
+//! What a lane makes ready before its clock: the driver, registered memory, staging, contents, and the files that a read needs.
+
+use super::content;
+use super::layout::Layout;
+use super::order::{Kind, KvOrder, LaneName, Provoke, Settings, Way};
+use super::store;
+use crate::device::{Device, DeviceMemory, Slot, Staging};
+use crate::domain::{LaneOrder, units};
+use crate::engines::cufile::{CuFile, explain};
+use crate::engines::protocol::monotonic_ns;
+use crate::engines::{Counters, EngineContext, LoadError, run_workers};
+use cufile_ffi::BufferRegistration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// cuFile's flag for memory that is registered for RDMA, which llm-d gives when it registers blocks apart.
+const RDMA_REGISTER: u32 = 1;
+
+/// Registered ranges by their beginnings.
+pub(super) type Registered = Vec<(u64, BufferRegistration<DeviceMemory>)>;
+
+/// A wrong order, or another thing that only a mistake of ours brings about.
+pub(super) fn wrong(text: String) -> LoadError {
+    LoadError::CuFile(text)
+}
+
+/// Set-up by part, on the clock that parent and child share.
+pub(super) struct Parts {
+    pub(super) told: std::collections::BTreeMap<String, u64>,
+    at: u64,
+}
+
+impl Parts {
+    pub(super) fn new(spawned_ns: u64) -> Self {
+        Self { told: std::collections::BTreeMap::new(), at: spawned_ns }
+    }
+
+    pub(super) fn end(&mut self, name: &str) {
+        let now = monotonic_ns();
+        self.told.insert(name.to_owned(), now.saturating_sub(self.at));
+        self.at = now;
+    }
+
+    /// Notes a part whose length is known, and goes on behind it.
+    pub(super) fn split(&mut self, name: &str, ns: u64) {
+        self.told.insert(name.to_owned(), ns);
+        self.at = monotonic_ns();
+    }
+
+    pub(super) fn sum_ns(&self) -> u64 {
+        self.told.values().sum()
+    }
+}
+
+/// Lets the process open as many files as it may; returns how many that is.
+pub(super) fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Why cuFile is not used: reason and sentence.
+pub(super) type Without = Option<(&'static str, String)>;
+
+/// Opens cuFile where the lane wants it. Only llm-d's way goes on without, and says why.
+pub(super) fn open_cufile(
+    lane_order: &LaneOrder,
+    order: &KvOrder,
+    lane: &LaneName,
+) -> Result<(Option<CuFile>, Without), LoadError> {
+    if lane.way != Way::Gds {
+        return Ok((None, None));
+    }
+    if let Some(reason @ (Provoke::NoLibrary | Provoke::InitFailed)) = order.provoke {
+        let what = if reason == Provoke::NoLibrary { "there were no libcufile" } else { "the driver did not open" };
+        return Ok((None, Some((reason.reason(), format!("provoked: as if {what}")))));
+    }
+    match CuFile::open(lane_order) {
+        Ok(cufile) => Ok((Some(cufile), None)),
+        Err(error) if order.kind == Kind::Llmd => {
+            let said = format!("{error}{}", settings_hint());
+            let library = cufile_ffi::Library::find().is_err();
+            let reason = if library { Provoke::NoLibrary } else { Provoke::InitFailed };
+            Ok((None, Some((reason.reason(), said))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpus: usize) -> usize {
+    let asked = match order.kind {
+        Kind::Ucm => settings.get("stream_number"),
+        Kind::Llmd => settings.get("threads_per_gpu").min(cpus as u64),
+        Kind::Lmcache => settings.get("max_concurrent_ops"),
+    };
+    (asked as usize).clamp(1, layout.units.len().max(1))
+}
+
+/// Registers what the setting says with cuFile. A registration that fails ends the lane: nobody would know what was measured otherwise.
+pub(super) fn register(
+    cufile: &CuFile,
+    settings: &Settings,
+    layout: &Layout,
+    target: &Arc<DeviceMemory>,
+    slab: Option<&Arc<DeviceMemory>>,
+) -> Result<Registered, LoadError> {
+    let how = settings.get("register");
+    if how == 0 {
+        return Ok(Vec::new());
+    }
+    let (memory, ranges, flags) = match slab {
+        Some(slab) => (slab, std::iter::once(0..slab.len() as u64).collect(), 0),
+        None if how == 2 => (target, layout.registrations(true), RDMA_REGISTER),
+        None => (target, layout.registrations(false), 0),
+    };
+    let ranges: Vec<std::ops::Range<u64>> = ranges;
+    ranges
+        .into_iter()
+        .map(|range| {
+            let length = range.end - range.start;
+            let registration = cufile
+                .driver
+                .register(memory, range.start as usize, length as usize, flags)
+                .map_err(|e| explain(&format!("registering {} of the target with cuFile", units::bytes(length)), &e))?;
+            Ok((range.start, registration))
+        })
+        .collect()
+}
+
+/// A pinned buffer for each worker that may make plain reads or writes.
+pub(super) fn staging(
+    device: &Device,
+    settings: &Settings,
+    layout: &Layout,
+    way: Way,
+    kind: Kind,
+    threads: usize,
+    counters: &Counters,
+) -> Result<Vec<Slot>, LoadError> {
+    if way == Way::Ram || (way == Way::Gds && kind != Kind::Llmd) {
+        return Ok(Vec::new());
+    }
+    let wanted = match kind {
+        Kind::Lmcache => layout.largest,
+        _ => settings.get("staging_bytes").min(layout.largest),
+    };
+    let slots = Staging::slots(device, threads, wanted.max(1) as usize)?;
+    if device.is_gpu() {
+        counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
+    }
+    Ok(slots)
+}
+
+/// Puts what is to be written on the target, or, for a read from host memory, into that. Returns the host memory, a slot a file.
+pub(super) fn contents(
+    context: &EngineContext<'_>,
+    order: &KvOrder,
+    layout: &Layout,
+    lane: &LaneName,
+    way: Way,
+    target: &DeviceMemory,
+) -> Result<Vec<Mutex<Slot>>, LoadError> {
+    const STEP: u64 = 4 << 20;
+    let ram = if way == Way::Ram {
+        let slots = Staging::slots(context.device, layout.files.len(), layout.payload as usize)?;
+        if context.device.is_gpu() {
+            context.counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
+        }
+        slots.into_iter().map(Mutex::new).collect()
+    } else {
+        Vec::new()
+    };
+    if !lane.write && way != Way::Ram {
+        return Ok(ram);
+    }
+    let next = AtomicUsize::new(0);
+    run_workers(context, context.cpus.clamp(1, 16), |_| {
+        context.device.bind()?;
+        let mut buffer = Vec::new();
+        loop {
+            let file = next.fetch_add(1, Ordering::Relaxed);
+            if file >= layout.files.len() {
+                return Ok(());
+            }
+            if let Some(slot) = ram.get(file).filter(|_| !lane.write) {
+                let mut slot = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                content::fill(order.seed, file as u64, 0, &mut slot.bytes_mut()[..layout.payload as usize]);
+                continue;
+            }
+            let mut at = 0;
+            while at < layout.payload {
+                let length = STEP.min(layout.payload - at);
+                buffer.resize(length as usize, 0);
+                content::fill(order.seed, file as u64, at, &mut buffer);
+                for piece in layout.place(file as u32, at, length) {
+                    let range = piece.from as usize..(piece.from + piece.bytes) as usize;
+                    target.write_pageable(piece.to, &buffer[range])?;
+                }
+                at += length;
+            }
+        }
+    })?;
+    Ok(ram)
+}
+
+/// The headers of all chunks, made by several threads: their checksums take a while.
+pub(super) fn all_headers(
+    context: &EngineContext<'_>,
+    order: &KvOrder,
+    layout: &Layout,
+) -> Result<Vec<Vec<u8>>, LoadError> {
+    let files = layout.files.len();
+    let threads = context.cpus.clamp(1, 16).min(files.max(1));
+    let share = files.div_ceil(threads);
+    let parts = run_workers(context, threads, |number| {
+        let range = (number * share).min(files)..((number + 1) * share).min(files);
+        store::headers(order, layout, range).map_err(wrong)
+    })?;
+    Ok(parts.into_iter().flatten().collect())
+}
+
+/// Writes the files that a read needs, where no lane before it did.
+pub(super) fn prepare_files(
+    context: &EngineContext<'_>,
+    order: &KvOrder,
+    layout: &Layout,
+) -> Result<Option<String>, LoadError> {
+    let missing: Vec<usize> =
+        (0..layout.files.len()).filter(|index| layout.files.get(*index).is_some_and(|f| !f.path.exists())).collect();
+    if !order.prepare || missing.is_empty() {
+        return Ok(None);
+    }
+    let next = AtomicUsize::new(0);
+    run_workers(context, context.cpus.clamp(1, 8), |_| {
+        while let Some(index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let header = match order.kind {
+                Kind::Lmcache => store::headers(order, layout, *index..*index + 1).map_err(wrong)?.pop(),
+                _ => None,
+            };
+            store::write_plainly(layout, *index, header.as_deref())?;
+        }
+        Ok(())
+    })?;
+    Ok(Some(format!("{} files were written by plain writes before the clock, since no lane wrote them", missing.len())))
+}
+
+/// Where a driver that does not open was given llm-d's many threads: a library with a smaller limit refuses them.
+fn settings_hint() -> String {
+    let Some(file) = std::env::var_os("CUFILE_ENV_PATH_JSON").map(std::path::PathBuf::from) else {
+        return String::new();
+    };
+    let asked = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    match asked.as_ref().and_then(|all| all.pointer("/execution/max_io_threads")).and_then(serde_json::Value::as_u64) {
+        Some(threads) if threads > 32 => format!(
+            "; {} asks for {threads} threads (max_io_threads), which some versions of libcufile refuse: --cufile-json llmd-32 asks for 32",
+            file.display()
+        ),
+        _ => String::new(),
+    }
+}

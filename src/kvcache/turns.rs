@@ -1,0 +1,97 @@
+//! Who takes what next where writes run beside a read, as in llm-d's pool of threads: three of four threads take reads before writes, the others
+//! writes before reads, so that neither starves. Without that order, both come in the order in which they were asked for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What a thread takes, by its number among the reads or the writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    Read(usize),
+    Write(usize),
+}
+
+/// Reads and writes that are left.
+#[derive(Debug)]
+pub(super) struct Turns {
+    reads: usize,
+    writes: usize,
+    /// Threads that prefer reads; `None` where nobody prefers anything.
+    readers: Option<usize>,
+    next_read: AtomicUsize,
+    /// Reads and writes given out, where there are both.
+    given: Mutex<(usize, usize)>,
+}
+
+impl Turns {
+    pub(super) fn new(reads: usize, writes: usize, threads: usize, read_priority: bool) -> Self {
+        let readers = read_priority.then(|| (threads * 3 / 4).max(1));
+        Self { reads, writes, readers, next_read: AtomicUsize::new(0), given: Mutex::new((0, 0)) }
+    }
+
+    /// What the thread of this number does next; `None` when nothing is left.
+    pub(super) fn next(&self, thread: usize) -> Option<Turn> {
+        if self.writes == 0 {
+            let read = self.next_read.fetch_add(1, Ordering::Relaxed);
+            return (read < self.reads).then_some(Turn::Read(read));
+        }
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let (read, write) = *given;
+        let reads_first = match self.readers {
+            Some(readers) => thread < readers,
+            // Asked for evenly: the share of the writes that are out follows that of the reads.
+            None => read * self.writes <= write * self.reads,
+        };
+        if read < self.reads && (reads_first || write >= self.writes) {
+            given.0 += 1;
+            Some(Turn::Read(read))
+        } else if write < self.writes {
+            given.1 += 1;
+            Some(Turn::Write(write))
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(turns: &Turns, threads: usize) -> Vec<Turn> {
+        let mut taken = Vec::new();
+        let mut thread = 0;
+        while let Some(turn) = turns.next(thread) {
+            taken.push(turn);
+            thread = (thread + 1) % threads;
+        }
+        taken
+    }
+
+    #[test]
+    fn every_read_and_every_write_is_taken_once_whatever_the_order() {
+        for (reads, writes, threads) in [(0, 0, 1), (5, 0, 4), (0, 5, 4), (7, 3, 4), (3, 7, 1), (64, 64, 9)] {
+            for priority in [false, true] {
+                let mut taken = all(&Turns::new(reads, writes, threads, priority), threads);
+                taken.sort_by_key(|turn| match turn {
+                    Turn::Read(at) => (0, *at),
+                    Turn::Write(at) => (1, *at),
+                });
+                let wanted: Vec<Turn> = (0..reads).map(Turn::Read).chain((0..writes).map(Turn::Write)).collect();
+                assert_eq!(taken, wanted, "{reads} {writes} {threads} {priority}");
+            }
+        }
+    }
+
+    #[test]
+    fn with_priority_one_thread_reads_before_it_writes_and_one_of_four_does_not() {
+        let order = |threads, priority| all(&Turns::new(6, 6, threads, priority), threads);
+        let writes_before_the_last_read = |taken: &[Turn]| {
+            let last = taken.iter().rposition(|turn| matches!(turn, Turn::Read(_))).unwrap_or(0);
+            taken[..last].iter().filter(|turn| matches!(turn, Turn::Write(_))).count()
+        };
+        assert_eq!(writes_before_the_last_read(&order(1, true)), 0);
+        assert_eq!(writes_before_the_last_read(&order(4, true)), 1);
+        assert!((5..=6).contains(&writes_before_the_last_read(&order(1, false))));
+    }
+}
