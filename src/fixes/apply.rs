@@ -2,7 +2,7 @@
 
 use super::commands::quoted_line;
 use super::files::{Found, missing_folders, remove_folders, spot};
-use super::journal::{Before, CommandRun, CommandState, Entry, Journal, Stage, Written};
+use super::journal::{Before, CommandRun, CommandState, ENTRY_VERSION, Entry, Journal, Stage, Written};
 use super::lock::{lock, tidy};
 use super::resume::boot_id;
 use super::{FixError, Place, hold};
@@ -108,7 +108,7 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
         }
     }
     let mut entry = Entry {
-        schema_version: 1,
+        schema_version: ENTRY_VERSION,
         id: id.clone(),
         check: plan.check.clone(),
         title: plan.title.clone(),
