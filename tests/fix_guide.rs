@@ -40,7 +40,17 @@ fn lines(plan: &FixPlan) -> String {
 #[test]
 fn what_belongs_to_the_host_is_not_done_in_a_container_or_under_wsl() {
     for (base, words) in [("container-no-udev", "this is a container"), ("wsl2", "Windows Subsystem")] {
-        for id in ["nvfs-install", "nvfs-load", "nvidia-driver-open", "p2pdma-registry-keys", "iommu-off", "initramfs", "memlock", "md-udev", "nvfs-stats"] {
+        for id in [
+            "nvfs-install",
+            "nvfs-load",
+            "nvidia-driver-open",
+            "p2pdma-registry-keys",
+            "iommu-off",
+            "initramfs",
+            "memlock",
+            "md-udev",
+            "nvfs-stats",
+        ] {
             let plan = plan_of(base, &[], id);
             assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains(words)), "{base} {id}: {:?}", plan.obstacle);
         }
@@ -62,37 +72,97 @@ fn images_and_foreign_distributions_are_told_that_the_commands_are_not_theirs() 
         ("ID=fedora\nVERSION_ID=42\nOSTREE_VERSION=42.1\n", "rpm-ostree kargs"),
         ("ID=sl-micro\nID_LIKE=suse\nVERSION_ID=6.1\n", "transactional-update"),
     ] {
-        for id in ["nvfs-install", "nvidia-driver-open", "initramfs", "p2pdma-registry-keys", "iommu-off", "libcufile-install", "nvidia-repository"] {
+        for id in [
+            "nvfs-install",
+            "nvidia-driver-open",
+            "initramfs",
+            "p2pdma-registry-keys",
+            "iommu-off",
+            "libcufile-install",
+            "nvidia-repository",
+        ] {
             let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], id);
-            assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains(words)), "{release} {id}: {:?}", plan.obstacle);
+            assert!(
+                plan.obstacle.as_ref().is_some_and(|why| why.contains(words)),
+                "{release} {id}: {:?}",
+                plan.obstacle
+            );
             if words.contains("neither") {
-                assert!(!lines(&plan).contains("apt-get") && !lines(&plan).contains("update-"), "{id}: {}", lines(&plan));
+                assert!(
+                    !lines(&plan).contains("apt-get") && !lines(&plan).contains("update-"),
+                    "{id}: {}",
+                    lines(&plan)
+                );
             }
         }
-        assert_eq!(plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], "cufile-p2pdma-keys").obstacle, None, "{release}");
+        assert_eq!(
+            plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], "cufile-p2pdma-keys").obstacle,
+            None,
+            "{release}"
+        );
     }
 }
 
 #[test]
 fn commands_and_addresses_are_those_of_the_release() {
     for (release, id, wanted) in [
-        ("ID=ubuntu\nVERSION_ID=\"24.04\"\n", "nvidia-repository", "/repos/ubuntu2404/x86_64/cuda-keyring_1.1-1_all.deb"),
-        ("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\nVERSION_ID=\"22.1\"\nUBUNTU_CODENAME=noble\n", "nvidia-repository", "/repos/ubuntu2404/"),
-        ("ID=raspbian\nID_LIKE=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n", "nvidia-repository", "/repos/debian12/"),
+        (
+            "ID=ubuntu\nVERSION_ID=\"24.04\"\n",
+            "nvidia-repository",
+            "/repos/ubuntu2404/x86_64/cuda-keyring_1.1-1_all.deb",
+        ),
+        (
+            "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\nVERSION_ID=\"22.1\"\nUBUNTU_CODENAME=noble\n",
+            "nvidia-repository",
+            "/repos/ubuntu2404/",
+        ),
+        (
+            "ID=raspbian\nID_LIKE=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n",
+            "nvidia-repository",
+            "/repos/debian12/",
+        ),
         ("ID=debian\nVERSION_ID=\"12\"\n", "kernel-p2pdma", "-t bookworm-backports linux-image-amd64"),
         ("ID=ubuntu\nVERSION_ID=\"22.04\"\n", "kernel-p2pdma", "linux-generic-hwe-22.04"),
-        ("ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n", "nvidia-repository", "--add-repo https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/cuda-rhel9.repo"),
-        ("ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n", "nvidia-driver-open", "dnf module enable nvidia-driver:open-dkms"),
-        ("ID=fedora\nVERSION_ID=42\n", "nvidia-repository", "addrepo --from-repofile=https://developer.download.nvidia.com/compute/cuda/repos/fedora42/"),
-        ("ID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n", "nvidia-repository", "/repos/amzn2023/x86_64/cuda-amzn2023.repo"),
-        ("ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n", "nvidia-repository", "/repos/sles15/x86_64/cuda-sles15.repo"),
-        ("ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\nVERSION_ID=\"15.6\"\n", "nvidia-repository", "/repos/opensuse15/"),
+        (
+            "ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n",
+            "nvidia-repository",
+            "--add-repo https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/cuda-rhel9.repo",
+        ),
+        (
+            "ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n",
+            "nvidia-driver-open",
+            "dnf module enable nvidia-driver:open-dkms",
+        ),
+        (
+            "ID=fedora\nVERSION_ID=42\n",
+            "nvidia-repository",
+            "addrepo --from-repofile=https://developer.download.nvidia.com/compute/cuda/repos/fedora42/",
+        ),
+        (
+            "ID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n",
+            "nvidia-repository",
+            "/repos/amzn2023/x86_64/cuda-amzn2023.repo",
+        ),
+        (
+            "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n",
+            "nvidia-repository",
+            "/repos/sles15/x86_64/cuda-sles15.repo",
+        ),
+        (
+            "ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\nVERSION_ID=\"15.6\"\n",
+            "nvidia-repository",
+            "/repos/opensuse15/",
+        ),
     ] {
         let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], id);
         assert!(lines(&plan).contains(wanted), "{release}: {}", lines(&plan));
         assert_eq!(plan.obstacle, None, "{release}");
     }
-    for release in ["ID=ubuntu\nVERSION_ID=\"24.10\"\n", "ID=\"opensuse-tumbleweed\"\nID_LIKE=\"opensuse suse\"\nVERSION_ID=\"20261101\"\n", "ID=kali\nID_LIKE=debian\n"] {
+    for release in [
+        "ID=ubuntu\nVERSION_ID=\"24.10\"\n",
+        "ID=\"opensuse-tumbleweed\"\nID_LIKE=\"opensuse suse\"\nVERSION_ID=\"20261101\"\n",
+        "ID=kali\nID_LIKE=debian\n",
+    ] {
         let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], "nvidia-repository");
         assert!(plan.obstacle.is_some(), "{release}: {}", lines(&plan));
     }
@@ -103,7 +173,11 @@ fn commands_and_addresses_are_those_of_the_release() {
 #[test]
 fn files_of_others_keep_their_lines() {
     const MODPROBE: &str = "/etc/modprobe.d/nvidia-fs.conf";
-    let plan = plan_of("unknown-symbol", &[Put("files/etc/modprobe.d/nvidia-fs.conf", "options nvidia_fs dbg_enabled=1")], "nvfs-load");
+    let plan = plan_of(
+        "unknown-symbol",
+        &[Put("files/etc/modprobe.d/nvidia-fs.conf", "options nvidia_fs dbg_enabled=1")],
+        "nvfs-load",
+    );
     let written = plan.changes.iter().find_map(|change| match change {
         Change::WriteFile { path, after, .. } if path == Path::new(MODPROBE) => Some(after.as_str()),
         _ => None,
@@ -115,22 +189,36 @@ fn files_of_others_keep_their_lines() {
     ];
     assert_eq!(lines(&plan_of("unknown-symbol", &done, "nvfs-load")), "sudo modprobe nvidia-fs");
 
-    let theirs = "# tuned\noptions nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_RegistryDwords=\"PeerMappingOverride=1\"\n";
+    let theirs =
+        "# tuned\noptions nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_RegistryDwords=\"PeerMappingOverride=1\"\n";
     let plan = plan_of("p2pdma-two-steps", &[Put("files/etc/modprobe.d/nvidia.conf", theirs)], "p2pdma-registry-keys");
     let Some(Change::WriteFile { path, after, .. }) = plan.changes.first() else { panic!("{plan:?}") };
-    assert_eq!(path, Path::new("/etc/modprobe.d/nvidia.conf"), "the driver takes the last list only, so there must be one");
+    assert_eq!(
+        path,
+        Path::new("/etc/modprobe.d/nvidia.conf"),
+        "the driver takes the last list only, so there must be one"
+    );
     assert_eq!(
         after,
         "# tuned\noptions nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_RegistryDwords=\"PeerMappingOverride=1;RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n"
     );
     let packaged = [Put("files/usr/lib/modprobe.d/nvidia.conf", theirs)];
-    assert!(plan_of("p2pdma-two-steps", &packaged, "p2pdma-registry-keys").obstacle.unwrap().contains("/usr/lib/modprobe.d/nvidia.conf"));
+    assert!(
+        plan_of("p2pdma-two-steps", &packaged, "p2pdma-registry-keys")
+            .obstacle
+            .unwrap()
+            .contains("/usr/lib/modprobe.d/nvidia.conf")
+    );
     let twice = [Put("files/etc/modprobe.d/nvidia.conf", theirs), Put("files/etc/modprobe.d/a.conf", theirs)];
     assert!(plan_of("p2pdma-two-steps", &twice, "p2pdma-registry-keys").obstacle.unwrap().contains("more than once"));
 
     let grub = [Put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")];
     let plan = plan_of("iommu-on", &grub, "iommu-off");
-    assert!(fixes::preview(&plan).contains("+GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""), "{}", fixes::preview(&plan));
+    assert!(
+        fixes::preview(&plan).contains("+GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
+        "{}",
+        fixes::preview(&plan)
+    );
     assert!(!plan_of("grace", &[], "iommu-off").obstacle.unwrap().is_empty(), "Grace wants it on");
 }
 
@@ -150,7 +238,10 @@ fn a_module_without_a_signature_is_built_again_before_its_key_is_enrolled() {
     let text = lines(&plan);
     let (built, enrolled) = (text.find("dkms install --force nvidia-fs/2.26.6"), text.find("mokutil --import"));
     assert!(built.is_some() && built < enrolled, "{text}");
-    assert!(!lines(&plan_of("secure-boot", &[], "secure-boot-key")).contains("dkms build"), "it is signed, only its key is not known");
+    assert!(
+        !lines(&plan_of("secure-boot", &[], "secure-boot-key")).contains("dkms build"),
+        "it is signed, only its key is not known"
+    );
 }
 
 #[test]
@@ -165,7 +256,11 @@ fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
         let folder = build(name, &[]);
         let (root, report) = look(folder.path());
         let guided = guide::guide(&root, &report);
-        assert!(guided.reason.contains("no direct route can be built") && guided.reason.contains(words), "{name}: {}", guided.reason);
+        assert!(
+            guided.reason.contains("no direct route can be built") && guided.reason.contains(words),
+            "{name}: {}",
+            guided.reason
+        );
         assert!(guided.steps.iter().all(|step| step.plans.is_empty()), "{name}: {}", guide::text(&guided));
         assert!(guided.steps.iter().any(|step| step.state == State::Impossible), "{name}");
     }
@@ -173,9 +268,11 @@ fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
 
 #[test]
 fn a_step_that_waits_for_something_shows_what_it_waits_for() {
-    for (name, words) in
-        [("container-no-devices", "docker run --gpus all"), ("slim-image", "lib-deps"), ("new-kernel-no-driver", "dkms autoinstall")]
-    {
+    for (name, words) in [
+        ("container-no-devices", "docker run --gpus all"),
+        ("slim-image", "lib-deps"),
+        ("new-kernel-no-driver", "dkms autoinstall"),
+    ] {
         let folder = build(name, &[]);
         let (root, report) = look(folder.path());
         let guided = guide::guide(&root, &report);
@@ -200,21 +297,27 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
         Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
         Put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n"),
         Edit::Drop("files/proc/driver"),
+        Put("files/proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n"),
         Put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
         Put("libcufile.json", r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
-        Edit::Drop("files/etc/cufile.json"),
     ];
     let (plans, done, _) = to_do(build("p2pdma-two-steps", &bare).path());
-    for id in ["nvidia-repository", "nvidia-driver-open", "libcufile-install"] {
+    for id in ["nvidia-driver-open", "nvidia-repository", "libcufile-install"] {
         assert!(plans.iter().any(|plan| plan == id), "{id} is not offered: {plans:?}");
     }
     // The repository is added, driver and library are installed.
     let installed = [
         Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
-        Put("files/etc/apt/sources.list.d/cuda.list", "deb https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/ /\n"),
+        Put(
+            "files/etc/apt/sources.list.d/cuda.list",
+            "deb https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/ /\n",
+        ),
     ];
     let (plans, further, route) = to_do(build("p2pdma-two-steps", &installed).path());
-    assert_eq!((plans, route), (vec!["p2pdma-registry-keys".to_owned(), "cufile-p2pdma-keys".to_owned()], Route::P2pdma));
+    assert_eq!(
+        (plans, route),
+        (vec!["p2pdma-registry-keys".to_owned(), "cufile-p2pdma-keys".to_owned()], Route::P2pdma)
+    );
     assert!(further > done, "{further} after {done}");
     // cufile.json is done by our own fix; the keys of the driver wait for the reboot.
     let folder = build("p2pdma-two-steps", &installed);
@@ -267,7 +370,10 @@ fn every_recipe_that_writes_survives_a_cut_at_every_step_and_is_taken_back_witho
         let folder = build("p2pdma-two-steps", &edits());
         let (root, report) = look(folder.path());
         let Some(plan) = fixes::plan_by_id(&root, &report, recipe.id) else { continue };
-        if !plan.applies() || plan.obstacle.is_some() || !plan.changes.iter().any(|c| matches!(c, Change::WriteFile { .. })) {
+        if !plan.applies()
+            || plan.obstacle.is_some()
+            || !plan.changes.iter().any(|c| matches!(c, Change::WriteFile { .. }))
+        {
             continue;
         }
         tried += 1;
@@ -340,7 +446,8 @@ fn a_journal_of_another_version_or_of_no_file_is_left_alone_and_named() {
     assert_eq!(image(folder.path()), before);
 
     fs::remove_file(&entry).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, &entry, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o644), 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &entry, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o644), 0)
+        .unwrap();
     let (status, said) = program(&["fix", "--list", "--root", top]);
     assert_eq!(status, 0, "{said}");
     assert!(said.contains("no regular file"), "{said}");

@@ -133,12 +133,27 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
         Err(error) => {
             roll_back(place, &entry, &mut |_| true)?;
             journal.forget(id)?;
-            return Err(error);
+            return Err(taken_back(error, &entry, run));
         }
     }
     step(hook, Step::Finish)?;
     entry.stage = Stage::Applied;
     journal.write(&entry)
+}
+
+/// After the files of a fix are back whose command failed: the commands that make them effective, as far as any had been started, so that nothing stays
+/// unmounted or built from what is gone.
+fn taken_back(error: FixError, entry: &Entry, run: Runner<'_>) -> FixError {
+    let begun = entry.commands.iter().any(|c| matches!(c.state, CommandState::Started | CommandState::Done));
+    let FixError::Command { id, command, what, mut then } = error else { return error };
+    if begun {
+        for argv in &entry.undo_commands {
+            let line = quoted_line(argv);
+            let done = run(argv).map_or_else(|what| format!("failed ({what})"), |()| "was run".to_owned());
+            then.push_str(&format!("; to take it back {line} {done}"));
+        }
+    }
+    FixError::Command { id, command, what, then }
 }
 
 fn run_commands(entry: &mut Entry, journal: &Journal, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {

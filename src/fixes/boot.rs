@@ -1,6 +1,6 @@
 //! Plans that change how the machine boots or mounts.
 
-use super::recipes::{Family, empty, family, file, initramfs, run, words};
+use super::recipes::{Family, empty, family, file, initramfs, run};
 use crate::checks::Report;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
@@ -177,7 +177,9 @@ fn ordered(root: &Root, report: &Report, family: Family) -> FixPlan {
             ..plan
         };
     };
-    let mounts = vec![words(&format!("sudo umount {point}")), words(&format!("sudo mount {point}"))];
+    // The path is one word, whatever is in it.
+    let mounts: Vec<Vec<String>> =
+        ["umount", "mount"].map(|what| vec!["sudo".to_owned(), what.to_owned(), point.clone()]).into();
     let before = root.read_text("/etc/fstab").ok();
     let edited = before.as_deref().and_then(|text| with_option(text, &point, "data=ordered"));
     match edited {

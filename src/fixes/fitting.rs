@@ -83,9 +83,8 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
         let pascal = report.finding("gpu-open-capable").filter(|f| matches!(f.status, Status::Fail | Status::Warn));
         pascal.filter(|_| id == "nvidia-driver-open").map(|finding| finding.summary.clone())
     };
-    if plan.obstacle.is_none() {
-        plan.obstacle = obstacle;
-    }
+    // Where it is the wrong place altogether, nothing smaller matters.
+    plan.obstacle = obstacle.or(plan.obstacle);
     plan
 }
 

@@ -104,7 +104,7 @@ pub(super) fn without(text: &str) -> (String, usize) {
             Some(at) => format!("{}{}", &line[..at], command_line(&line[at..], &mut count)),
             None => line.to_owned(),
         };
-        out.push_str(&shapes(&named(&addresses(&line, &mut count), &mut count), &mut count));
+        out.push_str(&mail(&shapes(&named(&addresses(&line, &mut count), &mut count), &mut count), &mut count));
     }
     (out, count)
 }
@@ -151,9 +151,7 @@ fn addresses(text: &str, count: &mut usize) -> String {
         let end = from.find(|c: char| c.is_whitespace() || "\"'<>)]},;".contains(c)).unwrap_or(from.len());
         let address = &from[..end];
         let (server, path) = address.split_at(address.find(['/', '?', '#']).unwrap_or(address.len()));
-        let host = server.split(':').next().unwrap_or_default().to_ascii_lowercase();
-        let is_public = PUBLIC.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")));
-        if server.is_empty() || is_public || server == GONE {
+        if server.is_empty() || is_public(server.split(':').next().unwrap_or_default()) || server == GONE {
             out.push_str(server);
         } else {
             *count += 1;
@@ -218,6 +216,39 @@ fn named(text: &str, count: &mut usize) -> String {
     out + rest
 }
 
+/// Where somebody gets letters: `alice@corp.internal` becomes `alice@redacted`.
+fn mail(text: &str, count: &mut usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('@') {
+        let (before, from) = rest.split_at(at + 1);
+        out.push_str(before);
+        let end = from.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.')).unwrap_or(from.len());
+        let server = from[..end].trim_end_matches(['.', '-']);
+        let last = server.rsplit('.').next().unwrap_or_default();
+        // `getty@tty1.service` is a unit of systemd, `mgs@10.0.0.1` an address with its own rule.
+        let is_server = server.contains('.')
+            && last.len() > 1
+            && last.bytes().all(|b| b.is_ascii_alphabetic())
+            && !["service", "socket", "target", "mount", "timer", "path", "slice", "scope", "device"].contains(&last)
+            && before[..at].ends_with(is_of_key)
+            && !is_public(server);
+        if is_server {
+            *count += 1;
+            out.push_str(GONE);
+            rest = &from[server.len()..];
+        } else {
+            rest = from;
+        }
+    }
+    out + rest
+}
+
+fn is_public(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    PUBLIC.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")))
+}
+
 /// Tokens that are known by how they begin.
 fn shapes(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
@@ -245,6 +276,7 @@ mod tests {
     fn values_of_passwords_tokens_and_addresses_go() {
         for (before, after) in [
             ("join_token=tok_9Q x", "join_token=redacted x"),
+            ("ask alice@corp.internal, getty@tty1.service", "ask alice@redacted, getty@tty1.service"),
             ("// ask her, password hunter2, token: abc", "// ask her, password redacted, token: redacted"),
             (r#"{"secret_thing": "hunter 2", "n": 1}"#, r#"{"secret_thing": "redacted", "n": 1}"#),
             ("crypto_key='0x DEAD' y", "crypto_key='redacted' y"),
