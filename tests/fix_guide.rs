@@ -297,6 +297,7 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
         Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
         Put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n"),
         Edit::Drop("files/proc/driver"),
+        Edit::Drop("files/sys/module/nvidia"),
         Put("files/proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n"),
         Put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
         Put("libcufile.json", r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
@@ -305,6 +306,7 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
     for id in ["nvidia-driver-open", "nvidia-repository", "libcufile-install"] {
         assert!(plans.iter().any(|plan| plan == id), "{id} is not offered: {plans:?}");
     }
+    assert_eq!(plans[0], "nvidia-repository", "what is installed from it comes behind it: {plans:?}");
     // The repository is added, driver and library are installed.
     let installed = [
         Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),

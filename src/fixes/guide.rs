@@ -118,7 +118,9 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     };
     let mut steps: Vec<Step> =
         [START, middle, END, keys].into_iter().flatten().map(|row| step(root, report, row, route)).collect();
-    steps.insert(REPOSITORY_AT, repository(root, report, &steps));
+    let installs = |step: &Step| step.plans.iter().any(|plan| INSTALLS.contains(&plan.id.as_str()));
+    let at = steps.iter().position(installs).map_or(REPOSITORY_AT, |at| at.min(REPOSITORY_AT));
+    steps.insert(at, repository(root, report, &steps));
     steps.push(proof(report, route));
     if let Some(finding) = ruled_out(report, possible) {
         // Steps that lead nowhere are not offered, least of all with root and a reboot.
@@ -165,7 +167,7 @@ fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
     out
 }
 
-/// The repository comes behind the driver's flavour, before what is installed from it.
+/// The repository comes before what is installed from it, and behind the driver's flavour where nothing before that is.
 const REPOSITORY_AT: usize = 2;
 /// Fixes that install from NVIDIA's repository.
 const INSTALLS: [&str; 3] = ["nvidia-driver-open", "nvfs-install", "libcufile-install"];
