@@ -167,6 +167,15 @@ fn tune_writes_a_file_that_the_linter_passes_and_never_over_another_one() {
 }
 
 #[test]
+fn a_level_of_the_log_that_is_passed_over_is_not_shown_as_in_effect() {
+    let desk = Desk::new();
+    let file = desk.file("cufile.json", "{ \"logging\": { \"level\": \"VERBOSE\" } }\n");
+    let (_, told) = desk.json(&["show", &file, "--root", &machine("p2pdma-listed")], &[]);
+    let row = told["keys"].as_array().unwrap().iter().find(|row| row["key"] == "logging.level").unwrap();
+    assert!(!row.to_string().contains("VERBOSE"), "{row}");
+}
+
+#[test]
 fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     let desk = Desk::new();
     let folder = machine("p2pdma-two-steps");

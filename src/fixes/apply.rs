@@ -141,10 +141,10 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
     journal.write(&entry)
 }
 
-/// After the files of a fix are back whose command failed: the commands that make them effective, as far as any had been started, so that nothing stays
-/// unmounted or built from what is gone.
+/// After the files of a fix are back whose command failed: the commands that make them effective, where one before it had succeeded, so that nothing stays
+/// unmounted. Where the first one failed nothing was begun.
 fn taken_back(error: FixError, entry: &Entry, run: Runner<'_>) -> FixError {
-    let begun = entry.commands.iter().any(|c| matches!(c.state, CommandState::Started | CommandState::Done));
+    let begun = entry.commands.iter().any(|c| c.state == CommandState::Done);
     let FixError::Command { id, command, what, mut then } = error else { return error };
     if begun {
         for argv in &entry.undo_commands {
