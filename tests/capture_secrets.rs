@@ -27,6 +27,19 @@ const SECRETS: &[&str] = &[
     "0025388b91d2a3f4",
     "nqn.2019-08.com.acme:storage-rack-9",
     "9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f",
+    "zebra--gpu--17",
+    "login01",
+    "hunter2",
+    "pa55w0rd",
+    "tok_9Qx8ZZ",
+    "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+    "nvapi-Sesame",
+    "abcSIG999",
+    "DEADBEEFCAFE",
+    "mgs07",
+    "1652923034567",
+    "b8-3f-d2-aa-10-7f",
+    "lun7",
 ];
 
 const KERNEL_LOG: &str = "Linux version 6.14.0-37-generic (carol@zebra-gpu-17)\n\
@@ -37,14 +50,19 @@ const KERNEL_LOG: &str = "Linux version 6.14.0-37-generic (carol@zebra-gpu-17)\n
     EXT4-fs (nvme0n1p1): mounted filesystem 9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f r/w\n\
     NFS: server filer99.secretcorp.example not responding\n\
     IPv6: ADDRCONF(NETDEV_CHANGE): fd12:3456:789a:1::42 added for user carol\n\
+    Kernel command line: root=/dev/mapper/zebra--gpu--17--vg-root ip=10.77.3.9::10.77.4.200:255.255.255.0:zebra-gpu-17:eth0:off netroot=iscsi:bob:hunter2@@10.77.3.9:3260::iqn.2020-01.org:lun7 crypto=0xDEADBEEFCAFE\n\
+    nvidia: ZEBRA-GPU-17 asked login01.secretcorp.example [fd12:3456:789a:1::42]:2049, fe80::ba3f:d2ff:feaa:107e%eth0, B8-3F-D2-AA-10-7F\n\
+    nvidia: GPU serial 1652923034567; fetched https://svc:pa55w0rd@meta.secretcorp.example/x?sig=abcSIG999, token=ghp_16C7e42F292c6912E7710c838347Ae178B4a\n\
     nvidia_fs: registered correctly with major number 505\n";
+const CMDLINE: &str = "BOOT_IMAGE=/vmlinuz root=/dev/mapper/zebra--gpu--17--vg-root ro ip=10.77.3.9::10.77.4.200:255.255.255.0:zebra-gpu-17:eth0:off join_token=tok_9Qx8ZZ \
+    nfsroot=filer99.secretcorp.example:/x ds=nocloud-net;seedfrom=http://svc:pa55w0rd@meta.secretcorp.example/x ifname=eth0:b8:3f:d2:aa:10:7e intel_iommu=off iommu=pt\n";
 const CUFILE_LOG: &str = " 20-11-2026 14:32:16:1 [pid=1 tid=1] ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE /home/carol/models/a.safetensors\n \
     20-11-2026 14:32:17:1 [pid=1 tid=1] ERROR  cufio:12 could not reach 10.77.3.9 from zebra-gpu-17 (S6EXNE0R777777)\n";
 const UDEV: &str = "E:ID_SERIAL=SAMSUNG_MZQL2_S6EXNE0R777777\nE:ID_SERIAL_SHORT=S6EXNE0R777777\nE:ID_WWN=eui.0025388b91d2a3f4\n\
     E:ID_FS_UUID=9f0c1d2e-3b4a-4c5d-8e9f-0a1b2c3d4e5f\nE:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\n";
 const MOUNTS: &str = "22 1 259:2 / / rw - ext4 /dev/nvme1n1p2 rw\n36 22 259:3 / /data rw - ext4 /dev/nvme0n1p1 rw,data=ordered\n\
-    40 22 0:52 / /home/carol/share rw - nfs4 filer99.secretcorp.example:/vol/carol rw,clientaddr=10.77.4.200,addr=10.77.3.9\n";
-const CONFIG: &str = "{\n // carol@zebra-gpu-17.secretcorp.example, 10.77.3.9; ask user carol\n \"properties\": { \"rdma_dev_addr_list\": [\"10.77.3.9\"], \
+    41 22 0:53 / /scratch rw - lustre mgs07@o2ib:/scratch rw\n40 22 0:52 / /home/carol/share rw - nfs4 filer99.secretcorp.example:/vol/carol rw,clientaddr=10.77.4.200,addr=10.77.3.9\n";
+const CONFIG: &str = "{\n // carol@zebra-gpu-17.secretcorp.example, 10.77.3.9; ask user carol, password hunter2, token: tok_9Qx8ZZ\n \"properties\": { \"rdma_dev_addr_list\": [\"10.77.3.9\"], \
     \"use_pci_p2pdma\": true },\n \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } },\n \"logging\": { \"dir\": \"/home/carol/logs\" }\n}\n";
 
 fn planted() -> Vec<Edit> {
@@ -52,12 +70,13 @@ fn planted() -> Vec<Edit> {
         Put("files/proc/sys/kernel/hostname", "zebra-gpu-17.secretcorp.example\n"),
         Put("files/proc/self/mountinfo", MOUNTS),
         Put("files/etc/cufile.json", CONFIG),
+        Put("files/proc/cmdline", CMDLINE),
         Put("files/home/carol/logs/cufile.log", CUFILE_LOG),
         Put("files/home/carol/cufile.json", "{ \"properties\": { \"io_batchsize\": 64 } }"),
         Put("files/run/udev/data/b259:3", UDEV),
         Put(
             "environment.json",
-            r#"{"CUFILE_ENV_PATH_JSON": "/home/carol/cufile.json", "CUFILE_LOGFILE_PATH": "/home/carol/logs/cufile.log",
+            r#"{"NVIDIA_API_KEY": "nvapi-Sesame", "CUFILE_ENV_PATH_JSON": "/home/carol/cufile.json", "CUFILE_LOGFILE_PATH": "/home/carol/logs/cufile.log",
                 "LD_LIBRARY_PATH": "/home/carol/lib", "CUFILE_USE_PCIP2PDMA": "true"}"#,
         ),
         Set(PATHS, "/0/path", json!("/home/carol/models")),

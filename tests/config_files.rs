@@ -165,3 +165,45 @@ fn tune_writes_a_file_that_the_linter_passes_and_never_over_another_one() {
     assert_eq!(over.status.code(), Some(2), "{over:?}");
     assert_eq!(desk.config(&["tune", "no-such-model"], &[]).status.code(), Some(2));
 }
+
+#[test]
+fn a_level_of_the_log_that_is_passed_over_is_not_shown_as_in_effect() {
+    let desk = Desk::new();
+    let file = desk.file("cufile.json", "{ \"logging\": { \"level\": \"VERBOSE\" } }\n");
+    let (_, told) = desk.json(&["show", &file, "--root", &machine("p2pdma-listed")], &[]);
+    let row = told["keys"].as_array().unwrap().iter().find(|row| row["key"] == "logging.level").unwrap();
+    assert!(!row.to_string().contains("VERBOSE"), "{row}");
+}
+
+#[test]
+fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
+    let desk = Desk::new();
+    let folder = machine("p2pdma-two-steps");
+    let (status, told) = desk.json(&["tune", "qwen3-0.6b", "--root", &folder], &[]);
+    assert_eq!(status, 0);
+    let keys: Vec<&str> = told["keys"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
+    assert!(keys.contains(&"properties.use_pci_p2pdma"), "that machine has P2PDMA in reach: {told}");
+    // A machine without a GPU is another one, whatever this one has.
+    let (_, other) = desk.json(&["tune", "qwen3-0.6b", "--root", &machine("no-gpu")], &[]);
+    assert_ne!(told["keys"], other["keys"], "{other}");
+    let archive = desk.folder.path().join("machine.tar.zst");
+    let view = gds_top::host::Root::folder_recorded(Path::new(&folder)).unwrap();
+    let report = gds_top::checks::run(&view, &view.captured_paths(), None, &mut |_| {});
+    let _ = gds_top::checks::cufile_json::lint_machine(
+        &view,
+        &gds_top::checks::cufile_json::Hardware::of(&view, &report, None),
+    );
+    view.write_capture(&archive, "gds-top test", 0).unwrap();
+    let (status, again) = desk.json(&["tune", "qwen3-0.6b", "--root", archive.to_str().unwrap()], &[]);
+    assert_eq!((status, &again["keys"]), (0, &told["keys"]));
+    // Written here for there; what is in effect there is compared, too.
+    let out = desk.folder.path().join("user.json").display().to_string();
+    let written = desk.config(&["tune", "qwen3-0.6b", "--root", &folder, "--output", &out], &[]);
+    assert!(written.status.success(), "{written:?}");
+    assert!(String::from_utf8_lossy(&written.stderr).contains("take it to that machine"), "{written:?}");
+    let (status, differs) = desk.json(&["diff", "--root", &machine("denylist")], &[]);
+    assert_eq!(status, 0);
+    assert!(differs["differences"].to_string().contains("denylist"), "{differs}");
+    let refused = desk.config(&["tune", "qwen3-0.6b", "--root", "/no/such"], &[]);
+    assert_eq!(refused.status.code(), Some(2));
+}

@@ -79,7 +79,9 @@ fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
             && text.contains("the files are as they were; run before it: sh -c true"),
         "{text}"
     );
-    assert!(lines.is_empty() && !folder.join("made").exists());
+    assert!(text.contains("to take it back sh -c 'echo undone' was run"), "{text}");
+    assert_eq!(lines, ["undone"], "what was begun does not stay half done: a file system is mounted again");
+    assert!(!folder.join("made").exists());
     assert!(Journal::at(&folder.join("state")).entries().is_empty());
 }
 

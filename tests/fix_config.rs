@@ -87,6 +87,17 @@ fn the_keys_of_p2pdma_are_set_in_the_file_that_is_there_and_taken_back() {
 }
 
 #[test]
+fn keys_in_a_file_that_libcufile_refuses_are_not_called_in_effect() {
+    let machine = Machine::new("p2pdma-two-steps");
+    let file = machine.file("/etc/cufile.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "{ \"properties\": { \"io_batchsize\": \"many\" } }\n").unwrap();
+    let plan = fixes::plan_by_id(&machine.root(), &machine.report(), "cufile-p2pdma-keys").unwrap();
+    let told = machine.apply(&plan);
+    assert_eq!(told.last().map(|(stage, _)| *stage), Some(FixStage::StillWrong), "{told:?}");
+}
+
+#[test]
 fn a_file_that_is_broken_is_not_edited() {
     let machine = Machine::new("p2pdma-two-steps");
     let path = machine.file("/etc/cufile.json");

@@ -363,6 +363,9 @@ pub(super) enum ConfigSub {
         /// Loads go through memory that is not registered with cuFile (gds-bounce, UCM)
         #[arg(long)]
         unregistered: bool,
+        /// Tune for a captured machine; the model is a profile, or lies here
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -372,6 +375,9 @@ pub(super) enum ConfigSub {
         file: Option<PathBuf>,
         /// Another file to compare it with
         other: Option<PathBuf>,
+        /// What is in effect on a captured machine
+        #[arg(long, value_name = "DIR|ARCHIVE")]
+        root: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },

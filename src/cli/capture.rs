@@ -4,6 +4,7 @@ use super::args::OutputArgs;
 use super::check::examined;
 use super::outcome::{BAD_CALL, fail, note, print, print_json};
 use crate::checks::{self, cufile_json};
+use crate::fixes;
 use crate::host::{LiveOptions, Root};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> u8 {
     let report = checks::run(&view, &paths, None, &mut |_| {});
     // So that 'config lint --root' and 'config show --root' have what they read, too.
     let _ = cufile_json::lint_machine(&view, &cufile_json::Hardware::of(&view, &report, None));
+    // And what fixes and the checklist read, so that they are planned there as here.
+    let _ = (fixes::plan(&view, &report), fixes::guide::guide(&view, &report));
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION"));
     let unix_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let captured = match view.write_capture(file, tool, unix_s) {

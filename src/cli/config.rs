@@ -23,10 +23,12 @@ pub(super) fn run(action: ConfigSub) -> u8 {
             lint(file.as_deref(), model.as_deref(), root.as_deref(), &output)
         }
         ConfigSub::Show { file, root, output } => show(file.as_deref(), root.as_deref(), &output),
-        ConfigSub::Tune { model, output_file, unregistered, output } => {
-            tune(&model, output_file.as_deref(), unregistered, &output)
+        ConfigSub::Tune { model, output_file, unregistered, root, output } => {
+            tune(&model, output_file.as_deref(), unregistered, root.as_deref(), &output)
         }
-        ConfigSub::Diff { file, other, output } => diff(file.as_deref(), other.as_deref(), &output),
+        ConfigSub::Diff { file, other, root, output } => {
+            diff(file.as_deref(), other.as_deref(), root.as_deref(), &output)
+        }
     };
     done.unwrap_or_else(|sentence| fail(BAD_CALL, &sentence))
 }
@@ -118,9 +120,19 @@ fn table(rows: &[Effective]) -> String {
     out
 }
 
-fn tune(model: &str, file: Option<&Path>, unregistered: bool, output: &OutputArgs) -> Result<u8, String> {
-    let (bytes, place) = model_bytes(model)?;
-    let view = open_view(None)?;
+fn tune(
+    model: &str,
+    file: Option<&Path>,
+    unregistered: bool,
+    root: Option<&Path>,
+    output: &OutputArgs,
+) -> Result<u8, String> {
+    let (bytes, mut place) = model_bytes(model)?;
+    let view = open_view(root)?;
+    if root.is_some() {
+        // Where the model lies here says nothing about the other machine: the paths that were examined there do.
+        place.clear();
+    }
     let hardware = hardware(&view, Some(bytes), place.as_slice())?;
     let rows = cufile_json::effective(&view, None);
     let current = |key: &str| rows.iter().find(|row| row.key == key).map(|row| row.value.clone());
@@ -128,7 +140,8 @@ fn tune(model: &str, file: Option<&Path>, unregistered: bool, output: &OutputArg
     let text = file_text(&tuned)?;
     if let Some(path) = file {
         write_new(path, &text)?;
-        note(&format!("written; export CUFILE_ENV_PATH_JSON={} puts it in effect", path.display()));
+        let there = if root.is_some() { "; take it to that machine: there " } else { "; " };
+        note(&format!("written{there}export CUFILE_ENV_PATH_JSON={} puts it in effect", path.display()));
     }
     if output.json {
         return Ok(print_json(&json!({
@@ -179,8 +192,8 @@ fn write_new(path: &Path, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn diff(file: Option<&Path>, other: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
-    let view = open_view(None)?;
+fn diff(file: Option<&Path>, other: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
+    let view = open_view(root)?;
     let rows = |path: &Path| -> Result<Vec<Effective>, String> {
         let (name, text) = (path.display().to_string(), read(path)?);
         warn_if_refused(&view, &name, &text);

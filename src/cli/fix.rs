@@ -51,6 +51,8 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     };
     match fixes::recover(&place) {
         Ok(said) => said.iter().for_each(|sentence| note(sentence)),
+        // What only looks needs no journal; a user may not have one.
+        Err(error) if matches!(order.mode, Mode::DryRun | Mode::List) => note(&error.to_string()),
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     }
     let named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();

@@ -119,6 +119,7 @@ impl FixPlan {
     #[must_use]
     pub fn how(&self) -> String {
         match self.policy {
+            FixPolicy::Ask if self.obstacle.is_some() => "not as it is".to_owned(),
             FixPolicy::Ask => format!("gds-top fix {} does it", self.id),
             FixPolicy::Show => "by hand".to_owned(),
             FixPolicy::Never => "by hand, with care".to_owned(),

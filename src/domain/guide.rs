@@ -83,10 +83,14 @@ impl Guide {
     pub fn head(&self) -> [String; 2] {
         let mut reason = self.reason.chars();
         let reason: String = reason.next().into_iter().flat_map(char::to_uppercase).chain(reason).collect();
-        [
-            format!("To GPUDirect Storage by {}: {} of {} steps are done.", self.route, self.done(), self.steps.len()),
-            format!("{reason}."),
-        ]
+        let (done, all) = (self.done(), self.steps.len());
+        let is_lost = self.steps.iter().any(|step| step.state == StepState::Impossible);
+        let how_far = if is_lost {
+            format!("GPUDirect Storage is not possible here as it stands ({done} of {all} steps are done).")
+        } else {
+            format!("To GPUDirect Storage by {}: {done} of {all} steps are done.", self.route)
+        };
+        [how_far, format!("{reason}.")]
     }
 }
 

@@ -18,7 +18,9 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
                 .to_owned(),
             changes: vec![
                 run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"),
-                run(&format!("cp -a --sparse=never {} /NVME_MOUNT_POINT/", model(report))),
+                Change::Run {
+                    argv: ["cp", "-a", "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned).to_vec(),
+                },
             ],
             verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
             undo: "read the model from where it was; the copy can be removed".to_owned(),

@@ -1,22 +1,26 @@
 //! Fixes that are plain file writes (with a command or two behind them) and are applied after consent, with journal and undo.
 
-use super::recipes::{empty, family, file, initramfs, run, words};
+use super::recipes::{empty, line_in, run};
+use super::registry;
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, Unread, os_release};
+use crate::host::{Root, Unread};
 use std::path::PathBuf;
 
 /// The plan of one of these fixes.
 pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
     Some(match id {
         "cufile-p2pdma-keys" => cufile_keys(root),
-        "p2pdma-registry-keys" => registry_keys(root),
+        "p2pdma-registry-keys" => registry::plan(root),
         "memlock" => FixPlan {
             title: "Lift the limit on locked memory".to_owned(),
             why: "Registering memory for RDMA and io_uring counts against it. Services of systemd want LimitMEMLOCK=infinity in their unit instead, \
                   containers --ulimit memlock=-1."
                 .to_owned(),
-            changes: vec![file(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")],
+            changes: line_in(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited").into_iter().collect(),
+            obstacle: line_in(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited")
+                .is_none()
+                .then(|| "the line stands in /etc/security/limits.d/99-gds.conf already; it takes effect with the next login".to_owned()),
             verify: "log out and in again (or reboot), then 'ulimit -l' says unlimited".to_owned(),
             remaining: vec!["log out and in again".to_owned()],
             ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
@@ -24,11 +28,14 @@ pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
         "nvfs-load" => FixPlan {
             title: "Load nvidia-fs now and at every boot, after the drivers that it needs".to_owned(),
             why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing.".to_owned(),
-            changes: vec![
-                file(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n"),
-                file(root, "/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme\n"),
-                run("sudo modprobe nvidia-fs"),
-            ],
+            changes: [
+                line_in(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs"),
+                line_in(root, "/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme"),
+                Some(run("sudo modprobe nvidia-fs")),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             verify: "gds-top check: nvfs-loaded; cat /proc/driver/nvidia-fs/version".to_owned(),
             undo: "gds-top fix --undo nvfs-load restores the files; the module stays loaded until the next boot or 'sudo modprobe -r nvidia-fs'".to_owned(),
             ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
@@ -85,34 +92,5 @@ fn cufile_keys(root: &Root) -> FixPlan {
         verify: "the check cfg-p2p-both runs again; cuFile's statistics of a load then count P2PDMA reads".to_owned(),
         obstacle,
         ..empty(if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
-    }
-}
-
-fn registry_keys(root: &Root) -> FixPlan {
-    let ampere_or_ada = root
-        .nvml()
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.compute_capability.as_deref())
-        .any(|capability| capability.starts_with("8."));
-    let force = if ampere_or_ada { "ForceP2P=0;" } else { "" };
-    let rebuild = initramfs(family(root));
-    let ostree = os_release(root, "OSTREE_VERSION").is_some() && family(root) == super::recipes::Family::RedHat;
-    FixPlan {
-        title: "Map the GPU's BAR1 statically".to_owned(),
-        why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well. All \
-              programs that use the GPU get the changed driver after the reboot."
-            .to_owned(),
-        changes: vec![file(
-            root,
-            "/etc/modprobe.d/nvidia-p2pdma.conf",
-            &format!("options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;{force}\"\n"),
-        ), run(rebuild)],
-        verify: "after the reboot /proc/driver/nvidia/params has the keys, and gds-top check: gpu-static-bar1".to_owned(),
-        undo: "gds-top fix --undo p2pdma-registry-keys restores what was there and rebuilds the initramfs; then reboot".to_owned(),
-        undo_commands: vec![words(rebuild)],
-        remaining: vec!["sudo reboot".to_owned()],
-        obstacle: ostree.then(|| "on an image-based system the initramfs is part of the image".to_owned()),
-        ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Ask)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::commands::quoted_line;
 use super::files::{Found, missing_folders, remove_folders, spot};
-use super::journal::{Before, CommandRun, CommandState, Entry, Journal, Stage, Written};
+use super::journal::{Before, CommandRun, CommandState, ENTRY_VERSION, Entry, Journal, Stage, Written};
 use super::lock::{lock, tidy};
 use super::resume::boot_id;
 use super::{FixError, Place, hold};
@@ -108,7 +108,7 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
         }
     }
     let mut entry = Entry {
-        schema_version: 1,
+        schema_version: ENTRY_VERSION,
         id: id.clone(),
         check: plan.check.clone(),
         title: plan.title.clone(),
@@ -133,12 +133,27 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
         Err(error) => {
             roll_back(place, &entry, &mut |_| true)?;
             journal.forget(id)?;
-            return Err(error);
+            return Err(taken_back(error, &entry, run));
         }
     }
     step(hook, Step::Finish)?;
     entry.stage = Stage::Applied;
     journal.write(&entry)
+}
+
+/// After the files of a fix are back whose command failed: the commands that make them effective, where one before it had succeeded, so that nothing stays
+/// unmounted. Where the first one failed nothing was begun.
+fn taken_back(error: FixError, entry: &Entry, run: Runner<'_>) -> FixError {
+    let begun = entry.commands.iter().any(|c| c.state == CommandState::Done);
+    let FixError::Command { id, command, what, mut then } = error else { return error };
+    if begun {
+        for argv in &entry.undo_commands {
+            let line = quoted_line(argv);
+            let done = run(argv).map_or_else(|what| format!("failed ({what})"), |()| "was run".to_owned());
+            then.push_str(&format!("; to take it back {line} {done}"));
+        }
+    }
+    FixError::Command { id, command, what, then }
 }
 
 fn run_commands(entry: &mut Entry, journal: &Journal, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {

@@ -1,6 +1,6 @@
 //! Plans that change how the machine boots or mounts.
 
-use super::recipes::{Family, empty, family, file, initramfs, run, words};
+use super::recipes::{Family, empty, family, file, initramfs, run};
 use crate::checks::Report;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
@@ -31,13 +31,13 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
                     "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices and virtual machines need it. The \
                      word is {word}, in GRUB_CMDLINE_LINUX_DEFAULT. Not on Grace, which wants it on and translating."
                 ),
-                changes: arguments(family, word),
+                changes: arguments(root, family, word),
                 verify: "/proc/cmdline has the word, and gds-top check: iommu-state".to_owned(),
                 undo: format!("remove {word} again, reboot"),
                 ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
             }
         }
-        "acs-redirect" => acs(report, family),
+        "acs-redirect" => acs(root, report, family),
         "initramfs" => FixPlan {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot".to_owned(),
             why: "Drivers that are loaded from the initramfs read the copy of /etc/modprobe.d in it; what is changed only on the disk has no effect."
@@ -64,19 +64,49 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
 }
 
 /// A word more on the kernel's command line.
-fn arguments(family: Family, word: &str) -> Vec<Change> {
+fn arguments(root: &Root, family: Family, word: &str) -> Vec<Change> {
+    const GRUB: &str = "/etc/default/grub";
     match family {
         Family::RedHat => vec![run(&format!("sudo grubby --update-kernel=ALL --args={word}")), run("sudo reboot")],
-        // The line is edited by hand: what else stands in it differs from machine to machine.
-        Family::Debian => vec![run("sudoedit /etc/default/grub"), run("sudo update-grub"), run("sudo reboot")],
+        Family::Debian => {
+            let before = root.read_text(GRUB).ok();
+            let edit = match before.as_deref().and_then(|text| with_argument(text, word)) {
+                Some(after) => Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 },
+                // A line that differs from the usual is edited by hand.
+                None => run(&format!("sudoedit {GRUB}")),
+            };
+            vec![edit, run("sudo update-grub"), run("sudo reboot")]
+        }
         Family::Suse => {
             vec![run(&format!("sudo pbl --add-option {word}")), run("sudo pbl --config"), run("sudo reboot")]
         }
     }
 }
 
+/// `/etc/default/grub` with a word more in `GRUB_CMDLINE_LINUX_DEFAULT`; none where it has not one such line, the word is there, or it needs quotes of
+/// its own (a semicolon parts commands in grub.cfg).
+fn with_argument(grub: &str, word: &str) -> Option<String> {
+    const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
+    let is_ours = |line: &&str| line.trim_start().starts_with(KEY);
+    if word.contains(';') || grub.lines().filter(is_ours).count() != 1 {
+        return None;
+    }
+    let line = grub.lines().find(is_ours)?;
+    let value = line.trim_start().strip_prefix(KEY)?.trim_end();
+    let (quote, inner) = match value.chars().next() {
+        Some(quote @ ('"' | '\'')) => (quote, value[1..].strip_suffix(quote).filter(|inner| !inner.contains(quote))?),
+        _ if value.contains(['"', '\'', '#', ' ']) => return None,
+        _ => ('"', value),
+    };
+    if inner.split_whitespace().any(|known| known == word) {
+        return None;
+    }
+    let gap = if inner.is_empty() { "" } else { " " };
+    Some(grub.replacen(line, &format!("{KEY}{quote}{inner}{gap}{word}{quote}"), 1))
+}
+
 /// The bridges that the findings name, and no others.
-fn acs(report: &Report, family: Family) -> FixPlan {
+fn acs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let mut bridges: Vec<String> = ["pcie-acs", "nvfs-bridges-acs"]
         .iter()
         .filter_map(|id| report.finding(id))
@@ -97,7 +127,7 @@ fn acs(report: &Report, family: Family) -> FixPlan {
              disks drop off the bus, and devices lose their isolation from one another. With GRUB the word goes into GRUB_CMDLINE_LINUX_DEFAULT, in quotes \
              because of the semicolons."
         ),
-        changes: arguments(family, &word),
+        changes: arguments(root, family, &word),
         verify: "/proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs".to_owned(),
         undo: "remove the word again, reboot".to_owned(),
         ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Never)
@@ -131,7 +161,7 @@ fn ordered(root: &Root, report: &Report, family: Family) -> FixPlan {
         return FixPlan {
             why: "This is the root file system: rootflags=data=ordered goes into GRUB_CMDLINE_LINUX_DEFAULT, and takes effect at the next boot."
                 .to_owned(),
-            changes: arguments(family, "rootflags=data=ordered"),
+            changes: arguments(root, family, "rootflags=data=ordered"),
             needs: Needs::Reboot,
             policy: FixPolicy::Show,
             undo: "remove the parameter, reboot".to_owned(),
@@ -147,7 +177,9 @@ fn ordered(root: &Root, report: &Report, family: Family) -> FixPlan {
             ..plan
         };
     };
-    let mounts = vec![words(&format!("sudo umount {point}")), words(&format!("sudo mount {point}"))];
+    // The path is one word, whatever is in it.
+    let mounts: Vec<Vec<String>> =
+        ["umount", "mount"].map(|what| vec!["sudo".to_owned(), what.to_owned(), point.clone()]).into();
     let before = root.read_text("/etc/fstab").ok();
     let edited = before.as_deref().and_then(|text| with_option(text, &point, "data=ordered"));
     match edited {
@@ -224,6 +256,29 @@ mod tests {
             with_option("ext4 /d ext4 ro", "/d", "data=ordered").as_deref(),
             Some("ext4 /d ext4 ro,data=ordered")
         );
+    }
+
+    #[test]
+    fn a_word_is_added_to_the_line_of_grub_and_nothing_else_moves() {
+        let grub = |line: &str| {
+            format!("# GRUB_CMDLINE_LINUX_DEFAULT=\"old\"\nGRUB_TIMEOUT=0\n{line}\nGRUB_CMDLINE_LINUX=\"\"\n")
+        };
+        for (before, after) in [
+            ("GRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash iommu=pt\""),
+            ("GRUB_CMDLINE_LINUX_DEFAULT=''", "GRUB_CMDLINE_LINUX_DEFAULT='iommu=pt'"),
+            ("GRUB_CMDLINE_LINUX_DEFAULT=quiet", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
+        ] {
+            assert_eq!(with_argument(&grub(before), "iommu=pt"), Some(grub(after)));
+            assert_eq!(with_argument(&grub(after), "iommu=pt"), None, "it is there");
+        }
+        for line in [
+            "GRUB_TIMEOUT=1",
+            "GRUB_CMDLINE_LINUX_DEFAULT=\"a\" # x",
+            "GRUB_CMDLINE_LINUX_DEFAULT=\"a\"\nGRUB_CMDLINE_LINUX_DEFAULT=\"b\"",
+        ] {
+            assert_eq!(with_argument(&grub(line), "iommu=pt"), None, "{line}");
+        }
+        assert_eq!(with_argument(&grub("GRUB_CMDLINE_LINUX_DEFAULT=\"\""), "pci=disable_acs_redir=a;b"), None);
     }
 
     #[test]

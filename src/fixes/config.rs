@@ -56,7 +56,7 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
             "{WHY}{by_hand} 'config lint' names line, column and the nearest known key. Settings of your own go into a file that CUFILE_ENV_PATH_JSON \
              names: it is merged over /etc/cufile.json key by key."
         ),
-        changes: vec![run("gds-top config lint"), run(&format!("sudoedit {}", broken(report)))],
+        changes: vec![run("gds-top config lint"), Change::Run { argv: vec!["sudoedit".to_owned(), broken(report)] }],
         verify: "gds-top config lint finds nothing, and gds-top check: cfg-parse and lib-open-probe".to_owned(),
         undo: "put the copy of the file back that the editor made; the package's own file is /usr/local/cuda/gds/cufile.json".to_owned(),
         ..empty(Needs::Root, FixRisk::Low, FixPolicy::Show)

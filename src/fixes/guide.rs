@@ -1,7 +1,8 @@
 //! From a bare machine to a proven direct route, as a checklist that knows what is done (`gds-top fix nvidia-gds`).
 
 use super::preview::changes_text;
-use super::recipes::{Family, family, fix_of, for_id};
+use super::recipes::{family, fix_of, for_id};
+use super::repository as source;
 use crate::checks::Report;
 use crate::domain::{Finding, Guide, GuideStep as Step, Route, Status};
 use crate::host::Root;
@@ -117,24 +118,63 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     };
     let mut steps: Vec<Step> =
         [START, middle, END, keys].into_iter().flatten().map(|row| step(root, report, row, route)).collect();
-    steps.insert(REPOSITORY_AT, repository(root, report, &steps));
+    let installs = |step: &Step| step.plans.iter().any(|plan| INSTALLS.contains(&plan.id.as_str()));
+    let at = steps.iter().position(installs).map_or(REPOSITORY_AT, |at| at.min(REPOSITORY_AT));
+    steps.insert(at, repository(root, report, &steps));
     steps.push(proof(report, route));
+    if let Some(finding) = ruled_out(report, possible) {
+        // Steps that lead nowhere are not offered, least of all with root and a reboot.
+        for step in &mut steps {
+            let is_it = step.found.iter().any(|found| found.starts_with(&format!("{}:", finding.id)));
+            step.plans.clear();
+            step.advice.clear();
+            if is_it {
+                step.state = State::Impossible;
+                step.advice.extend(finding.advice.clone());
+            }
+        }
+        let reason = format!(
+            "no direct route can be built on this machine: {}; what is marked below would not change that",
+            finding.summary
+        );
+        return Guide { route, reason, open: Vec::new(), steps };
+    }
+    for (at, cause) in causes_elsewhere(report, &steps) {
+        // What a step waits for is shown with it, where no step of its own has it.
+        let Some(finding) = report.finding(&cause) else { continue };
+        match fix_of(finding).and_then(|id| for_id(root, report, id, &finding.id)) {
+            Some(plan) => steps[at].plans.push(plan),
+            None => steps[at].advice.extend(finding.advice.clone()),
+        }
+        steps[at].found.push(format!("{}: {}", finding.id, finding.summary));
+    }
     Guide { route, reason: reason.to_owned(), open: Vec::new(), steps }
 }
 
-/// The repository comes behind the driver's flavour, before what is installed from it.
+/// Causes that steps wait for and that are the check of no step, each with the first step that waits for it.
+fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
+    let mut out: Vec<(usize, String)> = Vec::new();
+    let shown = |id: &str| steps.iter().flat_map(|step| &step.found).any(|found| found.starts_with(&format!("{id}:")));
+    for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.state == State::Open) {
+        for found in &step.found {
+            let id = found.split(':').next().unwrap_or_default();
+            let Some(cause) = report.finding(id).and_then(|finding| finding.cause.clone()) else { continue };
+            if !shown(&cause) && out.iter().all(|(_, known)| *known != cause) {
+                out.push((at, cause));
+            }
+        }
+    }
+    out
+}
+
+/// The repository comes before what is installed from it, and behind the driver's flavour where nothing before that is.
 const REPOSITORY_AT: usize = 2;
 /// Fixes that install from NVIDIA's repository.
 const INSTALLS: [&str; 3] = ["nvidia-driver-open", "nvfs-install", "libcufile-install"];
 
 /// Whether packages can come from NVIDIA's repository, as far as any are needed.
 fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
-    const SERVER: &str = "developer.download.nvidia.com";
-    let folders: &[&str] = match family(root) {
-        Family::Debian => &["/etc/apt/sources.list.d"],
-        Family::RedHat => &["/etc/yum.repos.d"],
-        Family::Suse => &["/etc/zypp/repos.d"],
-    };
+    let family = family(root);
     let mut out = Step {
         title: "NVIDIA's package repository".to_owned(),
         state: State::Done,
@@ -146,24 +186,18 @@ fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
         .into_iter()
         .filter(|id| steps.iter().flat_map(|step| &step.plans).any(|plan| plan.id == *id))
         .collect();
-    let mut seen = false;
-    for folder in folders {
-        let Ok(names) = root.entries(folder) else { continue };
-        seen = true;
-        for name in names {
-            let path = format!("{folder}/{name}");
-            if root.read_text(&path).is_ok_and(|text| text.contains(SERVER) || text.contains("file:///var/nvidia-")) {
-                out.found.push(format!("{path} names it"));
-                return out;
-            }
-        }
+    let configured = source::configured(root, family);
+    if let Ok(path) = &configured {
+        out.found.push(format!("{path} names it"));
+        return out;
     }
     if needed.is_empty() {
         out.found.push("nothing has to be installed from it".to_owned());
         return out;
     }
-    out.found.push(format!("no file in {} names {SERVER}; it is needed for {}", folders.join(", "), needed.join(", ")));
-    out.state = if seen { State::Open } else { State::Unknown };
+    let (folder, server) = (source::folder(family), source::SERVER);
+    out.found.push(format!("no file in {folder} names {server}; it is needed for {}", needed.join(", ")));
+    out.state = if configured == Err(true) { State::Open } else { State::Unknown };
     out.plans.extend(for_id(root, report, "nvidia-repository", "driver-flavour"));
     out
 }
@@ -212,10 +246,41 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     out
 }
 
+/// How the finding begins that there is no GPU at all.
+const NO_GPU: &str = "no NVIDIA GPU";
+/// What is given with the machine, and without which no step leads to a direct route.
+const GIVEN: &[&str] = &[
+    "wsl",
+    "cpu-arch",
+    "gpu-present",
+    "gpu-class",
+    "gpu-compute-cap",
+    "gpu-gdr-attr",
+    "gpu-mig-vgpu",
+    "gpu-open-capable",
+];
+
+/// What rules every direct route out, whatever is installed: the kind of system, or the GPU.
+fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
+    if !matches!(possible, Route::Compat | Route::None) {
+        return None;
+    }
+    let of_the_machine = |finding: &&Finding| {
+        GIVEN.contains(&finding.id.as_str())
+            && finding.cause.is_none()
+            && matches!(finding.status, Status::Warn | Status::Fail)
+            && finding.fix.is_none()
+            && (finding.id != "gpu-present" || finding.summary.starts_with(NO_GPU))
+    };
+    report.findings.iter().find(of_the_machine)
+}
+
 fn state(finding: &Finding, route: Route, fix: &str) -> State {
     // The GPU and the kind of system are given: words of comfort are no remedy.
     let is_given = finding.fix.is_none() && fix.is_empty() && (finding.id.starts_with("gpu-") || finding.id == "wsl");
-    if is_given && finding.status == Status::Fail {
+    // A GPU that is there and has no driver that works is no fate.
+    let is_missing = finding.id != "gpu-present" || finding.summary.starts_with(NO_GPU);
+    if is_given && is_missing && finding.status == Status::Fail {
         return State::Impossible;
     }
     let can_be_mended = finding.fix.is_some() || !fix.is_empty() || finding.advice.is_some();
@@ -225,7 +290,8 @@ fn state(finding: &Finding, route: Route, fix: &str) -> State {
         // What lies on no route that matters is told as mere information, though it is missing.
         Status::Info if finding.fix.is_some() => State::Open,
         Status::Info => State::Done,
-        Status::Warn | Status::Fail if can_be_mended => State::Open,
+        // A consequence goes with its cause.
+        Status::Warn | Status::Fail if can_be_mended || finding.cause.is_some() => State::Open,
         Status::Fail if finding.blocks.contains(&route) => State::Impossible,
         Status::Warn | Status::Fail => State::Open,
     }

@@ -1,6 +1,7 @@
 //! Plans that install: repository, driver, nvidia-fs, libcufile, keys, storage driver, kernel.
 
 use super::recipes::{Family, empty, family, initramfs, run};
+use super::repository;
 use crate::checks::Report;
 use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, os_release};
@@ -9,49 +10,39 @@ use crate::host::{Root, os_release};
 pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
     let family = family(root);
     Some(match id {
-        "nvidia-repository" => repository(root, family),
-        "nvidia-driver-open" => driver(root, family),
+        "nvidia-repository" => repository::plan(root, family),
+        "nvidia-driver-open" => repository::driver(root, family),
         "nvfs-install" => FixPlan {
             title: "Install nvidia-fs".to_owned(),
             why: format!(
                 "The route nvfs needs this kernel module. '{}' says beforehand what comes with it: on RHEL-like systems the package may pull another \
                  kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later do not go with \
-                 modules that DKMS builds. The archives of Debian and Ubuntu carry old versions; NVIDIA's repository has the current one.",
+                 modules that DKMS builds. The archives of Debian and Ubuntu carry old versions; NVIDIA's repository has the current one.{}",
                 match family {
                     Family::Debian => "apt-get install -s nvidia-gds",
                     Family::RedHat => "dnf install --assumeno nvidia-gds",
                     Family::Suse => "zypper install --dry-run nvidia-gds",
-                }
+                },
+                repository::hint(root, family)
             ),
             changes: vec![run(&install(family, "nvidia-gds")), run("sudo modprobe nvidia-fs")],
             verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
-            undo: format!("{}, which takes the module away at the next boot", remove(family, "nvidia-gds")),
+            undo: format!("{}: nvidia-gds and what came with it; the loaded module goes at the next boot", remove(family, "nvidia-gds")),
             ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Ask)
         },
         "libcufile-install" => FixPlan {
             title: "Install libcufile".to_owned(),
-            why: "Every cuFile read goes through this library. Without root: pip install nvidia-cufile (CUDA 13) or nvidia-cufile-cu12.".to_owned(),
+            why: format!(
+                "Every cuFile read goes through this library. Without root: pip install nvidia-cufile (CUDA 13) or nvidia-cufile-cu12.{}",
+                repository::hint(root, family)
+            ),
             changes: vec![run(&install(family, &libcufile_package(root)))],
             verify: "gds-top check: lib-found".to_owned(),
             undo: remove(family, &libcufile_package(root)),
             ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
         },
         "nvfs-dkms" => dkms(root, report, family),
-        "secure-boot-key" => FixPlan {
-            title: "Enrol the key that signs nvidia-fs".to_owned(),
-            why: "Secure Boot loads only modules whose key is enrolled. mokutil asks for a password, and 'Enroll MOK' asks for it again at the console \
-                  during the next boot, so somebody must be there."
-                .to_owned(),
-            changes: match family {
-                Family::Debian if os_release(root, "ID").as_deref() != Some("debian") => {
-                    vec![run("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der"), run("sudo reboot")]
-                }
-                _ => vec![run("sudo mokutil --import /var/lib/dkms/mok.pub"), run("sudo reboot")],
-            },
-            verify: "mokutil --list-enrolled and modinfo -F signer nvidia_fs name the same key; then sudo modprobe nvidia-fs".to_owned(),
-            undo: "sudo mokutil --delete with the same file, reboot".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
-        },
+        "secure-boot-key" => key(root, report, family),
         "nvme-patch" => FixPlan {
             title: "An NVMe driver that is built for GDS".to_owned(),
             why: "The route nvfs needs it; P2PDMA does not, and is the shorter way where kernel and GPU have it. It replaces the driver of the disks, \
@@ -74,12 +65,7 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             title: "A kernel with PCI P2PDMA".to_owned(),
             why: "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.".to_owned(),
             changes: vec![
-                run(match family {
-                    Family::Debian if os_release(root, "ID").as_deref() == Some("debian") => "sudo apt-get install linux-image-amd64",
-                    Family::Debian => "sudo apt-get install linux-generic-hwe-24.04",
-                    Family::RedHat => "sudo dnf upgrade kernel",
-                    Family::Suse => "sudo zypper update kernel-default",
-                }),
+                run(&newer_kernel(root, family)),
                 run("sudo reboot"),
             ],
             verify: "gds-top check: kernel-p2pdma".to_owned(),
@@ -88,6 +74,66 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
         },
         _ => return None,
     })
+}
+
+/// The package with a kernel of 6.2 or later.
+fn newer_kernel(root: &Root, family: Family) -> String {
+    let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
+    let arch = if arm { "arm64" } else { "amd64" };
+    let (id, version) =
+        (os_release(root, "ID").unwrap_or_default(), os_release(root, "VERSION_ID").unwrap_or_default());
+    match (family, id.as_str(), version.as_str()) {
+        // Its own kernel is 6.1.
+        (Family::Debian, "debian", "12") => format!("sudo apt-get install -t bookworm-backports linux-image-{arch}"),
+        (Family::Debian, "debian", _) => format!("sudo apt-get install linux-image-{arch}"),
+        (Family::Debian, "ubuntu", "22.04") => "sudo apt-get install linux-generic-hwe-22.04".to_owned(),
+        (Family::Debian, ..) => "sudo apt-get install linux-generic-hwe-24.04".to_owned(),
+        (Family::RedHat, ..) => "sudo dnf upgrade kernel".to_owned(),
+        (Family::Suse, ..) => "sudo zypper update kernel-default".to_owned(),
+    }
+}
+
+/// The key that DKMS signs with is enrolled; a module without a signature is built once more, so that it gets one.
+fn key(root: &Root, report: &Report, family: Family) -> FixPlan {
+    const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";
+    let is_ubuntu = family == Family::Debian && os_release(root, "ID").as_deref() != Some("debian");
+    let file = if is_ubuntu { UBUNTU } else { "/var/lib/dkms/mok.pub" };
+    let unsigned = report.finding("nvfs-secureboot").is_some_and(|finding| finding.summary.contains("not signed"));
+    let mut changes = Vec::new();
+    let mut obstacle = None;
+    if unsigned {
+        if is_ubuntu && !root.exists(UBUNTU) {
+            changes.push(run("sudo update-secureboot-policy --new-key"));
+        }
+        match (dkms_version(root), crate::host::kernel_release(root)) {
+            (Some(version), Some(kernel)) => {
+                changes.push(run(&format!("sudo dkms build --force nvidia-fs/{version} -k {kernel}")));
+                changes.push(run(&format!("sudo dkms install --force nvidia-fs/{version} -k {kernel}")));
+            }
+            _ => obstacle = Some("nvidia-fs is not signed, and DKMS, which would sign it, does not know it: install it by its package first".to_owned()),
+        }
+    }
+    changes.push(run(&format!("sudo mokutil --import {file}")));
+    changes.push(run("sudo reboot"));
+    FixPlan {
+        title: "Enrol the key that signs nvidia-fs".to_owned(),
+        why: format!(
+            "Secure Boot loads only modules whose key is enrolled.{} mokutil asks for a password, and 'Enroll MOK' asks for it again at the console during \
+             the next boot, so somebody must be there.",
+            if unsigned {
+                " The module has no signature yet: DKMS signs what it builds, so it is built once more."
+            } else {
+                ""
+            }
+        ),
+        changes,
+        verify:
+            "mokutil --list-enrolled and modinfo -F signer nvidia_fs name the same key; then sudo modprobe nvidia-fs"
+                .to_owned(),
+        undo: "sudo mokutil --delete with the same file, reboot".to_owned(),
+        obstacle,
+        ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
+    }
 }
 
 fn install(family: Family, package: &str) -> String {
@@ -100,9 +146,9 @@ fn install(family: Family, package: &str) -> String {
 
 fn remove(family: Family, package: &str) -> String {
     match family {
-        Family::Debian => format!("sudo apt-get remove {package}"),
+        Family::Debian => format!("sudo apt-get autoremove {package}"),
         Family::RedHat => format!("sudo dnf remove {package}"),
-        Family::Suse => format!("sudo zypper remove {package}"),
+        Family::Suse => format!("sudo zypper remove --clean-deps {package}"),
     }
 }
 
@@ -110,77 +156,6 @@ fn remove(family: Family, package: &str) -> String {
 fn libcufile_package(root: &Root) -> String {
     let old = root.nvml().cuda_version.as_deref().is_some_and(|version| version.starts_with("12"));
     (if old { "libcufile-12-9" } else { "libcufile-13-0" }).to_owned()
-}
-
-/// NVIDIA's package repository for the distribution and release of this machine.
-fn repository(root: &Root, family: Family) -> FixPlan {
-    let id = os_release(root, "ID").unwrap_or_default();
-    let version = os_release(root, "VERSION_ID").unwrap_or_default();
-    let major = version.split('.').next().unwrap_or_default();
-    let name = match (family, id.as_str()) {
-        (Family::Debian, "debian") => format!("debian{major}"),
-        (Family::Debian, _) => format!("ubuntu{}", version.replace('.', "")),
-        (Family::RedHat, "fedora") => format!("fedora{major}"),
-        (Family::RedHat, _) => format!("rhel{major}"),
-        (Family::Suse, "opensuse-leap") => format!("opensuse{major}"),
-        (Family::Suse, _) => format!("sles{major}"),
-    };
-    let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
-    let arch = if arm { "sbsa" } else { "x86_64" };
-    let base = format!("https://developer.download.nvidia.com/compute/cuda/repos/{name}/{arch}");
-    let changes = match family {
-        Family::Debian => vec![
-            run(&format!("wget {base}/cuda-keyring_1.1-1_all.deb")),
-            run("sudo dpkg -i cuda-keyring_1.1-1_all.deb"),
-            run("sudo apt-get update"),
-        ],
-        Family::RedHat => vec![run(&format!("sudo dnf config-manager --add-repo {base}/cuda-{name}.repo"))],
-        Family::Suse => vec![run(&format!("sudo zypper addrepo {base}/cuda-{name}.repo")), run("sudo zypper refresh")],
-    };
-    FixPlan {
-        title: "Add NVIDIA's package repository".to_owned(),
-        why: "The current driver, nvidia-gds and libcufile come from there. Adding it means trusting NVIDIA's signing key for packages on this machine, \
-              which is yours to decide; without network it is NVIDIA's local repository package instead."
-            .to_owned(),
-        changes,
-        verify: match family {
-            Family::Debian => "apt-cache policy nvidia-gds names developer.download.nvidia.com",
-            Family::RedHat => "dnf list nvidia-gds finds it",
-            Family::Suse => "zypper search nvidia-gds finds it",
-        }
-        .to_owned(),
-        undo: match family {
-            Family::Debian => "sudo apt-get purge cuda-keyring".to_owned(),
-            Family::RedHat => format!("remove /etc/yum.repos.d/cuda-{name}.repo"),
-            Family::Suse => format!("sudo zypper removerepo cuda-{name}"),
-        },
-        obstacle: (version.is_empty() && !id.contains("tumbleweed"))
-            .then(|| "/etc/os-release does not say which release this is, so the address is not known".to_owned()),
-        ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Show)
-    }
-}
-
-fn driver(root: &Root, family: Family) -> FixPlan {
-    let newest = os_release(root, "VERSION_ID").is_some_and(|version| version.starts_with("10"));
-    let changes = match family {
-        Family::RedHat if newest => vec![run("sudo dnf install nvidia-open"), run("sudo reboot")],
-        Family::RedHat => vec![
-            run("sudo dnf module reset nvidia-driver"),
-            run("sudo dnf module enable nvidia-driver:open-dkms"),
-            run("sudo dnf install nvidia-open"),
-            run("sudo reboot"),
-        ],
-        Family::Debian => vec![run("sudo apt-get install nvidia-open"), run("sudo reboot")],
-        Family::Suse => vec![run("sudo zypper install nvidia-open"), run("sudo reboot")],
-    };
-    FixPlan {
-        title: "Install the open kernel modules of the NVIDIA driver".to_owned(),
-        why: "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop.".to_owned(),
-        changes,
-        verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
-        undo: "install the proprietary package of the same version".to_owned(),
-        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
-    }
 }
 
 /// The version of nvidia-fs that DKMS knows: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`.

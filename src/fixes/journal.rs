@@ -3,7 +3,7 @@
 use super::FixError;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -110,6 +110,43 @@ pub struct CommandRun {
     pub state: CommandState,
 }
 
+/// The form of an entry that this program writes and understands.
+pub(super) const ENTRY_VERSION: u32 = 1;
+/// Most bytes of an entry: two files of 4 MiB each, as text of JSON.
+const MAX_ENTRY_BYTES: u64 = 64 << 20;
+
+/// An entry as it stands in a file. Nothing else than a regular file is one, so that a FIFO does not hang and a link does not lead elsewhere.
+fn load(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_ENTRY_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_ENTRY_BYTES {
+        return Err(std::io::Error::other("it is longer than any entry"));
+    }
+    Ok(bytes)
+}
+
+/// The entry in these bytes, or a part of a sentence that says why there is none.
+fn parse(bytes: &[u8]) -> Result<Entry, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u32,
+    }
+    if let Ok(Version { schema_version }) = serde_json::from_slice(bytes)
+        && schema_version != ENTRY_VERSION
+    {
+        return Err(format!(
+            "is of form {schema_version}, which another version of gds-top wrote; this one knows {ENTRY_VERSION}: use that version"
+        ));
+    }
+    serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))
+}
+
 /// Names of entries that are being written begin so.
 const TEMPORARY: &str = ".entry-";
 
@@ -163,9 +200,9 @@ impl Journal {
     /// The entry of a fix.
     pub(super) fn read(&self, id: &str) -> Result<Option<Entry>, FixError> {
         let path = self.path(id);
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|e| {
-                Self::bad(&path, format!("this entry of the journal is damaged: {e}; restore the file by hand"))
+        match load(&path) {
+            Ok(bytes) => parse(&bytes).map(Some).map_err(|what| {
+                Self::bad(&path, format!("this entry of the journal {what}; nothing was changed, look at it by hand"))
             }),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Self::bad(&path, format!("the journal cannot be read: {e}"))),
@@ -190,7 +227,7 @@ impl Journal {
             .files()
             .into_iter()
             .filter(|path| path.extension().is_some_and(|e| e == "json"))
-            .filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok())
+            .filter_map(|path| parse(&load(&path).ok()?).ok())
             .collect();
         out.sort_by(|a: &Entry, b: &Entry| a.id.cmp(&b.id));
         out
@@ -200,9 +237,14 @@ impl Journal {
     #[must_use]
     pub fn damaged(&self) -> Vec<String> {
         let broken = |path: &PathBuf| {
-            let error = serde_json::from_slice::<Entry>(&fs::read(path).ok()?).err()?;
+            let what = match load(path) {
+                Ok(bytes) => parse(&bytes).err()?,
+                // Entries of files that not everybody may read are their owner's.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+                Err(error) => format!("cannot be read: {error}"),
+            };
             Some(format!(
-                "{}: this entry of the journal is damaged ({error}); what its fix wrote stays, look at it by hand",
+                "{}: this entry of the journal {what}; what its fix wrote stays, look at it by hand",
                 path.display()
             ))
         };

@@ -32,6 +32,11 @@ pub(super) fn lock(place: &Place, make: bool) -> Result<Option<Lock>, FixError> 
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         Err(e) => return Err(bad(e.into())),
     };
+    // Its entries say what is written back: those of somebody else are not to be believed.
+    let owner = rustix::fs::fstat(&fd).map_err(|e| bad(e.into()))?.st_uid;
+    if place.is_live() && owner != rustix::process::geteuid().as_raw() {
+        return Err(bad(io::Error::other(format!("it belongs to another user (uid {owner})"))));
+    }
     match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(Lock(fd))),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(FixError::Busy { journal: folder.clone() }),

@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod error;
 mod files;
+mod fitting;
 pub mod guide;
 mod hold;
 mod install;
@@ -15,6 +16,8 @@ mod journal;
 mod lock;
 mod preview;
 mod recipes;
+mod registry;
+mod repository;
 mod resume;
 pub mod text;
 mod udev;
@@ -79,6 +82,15 @@ impl Place {
             return Err("/ is this machine itself: leave --root out".to_owned());
         }
         let files = real.join("files");
+        // A folder from a stranger must not lead out of itself.
+        for part in [&files, &real.join(".gds-top"), &real.join(".gds-top/journal")] {
+            if std::fs::symlink_metadata(part).is_ok_and(|meta| meta.is_symlink()) {
+                return Err(format!(
+                    "{} is a symbolic link, and fixes never write through one; nothing was changed: replace it by what it points to",
+                    part.display()
+                ));
+            }
+        }
         let root = if files.is_dir() { files } else { real.clone() };
         Ok(Self { root, state: real.join(".gds-top") })
     }

@@ -1,6 +1,6 @@
 //! Which fix mends what, and its plan for this machine (reference 1.8).
 
-use super::{advised, applied, boot, install, udev};
+use super::{advised, applied, boot, fitting, install, udev};
 use crate::checks::Report;
 use crate::domain::{Change, Finding, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::host::{Root, os_release};
@@ -141,7 +141,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: &str, check: &str) -> Opt
     };
     let undo =
         if plan.undo.is_empty() { format!("gds-top fix --undo {id} restores what was there") } else { plan.undo };
-    Some(FixPlan { id: id.to_owned(), check: check.to_owned(), undo, ..plan })
+    Some(fitting::fitted(root, report, FixPlan { id: id.to_owned(), check: check.to_owned(), undo, ..plan }))
 }
 
 /// A plan without content; id and check are filled in by [`for_id`].
@@ -172,14 +172,29 @@ pub(super) enum Family {
 }
 
 pub(super) fn family(root: &Root) -> Family {
-    let words =
-        [os_release(root, "ID"), os_release(root, "ID_LIKE")].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    if words.contains("rhel") || words.contains("fedora") || words.contains("centos") {
-        Family::RedHat
-    } else if words.contains("suse") || words.contains("sles") {
-        Family::Suse
+    named_family(root).unwrap_or(Family::Debian)
+}
+
+/// Whether `/etc/os-release` names one of the families.
+pub(super) fn known_family(root: &Root) -> bool {
+    named_family(root).is_some()
+}
+
+fn named_family(root: &Root) -> Option<Family> {
+    let named: Vec<String> = [os_release(root, "ID"), os_release(root, "ID_LIKE")]
+        .into_iter()
+        .flatten()
+        .flat_map(|words| words.split_whitespace().map(str::to_ascii_lowercase).collect::<Vec<_>>())
+        .collect();
+    let is = |known: &[&str]| named.iter().any(|word| known.contains(&word.as_str()));
+    if is(&["rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux"]) {
+        Some(Family::RedHat)
+    } else if named.iter().any(|word| word.contains("suse") || word.starts_with("sle") || word.starts_with("sl-")) {
+        Some(Family::Suse)
+    } else if is(&["debian", "ubuntu"]) {
+        Some(Family::Debian)
     } else {
-        Family::Debian
+        None
     }
 }
 
@@ -199,6 +214,17 @@ pub(super) fn file(root: &Root, path: &str, after: &str) -> Change {
         after: after.to_owned(),
         mode: 0o644,
     }
+}
+
+/// A file with one line more, all else as it is; none where the line stands there.
+pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
+    let before = root.read_text(path).ok();
+    let text = before.clone().unwrap_or_default();
+    if text.lines().any(|known| known.trim() == line) {
+        return None;
+    }
+    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    Some(Change::WriteFile { path: PathBuf::from(path), before, after: format!("{text}{gap}{line}\n"), mode: 0o644 })
 }
 
 pub(super) fn initramfs(family: Family) -> &'static str {

@@ -54,8 +54,9 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
 
 /// What udev would have written: the lines that are there, and those of the file system.
 fn record(facts: &PathFacts, before: Option<&str>) -> String {
-    let kind = facts.filesystem.as_deref().unwrap_or("unknown");
-    let mut wanted = vec![("E:ID_FS_TYPE=", kind.to_owned()), ("E:ID_FS_USAGE=", "filesystem".to_owned())];
+    // What is not known is not written: libcufile asks for the usage only.
+    let mut wanted: Vec<(&str, String)> = facts.filesystem.iter().map(|kind| ("E:ID_FS_TYPE=", kind.clone())).collect();
+    wanted.push(("E:ID_FS_USAGE=", "filesystem".to_owned()));
     let level = facts.block_device.first().and_then(|device| device.level.clone());
     wanted.extend(level.map(|level| ("E:MD_LEVEL=", level)));
     let mut lines: Vec<String> = before.unwrap_or("").lines().map(str::to_owned).collect();
@@ -107,6 +108,11 @@ mod tests {
     #[test]
     fn a_new_record_has_what_libcufile_asks_for() {
         assert_eq!(record(&facts(), None), "E:ID_FS_TYPE=xfs\nE:ID_FS_USAGE=filesystem\n");
+    }
+
+    #[test]
+    fn a_file_system_that_is_not_known_is_not_named() {
+        assert_eq!(record(&PathFacts::default(), None), "E:ID_FS_USAGE=filesystem\n");
     }
 
     #[test]

@@ -60,7 +60,11 @@ pub fn apply_and_verify(
     // A folder shows what was written, but not what a command would have done.
     let judged = place.is_live() || plan.changes.iter().all(|change| matches!(change, Change::WriteFile { .. }));
     match finding {
-        Some(finding) if matches!(finding.status, Status::Pass | Status::Info) => {
+        // Mere information may be the end of the way, but not where it still asks for this fix.
+        Some(finding)
+            if finding.status == Status::Pass
+                || (finding.status == Status::Info && finding.fix.as_deref() != Some(plan.id.as_str())) =>
+        {
             say(FixStage::Mended, finding.summary.clone(), Some(finding));
             true
         }

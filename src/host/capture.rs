@@ -238,6 +238,9 @@ impl Root {
             let at = files.join(clean.strip_prefix("/").unwrap_or(&clean));
             match seen {
                 Seen::Bytes(bytes) => match std::str::from_utf8(bytes) {
+                    Ok(text) if path == Path::new("/proc/cmdline") => {
+                        write_file(&at, redactor.command_line(text).as_bytes())?;
+                    }
                     Ok(text) => write_file(&at, redactor.text(text).as_bytes())?,
                     Err(_) => write_file(&at, bytes)?,
                 },
@@ -264,6 +267,8 @@ impl Root {
                 std::os::unix::fs::symlink(target, &at).map_err(|error| failed(&at, error))?;
             }
         }
+        let environment: BTreeMap<&String, String> =
+            environment.iter().map(|(name, value)| (name, redactor.variable(name, value))).collect();
         let commands: Vec<&CommandOutput> = recording.commands.values().collect();
         let paths: Vec<&PathFacts> = recording.paths.values().collect();
         let parts = [
@@ -322,6 +327,8 @@ impl Recording {
         if live {
             redactor.host(&fs::read_to_string(name).unwrap_or_default());
             redactor.people(&fs::read_to_string("/etc/passwd").unwrap_or_default());
+            let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+            redactor.names(&read("/etc/hosts"), &read("/etc/resolv.conf"));
         }
         for facts in self.paths.values() {
             for path in [Some(&facts.path), facts.real_path.as_ref()].into_iter().flatten() {

@@ -16,6 +16,7 @@ mod path_facts;
 mod pci;
 mod redact;
 mod root;
+mod secrets;
 
 pub use block::{BlockDevice, BlockKind};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};

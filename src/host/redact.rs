@@ -1,8 +1,11 @@
 //! Taking names out of a capture: the same thing gets the same replacement everywhere, so that what belongs together still does.
 
+use super::secrets;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+
+mod hosts;
 
 /// Shorter ones would be found inside ordinary words.
 const MIN_WORD: usize = 4;
@@ -14,6 +17,8 @@ pub(super) struct Redactor {
     words: Vec<(String, String)>,
     /// Names of users.
     users: Vec<String>,
+    /// What the names of hosts end in: `corp.example`.
+    domains: Vec<String>,
     /// Beginnings of paths, with their replacement.
     homes: Vec<(String, String)>,
     /// What was replaced, by kind.
@@ -26,15 +31,93 @@ const SERIAL: &str = "serial numbers";
 const UUID: &str = "UUIDs of disks";
 const ADDRESS: &str = "IP addresses";
 const MAC: &str = "hardware addresses";
+const SECRET: &str = "passwords, tokens and the like";
+
+/// Names that machines have by the dozen, and that are words of what is examined: nobody is known by them, and the answer would change without them.
+const ORDINARY: &[&str] = &[
+    "almalinux",
+    "amazon",
+    "arch",
+    "centos",
+    "cuda",
+    "cufile",
+    "data",
+    "debian",
+    "default",
+    "docker",
+    "ext4",
+    "fedora",
+    "gpu",
+    "host",
+    "linux",
+    "local",
+    "localhost",
+    "localdomain",
+    "machine",
+    "mnt",
+    "model",
+    "models",
+    "node",
+    "nvidia",
+    "nvme",
+    "opensuse",
+    "rhel",
+    "rocky",
+    "root",
+    "server",
+    "sles",
+    "suse",
+    "test",
+    "ubuntu",
+    "user",
+    "work",
+    "worker",
+    "workstation",
+];
 
 impl Redactor {
     pub(super) fn host(&mut self, name: &str) {
-        let name = name.trim();
-        if name == "localhost" {
-            return;
+        let name = name.trim().trim_end_matches('.');
+        if let Some((_, domain)) = name.split_once('.') {
+            self.domain(domain);
         }
         for part in [name, name.split('.').next().unwrap_or("")] {
+            if ORDINARY.contains(&part.to_ascii_lowercase().as_str()) {
+                continue;
+            }
             self.word(HOST, part, "host");
+            // As device mapper writes it: the volume group of many installations is called after the host.
+            if part.contains('-') {
+                self.word(HOST, &part.replace('-', "--"), "host");
+            }
+        }
+    }
+
+    /// The value of a variable of the environment.
+    pub(super) fn variable(&mut self, name: &str, value: &str) -> String {
+        if secrets::is_secret_name(name) {
+            return self.secret(value);
+        }
+        self.text(value)
+    }
+
+    fn secret(&mut self, value: &str) -> String {
+        self.replacement(SECRET, value, "secret");
+        secrets::GONE.to_owned()
+    }
+
+    /// What the kernel was booted with.
+    pub(super) fn command_line(&mut self, text: &str) -> String {
+        let mut count = 0;
+        let text = secrets::command_line(text, &mut count);
+        self.count_secrets(count);
+        self.text(&text)
+    }
+
+    fn count_secrets(&mut self, count: usize) {
+        let known = self.seen.get(SECRET).map_or(0, BTreeMap::len);
+        for more in 0..count {
+            self.replacement(SECRET, &format!("#{}", known + more), "secret");
         }
     }
 
@@ -128,6 +211,7 @@ impl Redactor {
     /// Learns serial numbers and servers from a file that was read.
     pub(super) fn learn(&mut self, path: &Path, text: &str) {
         self.home_owners(text);
+        self.learn_domains(text);
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if matches!(name.as_str(), "serial" | "wwid" | "product_serial" | "board_serial" | "chassis_serial") {
             self.serial(text);
@@ -161,11 +245,26 @@ impl Redactor {
             if let Some((_, serial)) = line.split_once("SerialNumber: ") {
                 self.serial(serial);
             }
+            if let Some((_, from)) = line.split_once("serial ").or_else(|| line.split_once("Serial ")) {
+                let number = from.trim_start_matches("number").trim_start_matches([' ', ':', '#', '=']);
+                let end = number.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(number.len());
+                if end > 6 && number[..end].contains(|c: char| c.is_ascii_digit()) {
+                    self.serial(&number[..end]);
+                }
+            }
+            // A line of mountinfo, and one of fstab or of mtab.
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            match (fields.iter().position(|field| *field == "-"), fields.as_slice()) {
+                (Some(at), _) if fields.len() > at + 2 => self.server(fields[at + 1], fields[at + 2]),
+                (_, [source, _, filesystem, ..]) => self.server(filesystem, source),
+                _ => {}
+            }
             // `… - nfs4 server:/export rw`, and `server:/export /mnt nfs4 …`.
             if line.contains(" nfs") {
                 for server in line.split_whitespace().filter_map(|word| word.split_once(":/")).map(|(server, _)| server)
                 {
-                    if server.parse::<Ipv4Addr>().is_err() && !server.contains('[') && !server.is_empty() {
+                    let is_name = server.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
+                    if server.parse::<Ipv4Addr>().is_err() && is_name && !server.is_empty() {
                         self.host(server);
                     }
                 }
@@ -175,7 +274,8 @@ impl Redactor {
 
     /// The text without names.
     pub(super) fn text(&mut self, text: &str) -> String {
-        let mut out = text.to_owned();
+        let (mut out, count) = secrets::without(text);
+        self.count_secrets(count);
         for (home, with) in self.homes.clone() {
             out = replace_words(&out, &home, &with);
         }
@@ -197,11 +297,13 @@ impl Redactor {
                 }
             }
         }
+        let lower = out.to_ascii_lowercase();
         for (word, with) in self.words.clone() {
-            if out.contains(&word) {
+            if lower.contains(&word.to_ascii_lowercase()) {
                 out = replace_words(&out, &word, &with);
             }
         }
+        out = self.hosts_of_domains(&out);
         self.numbers(&out)
     }
 
@@ -276,13 +378,41 @@ impl Redactor {
             let from = &rest[start..];
             let end = from.find(|c: char| !part(c)).unwrap_or(from.len());
             // What is glued to other letters is no number of this kind: `GPU-…`, `libcufile.so.1.2.3.4`.
-            let glued = out.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_')
-                || from[end..].chars().next().is_some_and(|c| c.is_alphanumeric() || c == '_');
-            let token = &from[..end];
+            let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+            let before = out.chars().next_back().is_some_and(is_letter);
+            let after = from[end..].chars().next().is_some_and(is_letter);
+            let mut token = &from[..end];
+            if before && token.contains(':') && !token.starts_with(':') {
+                // `eth0:b8:3f:…`: the first part belongs to the word before it.
+                let (head, tail) = token.split_at(token.find(':').unwrap_or(0));
+                out.push_str(head);
+                token = tail;
+            }
+            let mut tail = "";
+            if after && token.contains(':') && !token.ends_with(':') {
+                (token, tail) = token.split_at(token.rfind(':').unwrap_or(token.len()));
+            }
+            // A sign between them parts them, but for the UUID of a GPU and for versions.
+            let is_gpu = ["GPU", "MIG"].iter().any(|kind| out.ends_with(kind));
+            let parted = token.starts_with(':') || (token.starts_with('-') && !is_gpu);
+            let glued = (before && !parted) || (after && tail.is_empty() && !token.ends_with(':'));
             match self.number(token, &out, glued) {
                 Some(with) => out.push_str(&with),
+                // Several in a row: `ip=10.0.0.2::10.0.0.1:255.255.255.0:`.
+                None if !glued && token.contains(':') && token.contains('.') => {
+                    for (at, part) in token.split(':').enumerate() {
+                        if at > 0 {
+                            out.push(':');
+                        }
+                        match self.number(part, &out, false) {
+                            Some(with) => out.push_str(&with),
+                            None => out.push_str(part),
+                        }
+                    }
+                }
                 None => out.push_str(token),
             }
+            out.push_str(tail);
             rest = &from[end..];
         }
         out + rest
@@ -300,7 +430,7 @@ impl Redactor {
         let with = if is_uuid(core) {
             let next = self.replacement(UUID, core, "");
             format!("00000000-0000-4000-8000-{next:0>12}")
-        } else if is_hex_groups(core, 6, 2) {
+        } else if is_hex_groups(core, 6, 2) || is_hex_groups(&core.replace('-', ":"), 6, 2) {
             let next: u32 = self.replacement(MAC, core, "").parse().unwrap_or(0);
             format!("02:00:00:00:{:02x}:{:02x}", (next >> 8) & 255, next & 255)
         } else if is_hex_groups(core, 4, 4) {
@@ -362,18 +492,19 @@ fn is_hex_groups(text: &str, count: usize, width: usize) -> bool {
     groups.len() == count && groups.iter().all(|g| g.len() == width && g.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Replaces a word where no letter or digit stands beside it.
+/// Replaces a word, in upper or lower case, where no letter or digit stands beside it.
 fn replace_words(text: &str, word: &str, with: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let (lower, wanted) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
     let mut rest = text;
-    while let Some(at) = rest.find(word) {
+    while let Some(at) = lower[text.len() - rest.len()..].find(&wanted) {
         let before = rest[..at].chars().next_back().or_else(|| out.chars().next_back());
         let after = rest[at + word.len()..].chars().next();
         let ends_itself = word.ends_with(|c: char| !c.is_alphanumeric());
         let alone =
             !before.is_some_and(char::is_alphanumeric) && (ends_itself || !after.is_some_and(char::is_alphanumeric));
         out.push_str(&rest[..at]);
-        out.push_str(if alone { with } else { word });
+        out.push_str(if alone { with } else { &rest[at..at + word.len()] });
         rest = &rest[at + word.len()..];
     }
     out + rest

@@ -78,7 +78,7 @@ pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
             let mut value = known.default(version);
             let mut origin = Origin::Default { of: of.clone() };
             for (path, text, document) in &parsed {
-                if let Some(node) = document.top.at(known.key).filter(|node| node.kind != syntax::Kind::Null) {
+                if let Some(node) = document.top.at(known.key).filter(|node| counts(known.key, node)) {
                     value = node.value();
                     let (line, _) = syntax::place(text, node.start);
                     origin = Origin::File { path: (*path).clone(), line };
@@ -93,6 +93,13 @@ pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
             Effective { key: known.key.to_owned(), value, origin, library_says: differs }
         })
         .collect()
+}
+
+/// Whether the library takes the value at all: null is none, and a level of the log that it does not know it passes over (rule L11).
+fn counts(key: &str, node: &syntax::Node) -> bool {
+    let is_unknown_level = key == "logging.level"
+        && node.value().as_str().is_some_and(|level| !super::environment::LEVELS.contains(&level));
+    node.kind != syntax::Kind::Null && !is_unknown_level
 }
 
 /// Whether a release reads the variable (strings of 1.11 to 1.20).

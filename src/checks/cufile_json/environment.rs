@@ -25,7 +25,7 @@ enum Takes {
 /// Name, what it takes, first and last release 1.x that reads it (0: no bound).
 type Row = (&'static str, Takes, u32, u32);
 
-const LEVELS: &[&str] = &["NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
+pub(super) const LEVELS: &[&str] = &["NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
 const VARIABLES: &[Row] = &[
     ("CUFILE_ENV_PATH_JSON", Takes::Any, 0, 0),
     ("CUFILE_LOGFILE_PATH", Takes::File, 0, 0),

@@ -1,5 +1,6 @@
 //! What is wrong with one cufile.json: the rules L1 to L19 of the reference, each problem with its place, the reason and what to do.
 
+use super::environment::LEVELS;
 use super::known::{KEYS, Known, MISNAMED, Takes, is_section, known, minor};
 use super::syntax::{self, Document, Kind, Node};
 use super::{Problem, Severity};
@@ -402,7 +403,6 @@ impl Linter<'_> {
     }
 
     fn level(&mut self, key: &str, at: usize, word: &str) {
-        const LEVELS: [&str; 6] = ["NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"];
         if !LEVELS.contains(&word) {
             let upper = word.to_ascii_uppercase();
             let todo = if LEVELS.contains(&upper.as_str()) {

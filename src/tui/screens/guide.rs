@@ -31,7 +31,7 @@ pub(crate) fn rows(state: &State) -> Vec<Row<'_>> {
 /// Where the selection begins: at the first fix that is to be done, else at the first step that is not done.
 pub(crate) fn first_open(state: &State) -> usize {
     let rows = rows(state);
-    let open = |row: &Row<'_>| row.step.state == StepState::Open;
+    let open = |row: &Row<'_>| matches!(row.step.state, StepState::Open | StepState::Impossible);
     rows.iter()
         .position(|row| open(row) && row.plan.is_some())
         .or_else(|| rows.iter().position(open))

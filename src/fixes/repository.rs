@@ -1,0 +1,179 @@
+//! NVIDIA's package repository and the open driver from it, for the distribution and release of a machine.
+
+use super::recipes::{Family, empty, run};
+use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
+use crate::host::{Root, os_release};
+
+/// The server of the repository.
+pub(super) const SERVER: &str = "developer.download.nvidia.com";
+
+/// Where the package manager keeps its repositories.
+pub(super) const fn folder(family: Family) -> &'static str {
+    match family {
+        Family::Debian => "/etc/apt/sources.list.d",
+        Family::RedHat => "/etc/yum.repos.d",
+        Family::Suse => "/etc/zypp/repos.d",
+    }
+}
+
+/// The file that names the repository, or `Err` with whether the folder could be read at all.
+pub(super) fn configured(root: &Root, family: Family) -> Result<String, bool> {
+    let folder = folder(family);
+    let Ok(names) = root.entries(folder) else { return Err(false) };
+    names
+        .into_iter()
+        .map(|name| format!("{folder}/{name}"))
+        .find(|path| {
+            root.read_text(path).is_ok_and(|text| text.contains(SERVER) || text.contains("file:///var/nvidia-"))
+        })
+        .ok_or(true)
+}
+
+/// The folder of the repository for this release (as NVIDIA's driver guide lists them), or why there is none.
+fn name(root: &Root, family: Family) -> Result<String, String> {
+    let id = os_release(root, "ID").unwrap_or_default();
+    let version = os_release(root, "VERSION_ID").unwrap_or_default();
+    let major = version.split('.').next().unwrap_or_default().to_owned();
+    let codename = os_release(root, "UBUNTU_CODENAME");
+    let debian = os_release(root, "DEBIAN_CODENAME").or_else(|| os_release(root, "VERSION_CODENAME"));
+    let unknown = || Err("/etc/os-release does not say which release this is, so the address is not known".to_owned());
+    match (family, id.as_str()) {
+        (Family::Debian, "debian") if !version.is_empty() => Ok(format!("debian{major}")),
+        (Family::Debian, "ubuntu") if !version.is_empty() => ubuntu(&version),
+        // A distribution made of another has the packages of that one: Mint, Pop!_OS, elementary.
+        (Family::Debian, _) => match (codename.as_deref(), debian.as_deref()) {
+            (Some("focal"), _) => Ok("ubuntu2004".to_owned()),
+            (Some("jammy"), _) => Ok("ubuntu2204".to_owned()),
+            (Some("noble"), _) => Ok("ubuntu2404".to_owned()),
+            (None, Some("bullseye")) => Ok("debian11".to_owned()),
+            (None, Some("bookworm")) => Ok("debian12".to_owned()),
+            (None, Some("trixie")) => Ok("debian13".to_owned()),
+            _ => unknown(),
+        },
+        (Family::RedHat, "fedora") if !version.is_empty() => Ok(format!("fedora{major}")),
+        (Family::RedHat, "amzn") if !version.is_empty() => Ok(format!("amzn{major}")),
+        (Family::RedHat, "azurelinux") if !version.is_empty() => Ok(format!("azl{major}")),
+        (Family::RedHat, _) if !version.is_empty() => Ok(format!("rhel{major}")),
+        (Family::Suse, "opensuse-tumbleweed") => Err("NVIDIA has no repository for Tumbleweed".to_owned()),
+        (Family::Suse, "opensuse-leap") if !version.is_empty() => Ok(format!("opensuse{major}")),
+        (Family::Suse, _) if !version.is_empty() => Ok(format!("sles{major}")),
+        _ => unknown(),
+    }
+}
+
+/// Only releases with long support have one.
+fn ubuntu(version: &str) -> Result<String, String> {
+    let is_long = version
+        .split_once('.')
+        .is_some_and(|(year, month)| month == "04" && year.parse::<u32>().is_ok_and(|y| y % 2 == 0));
+    if is_long {
+        Ok(format!("ubuntu{}", version.replace('.', "")))
+    } else {
+        Err(format!("NVIDIA has repositories for Ubuntu's releases with long support only, and {version} is none"))
+    }
+}
+
+/// The plan that adds it.
+pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
+    let named = name(root, family);
+    let obstacle = named.as_ref().err().cloned();
+    let name = named.unwrap_or_else(|_| "RELEASE".to_owned());
+    let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
+    let arch = if arm { "sbsa" } else { "x86_64" };
+    let base = format!("https://{SERVER}/compute/cuda/repos/{name}/{arch}");
+    let changes = match family {
+        Family::Debian => vec![
+            run(&format!("wget {base}/cuda-keyring_1.1-1_all.deb")),
+            run("sudo dpkg -i cuda-keyring_1.1-1_all.deb"),
+            run("sudo apt-get update"),
+        ],
+        // dnf5, which Fedora has since 41, knows no --add-repo.
+        Family::RedHat if release(root, "fedora").is_some_and(|release| release >= 41) => {
+            vec![run(&format!("sudo dnf config-manager addrepo --from-repofile={base}/cuda-{name}.repo"))]
+        }
+        Family::RedHat => vec![run(&format!("sudo dnf config-manager --add-repo {base}/cuda-{name}.repo"))],
+        Family::Suse => vec![run(&format!("sudo zypper addrepo {base}/cuda-{name}.repo")), run("sudo zypper refresh")],
+    };
+    FixPlan {
+        title: "Add NVIDIA's package repository".to_owned(),
+        why: format!(
+            "The current driver, nvidia-gds and libcufile come from there. Adding it means trusting NVIDIA's signing key for packages on this machine, \
+             which is yours to decide; without network it is NVIDIA's local repository package instead.{}",
+            if family == Family::RedHat {
+                " DKMS, which builds the modules, comes from EPEL on RHEL and its kin."
+            } else {
+                ""
+            }
+        ),
+        changes,
+        verify: match family {
+            Family::Debian => "apt-cache policy nvidia-gds names developer.download.nvidia.com",
+            Family::RedHat => "dnf list nvidia-gds finds it",
+            Family::Suse => "zypper search nvidia-gds finds it",
+        }
+        .to_owned(),
+        undo: match family {
+            Family::Debian => "sudo apt-get purge cuda-keyring".to_owned(),
+            Family::RedHat => format!("remove /etc/yum.repos.d/cuda-{name}.repo"),
+            Family::Suse => format!("sudo zypper removerepo cuda-{name}"),
+        },
+        obstacle,
+        ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Show)
+    }
+}
+
+/// The number of the release, where the distribution is this one.
+fn release(root: &Root, id: &str) -> Option<u32> {
+    (os_release(root, "ID").as_deref() == Some(id))
+        .then(|| os_release(root, "VERSION_ID")?.split('.').next()?.parse().ok())
+        .flatten()
+}
+
+/// The plan that installs the driver with open kernel modules.
+pub(super) fn driver(root: &Root, family: Family) -> FixPlan {
+    // Streams of modules are how the repositories of RHEL 8 and 9 and of Amazon Linux part the flavours; later ones have a package for each.
+    let id = os_release(root, "ID").unwrap_or_default();
+    let major = os_release(root, "VERSION_ID").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    let has_streams = id != "fedora" && id != "azurelinux" && major.is_none_or(|major| major < 10 || id == "amzn");
+    let changes = match family {
+        Family::RedHat if !has_streams => vec![run("sudo dnf install nvidia-open"), run("sudo reboot")],
+        Family::RedHat => vec![
+            run("sudo dnf module reset nvidia-driver"),
+            run("sudo dnf module enable nvidia-driver:open-dkms"),
+            run("sudo dnf install nvidia-open"),
+            run("sudo reboot"),
+        ],
+        Family::Debian => vec![run("sudo apt-get install nvidia-open"), run("sudo reboot")],
+        Family::Suse => vec![run("sudo zypper install nvidia-open"), run("sudo reboot")],
+    };
+    FixPlan {
+        title: "Install the open kernel modules of the NVIDIA driver".to_owned(),
+        why: "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop.".to_owned(),
+        changes,
+        verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
+        undo: "install the proprietary package of the same version".to_owned(),
+        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+    }
+}
+
+/// What is to be known where no repository of NVIDIA is in sight; a mirror of one's own may have the packages.
+pub(super) fn hint(root: &Root, family: Family) -> String {
+    match configured(root, family) {
+        Err(true) => format!(
+            " No file in {} names {SERVER}: unless a mirror has the package, gds-top fix nvidia-repository comes first.",
+            folder(family)
+        ),
+        Ok(_) | Err(false) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ubuntus_with_long_support_have_a_repository() {
+        assert_eq!(ubuntu("24.04").as_deref(), Ok("ubuntu2404"));
+        assert!(ubuntu("24.10").is_err() && ubuntu("25.04").is_err() && ubuntu("rolling").is_err());
+    }
+}

@@ -1,0 +1,312 @@
+//! What is secret wherever it stands: values of passwords and tokens, addresses with a name and a password, words of the kernel's command line that
+//! no check reads.
+
+/// What stands where a secret stood.
+pub(super) const GONE: &str = "redacted";
+
+/// Words of the kernel's command line whose values stay: those that tell about devices, memory and booting. All others may carry addresses, names or
+/// keys of whoever installed the machine.
+const KEPT: &[&str] = &[
+    "acpi",
+    "amd_iommu",
+    "apparmor",
+    "arm-smmu",
+    "audit",
+    "boot_image",
+    "cgroup",
+    "clocksource",
+    "console",
+    "cpu",
+    "crashkernel",
+    "default_hugepagesz",
+    "efi",
+    "earlycon",
+    "elevator",
+    "fips",
+    "hugepages",
+    "initrd",
+    "intel_idle",
+    "intel_iommu",
+    "intel_pstate",
+    "iommu",
+    "isolcpus",
+    "kvm",
+    "lockdown",
+    "loglevel",
+    "lsm",
+    "mem",
+    "mitigations",
+    "modprobe",
+    "module",
+    "net.ifnames",
+    "nohz",
+    "numa",
+    "nvidia",
+    "nvme",
+    "nvreg",
+    "panic",
+    "pci",
+    "pcie",
+    "preempt",
+    "processor",
+    "quiet",
+    "rcu",
+    "rd.driver",
+    "resume",
+    "root",
+    "rootdelay",
+    "rootflags",
+    "rootfstype",
+    "rootwait",
+    "scsi_mod",
+    "security",
+    "selinux",
+    "splash",
+    "swiotlb",
+    "systemd.unified_cgroup_hierarchy",
+    "transparent_hugepage",
+    "tsc",
+    "vfio",
+    "vga",
+    "video",
+];
+
+/// Servers that everybody may know one asks.
+const PUBLIC: &[&str] = &[
+    "nvidia.com",
+    "ubuntu.com",
+    "debian.org",
+    "fedoraproject.org",
+    "redhat.com",
+    "rockylinux.org",
+    "almalinux.org",
+    "suse.com",
+    "opensuse.org",
+    "kernel.org",
+    "github.com",
+    "freedesktop.org",
+];
+
+/// Names of what is secret.
+const SECRET: &[&str] =
+    &["password", "passwd", "passphrase", "pwd", "token", "secret", "credential", "authorization", "bearer", "apikey"];
+
+/// How tokens begin that are known by it.
+const SHAPES: &[&str] =
+    &["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "hf_", "nvapi-", "sk-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
+
+/// A text without its secrets, and how many there were.
+pub(super) fn without(text: &str) -> (String, usize) {
+    let mut count = 0;
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let line = match line.find("ommand line: ").map(|at| at + "ommand line: ".len()) {
+            Some(at) => format!("{}{}", &line[..at], command_line(&line[at..], &mut count)),
+            None => line.to_owned(),
+        };
+        out.push_str(&mail(&shapes(&named(&addresses(&line, &mut count), &mut count), &mut count), &mut count));
+    }
+    (out, count)
+}
+
+/// The kernel's command line with the values of all words gone that no check reads.
+pub(super) fn command_line(text: &str, count: &mut usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_inclusive(char::is_whitespace) {
+        let bare = word.trim_end();
+        match bare.split_once('=') {
+            Some((key, value)) if !value.is_empty() && value != GONE && !is_kept(key) => {
+                *count += 1;
+                out.push_str(key);
+                out.push('=');
+                out.push_str(GONE);
+                out.push_str(&word[bare.len()..]);
+            }
+            _ => out.push_str(word),
+        }
+    }
+    out
+}
+
+fn is_kept(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    KEPT.iter()
+        .any(|kept| key.strip_prefix(kept).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic())))
+}
+
+/// Whether a variable is called as a secret is.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET.iter().any(|word| name.contains(word))
+        || ["_key", "-key", "_auth", "_pass"].iter().any(|end| name.ends_with(end))
+}
+
+/// `https://name:password@server/path?token` loses name, password, server and what follows the question mark.
+fn addresses(text: &str, count: &mut usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, from) = rest.split_at(at + 3);
+        out.push_str(before);
+        let end = from.find(|c: char| c.is_whitespace() || "\"'<>)]},;".contains(c)).unwrap_or(from.len());
+        let address = &from[..end];
+        let (server, path) = address.split_at(address.find(['/', '?', '#']).unwrap_or(address.len()));
+        if server.is_empty() || is_public(server.split(':').next().unwrap_or_default()) || server == GONE {
+            out.push_str(server);
+        } else {
+            *count += 1;
+            out.push_str(GONE);
+        }
+        match path.find('?') {
+            Some(query) if &path[query + 1..] != GONE => {
+                *count += 1;
+                out.push_str(&path[..=query]);
+                out.push_str(GONE);
+            }
+            _ => out.push_str(path),
+        }
+        rest = &from[end..];
+    }
+    out + rest
+}
+
+fn is_of_key(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-.".contains(c)
+}
+
+/// `join_token=…`, `"secret": "…"`, `password hunter2`.
+fn named(text: &str, count: &mut usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_of_key) {
+        let end = rest[start..].find(|c| !is_of_key(c)).map_or(rest.len(), |length| start + length);
+        let key = &rest[start..end];
+        out.push_str(&rest[..end]);
+        rest = &rest[end..];
+        if !is_secret_name(key) {
+            continue;
+        }
+        let quoted = rest.starts_with('"');
+        let after = if quoted { &rest[1..] } else { rest };
+        let gap = after.len() - after.trim_start_matches([' ', '\t', '=', ':']).len();
+        let (lead, value) = after.split_at(gap);
+        let is_assigned = lead.contains(['=', ':']);
+        if gap == 0 || (quoted && !(is_assigned && value.starts_with('"'))) {
+            continue;
+        }
+        let opening = value.len() - value.trim_start_matches(['"', '\'']).len();
+        let (quote, value) = value.split_at(opening);
+        let stop = |c: char| {
+            if quote.is_empty() { c.is_whitespace() || ",;)\"'".contains(c) } else { quote.contains(c) || c == '\n' }
+        };
+        let length = value.find(stop).unwrap_or(value.len());
+        let secret = &value[..length];
+        // Behind a mere blank an ordinary word is no secret: 'token bucket'.
+        let is_secret =
+            if is_assigned { length >= 3 } else { length >= 6 && secret.contains(|c: char| c.is_ascii_digit()) };
+        if !is_secret || secret == GONE || secret.starts_with('/') {
+            continue;
+        }
+        *count += 1;
+        let skipped = rest.len() - value.len();
+        out.push_str(&rest[..skipped]);
+        out.push_str(GONE);
+        rest = &value[length..];
+    }
+    out + rest
+}
+
+/// Where somebody gets letters: `alice@corp.internal` becomes `alice@redacted`.
+fn mail(text: &str, count: &mut usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('@') {
+        let (before, from) = rest.split_at(at + 1);
+        out.push_str(before);
+        let end = from.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.')).unwrap_or(from.len());
+        let server = from[..end].trim_end_matches(['.', '-']);
+        let last = server.rsplit('.').next().unwrap_or_default();
+        // `getty@tty1.service` is a unit of systemd, `mgs@10.0.0.1` an address with its own rule.
+        let is_server = server.contains('.')
+            && last.len() > 1
+            && last.bytes().all(|b| b.is_ascii_alphabetic())
+            && !["service", "socket", "target", "mount", "timer", "path", "slice", "scope", "device"].contains(&last)
+            && before[..at].ends_with(is_of_key)
+            && !is_public(server);
+        if is_server {
+            *count += 1;
+            out.push_str(GONE);
+            rest = &from[server.len()..];
+        } else {
+            rest = from;
+        }
+    }
+    out + rest
+}
+
+fn is_public(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    PUBLIC.iter().any(|known| host == *known || host.ends_with(&format!(".{known}")))
+}
+
+/// Tokens that are known by how they begin.
+fn shapes(text: &str, count: &mut usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_of_key) {
+        let end = rest[start..].find(|c| !is_of_key(c)).map_or(rest.len(), |length| start + length);
+        let word = &rest[start..end];
+        out.push_str(&rest[..start]);
+        if word.len() >= 20 && SHAPES.iter().any(|shape| word.starts_with(shape)) {
+            *count += 1;
+            out.push_str(GONE);
+        } else {
+            out.push_str(word);
+        }
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_passwords_tokens_and_addresses_go() {
+        for (before, after) in [
+            ("join_token=tok_9Q x", "join_token=redacted x"),
+            ("ask alice@corp.internal, getty@tty1.service", "ask alice@redacted, getty@tty1.service"),
+            ("// ask her, password hunter2, token: abc", "// ask her, password redacted, token: redacted"),
+            (r#"{"secret_thing": "hunter 2", "n": 1}"#, r#"{"secret_thing": "redacted", "n": 1}"#),
+            ("crypto_key='0x DEAD' y", "crypto_key='redacted' y"),
+            ("see http://svc:pw@meta.corp/x?sig=1 now", "see http://redacted/x?redacted now"),
+            (
+                "deb https://developer.download.nvidia.com/compute /",
+                "deb https://developer.download.nvidia.com/compute /",
+            ),
+            ("deb file:///var/nvidia-driver-local /", "deb file:///var/nvidia-driver-local /"),
+            ("x ghp_16C7e42F292c6912E7710c838347Ae178B4a.", "x redacted"),
+            (
+                "Kernel command line: root=/dev/sda1 ip=10.1.2.3::gw ro intel_iommu=off iommu=pt pci=realloc join=abc\n",
+                "Kernel command line: root=/dev/sda1 ip=redacted ro intel_iommu=off iommu=pt pci=realloc join=redacted\n",
+            ),
+        ] {
+            assert_eq!(without(before).0, after);
+            assert_eq!(without(after), (after.to_owned(), 0), "a second time nothing is left to take");
+        }
+    }
+
+    #[test]
+    fn words_that_only_sound_secret_stay() {
+        for text in [
+            "Loading of module with unavailable key is rejected",
+            "Key was rejected by service",
+            r#"{"token": true, "tokens": 5, "password": null}"#,
+            "token bucket filter; the secret of good tea",
+            "sk-buff sk-filter hf_transfer",
+        ] {
+            assert_eq!(without(text), (text.to_owned(), 0));
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Where a fix does not belong it says so: containers, WSL, images, other distributions, GPUs without a direct route; and the checklist leads from a bare
+//! machine to the proof.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod check_support;
+
+use check_support::{COMMANDS, Edit, Put, build};
+use gds_top::checks::{self, Report};
+use gds_top::domain::{Change, FixPlan, Route};
+use gds_top::fixes::guide::{self, State};
+use gds_top::fixes::{self, Place, RECIPES, Step};
+use gds_top::host::Root;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const RELEASE: &str = "files/etc/os-release";
+
+fn look(folder: &Path) -> (Root, Report) {
+    let root = Root::folder(folder).unwrap();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    (root, report)
+}
+
+fn plan_of(base: &str, edits: &[Edit], id: &str) -> FixPlan {
+    let folder = build(base, edits);
+    let (root, report) = look(folder.path());
+    fixes::plan_by_id(&root, &report, id).unwrap_or_else(|| panic!("{base}: {id} has no plan"))
+}
+
+fn lines(plan: &FixPlan) -> String {
+    let of = |change: &Change| match change {
+        Change::Run { argv } => fixes::quoted_line(argv),
+        Change::WriteFile { path, .. } => path.display().to_string(),
+    };
+    plan.changes.iter().map(of).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_belongs_to_the_host_is_not_done_in_a_container_or_under_wsl() {
+    for (base, words) in [("container-no-udev", "this is a container"), ("wsl2", "Windows Subsystem")] {
+        for id in [
+            "nvfs-install",
+            "nvfs-load",
+            "nvidia-driver-open",
+            "p2pdma-registry-keys",
+            "iommu-off",
+            "initramfs",
+            "memlock",
+            "md-udev",
+            "nvfs-stats",
+        ] {
+            let plan = plan_of(base, &[], id);
+            assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains(words)), "{base} {id}: {:?}", plan.obstacle);
+        }
+    }
+    for id in ["udev-record", "cufile-p2pdma-keys"] {
+        let plan = plan_of("container-no-udev", &[], id);
+        assert_eq!(plan.obstacle, None, "{id} acts inside");
+    }
+}
+
+#[test]
+fn images_and_foreign_distributions_are_told_that_the_commands_are_not_theirs() {
+    for (release, words) in [
+        ("ID=arch\nPRETTY_NAME=\"Arch Linux\"\n", "Arch Linux is neither"),
+        ("ID=alpine\n", "alpine is neither"),
+        ("ID=nixos\n", "configuration.nix"),
+        ("ID=flatcar\nID_LIKE=coreos\n", "GPU Operator"),
+        ("ID=rhcos\nID_LIKE=\"rhel fedora\"\nOSTREE_VERSION=416\n", "OpenShift"),
+        ("ID=fedora\nVERSION_ID=42\nOSTREE_VERSION=42.1\n", "rpm-ostree kargs"),
+        ("ID=sl-micro\nID_LIKE=suse\nVERSION_ID=6.1\n", "transactional-update"),
+    ] {
+        for id in [
+            "nvfs-install",
+            "nvidia-driver-open",
+            "initramfs",
+            "p2pdma-registry-keys",
+            "iommu-off",
+            "libcufile-install",
+            "nvidia-repository",
+        ] {
+            let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], id);
+            assert!(
+                plan.obstacle.as_ref().is_some_and(|why| why.contains(words)),
+                "{release} {id}: {:?}",
+                plan.obstacle
+            );
+            if words.contains("neither") {
+                assert!(
+                    !lines(&plan).contains("apt-get") && !lines(&plan).contains("update-"),
+                    "{id}: {}",
+                    lines(&plan)
+                );
+            }
+        }
+        assert_eq!(
+            plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], "cufile-p2pdma-keys").obstacle,
+            None,
+            "{release}"
+        );
+    }
+}
+
+#[test]
+fn commands_and_addresses_are_those_of_the_release() {
+    for (release, id, wanted) in [
+        (
+            "ID=ubuntu\nVERSION_ID=\"24.04\"\n",
+            "nvidia-repository",
+            "/repos/ubuntu2404/x86_64/cuda-keyring_1.1-1_all.deb",
+        ),
+        (
+            "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\nVERSION_ID=\"22.1\"\nUBUNTU_CODENAME=noble\n",
+            "nvidia-repository",
+            "/repos/ubuntu2404/",
+        ),
+        (
+            "ID=raspbian\nID_LIKE=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n",
+            "nvidia-repository",
+            "/repos/debian12/",
+        ),
+        ("ID=debian\nVERSION_ID=\"12\"\n", "kernel-p2pdma", "-t bookworm-backports linux-image-amd64"),
+        ("ID=ubuntu\nVERSION_ID=\"22.04\"\n", "kernel-p2pdma", "linux-generic-hwe-22.04"),
+        (
+            "ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n",
+            "nvidia-repository",
+            "--add-repo https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/cuda-rhel9.repo",
+        ),
+        (
+            "ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n",
+            "nvidia-driver-open",
+            "dnf module enable nvidia-driver:open-dkms",
+        ),
+        (
+            "ID=fedora\nVERSION_ID=42\n",
+            "nvidia-repository",
+            "addrepo --from-repofile=https://developer.download.nvidia.com/compute/cuda/repos/fedora42/",
+        ),
+        (
+            "ID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n",
+            "nvidia-repository",
+            "/repos/amzn2023/x86_64/cuda-amzn2023.repo",
+        ),
+        (
+            "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n",
+            "nvidia-repository",
+            "/repos/sles15/x86_64/cuda-sles15.repo",
+        ),
+        (
+            "ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\nVERSION_ID=\"15.6\"\n",
+            "nvidia-repository",
+            "/repos/opensuse15/",
+        ),
+    ] {
+        let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], id);
+        assert!(lines(&plan).contains(wanted), "{release}: {}", lines(&plan));
+        assert_eq!(plan.obstacle, None, "{release}");
+    }
+    for release in [
+        "ID=ubuntu\nVERSION_ID=\"24.10\"\n",
+        "ID=\"opensuse-tumbleweed\"\nID_LIKE=\"opensuse suse\"\nVERSION_ID=\"20261101\"\n",
+        "ID=kali\nID_LIKE=debian\n",
+    ] {
+        let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], "nvidia-repository");
+        assert!(plan.obstacle.is_some(), "{release}: {}", lines(&plan));
+    }
+    let fedora = plan_of("p2pdma-two-steps", &[Put(RELEASE, "ID=fedora\nVERSION_ID=42\n")], "nvidia-driver-open");
+    assert!(!lines(&fedora).contains("module"), "{}", lines(&fedora));
+}
+
+#[test]
+fn files_of_others_keep_their_lines() {
+    const MODPROBE: &str = "/etc/modprobe.d/nvidia-fs.conf";
+    let plan = plan_of(
+        "unknown-symbol",
+        &[Put("files/etc/modprobe.d/nvidia-fs.conf", "options nvidia_fs dbg_enabled=1")],
+        "nvfs-load",
+    );
+    let written = plan.changes.iter().find_map(|change| match change {
+        Change::WriteFile { path, after, .. } if path == Path::new(MODPROBE) => Some(after.as_str()),
+        _ => None,
+    });
+    assert_eq!(written, Some("options nvidia_fs dbg_enabled=1\nsoftdep nvidia_fs pre: nvidia nvme\n"));
+    let done = [
+        Put("files/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme\n"),
+        Put("files/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n"),
+    ];
+    assert_eq!(lines(&plan_of("unknown-symbol", &done, "nvfs-load")), "sudo modprobe nvidia-fs");
+
+    let theirs =
+        "# tuned\noptions nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_RegistryDwords=\"PeerMappingOverride=1\"\n";
+    let plan = plan_of("p2pdma-two-steps", &[Put("files/etc/modprobe.d/nvidia.conf", theirs)], "p2pdma-registry-keys");
+    let Some(Change::WriteFile { path, after, .. }) = plan.changes.first() else { panic!("{plan:?}") };
+    assert_eq!(
+        path,
+        Path::new("/etc/modprobe.d/nvidia.conf"),
+        "the driver takes the last list only, so there must be one"
+    );
+    assert_eq!(
+        after,
+        "# tuned\noptions nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_RegistryDwords=\"PeerMappingOverride=1;RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n"
+    );
+    let packaged = [Put("files/usr/lib/modprobe.d/nvidia.conf", theirs)];
+    assert!(
+        plan_of("p2pdma-two-steps", &packaged, "p2pdma-registry-keys")
+            .obstacle
+            .unwrap()
+            .contains("/usr/lib/modprobe.d/nvidia.conf")
+    );
+    let twice = [Put("files/etc/modprobe.d/nvidia.conf", theirs), Put("files/etc/modprobe.d/a.conf", theirs)];
+    assert!(plan_of("p2pdma-two-steps", &twice, "p2pdma-registry-keys").obstacle.unwrap().contains("more than once"));
+
+    let grub = [Put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")];
+    let plan = plan_of("iommu-on", &grub, "iommu-off");
+    assert!(
+        fixes::preview(&plan).contains("+GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
+        "{}",
+        fixes::preview(&plan)
+    );
+    assert!(!plan_of("grace", &[], "iommu-off").obstacle.unwrap().is_empty(), "Grace wants it on");
+}
+
+#[test]
+fn a_module_without_a_signature_is_built_again_before_its_key_is_enrolled() {
+    let known = [Put(
+        COMMANDS,
+        r#"[{"argv": ["dkms", "status"], "exit_code": 0, "stdout": "nvidia-fs/2.26.6, 6.14.0-37-generic, x86_64: installed\n", "stderr": ""},
+            {"argv": ["modinfo", "nvidia_fs"], "exit_code": 0, "stdout": "filename: /lib/modules/6.14.0-37-generic/updates/dkms/nvidia-fs.ko\nversion: 2.26.6\n", "stderr": ""},
+            {"argv": ["mokutil", "--sb-state"], "exit_code": 0, "stdout": "SecureBoot enabled\n", "stderr": ""}]"#,
+    )];
+    let folder = build("secure-boot-unsigned", &known);
+    let (root, report) = look(folder.path());
+    let finding = report.finding("nvfs-secureboot").unwrap();
+    assert!(finding.summary.contains("not signed"), "{}", finding.summary);
+    let plan = fixes::plan_by_id(&root, &report, "secure-boot-key").unwrap();
+    let text = lines(&plan);
+    let (built, enrolled) = (text.find("dkms install --force nvidia-fs/2.26.6"), text.find("mokutil --import"));
+    assert!(built.is_some() && built < enrolled, "{text}");
+    assert!(
+        !lines(&plan_of("secure-boot", &[], "secure-boot-key")).contains("dkms build"),
+        "it is signed, only its key is not known"
+    );
+}
+
+#[test]
+fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
+    for (name, words) in [
+        ("wsl2", "Windows Subsystem"),
+        ("geforce", "GeForce"),
+        ("vgpu", "vGPU"),
+        ("volta", "older than Turing"),
+        ("no-gpu", "no NVIDIA GPU"),
+    ] {
+        let folder = build(name, &[]);
+        let (root, report) = look(folder.path());
+        let guided = guide::guide(&root, &report);
+        assert!(
+            guided.reason.contains("no direct route can be built") && guided.reason.contains(words),
+            "{name}: {}",
+            guided.reason
+        );
+        assert!(guided.steps.iter().all(|step| step.plans.is_empty()), "{name}: {}", guide::text(&guided));
+        assert!(guided.steps.iter().any(|step| step.state == State::Impossible), "{name}");
+    }
+}
+
+#[test]
+fn a_step_that_waits_for_something_shows_what_it_waits_for() {
+    for (name, words) in [
+        ("container-no-devices", "docker run --gpus all"),
+        ("slim-image", "lib-deps"),
+        ("new-kernel-no-driver", "dkms autoinstall"),
+    ] {
+        let folder = build(name, &[]);
+        let (root, report) = look(folder.path());
+        let guided = guide::guide(&root, &report);
+        let text = guide::text(&guided);
+        assert!(text.contains(words), "{name}: {text}");
+        assert!(guided.steps.iter().all(|step| step.state != State::Impossible), "{name}: {text}");
+    }
+}
+
+/// What is to do, by the fixes that are offered, and how many steps are done.
+fn to_do(folder: &Path) -> (Vec<String>, usize, Route) {
+    let (root, report) = look(folder);
+    let guided = guide::guide(&root, &report);
+    let plans = guided.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id.clone()).collect();
+    (plans, guided.done(), guided.route)
+}
+
+#[test]
+fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
+    // A fresh Ubuntu with the GPU on the bus and nothing of NVIDIA.
+    let bare: Vec<Edit> = vec![
+        Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
+        Put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n"),
+        Edit::Drop("files/proc/driver"),
+        Edit::Drop("files/sys/module/nvidia"),
+        Put("files/proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n"),
+        Put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
+        Put("libcufile.json", r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
+    ];
+    let (plans, done, _) = to_do(build("p2pdma-two-steps", &bare).path());
+    for id in ["nvidia-driver-open", "nvidia-repository", "libcufile-install"] {
+        assert!(plans.iter().any(|plan| plan == id), "{id} is not offered: {plans:?}");
+    }
+    assert_eq!(plans[0], "nvidia-repository", "what is installed from it comes behind it: {plans:?}");
+    // The repository is added, driver and library are installed.
+    let installed = [
+        Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
+        Put(
+            "files/etc/apt/sources.list.d/cuda.list",
+            "deb https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/ /\n",
+        ),
+    ];
+    let (plans, further, route) = to_do(build("p2pdma-two-steps", &installed).path());
+    assert_eq!(
+        (plans, route),
+        (vec!["p2pdma-registry-keys".to_owned(), "cufile-p2pdma-keys".to_owned()], Route::P2pdma)
+    );
+    assert!(further > done, "{further} after {done}");
+    // cufile.json is done by our own fix; the keys of the driver wait for the reboot.
+    let folder = build("p2pdma-two-steps", &installed);
+    let place = Place::folder(folder.path()).unwrap();
+    for id in ["cufile-p2pdma-keys", "p2pdma-registry-keys"] {
+        let (root, report) = look(folder.path());
+        let plan = fixes::plan_by_id(&root, &report, id).unwrap();
+        assert!(fixes::apply_and_verify(&root, &plan, &place, &root.captured_paths(), &mut |_| {}), "{id}");
+    }
+    let (plans, nearly, _) = to_do(folder.path());
+    assert_eq!(plans, ["p2pdma-registry-keys"]);
+    assert!(nearly > further);
+    // After the reboot only the proof is left.
+    let (plans, last, _) = to_do(build("p2pdma-healthy", &[]).path());
+    assert!(plans.is_empty() && last >= nearly, "{plans:?}");
+}
+
+fn image(folder: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+    let mut out = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(&at).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = fs::symlink_metadata(&path).unwrap();
+            if meta.is_dir() {
+                folders.push(path.clone());
+            }
+            let bytes = if meta.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+            out.push((path, meta.permissions().mode(), bytes));
+        }
+    }
+    out.sort();
+    out
+}
+
+#[test]
+fn every_recipe_that_writes_survives_a_cut_at_every_step_and_is_taken_back_without_a_trace() {
+    const FSTAB: &str = "# ours\n/dev/nvme0n1p1  /data\text4\tdefaults 0 2\n";
+    let edits = || {
+        vec![
+            Put("files/etc/fstab", FSTAB),
+            Put("files/etc/modprobe.d/nvidia-fs.conf", "# theirs\n"),
+            Put("files/etc/cufile.json", "{ // ours\n\t\"properties\": { },\r\n}\n"),
+            Put("files/etc/security/limits.d/99-gds.conf", "* - core 0"),
+            Put("files/etc/modprobe.d/nvidia.conf", "options nvidia NVreg_RegistryDwords=\"A=1;\"\n"),
+        ]
+    };
+    let mut tried = 0;
+    for recipe in RECIPES {
+        let folder = build("p2pdma-two-steps", &edits());
+        let (root, report) = look(folder.path());
+        let Some(plan) = fixes::plan_by_id(&root, &report, recipe.id) else { continue };
+        if !plan.applies()
+            || plan.obstacle.is_some()
+            || !plan.changes.iter().any(|c| matches!(c, Change::WriteFile { .. }))
+        {
+            continue;
+        }
+        tried += 1;
+        let place = Place::folder(folder.path()).unwrap();
+        let before = image(folder.path());
+        for at in 1.. {
+            let mut step = 0;
+            let cut = fixes::apply(&plan, &place, &mut |_: Step| {
+                step += 1;
+                step != at
+            });
+            let _ = fixes::recover(&place).unwrap();
+            if fixes::Journal::at(&place.state).entries().is_empty() {
+                assert_eq!(image(folder.path()), before, "{}: cut before step {at}", recipe.id);
+            } else {
+                for change in &plan.changes {
+                    if let Change::WriteFile { path, after, .. } = change {
+                        assert_eq!(root.read_text(path).unwrap(), *after, "{}: cut before step {at}", recipe.id);
+                    }
+                }
+                fixes::undo(recipe.id, &place, &mut |_| true).unwrap();
+                assert_eq!(image(folder.path()), before, "{}: undone", recipe.id);
+            }
+            if cut.is_ok() {
+                break;
+            }
+        }
+    }
+    assert!(tried >= 5, "{tried} recipes write files here");
+}
+
+fn program(words: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(words).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_folder_that_leads_out_of_itself_is_refused() {
+    for part in ["files", ".gds-top", ".gds-top/journal"] {
+        let folder = build("p2pdma-two-steps", &[]);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let at = folder.path().join(part);
+        if part == "files" {
+            fs::rename(&at, elsewhere.path().join("files")).unwrap();
+        } else {
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            fs::create_dir(elsewhere.path().join("files")).unwrap();
+        }
+        symlink(elsewhere.path().join("files"), &at).unwrap();
+        let before = image(elsewhere.path());
+        let (status, said) = program(&["fix", "memlock", "--yes", "--root", folder.path().to_str().unwrap()]);
+        assert_eq!(status, 2, "{part}: {said}");
+        assert!(said.contains("is a symbolic link"), "{part}: {said}");
+        assert_eq!(image(elsewhere.path()), before, "{part}");
+    }
+}
+
+#[test]
+fn a_journal_of_another_version_or_of_no_file_is_left_alone_and_named() {
+    let folder = build("p2pdma-two-steps", &[]);
+    let top = folder.path().to_str().unwrap();
+    assert_eq!(program(&["fix", "memlock", "--yes", "--root", top]).0, 0);
+    let entry = folder.path().join(".gds-top/journal/memlock.json");
+    let text = fs::read_to_string(&entry).unwrap();
+    fs::write(&entry, text.replace("\"schema_version\": 1", "\"schema_version\": 2")).unwrap();
+    let before = image(folder.path());
+    let (status, said) = program(&["fix", "--undo", "memlock", "--root", top]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("another version of gds-top"), "{said}");
+    assert_eq!(image(folder.path()), before);
+
+    fs::remove_file(&entry).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &entry, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o644), 0)
+        .unwrap();
+    let (status, said) = program(&["fix", "--list", "--root", top]);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("no regular file"), "{said}");
+}
+
+#[test]
+fn what_is_written_already_is_not_written_again() {
+    let line = [Put("files/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")];
+    let plan = plan_of("p2pdma-two-steps", &line, "memlock");
+    assert!(plan.changes.is_empty() && plan.obstacle.unwrap().contains("already"));
+}
