@@ -214,7 +214,7 @@ impl<'a> Runner<'a> {
                     let result = match (&result.error, result.verified) {
                         (Some(error), _) => Err(error.clone()),
                         (None, Some(false)) => Err("the bytes on the target differ from the file".to_owned()),
-                        (None, _) => Ok(result),
+                        (None, _) => Ok(*result),
                     };
                     results[place(lane)].push(result);
                 }

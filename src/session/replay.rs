@@ -4,6 +4,7 @@ use super::command::{Command, REAL_TIME};
 use super::feed::Feed;
 use super::recording::{Reader, RecordingError, read};
 use super::scenes::Scenes;
+use crate::device::heap;
 use crate::domain::{Event, EventBody, LogLevel};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use std::path::Path;
@@ -35,6 +36,7 @@ const TICK: Duration = Duration::from_millis(40);
 /// # Errors
 /// When the file cannot be opened or is no recording; see [`read`].
 pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, RecordingError> {
+    heap::keep_small();
     let reader = read(path)?;
     let (event_sender, events) = bounded(QUEUE);
     let (commands, command_receiver) = unbounded();
@@ -154,6 +156,9 @@ impl Player {
                 return;
             }
         }
+        // The decompressor and the lines that it unpacked.
+        drop(scenes);
+        heap::give_back();
     }
 
     /// Waits until it is time, then hands the event over; commands are heard all the while.

@@ -118,7 +118,7 @@ pub struct Lane {
     /// Its spans, relative to `clock_ns`.
     pub spans: PackedSpans,
     /// What was measured.
-    pub result: Option<RunResult>,
+    pub result: Option<Box<RunResult>>,
     /// The end of its standard error, if it died.
     pub last_words: Option<String>,
     /// What it loads, and with whom, where the session has several models or targets.
@@ -306,7 +306,7 @@ impl State {
         if self.grid.is_some() {
             return "io grid".to_owned();
         }
-        let workload = self.lanes.iter().find_map(|lane| lane.result.as_ref()?.workload.as_ref());
+        let workload = self.lanes.iter().find_map(|lane| lane.result.as_deref()?.workload.as_ref());
         match (workload, &self.model) {
             (Some(seen), _) => format!("kv {}", seen.workload),
             (None, Some(model)) => format!("load {}", model.name),

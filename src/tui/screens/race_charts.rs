@@ -223,7 +223,7 @@ fn window(lane: &Lane, now_ns: u64) -> Option<((f64, f64), u64)> {
 
 /// What happened to the lane on the way.
 fn events(lane: Option<&Lane>) -> Extras {
-    let landed = lane.and_then(|lane| lane.result.as_ref()).filter(|result| result.error.is_none());
+    let landed = lane.and_then(|lane| lane.result.as_deref()).filter(|result| result.error.is_none());
     let events = landed.map(|result| (result.wall_ns as f64 / 1e9, "loaded".to_owned())).into_iter().collect();
     Extras { events, ..Extras::default() }
 }
