@@ -23,7 +23,7 @@ pub struct Options {
 }
 
 /// Events that wait for a slow front; memory stays bounded however fast the recording is read.
-const QUEUE: usize = 1024;
+const QUEUE: usize = 256;
 
 /// Events that are due within this time are handed over together: a wake-up for each of them would cost more than the screens do.
 const TICK: Duration = Duration::from_millis(40);

@@ -5,7 +5,9 @@ use crate::domain::{
     LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample, Target,
     Verdict,
 };
+use crate::domain::units::NS_PER_S;
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Pictures of the machine that are kept: ten minutes at one in two seconds.
@@ -337,7 +339,21 @@ impl State {
 
     /// Readings of one meter as (session time, value), for one lane or for none. Gaps in time are the caller's to see.
     pub fn series(&self, metric: Metric, lane: Option<LaneId>) -> impl Iterator<Item = (u64, f64)> + '_ {
-        self.samples
+        self.series_between(metric, lane, 0..=u64::MAX)
+    }
+
+    /// As [`State::series`], of a stretch of session time and perhaps a second beside it: a chart of one lane need not look through an hour of readings.
+    pub fn series_between(
+        &self,
+        metric: Metric,
+        lane: Option<LaneId>,
+        during_ns: RangeInclusive<u64>,
+    ) -> impl Iterator<Item = (u64, f64)> + '_ {
+        // Several samplers may bring their readings a little out of order, so the ends are taken with room.
+        let (from, to) = (during_ns.start().saturating_sub(NS_PER_S), during_ns.end().saturating_add(NS_PER_S));
+        let first = self.samples.partition_point(|s| s.at_ns < from);
+        let last = self.samples.partition_point(|s| s.at_ns <= to).max(first);
+        self.samples[first..last]
             .iter()
             .filter(move |s| lane.is_none() || s.sample.lane == lane)
             .filter_map(move |s| Some((s.at_ns, *s.sample.values.get(&metric)?)))

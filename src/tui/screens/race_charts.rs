@@ -242,10 +242,11 @@ struct Meter {
 
 fn meters(state: &State, lane: &Lane, now_ns: u64, list: &[Meter], theme: &Theme) -> Vec<Series> {
     let Some(((from, to), zero)) = window(lane, now_ns) else { return Vec::new() };
+    let started_ns = lane.started_ns.unwrap_or(zero);
     let mut all = Vec::new();
     for (index, meter) in list.iter().enumerate() {
         let mut points: Vec<(f64, f64)> = state
-            .series(meter.metric, meter.of_lane.then_some(lane.id))
+            .series_between(meter.metric, meter.of_lane.then_some(lane.id), started_ns..=now_ns)
             .map(|(at, value)| ((at as f64 - zero as f64) / 1e9, value / meter.scale))
             .filter(|(t, _)| *t >= from && *t <= to)
             .collect();
