@@ -386,7 +386,9 @@ fn main() {
     let mut tool = Tool::start(program, &once, home);
     at_rest(&mut tool);
     let (own, libraries) = mapped_mib(tool.pid());
-    println!("\nAt rest {own:.1} MiB of the memory are the program's own file and {libraries:.1} MiB shared libraries.");
+    println!(
+        "\nAt rest {own:.1} MiB of the memory are the program's own file and {libraries:.1} MiB shared libraries."
+    );
     let rest = key_to_paint(&mut tool, ["2", "1"]);
     tool.signal(Signal::TERM);
     tool.end();

@@ -373,7 +373,9 @@ fn prefetch_hides_what_no_prefetch_cannot() {
         let time = |layer: &Value, name: &str| layer[name].as_u64().unwrap();
         let early = layers
             .windows(2)
-            .filter(|two| time(&two[1], "load_start_ns") < time(&two[0], "compute_start_ns") + time(&two[0], "compute_ns"))
+            .filter(|two| {
+                time(&two[1], "load_start_ns") < time(&two[0], "compute_start_ns") + time(&two[0], "compute_ns")
+            })
             .count();
         (early, run["workload"]["hidden_fraction"].as_f64().unwrap())
     };

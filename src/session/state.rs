@@ -1,11 +1,12 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
+use super::kinds::Kinds;
+use crate::domain::units::NS_PER_S;
 use crate::domain::{
     CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare,
     LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample, Target,
     Verdict,
 };
-use crate::domain::units::NS_PER_S;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct State {
     pub system: VecDeque<(u64, SystemSample)>,
     /// Messages with their times.
     pub messages: Vec<(u64, LogLevel, String)>,
+    /// Which lanes are repeats of one another.
+    pub(super) kinds: Kinds,
 }
 
 /// A sample and when it was taken.
@@ -185,26 +188,29 @@ impl State {
                 }
                 self.model = Some(model);
             }
-            EventBody::LanePlanned { lane, engine, cache, target, repeat } => self.lanes.push(Lane {
-                id: *lane,
-                engine: engine.clone(),
-                cache: *cache,
-                target: target.clone(),
-                repeat: *repeat,
-                status: LaneStatus::Waiting,
-                pid: None,
-                started_ns: None,
-                clock_ns: None,
-                loaded_ns: None,
-                ended_ns: None,
-                progress: Vec::new(),
-                pinned_bytes: 0,
-                verified_bytes: 0,
-                spans: PackedSpans::default(),
-                result: None,
-                last_words: None,
-                share: None,
-            }),
+            EventBody::LanePlanned { lane, engine, cache, target, repeat } => {
+                self.lanes.push(Lane {
+                    id: *lane,
+                    engine: engine.clone(),
+                    cache: *cache,
+                    target: target.clone(),
+                    repeat: *repeat,
+                    status: LaneStatus::Waiting,
+                    pid: None,
+                    started_ns: None,
+                    clock_ns: None,
+                    loaded_ns: None,
+                    ended_ns: None,
+                    progress: Vec::new(),
+                    pinned_bytes: 0,
+                    verified_bytes: 0,
+                    spans: PackedSpans::default(),
+                    result: None,
+                    last_words: None,
+                    share: None,
+                });
+                self.sort_last();
+            }
             EventBody::EngineUnavailable { engine, why } => {
                 if !self.unavailable.iter().any(|(e, _)| e == engine) {
                     self.unavailable.push((engine.clone(), why.clone()));
@@ -255,8 +261,11 @@ impl State {
             | EventBody::LaneFinished { lane, .. }
             | EventBody::LaneDied { lane, .. } => {
                 // A damaged recording may name a lane that was never planned; it is passed over.
-                if let Some(lane) = self.lanes.iter_mut().find(|l| l.id == *lane) {
-                    lane.reduce(at_ns, &event.body);
+                if let Some(at) = self.lanes.iter().position(|l| l.id == *lane) {
+                    self.lanes[at].reduce(at_ns, &event.body);
+                    if matches!(event.body, EventBody::LaneShared { .. }) {
+                        self.sort_again(at);
+                    }
                 }
             }
         }

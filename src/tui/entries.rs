@@ -27,11 +27,12 @@ pub(crate) struct Heat<'s> {
 /// The heats of a state, in the order of their first lanes.
 pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
     let mut heats: Vec<Heat<'_>> = Vec::new();
-    for lane in &state.lanes {
-        // Nearly every lane of a long race is the repeat of one before it.
-        let mut entries = heats.iter_mut().flat_map(|heat| &mut heat.entries);
-        if let Some(entry) = entries.find(|e| e.lanes.first().is_some_and(|first| is_repeat(first, lane))) {
-            entry.lanes.push(lane);
+    // Where the lanes of each kind stand: nearly every lane of a long race is the repeat of one before it.
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (number, lane) in state.lanes.iter().enumerate() {
+        let kind = state.kind(number);
+        if let Some((heat, entry)) = kind.and_then(|kind| places.get(kind)) {
+            heats[*heat].entries[*entry].lanes.push(lane);
             continue;
         }
         let share = lane.share.as_ref();
@@ -40,27 +41,17 @@ pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
             heats.len() - 1
         });
         let entries = &mut heats[at].entries;
-        match entries.iter_mut().find(|e| e.holds(lane)) {
-            Some(entry) => entry.lanes.push(lane),
-            None => entries.push(Entry {
-                engine: &lane.engine,
-                cache: lane.cache,
-                lanes: vec![lane],
-                walls: OnceCell::new(),
-            }),
+        let entry = entries.iter().position(|e| e.holds(lane)).unwrap_or_else(|| {
+            let (engine, cache) = (&lane.engine, lane.cache);
+            entries.push(Entry { engine, cache, lanes: Vec::new(), walls: OnceCell::new() });
+            entries.len() - 1
+        });
+        entries[entry].lanes.push(lane);
+        if kind.is_some() {
+            places.push((at, entry));
         }
     }
     heats
-}
-
-/// Whether nothing by which heats and entries are told apart tells these two apart.
-fn is_repeat(first: &Lane, lane: &Lane) -> bool {
-    let of = |lane: &Lane| lane.share.as_ref().map(|share| (share.group.is_some(), share.part));
-    first.cache == lane.cache
-        && first.engine == lane.engine
-        && first.target == lane.target
-        && of(first) == of(lane)
-        && first.share.as_ref().map(|s| &s.model) == lane.share.as_ref().map(|s| &s.model)
 }
 
 /// The heat of a lane.

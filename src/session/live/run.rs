@@ -367,7 +367,9 @@ impl Session {
         let listener = std::thread::spawn(move || listen(&commands, &cancels, &is_done, &watcher));
         let run = |number: usize| {
             let (lane, order) = turn[number].clone();
-            if let Err(error) = std::fs::create_dir_all(&order.scratch) {
+            // Of our own engines only those of cuFile leave anything there, its log.
+            let drops = order.engine.opens_cufile() || order.engine.is_outside() || order.workload.is_some();
+            if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
                 self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
             }
             // Each lane of a group has meters of its own; the first, and a lane that runs alone, has those of the race.
