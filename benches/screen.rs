@@ -1,12 +1,17 @@
 //! What the screens cost, measured from outside in a pseudo-terminal, beside btop, htop and bottom where they are installed: `cargo bench --bench screen`.
+//! `GDS_TOP_BENCH_PROGRAM` names another build to measure.
 //!
-//! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), wake-ups are voluntary context switches of all threads, bytes are what arrives at the
-//! terminal. Lanes are processes of their own and not counted. Figures are those of this machine and its load.
+//! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), and where threads ended meanwhile that of the whole process in ticks (`/proc/PID/stat`).
+//! Wake-ups are voluntary context switches, looked at fifty times a second so that threads which end are counted. Bytes are what arrives at the terminal.
+//! Memory is that of `/proc/PID/status`: resident, of it the process's own (RssAnon) and mapped from files (RssFile, mostly program code), and the peak
+//! since its start (VmHWM). Lanes are processes of their own and not counted. Figures are medians over runs, of this machine and its load.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic)]
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -14,11 +19,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
 const COLUMNS: u16 = 120;
-const ROWS: u16 = 40;
+const ROWS: u16 = 36;
 /// How long a rate is measured.
 const WINDOW: Duration = Duration::from_secs(10);
+/// How often threads are looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+/// Runs of which the median is told.
+const RUNS: usize = 3;
+/// Recordings that hold the most.
+const LARGE: [&str; 4] = ["h200-full-qwen3-0.6b", "h200-full-qwen2.5-7b", "h200-auto-qwen2.5-7b", "h200-qwen2.5-7b"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What arrived at the terminal: the screen, how many bytes, when the last of them, and how many frames ended.
@@ -110,47 +120,122 @@ impl Tool {
     }
 }
 
-/// Running time in nanoseconds and voluntary switches of all threads.
-fn counters(pid: u32) -> (u64, u64) {
-    let mut total = (0, 0);
-    for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-        let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        let ran = read("schedstat").split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
-        let status = read("status");
-        let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        total.0 += ran.unwrap_or(0);
-        total.1 += switches.and_then(|n| n.trim().parse::<u64>().ok()).unwrap_or(0);
-    }
-    total
+/// Running time in nanoseconds and voluntary switches of each thread.
+fn threads(pid: u32) -> BTreeMap<OsString, (u64, u64)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let read = tasks.filter_map(|task| {
+        let text = |name: &str| fs::read_to_string(task.path().join(name)).ok();
+        let ran = text("schedstat")?.split_whitespace().next()?.parse().ok()?;
+        let status = text("status")?;
+        let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        Some((task.file_name(), (ran, switches.trim().parse().ok()?)))
+    });
+    read.collect()
 }
 
-/// Resident memory in MiB.
-fn resident_mib(pid: u32) -> f64 {
+/// CPU time of a process, the threads that ended included, in nanoseconds: ticks of a hundredth of a second (proc_pid_stat(5)).
+fn ticks_ns(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after = text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    after.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10_000_000
+}
+
+/// Resident, anonymous, file-backed and peak memory in MiB.
+fn memory_mib(pid: u32) -> [f64; 4] {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    let kib = line.trim().split(' ').next().and_then(|n| n.parse::<f64>().ok());
-    kib.map_or(f64::NAN, |kib| kib / 1024.0)
+    ["VmRSS:", "RssAnon:", "RssFile:", "VmHWM:"].map(|name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        let kib = line.split_whitespace().next().and_then(|n| n.parse::<f64>().ok());
+        kib.map_or(f64::NAN, |kib| kib / 1024.0)
+    })
 }
 
-/// CPU in percent of one core, wake-ups, bytes and frames a second, over the window.
-fn rates(tool: &Tool) -> String {
-    let look = || {
+/// Resident memory in MiB by what is mapped: the program's own file, shared libraries.
+fn mapped_mib(pid: u32) -> (f64, f64) {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let own = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default().display().to_string();
+    let (mut mapping, mut sums) = ("", (0.0, 0.0));
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first().is_some_and(|word| word.contains('-')) {
+            mapping = words.get(5).copied().unwrap_or_default();
+        } else if let ["Rss:", kib, ..] = words.as_slice() {
+            let mib = kib.parse::<f64>().unwrap_or(0.0) / 1024.0;
+            if mapping == own {
+                sums.0 += mib;
+            } else if mapping.contains(".so") {
+                sums.1 += mib;
+            }
+        }
+    }
+    sums
+}
+
+/// CPU in percent of one core, wake-ups, bytes and frames a second, and the four figures of memory at the end.
+type Rates = [f64; 8];
+
+fn rates(tool: &Tool) -> Rates {
+    let pid = tool.pid();
+    let output = || {
         let seen = tool.seen.lock().unwrap();
-        (counters(tool.pid()), seen.bytes, seen.frames)
+        (seen.bytes, seen.frames)
     };
-    let (start, before) = (Instant::now(), look());
-    std::thread::sleep(WINDOW);
-    let (after, seconds) = (look(), start.elapsed().as_secs_f64());
-    // A thread that ended took its counts along.
-    let rate = |a: u64, b: u64| b.saturating_sub(a) as f64 / seconds;
-    format!(
-        "{:.2} | {:.1} | {:.0} | {:.1} | {:.1}",
-        rate(before.0.0, after.0.0) / 1e7,
-        rate(before.0.1, after.0.1),
-        rate(before.1, after.1),
-        rate(before.2, after.2),
-        resident_mib(tool.pid())
-    )
+    let (start, ticks, before) = (Instant::now(), ticks_ns(pid), output());
+    let first = threads(pid);
+    let mut last = first.clone();
+    let mut all_stayed = true;
+    while start.elapsed() < WINDOW {
+        std::thread::sleep(LOOK);
+        let now = threads(pid);
+        all_stayed &= first.keys().all(|thread| now.contains_key(thread)) && now.len() == first.len();
+        last.extend(now);
+    }
+    let (seconds, after) = (start.elapsed().as_secs_f64(), output());
+    let gained = |pick: fn(&(u64, u64)) -> u64| {
+        last.iter().map(|(thread, now)| pick(now) - first.get(thread).map_or(0, pick)).sum::<u64>()
+    };
+    let ran_ns = if all_stayed { gained(|t| t.0) } else { ticks_ns(pid) - ticks };
+    let [rss, anon, file, peak] = memory_mib(pid);
+    let (bytes, frames) = (after.0 - before.0, after.1 - before.1);
+    [
+        ran_ns as f64 / seconds / 1e7,
+        gained(|t| t.1) as f64 / seconds,
+        bytes as f64 / seconds / 1e3,
+        frames as f64 / seconds,
+        rss,
+        anon,
+        file,
+        peak,
+    ]
+}
+
+/// A line of the table: medians of the runs.
+fn row(name: &str, frame: &str, runs: &[Rates]) {
+    let of = |at: usize| median(runs.iter().map(|run| run[at]).collect());
+    println!(
+        "| {name} | {frame} | {:.2} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
+        of(0),
+        of(1),
+        of(2),
+        of(3),
+        of(4),
+        of(5),
+        of(6),
+        of(7)
+    );
+}
+
+/// Several runs of one kind, each a process of its own; `settle` brings it to what is measured.
+fn measured(program: &str, arguments: &[&str], home: &Path, settle: impl Fn(&mut Tool)) -> Vec<Rates> {
+    let run = |_| {
+        let mut tool = Tool::start(program, arguments, home);
+        settle(&mut tool);
+        let rates = rates(&tool);
+        tool.signal(Signal::TERM);
+        tool.end();
+        rates
+    };
+    (0..RUNS).map(run).collect()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -196,7 +281,7 @@ fn key_to_paint(tool: &mut Tool, keys: [&str; 2]) -> f64 {
     times[times.len() * 99 / 100]
 }
 
-fn exits(home: &Path) {
+fn exits(program: &str, home: &Path) {
     println!("\n| end by | time to the end, worst of five |\n|---|---:|");
     let replay = recording("h200-qwen3-0.6b.gdsrec");
     let ways: [(&str, Option<Signal>); 6] = [
@@ -210,7 +295,7 @@ fn exits(home: &Path) {
     for (name, signal) in ways {
         let mut worst = Duration::ZERO;
         for _ in 0..5 {
-            let mut tool = Tool::start(PROGRAM, &["replay", &replay, "--speed", "0"], home);
+            let mut tool = Tool::start(program, &["replay", &replay, "--speed", "0"], home);
             tool.until("at its end");
             match signal {
                 Some(signal) => tool.signal(signal),
@@ -222,9 +307,9 @@ fn exits(home: &Path) {
     }
 }
 
-fn model(home: &Path) -> PathBuf {
+fn model(program: &str, home: &Path) -> PathBuf {
     let path = home.join("model");
-    let made = std::process::Command::new(PROGRAM)
+    let made = std::process::Command::new(program)
         .args(["synth", "qwen3-0.6b", path.to_str().unwrap(), "--scale", "0.05", "--quiet"])
         .stdout(std::process::Stdio::null())
         .status();
@@ -239,72 +324,87 @@ fn main() {
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let home = folder.path();
-    let (small, large) = (recording("h200-qwen3-0.6b.gdsrec"), recording("h200-qwen2.5-7b.gdsrec"));
-    let model = model(home).display().to_string();
+    let named = std::env::var("GDS_TOP_BENCH_PROGRAM").ok();
+    let program = named.as_deref().unwrap_or(env!("CARGO_BIN_EXE_gds-top"));
+    let model = model(program, home).display().to_string();
     println!(
-        "| program, {COLUMNS}x{ROWS} | first frame, ms | CPU, % of a core | wake-ups/s | bytes/s | frames/s | RSS, MiB |"
+        "| program, {COLUMNS}x{ROWS} | first frame, ms | CPU, % of a core | wake-ups/s | kB/s | frames/s | RSS, MiB | anon | file | peak |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
 
-    let frame = first_frame(PROGRAM, &[&model, "--gpu", "host", "--engine", "pread"], "2 Race", home);
-    let mut tool = Tool::start(PROGRAM, &[&model, "--gpu", "host", "--engine", "pread"], home);
-    tool.until("1 Environment");
-    tool.keys("2");
-    tool.until("verified");
-    std::thread::sleep(Duration::from_secs(8));
-    tool.keys("1");
-    std::thread::sleep(Duration::from_secs(1));
-    println!("| gds-top, at rest after checks and race | {frame} | {} |", rates(&tool));
-    let key = key_to_paint(&mut tool, ["2", "1"]);
-    tool.keys("4");
-    std::thread::sleep(Duration::from_secs(2));
-    println!("| gds-top, System at one reading a second | – | {} |", rates(&tool));
-    tool.signal(Signal::TERM);
-    tool.end();
-
-    let mut tool = Tool::start(PROGRAM, &["replay", &small, "--speed", "0"], home);
-    tool.until("at its end");
-    std::thread::sleep(Duration::from_secs(1));
-    println!(
-        "| gds-top, replay at its end | {} | {} |",
-        first_frame(PROGRAM, &["replay", &small], "2 Race", home),
-        rates(&tool)
-    );
-    tool.signal(Signal::TERM);
-    tool.end();
-
-    let mut tool = Tool::start(PROGRAM, &["replay", &large], home);
-    tool.until("2 Race");
-    println!("| gds-top, race replayed in real time | – | {} |", rates(&tool));
-    tool.signal(Signal::TERM);
-    tool.end();
-
+    let once = [&*model, "--gpu", "host", "--engine", "pread"];
+    let frame = first_frame(program, &once, "2 Race", home);
+    let at_rest = |tool: &mut Tool| {
+        tool.until("1 Environment");
+        tool.keys("2");
+        tool.until("verified");
+        std::thread::sleep(Duration::from_secs(8));
+        tool.keys("1");
+        std::thread::sleep(Duration::from_secs(1));
+    };
+    row("gds-top, at rest after checks and race", &frame, &measured(program, &once, home, at_rest));
+    let system = |tool: &mut Tool| {
+        at_rest(tool);
+        tool.keys("4");
+        std::thread::sleep(Duration::from_secs(2));
+    };
+    row("gds-top, System at one reading a second", "–", &measured(program, &once, home, system));
     let live = [&*model, "--gpu", "host", "--engine", "mmap,pread", "--repeat", "1000"];
-    let mut tool = Tool::start(PROGRAM, &live, home);
-    tool.until("1 Environment");
-    tool.keys("2");
-    tool.until("/1000");
-    println!("| gds-top, live race on host memory | – | {} |", rates(&tool));
-    let racing = key_to_paint(&mut tool, ["j", "k"]);
-    tool.signal(Signal::TERM);
-    let ended = tool.end();
-
-    for (name, arguments, text) in [("btop", &[][..], "cpu"), ("htop", &[][..], "PID"), ("btm", &[][..], "CPU")] {
+    let racing = |tool: &mut Tool| {
+        tool.until("1 Environment");
+        tool.keys("2");
+        tool.until("/1000");
+    };
+    row("gds-top, live race on host memory", "–", &measured(program, &live, home, racing));
+    for name in LARGE {
+        let path = recording(&format!("{name}.gdsrec"));
+        let frame = first_frame(program, &["replay", &path], "2 Race", home);
+        let begun = |tool: &mut Tool| {
+            tool.until("2 Race");
+        };
+        row(&format!("gds-top, {name} in real time"), &frame, &measured(program, &["replay", &path], home, begun));
+        let over = |tool: &mut Tool| {
+            tool.until("at its end");
+            std::thread::sleep(Duration::from_secs(1));
+        };
+        let rates = measured(program, &["replay", &path, "--speed", "0"], home, over);
+        row(&format!("gds-top, {name} at its end"), "–", &rates);
+    }
+    for (name, text) in [("btop", "cpu"), ("htop", "PID"), ("btm", "CPU")] {
         if !std::env::var_os("PATH").is_some_and(|p| std::env::split_paths(&p).any(|dir| dir.join(name).is_file())) {
-            println!("| {name} | not installed | – | – | – | – | – |");
+            println!("| {name} | not installed | – | – | – | – | – | – | – | – |");
             continue;
         }
-        let frame = first_frame(name, arguments, text, home);
-        let mut tool = Tool::start(name, arguments, home);
-        tool.until(text);
-        std::thread::sleep(Duration::from_secs(3));
-        println!("| {name} | {frame} | {} |", rates(&tool));
-        tool.signal(Signal::TERM);
-        tool.end();
+        let frame = first_frame(name, &[], text, home);
+        let settled = |tool: &mut Tool| {
+            tool.until(text);
+            std::thread::sleep(Duration::from_secs(3));
+        };
+        row(name, &frame, &measured(name, &[], home, settled));
     }
+
+    let mut tool = Tool::start(program, &once, home);
+    at_rest(&mut tool);
+    let (own, libraries) = mapped_mib(tool.pid());
     println!(
-        "\nKey to painted frame, 99th percentile of 300: {key:.1} ms at rest, {racing:.1} ms in a race; TERM in a race ended it within {:.0} ms.",
-        ended.as_secs_f64() * 1e3
+        "\nAt rest {own:.1} MiB of the memory are the program's own file and {libraries:.1} MiB shared libraries."
     );
-    exits(home);
+    let rest = key_to_paint(&mut tool, ["2", "1"]);
+    tool.signal(Signal::TERM);
+    tool.end();
+    let mut tool = Tool::start(program, &live, home);
+    racing(&mut tool);
+    let busy = key_to_paint(&mut tool, ["j", "k"]);
+    tool.signal(Signal::TERM);
+    let ended = tool.end().as_secs_f64() * 1e3;
+    println!(
+        "Key to painted frame, 99th percentile of 300: {rest:.1} ms at rest, {busy:.1} ms in a race; TERM in a race ended it within {ended:.0} ms."
+    );
+    let mut cat = Tool::start("cat", &[], home);
+    std::thread::sleep(Duration::from_millis(200));
+    let [rss, anon, file, _] = memory_mib(cat.pid());
+    println!("The C library alone (cat): {rss:.1} MiB, {anon:.1} of them its own, {file:.1} of files.");
+    cat.signal(Signal::KILL);
+    cat.end();
+    exits(program, home);
 }

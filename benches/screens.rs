@@ -102,7 +102,7 @@ fn state() -> State {
         put(&mut state, EventBody::LaneStarted { lane, pid: 1 });
         put(&mut state, EventBody::LaneStage { lane, stage: LaneStage::Loading });
         put(&mut state, EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans) });
-        put(&mut state, EventBody::LaneFinished { lane, result });
+        put(&mut state, EventBody::LaneFinished { lane, result: result.into() });
     }
     state
 }

@@ -29,7 +29,7 @@ fn cell(state: &State, engine: &str, cache: CacheState) -> String {
         .lanes
         .iter()
         .filter(|l| l.engine.to_string() == engine && l.cache == cache)
-        .filter_map(|l| l.result.as_ref())
+        .filter_map(|l| l.result.as_deref())
         .filter(|r| r.error.is_none() && r.verified == Some(true))
         .collect();
     let times: Vec<f64> = runs.iter().map(|r| r.wall_ns as f64).collect();
@@ -65,7 +65,7 @@ fn results() -> String {
             .lanes
             .iter()
             .filter(|l| l.engine.to_string() == engine)
-            .find_map(|l| l.result.as_ref()?.route.clone());
+            .find_map(|l| l.result.as_deref()?.route.clone());
         let route = route.map_or_else(
             || "–".to_owned(),
             |r| format!("{}, {}", r.route, if r.proven { "proven" } else { "not proven" }),
@@ -99,7 +99,7 @@ fn every_run_of_the_shipped_recordings_is_verified_and_its_phases_add_up() {
         let state = state(path);
         assert!(!state.lanes.is_empty(), "{name}");
         for lane in &state.lanes {
-            let result = lane.result.as_ref().unwrap_or_else(|| panic!("{name}: {} has no result", lane.engine));
+            let result = lane.result.as_deref().unwrap_or_else(|| panic!("{name}: {} has no result", lane.engine));
             assert_eq!(result.verified, Some(true), "{name}: {}", lane.engine);
             let sum = result.phases.total_ns() as f64;
             assert!((sum / result.wall_ns as f64 - 1.0).abs() < 0.02, "{name}: {}", lane.engine);

@@ -55,7 +55,7 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
 /// The runs of a session; a lane that died is one that failed.
 pub(super) fn measured(state: &State) -> Vec<Measured> {
     let of = |lane: &crate::session::Lane| match (&lane.result, &lane.status) {
-        (Some(run), _) => Some(Measured::from(run)),
+        (Some(run), _) => Some(Measured::from(run.as_ref())),
         (None, LaneStatus::Failed(why)) => Some(Measured {
             engine: lane.engine.clone(),
             model: state.model.as_ref().map(|m| m.name.clone()),

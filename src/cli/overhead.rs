@@ -222,7 +222,7 @@ fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
         state.reduce(&event.map_err(|e| e.to_string())?);
     }
     let lane = state.lanes.first();
-    let run = lane.and_then(|l| l.result.as_ref()).ok_or_else(|| {
+    let run = lane.and_then(|l| l.result.as_deref()).ok_or_else(|| {
         let why = state.unavailable.first().map_or_else(|| "it did not finish".to_owned(), |(_, why)| why.clone());
         format!("the load ({}) has no result: {why}", way.name())
     })?;

@@ -121,7 +121,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         _ => BAD_ANSWER,
     };
     if output.json {
-        let runs: Vec<_> = lanes().filter_map(|(_, l)| l.result.as_ref()).collect();
+        let runs: Vec<_> = lanes().filter_map(|(_, l)| l.result.as_deref()).collect();
         let unavailable: Vec<_> = states
             .first()
             .map(|s| s.unavailable.iter().map(|(e, why)| serde_json::json!({"engine": e, "why": why})).collect())
@@ -136,7 +136,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
     let mut text = String::new();
     for (state, lane) in lanes() {
         let model = state.model.as_ref().map_or("", |m| m.name.as_str());
-        let bytes = lane.result.as_ref().map_or_else(String::new, |r| units::bytes(r.bytes));
+        let bytes = lane.result.as_deref().map_or_else(String::new, |r| units::bytes(r.bytes));
         let target = lane.target.to_string();
         let engine = lane.engine.to_string();
         let cache = lane.cache.to_string();

@@ -213,7 +213,7 @@ impl<'a> Runner<'a> {
                 EventBody::LaneFinished { lane, result } => {
                     let result = match result.failure() {
                         Some(why) => Err(why.to_owned()),
-                        None => Ok(result),
+                        None => Ok(*result),
                     };
                     results[place(lane)].push(result);
                 }

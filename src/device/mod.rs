@@ -5,6 +5,7 @@
 
 mod cuda;
 mod error;
+pub mod heap;
 mod mapping;
 mod memory;
 mod scatter;

@@ -181,7 +181,7 @@ pub enum EventBody {
         /// Its number.
         lane: LaneId,
         /// What was measured.
-        result: RunResult,
+        result: Box<RunResult>,
     },
     /// The lane died without a result.
     LaneDied {

@@ -165,7 +165,7 @@ pub fn exit_code(state: &State) -> u8 {
     if state.earlier.iter().any(|page| exit_code(page) == 1) {
         return 1;
     }
-    if state.lanes.iter().any(|l| l.result.as_ref().is_some_and(|r| r.verified == Some(false))) {
+    if state.lanes.iter().any(|l| l.result.as_deref().is_some_and(|r| r.verified == Some(false))) {
         return 1;
     }
     if let Some(grid) = &state.grid {

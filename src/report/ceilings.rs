@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The ceiling of a lane that loaded, and the share of it that was reached.
 fn reached<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64, f64)> {
-    let run = lane.result.as_ref().filter(|r| r.error.is_none())?;
+    let run = lane.result.as_deref().filter(|r| r.error.is_none())?;
     let rate = units::bytes_per_s(run.bytes, run.wall_ns)?;
     let ceiling = state.ceiling(lane.cache, &lane.target, &run.model)?;
     Some((ceiling, rate, rate / ceiling.bytes_per_s))

@@ -69,7 +69,7 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
     head.extend(PHASES.iter().map(|p| format!("{}_ns", p.name())));
     rows.put(&head)?;
     for report in &document.lanes {
-        let (lane, r) = (report.lane, report.lane.result.as_ref());
+        let (lane, r) = (report.lane, report.lane.result.as_deref());
         let route = r.and_then(|r| r.route.as_ref());
         let mut cells = vec![
             lane.engine.to_string(),

@@ -19,7 +19,7 @@ pub(super) struct LaneReport<'a> {
 impl LaneReport<'_> {
     /// The result of a run that went well.
     pub(super) fn good(&self) -> Option<&RunResult> {
-        self.lane.result.as_ref().filter(|r| r.error.is_none() && r.verified != Some(false))
+        self.lane.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false))
     }
 
     /// Why the run failed, in a sentence.
@@ -160,7 +160,7 @@ fn lane_report<'a>(state: &'a State, lane: &'a Lane) -> LaneReport<'a> {
     // Spans of a lane that loaded another model than is known would be laid against the wrong tensors.
     let model = state.model_of(lane).filter(|m| {
         let known = |r: &RunResult| r.model == m.name && r.bytes == state.bytes_of(lane);
-        lane.result.as_ref().is_some_and(known) && !lane.spans.is_empty()
+        lane.result.as_deref().is_some_and(known) && !lane.spans.is_empty()
     });
     let mut rows = model.map(|m| tensor_rows(m, &lane.spans.unpack())).unwrap_or_default();
     rows.retain(|r| r.start_ns.is_some());
@@ -170,10 +170,10 @@ fn lane_report<'a>(state: &'a State, lane: &'a Lane) -> LaneReport<'a> {
         .filter(|l| {
             l.engine == lane.engine && l.cache == lane.cache && l.target == lane.target && l.share == lane.share
         })
-        .filter_map(|l| l.result.as_ref().filter(|r| r.error.is_none()).map(|r| r.wall_ns))
+        .filter_map(|l| l.result.as_deref().filter(|r| r.error.is_none()).map(|r| r.wall_ns))
         .collect();
     // A lane beside others, or with a part only, tells nothing of what a whole model costs alone.
-    let alone = lane.result.as_ref().filter(|r| r.error.is_none() && lane.group().is_none());
+    let alone = lane.result.as_deref().filter(|r| r.error.is_none() && lane.group().is_none());
     let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats));
     LaneReport { lane, rows, cost }
 }

@@ -45,7 +45,7 @@ fn table(state: &State, group: &Group<'_>, whole: &RunResult) -> GroupTable {
 
 fn row(state: &State, lane: &Lane, one: bool) -> Vec<String> {
     let label = lane.share.as_ref().map_or_else(String::new, |share| plain(&share.label(&lane.target)));
-    let run = lane.result.as_ref().filter(|r| r.error.is_none());
+    let run = lane.result.as_deref().filter(|r| r.error.is_none());
     let dash = || "–".to_owned();
     let mut cells = vec![
         label,
@@ -58,7 +58,7 @@ fn row(state: &State, lane: &Lane, one: bool) -> Vec<String> {
         cells.push(alone.map_or_else(dash, units::duration));
         cells.push(slowdown(state, lane).map_or_else(dash, |ratio| format!("{}×", units::three_digits(ratio))));
     }
-    cells.push(match (&lane.status, lane.result.as_ref().and_then(|r| r.verified)) {
+    cells.push(match (&lane.status, lane.result.as_deref().and_then(|r| r.verified)) {
         (_, Some(true)) => "yes".to_owned(),
         (_, Some(false)) => "no".to_owned(),
         (LaneStatus::Failed(_), None) => "failed".to_owned(),
@@ -69,7 +69,7 @@ fn row(state: &State, lane: &Lane, one: bool) -> Vec<String> {
 
 /// How many times longer a load took together than alone.
 fn slowdown(state: &State, lane: &Lane) -> Option<f64> {
-    let run = lane.result.as_ref().filter(|r| r.error.is_none())?;
+    let run = lane.result.as_deref().filter(|r| r.error.is_none())?;
     state.alone_ns(lane).filter(|ns| *ns > 0).map(|alone| run.wall_ns as f64 / alone as f64)
 }
 
@@ -115,13 +115,13 @@ pub(super) fn json(state: &State) -> Vec<Value> {
                 .lanes
                 .iter()
                 .map(|lane| {
-                    let run = lane.result.as_ref().filter(|r| r.error.is_none());
+                    let run = lane.result.as_deref().filter(|r| r.error.is_none());
                     let share = lane.share.as_ref();
                     json!({
                         "lane": lane.id, "model": share.map(|s| &s.model), "part": share.and_then(|s| s.part),
                         "target": lane.target.to_string(), "bytes": state.bytes_of(lane), "wall_ns": run.map(|r| r.wall_ns),
                         "bytes_per_s": run.map_or(Value::Null, |r| number(r.bytes_per_s)),
-                        "verified": lane.result.as_ref().and_then(|r| r.verified),
+                        "verified": lane.result.as_deref().and_then(|r| r.verified),
                         "alone_wall_ns": state.alone_ns(lane),
                         "ratio_to_alone": slowdown(state, lane).map_or(Value::Null, number),
                     })

@@ -23,7 +23,7 @@ pub(super) fn html(page: &mut String, state: &State) {
     let lanes: Vec<_> = state
         .lanes
         .iter()
-        .filter_map(|lane| lane.result.as_ref())
+        .filter_map(|lane| lane.result.as_deref())
         .filter_map(|result| Some((result, result.workload.as_ref()?)))
         .filter(|(_, workload)| !workload.layers.is_empty())
         .collect();

@@ -91,7 +91,7 @@ pub fn headlines(state: &State) -> Vec<String> {
 /// Whether a lane ran alone and is of a comparison.
 fn of(lane: &Lane, comparison: &Comparison) -> bool {
     let same = |r: &RunResult| r.model == comparison.model && r.target == comparison.target;
-    lane.group().is_none() && lane.cache == comparison.cache && lane.result.as_ref().is_some_and(same)
+    lane.group().is_none() && lane.cache == comparison.cache && lane.result.as_deref().is_some_and(same)
 }
 
 /// How the reads of a run went, in a few words: `compat, proven by cuFile level-3 statistics`.

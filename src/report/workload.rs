@@ -26,7 +26,7 @@ pub(super) fn runs(state: &State) -> impl Iterator<Item = (&RunResult, &Workload
     state
         .lanes
         .iter()
-        .filter_map(|lane| lane.result.as_ref())
+        .filter_map(|lane| lane.result.as_deref())
         .filter(|r| r.error.is_none())
         .filter_map(|r| Some((r, r.workload.as_ref()?)))
 }

@@ -3,6 +3,7 @@
 mod ceilings;
 mod command;
 mod feed;
+mod kinds;
 pub mod live;
 mod race_plans;
 pub mod recording;

@@ -4,6 +4,7 @@ use super::command::{Command, REAL_TIME};
 use super::feed::Feed;
 use super::recording::{Reader, RecordingError, read};
 use super::scenes::Scenes;
+use crate::device::heap;
 use crate::domain::{Event, EventBody, LogLevel};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
 use std::path::Path;
@@ -22,7 +23,7 @@ pub struct Options {
 }
 
 /// Events that wait for a slow front; memory stays bounded however fast the recording is read.
-const QUEUE: usize = 1024;
+const QUEUE: usize = 256;
 
 /// Events that are due within this time are handed over together: a wake-up for each of them would cost more than the screens do.
 const TICK: Duration = Duration::from_millis(40);
@@ -35,6 +36,7 @@ const TICK: Duration = Duration::from_millis(40);
 /// # Errors
 /// When the file cannot be opened or is no recording; see [`read`].
 pub fn start(path: &Path, speed: f64, options: Options) -> Result<Feed, RecordingError> {
+    heap::keep_small();
     let reader = read(path)?;
     let (event_sender, events) = bounded(QUEUE);
     let (commands, command_receiver) = unbounded();
@@ -154,6 +156,9 @@ impl Player {
                 return;
             }
         }
+        // The decompressor and the lines that it unpacked.
+        drop(scenes);
+        heap::give_back();
     }
 
     /// Waits until it is time, then hands the event over; commands are heard all the while.

@@ -61,7 +61,7 @@ mod tests {
             assert_eq!(state.ended, Some(false), "{}", shipped.name);
             assert_eq!(state.lanes.len(), 30, "five engines, cold and hot, three times");
             assert!(state.lanes.iter().all(|l| l.status == LaneStatus::Done && !l.spans.is_empty()));
-            assert!(state.lanes.iter().all(|l| l.result.as_ref().is_some_and(|r| r.verified == Some(true))));
+            assert!(state.lanes.iter().all(|l| l.result.as_deref().is_some_and(|r| r.verified == Some(true))));
         }
     }
 }

@@ -1,11 +1,14 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
+use super::kinds::Kinds;
+use crate::domain::units::NS_PER_S;
 use crate::domain::{
     CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare,
     LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample, Target,
     Verdict,
 };
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Pictures of the machine that are kept: ten minutes at one in two seconds.
@@ -60,6 +63,8 @@ pub struct State {
     pub system: VecDeque<(u64, SystemSample)>,
     /// Messages with their times.
     pub messages: Vec<(u64, LogLevel, String)>,
+    /// Which lanes are repeats of one another.
+    pub(super) kinds: Kinds,
 }
 
 /// A sample and when it was taken.
@@ -118,7 +123,7 @@ pub struct Lane {
     /// Its spans, relative to `clock_ns`.
     pub spans: PackedSpans,
     /// What was measured.
-    pub result: Option<RunResult>,
+    pub result: Option<Box<RunResult>>,
     /// The end of its standard error, if it died.
     pub last_words: Option<String>,
     /// What it loads, and with whom, where the session has several models or targets.
@@ -183,26 +188,29 @@ impl State {
                 }
                 self.model = Some(model);
             }
-            EventBody::LanePlanned { lane, engine, cache, target, repeat } => self.lanes.push(Lane {
-                id: *lane,
-                engine: engine.clone(),
-                cache: *cache,
-                target: target.clone(),
-                repeat: *repeat,
-                status: LaneStatus::Waiting,
-                pid: None,
-                started_ns: None,
-                clock_ns: None,
-                loaded_ns: None,
-                ended_ns: None,
-                progress: Vec::new(),
-                pinned_bytes: 0,
-                verified_bytes: 0,
-                spans: PackedSpans::default(),
-                result: None,
-                last_words: None,
-                share: None,
-            }),
+            EventBody::LanePlanned { lane, engine, cache, target, repeat } => {
+                self.lanes.push(Lane {
+                    id: *lane,
+                    engine: engine.clone(),
+                    cache: *cache,
+                    target: target.clone(),
+                    repeat: *repeat,
+                    status: LaneStatus::Waiting,
+                    pid: None,
+                    started_ns: None,
+                    clock_ns: None,
+                    loaded_ns: None,
+                    ended_ns: None,
+                    progress: Vec::new(),
+                    pinned_bytes: 0,
+                    verified_bytes: 0,
+                    spans: PackedSpans::default(),
+                    result: None,
+                    last_words: None,
+                    share: None,
+                });
+                self.sort_last();
+            }
             EventBody::EngineUnavailable { engine, why } => {
                 if !self.unavailable.iter().any(|(e, _)| e == engine) {
                     self.unavailable.push((engine.clone(), why.clone()));
@@ -253,8 +261,11 @@ impl State {
             | EventBody::LaneFinished { lane, .. }
             | EventBody::LaneDied { lane, .. } => {
                 // A damaged recording may name a lane that was never planned; it is passed over.
-                if let Some(lane) = self.lanes.iter_mut().find(|l| l.id == *lane) {
-                    lane.reduce(at_ns, &event.body);
+                if let Some(at) = self.lanes.iter().position(|l| l.id == *lane) {
+                    self.lanes[at].reduce(at_ns, &event.body);
+                    if matches!(event.body, EventBody::LaneShared { .. }) {
+                        self.sort_again(at);
+                    }
                 }
             }
         }
@@ -306,7 +317,7 @@ impl State {
         if self.grid.is_some() {
             return "io grid".to_owned();
         }
-        let workload = self.lanes.iter().find_map(|lane| lane.result.as_ref()?.workload.as_ref());
+        let workload = self.lanes.iter().find_map(|lane| lane.result.as_deref()?.workload.as_ref());
         match (workload, &self.model) {
             (Some(seen), _) => format!("kv {}", seen.workload),
             (None, Some(model)) => format!("load {}", model.name),
@@ -337,7 +348,21 @@ impl State {
 
     /// Readings of one meter as (session time, value), for one lane or for none. Gaps in time are the caller's to see.
     pub fn series(&self, metric: Metric, lane: Option<LaneId>) -> impl Iterator<Item = (u64, f64)> + '_ {
-        self.samples
+        self.series_between(metric, lane, 0..=u64::MAX)
+    }
+
+    /// As [`State::series`], of a stretch of session time and perhaps a second beside it: a chart of one lane need not look through an hour of readings.
+    pub fn series_between(
+        &self,
+        metric: Metric,
+        lane: Option<LaneId>,
+        during_ns: RangeInclusive<u64>,
+    ) -> impl Iterator<Item = (u64, f64)> + '_ {
+        // Several samplers may bring their readings a little out of order, so the ends are taken with room.
+        let (from, to) = (during_ns.start().saturating_sub(NS_PER_S), during_ns.end().saturating_add(NS_PER_S));
+        let first = self.samples.partition_point(|s| s.at_ns < from);
+        let last = self.samples.partition_point(|s| s.at_ns <= to).max(first);
+        self.samples[first..last]
             .iter()
             .filter(move |s| lane.is_none() || s.sample.lane == lane)
             .filter_map(move |s| Some((s.at_ns, *s.sample.values.get(&metric)?)))

@@ -62,7 +62,7 @@ impl State {
     /// Every run that may be compared with others: those of lanes that ran alone, and the wholes of groups.
     #[must_use]
     pub fn runs(&self) -> Vec<RunResult> {
-        let alone = self.lanes.iter().filter(|l| l.group().is_none()).filter_map(|l| l.result.clone());
+        let alone = self.lanes.iter().filter(|l| l.group().is_none()).filter_map(|l| l.result.as_deref().cloned());
         alone.chain(self.groups().into_iter().filter_map(|group| group.whole)).collect()
     }
 
@@ -79,7 +79,7 @@ impl State {
             .lanes
             .iter()
             .filter(same)
-            .filter_map(|l| l.result.as_ref().filter(|r| r.error.is_none() && r.verified != Some(false)))
+            .filter_map(|l| l.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false)))
             .map(|r| r.wall_ns)
             .collect();
         walls.sort_unstable();
@@ -93,7 +93,7 @@ fn whole(lanes: &[&Lane]) -> Option<RunResult> {
         return None;
     }
     let known: Vec<(u64, &RunResult)> =
-        lanes.iter().filter_map(|l| Some((l.clock_ns.unwrap_or(l.started_ns?), l.result.as_ref()?))).collect();
+        lanes.iter().filter_map(|l| Some((l.clock_ns.unwrap_or(l.started_ns?), l.result.as_deref()?))).collect();
     let mut whole = together(&known)?;
     whole.target = places(lanes);
     // One that died or landed wrong bytes has its sentence in the lane only.

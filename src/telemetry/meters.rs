@@ -1,9 +1,11 @@
 //! Meters of procfs: the lane's process, the machine, our own process. What cannot be read is absent.
 
 use crate::domain::Metric;
-use procfs::Current;
-use procfs::process::Process;
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
@@ -22,7 +24,7 @@ pub fn device_of(path: &Path) -> Option<(u32, u32)> {
 /// The process of the lane that is watched.
 pub(super) struct LaneMeters {
     // Holds the process's folder in /proc open, so that a later process of the same number is never taken for it.
-    process: Option<Process>,
+    process: Option<OwnedFd>,
     /// The supervisor of a command, whose whole tree is read.
     tree: Option<u32>,
 }
@@ -30,7 +32,8 @@ pub(super) struct LaneMeters {
 impl LaneMeters {
     pub(super) fn of(pid: u32) -> Self {
         let tree = super::tree::is_supervisor(pid).then_some(pid);
-        Self { tree, process: i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Self { tree, process: rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty()).ok() }
     }
 
     pub(super) fn read(&self, into: &mut Values) {
@@ -38,27 +41,50 @@ impl LaneMeters {
         if let Some(root) = self.tree {
             return read_tree(root, into);
         }
-        if let Ok(status) = process.status() {
-            // In KiB. A zombie has no memory left to tell of.
-            let mut kib = |metric, value: Option<u64>| {
-                if let Some(value) = value {
-                    into.insert(metric, value as f64 * 1024.0);
-                }
-            };
-            kib(Metric::LaneRssBytes, status.vmrss);
-            kib(Metric::LaneRssAnonBytes, status.rssanon);
-            kib(Metric::LaneRssFileBytes, status.rssfile);
-            into.insert(Metric::LaneThreads, status.threads as f64);
+        // Read ten times a second beside the load: the few lines that are wanted, and none of the others.
+        if let Some(status) = text(process, "status") {
+            for (metric, name, unit) in [
+                // In KiB. A zombie has no memory left to tell of.
+                (Metric::LaneRssBytes, "VmRSS", 1024.0),
+                (Metric::LaneRssAnonBytes, "RssAnon", 1024.0),
+                (Metric::LaneRssFileBytes, "RssFile", 1024.0),
+                (Metric::LaneThreads, "Threads", 1.0),
+            ] {
+                put(into, metric, field(&status, name), unit);
+            }
         }
-        if let Ok(io) = process.io() {
-            into.insert(Metric::LaneStorageReadBytes, io.read_bytes as f64);
-            into.insert(Metric::LaneReadCallBytes, io.rchar as f64);
+        if let Some(io) = text(process, "io") {
+            put(into, Metric::LaneStorageReadBytes, field(&io, "read_bytes"), 1.0);
+            put(into, Metric::LaneReadCallBytes, field(&io, "rchar"), 1.0);
         }
-        if let Ok(stat) = process.stat() {
-            let ticks = (stat.utime + stat.stime) as f64;
-            into.insert(Metric::LaneCpuNs, ticks * 1e9 / procfs::ticks_per_second() as f64);
+        if let Some(stat) = text(process, "stat") {
+            // The name stands in brackets and may hold anything; utime and stime are the 14th and 15th field (proc_pid_stat(5)).
+            let mut after = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().skip(11);
+            let mut ticks = || after.next()?.parse::<u64>().ok();
+            let ticks = ticks().zip(ticks()).map(|(user, system)| user + system);
+            put(into, Metric::LaneCpuNs, ticks, 1e9 / rustix::param::clock_ticks_per_second() as f64);
         }
     }
+}
+
+fn put(into: &mut Values, metric: Metric, value: Option<u64>, unit: f64) {
+    if let Some(value) = value {
+        into.insert(metric, value as f64 * unit);
+    }
+}
+
+/// A file of /proc, whole; `None` where it cannot be read or ended while it was.
+fn text(folder: impl AsFd, name: &str) -> Option<String> {
+    let file = rustix::fs::openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut bytes = Vec::with_capacity(4096);
+    File::from(file).read_to_end(&mut bytes).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The number in the line `NAME:   123 kB`.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn read_tree(root: u32, into: &mut Values) {
@@ -82,18 +108,22 @@ pub(super) struct MachineMeters {
 
 impl MachineMeters {
     pub(super) fn read(&self, into: &mut Values) {
-        if let Ok(memory) = procfs::Meminfo::current() {
-            into.insert(Metric::PageCacheBytes, memory.cached as f64);
-        }
-        let Some((major, minor)) = self.device else { return };
-        if let Ok(disks) = procfs::diskstats()
-            && let Some(disk) =
-                disks.iter().find(|d| i64::from(d.major) == i64::from(major) && i64::from(d.minor) == i64::from(minor))
-        {
-            // Sectors of 512 bytes whatever the device's block size (Documentation/admin-guide/iostats.rst).
-            into.insert(Metric::DeviceReadBytes, disk.sectors_read as f64 * 512.0);
-        }
+        let memory = text(rustix::fs::CWD, "/proc/meminfo");
+        put(into, Metric::PageCacheBytes, memory.and_then(|text| field(&text, "Cached")), 1024.0);
+        let Some(device) = self.device else { return };
+        let disks = text(rustix::fs::CWD, "/proc/diskstats").unwrap_or_default();
+        // Sectors of 512 bytes whatever the device's block size (Documentation/admin-guide/iostats.rst).
+        put(into, Metric::DeviceReadBytes, sectors_read(&disks, device), 512.0);
     }
+}
+
+/// Of a line `MAJOR MINOR NAME READS MERGED SECTORS ...` the sectors.
+fn sectors_read(disks: &str, (major, minor): (u32, u32)) -> Option<u64> {
+    disks.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let mut number = || words.next()?.parse::<u32>().ok();
+        ((number()?, number()?) == (major, minor)).then(|| words.nth(3)?.parse().ok()).flatten()
+    })
 }
 
 /// This very process.
@@ -114,9 +144,9 @@ impl SelfMeters {
             }
         }
         self.before = Some((now, cpu_ns));
-        if let Ok(statm) = Process::myself().and_then(|process| process.statm()) {
-            into.insert(Metric::SelfRssBytes, statm.resident as f64 * procfs::page_size() as f64);
-        }
+        let pages = text(rustix::fs::CWD, "/proc/self/statm");
+        let resident = pages.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
+        put(into, Metric::SelfRssBytes, resident, rustix::param::page_size() as f64);
     }
 }
 
@@ -208,6 +238,14 @@ mod tests {
         assert!(values.is_empty(), "{values:?}");
         LaneMeters::of(u32::MAX).read(&mut values);
         assert!(values.is_empty(), "{values:?}");
+    }
+
+    #[test]
+    fn lines_are_told_from_those_that_begin_alike() {
+        assert_eq!(field("MemFree: 7 kB\nSwapCached:  1 kB\nCached:  12 kB\n", "Cached"), Some(12));
+        assert_eq!(field("Cached:\n", "Cached"), None);
+        let disks = "   7       1 loop1 1 2 3 4\n 259       0 nvme0n1 10 20 3072 40 5 6 7\n";
+        assert_eq!((sectors_read(disks, (259, 0)), sectors_read(disks, (259, 1))), (Some(3072), None));
     }
 
     #[test]

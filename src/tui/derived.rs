@@ -115,7 +115,7 @@ impl Derived {
         let done = || state.lanes.iter().filter(|l| l.status == LaneStatus::Done && l.group().is_none());
         let facts: Vec<RunFacts<'_>> = done()
             .filter_map(|lane| {
-                let run = lane.result.as_ref()?;
+                let run = lane.result.as_deref()?;
                 let Known { cost, registrations, first_reads_ns, loaded, .. } = self.lanes.get(&lane.id)?;
                 let (registrations, first_reads_ns) = (*registrations, *first_reads_ns);
                 Some(RunFacts { run, registrations, tensors: *loaded, first_reads_ns, cost: cost.clone() })

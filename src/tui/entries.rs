@@ -2,6 +2,7 @@
 
 use crate::domain::{CacheState, Engine, LaneShare, LaneStage, RunResult, Target};
 use crate::session::{Lane, LaneStatus, State};
+use std::cell::OnceCell;
 
 /// All runs of one engine in one cache state.
 #[derive(Clone, Debug)]
@@ -9,6 +10,8 @@ pub(crate) struct Entry<'s> {
     pub(crate) engine: &'s Engine,
     pub(crate) cache: CacheState,
     pub(crate) lanes: Vec<&'s Lane>,
+    /// Wall times of the runs that ended well, shortest first: asked for many times in a frame, found once.
+    walls: OnceCell<Vec<u64>>,
 }
 
 /// Entries that may be compared: same cache state, same target, same model; or lanes that run at the same time, each an entry of its own.
@@ -24,16 +27,28 @@ pub(crate) struct Heat<'s> {
 /// The heats of a state, in the order of their first lanes.
 pub(crate) fn heats(state: &State) -> Vec<Heat<'_>> {
     let mut heats: Vec<Heat<'_>> = Vec::new();
-    for lane in &state.lanes {
+    // Where the lanes of each kind stand: nearly every lane of a long race is the repeat of one before it.
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (number, lane) in state.lanes.iter().enumerate() {
+        let kind = state.kind(number);
+        if let Some((heat, entry)) = kind.and_then(|kind| places.get(kind)) {
+            heats[*heat].entries[*entry].lanes.push(lane);
+            continue;
+        }
         let share = lane.share.as_ref();
         let at = heats.iter().position(|h| h.cache == lane.cache && h.holds(lane)).unwrap_or_else(|| {
             heats.push(Heat { cache: lane.cache, target: &lane.target, share, entries: Vec::new() });
             heats.len() - 1
         });
         let entries = &mut heats[at].entries;
-        match entries.iter_mut().find(|e| e.holds(lane)) {
-            Some(entry) => entry.lanes.push(lane),
-            None => entries.push(Entry { engine: &lane.engine, cache: lane.cache, lanes: vec![lane] }),
+        let entry = entries.iter().position(|e| e.holds(lane)).unwrap_or_else(|| {
+            let (engine, cache) = (&lane.engine, lane.cache);
+            entries.push(Entry { engine, cache, lanes: Vec::new(), walls: OnceCell::new() });
+            entries.len() - 1
+        });
+        entries[entry].lanes.push(lane);
+        if kind.is_some() {
+            places.push((at, entry));
         }
     }
     heats
@@ -93,19 +108,21 @@ impl<'s> Entry<'s> {
 
     /// Results of the runs that ended well.
     pub(crate) fn results(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
-        self.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref())
+        self.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_deref())
     }
 
     /// Number of runs that ended well.
     pub(crate) fn n(&self) -> usize {
-        self.results().count()
+        self.walls().len()
     }
 
     /// Wall times, shortest first.
-    fn walls(&self) -> Vec<u64> {
-        let mut walls: Vec<u64> = self.results().map(|r| r.wall_ns).collect();
-        walls.sort_unstable();
-        walls
+    fn walls(&self) -> &[u64] {
+        self.walls.get_or_init(|| {
+            let mut walls: Vec<u64> = self.results().map(|r| r.wall_ns).collect();
+            walls.sort_unstable();
+            walls
+        })
     }
 
     /// The median wall time.
@@ -133,7 +150,7 @@ impl<'s> Entry<'s> {
             .iter()
             .copied()
             .filter(|l| l.status == LaneStatus::Done)
-            .filter_map(|l| Some((l, l.result.as_ref()?.wall_ns.abs_diff(median))))
+            .filter_map(|l| Some((l, l.result.as_deref()?.wall_ns.abs_diff(median))))
             .min_by_key(|(_, distance)| *distance)
             .map(|(lane, _)| lane)
     }
@@ -236,7 +253,7 @@ impl<'s> Heat<'s> {
 
 /// Time on a lane's clock: up to now while it loads, its wall time afterwards; `None` before the clock started.
 pub(crate) fn elapsed_ns(lane: &Lane, clock_ns: u64) -> Option<u64> {
-    if let Some(result) = lane.result.as_ref().filter(|r| r.wall_ns > 0) {
+    if let Some(result) = lane.result.as_deref().filter(|r| r.wall_ns > 0) {
         return Some(result.wall_ns);
     }
     let start = lane.clock_ns?;
@@ -247,7 +264,7 @@ pub(crate) fn elapsed_ns(lane: &Lane, clock_ns: u64) -> Option<u64> {
 /// Bytes that a lane had landed at a time on its clock, between its progress points.
 pub(crate) fn landed_at(lane: &Lane, on_clock_ns: u64) -> u64 {
     let Some(start) = lane.clock_ns else { return 0 };
-    let wall = lane.result.as_ref().map(|r| (r.wall_ns, r.bytes)).filter(|_| lane.status == LaneStatus::Done);
+    let wall = lane.result.as_deref().map(|r| (r.wall_ns, r.bytes)).filter(|_| lane.status == LaneStatus::Done);
     if let Some((wall_ns, bytes)) = wall
         && on_clock_ns >= wall_ns
     {

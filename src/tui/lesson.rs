@@ -61,7 +61,7 @@ struct Seed {
 impl Seed {
     fn of(entry: &Entry<'_>) -> Option<Self> {
         let lane = entry.typical()?;
-        let result = lane.result.as_ref()?;
+        let result = lane.result.as_deref()?;
         let load = Load {
             engine: entry.engine.clone(),
             cache: entry.cache,

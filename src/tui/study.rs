@@ -37,7 +37,7 @@ pub(crate) struct Study {
     pub(crate) lane: LaneId,
     spans: PackedSpans,
     model: Option<Arc<ModelInfo>>,
-    result: Option<RunResult>,
+    result: Option<Box<RunResult>>,
     /// Without others beside it, so that its times are its own.
     alone: bool,
     /// Tensor by tensor too.
@@ -58,11 +58,11 @@ impl Study {
 
     fn carry_out(self) -> Studied {
         let spans = self.spans.unpack();
-        let wall = self.result.as_ref().map_or(0, |result| result.wall_ns);
+        let wall = self.result.as_deref().map_or(0, |result| result.wall_ns);
         let rows = self.model.as_ref().map(|model| tensor_rows(model, &spans)).unwrap_or_default();
         let cost = if self.alone { cost_model(&rows, wall, &[wall]) } else { None };
         let tensors = self.model.as_ref().map_or(0, |model| model.tensors.len() as u64);
-        let facts = self.result.as_ref().map(|run| RunFacts::new(run, &spans, tensors, None));
+        let facts = self.result.as_deref().map(|run| RunFacts::new(run, &spans, tensors, None));
         Studied {
             lane: self.lane,
             spans: spans.len(),

@@ -297,7 +297,7 @@ pub fn any_state(seed: u64) -> State {
                     .iter()
                     .find(|l| l.id == lane)
                     .map_or((Engine::Mmap, CacheState::Hot), |l| (l.engine.clone(), l.cache));
-                EventBody::LaneFinished { lane, result: any_result(d, engine, cache, &model) }
+                EventBody::LaneFinished { lane, result: any_result(d, engine, cache, &model).into() }
             }
             13 => EventBody::LaneDied { lane, how: d.text(), last_words: d.text() },
             14 => EventBody::Sampled {
@@ -519,7 +519,7 @@ pub fn race_events(paces: &[Pace]) -> Vec<Event> {
                 error: None,
             };
             at_ns += 100_000_000;
-            put(at_ns, EventBody::LaneFinished { lane, result });
+            put(at_ns, EventBody::LaneFinished { lane, result: result.into() });
         }
     }
     put(at_ns + 1, EventBody::SessionEnded { interrupted: false });

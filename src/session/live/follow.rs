@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often is looked for something new.
-const EVERY: Duration = Duration::from_millis(100);
+const EVERY: Duration = Duration::from_millis(250);
 /// Most that is read of one log at one look; a log that grows faster is caught up with at the next ones.
 const MOST_BYTES: u64 = 256 << 10;
 /// Causes said of one lane while it runs.

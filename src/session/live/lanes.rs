@@ -6,9 +6,9 @@ use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCoun
 use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A lane in which nothing moves for this long is ended: a cuFile call that hangs cannot be cancelled otherwise.
@@ -78,31 +78,27 @@ fn run_to_end(
         let _ = child.kill();
         return died("its pipes could not be made".to_owned(), String::new());
     };
-    // The order of a model with many tensors is larger than a pipe, so it is written beside the reading.
-    let gate = place.cloned();
-    let writer = std::thread::spawn(move || {
-        let mut stdin = stdin;
-        // A lane that dies first answers for itself.
-        let _ = serde_json::to_writer(&mut stdin, &order);
-        let _ = stdin.write_all(b"\n").and_then(|()| stdin.flush());
-        for number in 0..if gate.is_some() { GATES } else { 0 } {
-            let Some(at) = gate.as_ref().map(|gate| gate.wait(number)) else { break };
-            let _ = writeln!(stdin, "{GO} {at}").and_then(|()| stdin.flush());
-        }
-    });
     let words = std::thread::spawn(move || last_words(stderr));
     let (alive, heartbeat) = bounded::<bool>(4);
     let frames = {
         let (bus, place) = (bus.clone(), place.cloned());
-        std::thread::spawn(move || forward(&bus, lane, stdout, &alive, place.as_ref()))
+        // The order of a model with many tensors is larger than a pipe, so it is not written here, where the lane is waited for. A lane reads it
+        // whole before it answers.
+        std::thread::spawn(move || {
+            let stdin = give_order(stdin, &order);
+            drop(order);
+            match place.clone() {
+                // The word to go on is waited for beside the reading; that thread ends by itself, for nobody waits for those who left the gate.
+                Some(gate) => drop(std::thread::spawn(move || pass_gates(stdin, &gate))),
+                None => drop(stdin),
+            }
+            forward(&bus, lane, stdout, &alive, place.as_ref())
+        })
     };
     let (status, reason) = wait(&mut child, &heartbeat, cancel);
     let finished = frames.join().unwrap_or(None);
     if let Some(place) = place {
-        // Its writer may wait for the others, for whom it waits no longer: it ends by itself.
         place.leave();
-    } else {
-        let _ = writer.join();
     }
     let last_words = words.join().unwrap_or_default();
     if let (Reason::Ended, Some((route, failed))) = (&reason, finished) {
@@ -160,6 +156,23 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
+}
+
+/// Writes the order in pieces as large as a pipe. Unbuffered, JSON goes out word by word: thousands of writes for a model of three hundred tensors.
+fn give_order(stdin: ChildStdin, order: &LaneOrder) -> ChildStdin {
+    let mut out = BufWriter::with_capacity(1 << 16, stdin);
+    // A lane that dies first answers for itself.
+    let _ = serde_json::to_writer(&mut out, order);
+    let _ = out.write_all(b"\n").and_then(|()| out.flush());
+    out.into_parts().0
+}
+
+/// Tells the lane at each gate when to go on.
+fn pass_gates(mut stdin: ChildStdin, gate: &Place) {
+    for number in 0..GATES {
+        let at = gate.wait(number);
+        let _ = writeln!(stdin, "{GO} {at}").and_then(|()| stdin.flush());
+    }
 }
 
 enum Reason {
@@ -237,7 +250,7 @@ fn forward(
             LaneMessage::Said { level, text } => EventBody::Said { level, text },
             LaneMessage::Finished { result } => {
                 finished = Some((result.route.clone(), result.error.is_some()));
-                EventBody::LaneFinished { lane, result }
+                EventBody::LaneFinished { lane, result: result.into() }
             }
         };
         if moving {

@@ -10,6 +10,7 @@ use super::lanes::{self, LaneEnd};
 use super::plan::{GpuChoice, SessionConfig};
 use super::race_plans::LOAD;
 use super::{targets, turns};
+use crate::device::heap;
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
 use crate::engines;
 use crate::session::recording::RecordingError;
@@ -48,6 +49,7 @@ pub enum SessionError {
 /// # Errors
 /// When the model is malformed or missing, or the recording cannot be made.
 pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
+    heap::keep_small();
     let source = match (&config.model, &config.workload) {
         (_, Some(plan)) => Source::Opened(plan.model.clone()),
         (None, None) => Source::Demo,
@@ -185,6 +187,9 @@ impl Session {
             examiner.check_with(&root);
         }
         examiner.machine(&root);
+        drop(root);
+        // The checks read much and keep little.
+        heap::give_back();
         if self.config.folder.is_some() {
             return self.serve(&mut examiner, &[]);
         }
@@ -372,7 +377,9 @@ impl Session {
         let listener = std::thread::spawn(move || listen(&commands, &cancels, &is_done, &watcher));
         let run = |number: usize| {
             let (lane, order) = turn[number].clone();
-            if let Err(error) = std::fs::create_dir_all(&order.scratch) {
+            // Of our own engines only those of cuFile leave anything there, its log.
+            let drops = order.engine.opens_cufile() || order.engine.is_outside() || order.workload.is_some();
+            if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
                 self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
             }
             // Each lane of a group has meters of its own; the first, and a lane that runs alone, has those of the race.

@@ -260,7 +260,7 @@ fn ways(pen: &mut Pen<'_>, state: &State, ui: &UiState, verdict: &Verdict, step:
 /// The best rate of a cuFile load of this session.
 fn measured(state: &State) -> Option<f64> {
     let results = state.lanes.iter().filter(|l| l.status == LaneStatus::Done && l.engine.opens_cufile());
-    results.filter_map(|l| l.result.as_ref()).map(|r| r.bytes_per_s).filter(|r| r.is_finite()).reduce(f64::max)
+    results.filter_map(|l| l.result.as_deref()).map(|r| r.bytes_per_s).filter(|r| r.is_finite()).reduce(f64::max)
 }
 
 fn border(ui: &UiState, pane: Pane, theme: &Theme) -> ratatui::style::Style {

@@ -3,7 +3,7 @@
 use super::frame::spinner;
 use super::race::selected_entry;
 use crate::domain::units::{bytes, count, rate, three_digits};
-use crate::domain::{PhaseTimes, Route, RunResult, Status, Target};
+use crate::domain::{Engine, PhaseTimes, Route, RunResult, Status, Target};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
@@ -28,12 +28,13 @@ struct Columns {
 
 impl Columns {
     fn new(w: u16, state: &State, heats: &[Heat<'_>]) -> Self {
-        let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
+        let engines = || heats.iter().flat_map(|h| &h.entries).map(|e| e.engine);
+        let names = engines().chain(state.unavailable.iter().map(|(engine, _)| engine));
         let places = heats.iter().flat_map(|h| &h.entries).filter(|e| e.place().is_some()).map(|e| width(&e.name()));
         let placed = places.max().unwrap_or(0) as u16;
         let longest = names.map(|engine| width(&engine.to_string())).max().unwrap_or(4) as u16;
         let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
-        let cufile = state.lanes.iter().any(|l| l.engine.opens_cufile());
+        let cufile = engines().any(Engine::opens_cufile);
         let mut columns = Self {
             name: longest.clamp(6, 18).max(placed.min(26)) + 5,
             bar: 0,
@@ -93,7 +94,7 @@ fn focus<'s>(mut heats: Vec<Heat<'s>>, state: &State, ui: &UiState) -> Vec<Heat<
 fn timed<'a, 's>(heats: &'a [Heat<'s>]) -> Vec<(&'a Entry<'s>, &'s RunResult)> {
     let entries = heats.iter().flat_map(|h| &h.entries);
     entries
-        .filter_map(|e| Some((e, e.typical()?.result.as_ref()?)))
+        .filter_map(|e| Some((e, e.typical()?.result.as_deref()?)))
         .filter(|(_, result)| result.phases.total_ns() > 0)
         .collect()
 }
@@ -333,7 +334,7 @@ fn entry_row(
         (None, true) => {
             let ghost = entry.typical().map_or(0, |lane| match leader_time(heat, ui) {
                 Some(time) => landed_at(lane, time),
-                None => lane.result.as_ref().map_or(0, |r| r.bytes),
+                None => lane.result.as_deref().map_or(0, |r| r.bytes),
             });
             (share_of(ghost), '▒', '─')
         }
@@ -397,7 +398,7 @@ fn leader_time(heat: &Heat<'_>, ui: &UiState) -> Option<u64> {
 
 /// The route of an entry's reads with the mark of its proof.
 fn route(entry: &Entry<'_>, theme: &Theme) -> (String, ratatui::style::Style) {
-    let counts = entry.typical().and_then(|l| l.result.as_ref()?.route.as_ref());
+    let counts = entry.typical().and_then(|l| l.result.as_deref()?.route.as_ref());
     if counts.is_none() && !entry.engine.opens_cufile() {
         return ("–".to_owned(), theme.dim);
     }

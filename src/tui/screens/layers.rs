@@ -37,7 +37,7 @@ pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
     let lanes: Vec<Option<&Lane>> =
         heats(state).iter().flat_map(|heat| heat.entries.iter().map(|entry| entry.typical())).collect();
     let read = |lane: &'s Lane| {
-        let result = lane.result.as_ref()?.workload.as_ref()?;
+        let result = lane.result.as_deref()?.workload.as_ref()?;
         (!result.layers.is_empty()).then_some(Read { lane, result })
     };
     let at = selected_entry(state, ui)?;
@@ -47,7 +47,7 @@ pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
     }
     // Nobody chose: the quickest read from storage, for memory is the yardstick and not the question.
     let reads = || lanes.iter().flatten().copied().filter_map(read);
-    let wall = |read: &Read<'_>| read.lane.result.as_ref().map_or(u64::MAX, |result| result.wall_ns);
+    let wall = |read: &Read<'_>| read.lane.result.as_deref().map_or(u64::MAX, |result| result.wall_ns);
     reads().filter(|read| !read.result.variant.starts_with("ram")).min_by_key(wall).or_else(|| reads().min_by_key(wall))
 }
 

@@ -223,7 +223,7 @@ fn window(lane: &Lane, now_ns: u64) -> Option<((f64, f64), u64)> {
 
 /// What happened to the lane on the way.
 fn events(lane: Option<&Lane>) -> Extras {
-    let landed = lane.and_then(|lane| lane.result.as_ref()).filter(|result| result.error.is_none());
+    let landed = lane.and_then(|lane| lane.result.as_deref()).filter(|result| result.error.is_none());
     let events = landed.map(|result| (result.wall_ns as f64 / 1e9, "loaded".to_owned())).into_iter().collect();
     Extras { events, ..Extras::default() }
 }
@@ -242,10 +242,11 @@ struct Meter {
 
 fn meters(state: &State, lane: &Lane, now_ns: u64, list: &[Meter], theme: &Theme) -> Vec<Series> {
     let Some(((from, to), zero)) = window(lane, now_ns) else { return Vec::new() };
+    let started_ns = lane.started_ns.unwrap_or(zero);
     let mut all = Vec::new();
     for (index, meter) in list.iter().enumerate() {
         let mut points: Vec<(f64, f64)> = state
-            .series(meter.metric, meter.of_lane.then_some(lane.id))
+            .series_between(meter.metric, meter.of_lane.then_some(lane.id), started_ns..=now_ns)
             .map(|(at, value)| ((at as f64 - zero as f64) / 1e9, value / meter.scale))
             .filter(|(t, _)| *t >= from && *t <= to)
             .collect();

@@ -52,7 +52,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 
 fn headline(state: &State, ui: &UiState) -> Headline {
     let done: Vec<&RunResult> =
-        state.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_ref()).collect();
+        state.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_deref()).collect();
     let failed = state.lanes.iter().filter(|l| matches!(l.status, LaneStatus::Failed(_))).count();
     let verified = done.iter().filter(|r| r.verified == Some(true)).count();
     let loads = match (done.len(), verified) {
@@ -173,7 +173,7 @@ fn runs(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
 fn run_line(entry: &Entry<'_>, wide: bool, theme: &Theme) -> Vec<Run> {
     let mark = (format!("{} ", marker(entry.engine)), theme.lane(entry.engine));
     let name = format!("{:<16} {:<9}", words::short_engine(entry.engine, 16), cache_word(entry.cache));
-    let (Some(wall), Some(result)) = (entry.wall_ns(), entry.typical().and_then(|l| l.result.as_ref())) else {
+    let (Some(wall), Some(result)) = (entry.wall_ns(), entry.typical().and_then(|l| l.result.as_deref())) else {
         let (status, words) = match entry.failed() {
             Some((_, why)) => (Status::Fail, format!("failed: {why}")),
             None => (Status::Na, "not finished".to_owned()),

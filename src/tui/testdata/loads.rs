@@ -128,7 +128,7 @@ fn run(tape: &mut Tape, lane: LaneId, plan: &Plan, total: u64, gpu: bool, dies: 
     tape.put(EventBody::LaneStage { lane, stage: LaneStage::Verifying });
     tape.wait(250 * MS);
     tape.put(EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans(plan, total)) });
-    tape.put(EventBody::LaneFinished { lane, result: result(plan, total, gpu) });
+    tape.put(EventBody::LaneFinished { lane, result: result(plan, total, gpu).into() });
     tape.wait(40 * MS);
     false
 }

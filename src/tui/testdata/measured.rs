@@ -131,7 +131,7 @@ pub(crate) fn kv() -> State {
                 EventBody::LanePlanned { lane, engine, cache: CacheState::Cold, target, repeat: 0 },
                 EventBody::LaneStarted { lane, pid: 100 + number },
                 EventBody::LaneStage { lane, stage: LaneStage::Loading },
-                EventBody::LaneFinished { lane, result },
+                EventBody::LaneFinished { lane, result: result.into() },
             ]);
         }
     }

@@ -182,7 +182,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         (2, EventBody::LaneStarted { lane, pid: 1 }),
         (3, EventBody::LaneStage { lane, stage: LaneStage::Loading }),
         (now, EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans) }),
-        (now, EventBody::LaneFinished { lane, result }),
+        (now, EventBody::LaneFinished { lane, result: result.into() }),
     ] {
         state.reduce(&Event { at_ns, body });
     }

@@ -55,7 +55,7 @@ pub(in crate::session::live) fn run(
         Prepared::Failed(how, words) => return died(how, words),
     };
     if result.error.is_some() {
-        bus.emit(EventBody::LaneFinished { lane, result });
+        bus.emit(EventBody::LaneFinished { lane, result: result.into() });
         return LaneEnd::Finished { route: None, failed: true };
     }
 
@@ -113,7 +113,7 @@ pub(in crate::session::live) fn run(
         bus.emit(EventBody::LaneSpans { lane, spans: SpanBatch::pack(spans) });
     }
     let (route, failed) = (result.route.clone(), result.error.is_some());
-    bus.emit(EventBody::LaneFinished { lane, result });
+    bus.emit(EventBody::LaneFinished { lane, result: result.into() });
     let end = LaneEnd::Finished { route, failed };
     crate::session::live::explain::after_lane(bus, &end, &order.scratch.join("cufile.log"), &Default::default());
     end

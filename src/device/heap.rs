@@ -1,0 +1,30 @@
+//! The C library's heap of a process that only looks on: kept small, because it lives beside the load that it watches. Lanes are never told this:
+//! their libraries want the opposite.
+
+/// Free memory at the heap's end beyond this goes back to the kernel, and pieces as large are mapped on their own. Both are glibc's first values;
+/// naming them keeps glibc from raising them to 64 and 32 MiB when the first large buffer is freed (mallopt(3), M_MMAP_THRESHOLD).
+#[cfg(target_env = "gnu")]
+const THRESHOLD: libc::c_int = 128 << 10;
+
+/// One heap for all threads, given back as it empties. A heap for each thread, glibc's default, keeps what a burst of work left in each; the threads of
+/// a session allocate too little to wait for one another. To be called before threads are started; what the user set for glibc stays the user's.
+pub fn keep_small() {
+    #[cfg(target_env = "gnu")]
+    if std::env::var_os("GLIBC_TUNABLES").is_none() {
+        for (setting, value) in
+            [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_THRESHOLD, THRESHOLD), (libc::M_TRIM_THRESHOLD, THRESHOLD)]
+        {
+            // SAFETY: mallopt only changes numbers inside the allocator, under its own lock, and may be called at any time.
+            unsafe { libc::mallopt(setting, value) };
+        }
+    }
+}
+
+/// Gives pages back that are free in the middle of the heap, after work that needed much for a moment.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim gives only pages back that hold nothing allocated, under the allocator's own lock, and may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
