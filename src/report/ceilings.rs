@@ -208,7 +208,7 @@ mod tests {
                     "setup_parts_ns": {}, "notes": [],
                 }))
                 .unwrap();
-                tell(EventBody::LaneFinished { lane, result });
+                tell(EventBody::LaneFinished { lane, result: Box::new(result) });
             }
         }
         let told = beside_json(&state);
