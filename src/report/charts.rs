@@ -1,6 +1,6 @@
 //! Charts as inline SVG: lines, scatter and stacked bars. Colours are variables of the page's style sheet, so that they follow light and dark.
 
-use crate::domain::{Engine, PHASES, PhaseTimes};
+use crate::domain::{Engine, LaneInks, PHASES, PhaseTimes};
 use std::fmt::Write;
 
 const WIDTH: f64 = 960.0;
@@ -9,9 +9,9 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 
-/// The colour of an engine, the same as on the screen.
-pub(super) fn lane_colour(engine: &Engine) -> String {
-    format!("var(--l{})", engine.place())
+/// The colour of a lane, the same as on the screen.
+pub(super) fn lane_colour(inks: &LaneInks, engine: &Engine) -> String {
+    format!("var(--l{})", inks.place(engine))
 }
 
 /// Text inside markup.

@@ -8,7 +8,7 @@ use crate::session::Lane;
 use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::tensor_view::rate_of;
-use crate::tui::theme::{Theme, marker};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::bars::{self, phase_word};
 use crate::tui::words::short_engine;
 
@@ -67,7 +67,7 @@ fn phases(
     for (i, (lane, _)) in runs.iter().enumerate() {
         let x = 1 + LABEL + i as u16 * each;
         let name = short_engine(&lane.engine, each.saturating_sub(3));
-        let mark: Run = (format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine));
+        let mark: Run = (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine));
         pen.runs(x, head, &[mark, (name, theme.strong)]);
     }
     let cells = |value: &dyn Fn(&TensorRow) -> Option<String>| -> Vec<String> {
