@@ -234,7 +234,10 @@ mod tests {
     #[test]
     fn warmth_rises_from_the_slowest_rate_to_the_fastest() {
         let range = (1e-3, 1.0);
-        assert_eq!((warmth(0.0, range), warmth(1e-3, range), warmth(1.0, range), warmth(2.0, range)), (0.0, 0.0, 1.0, 1.0));
+        assert_eq!(
+            (warmth(0.0, range), warmth(1e-3, range), warmth(1.0, range), warmth(2.0, range)),
+            (0.0, 0.0, 1.0, 1.0)
+        );
         assert!(warmth(0.1, range) > warmth(0.01, range) && warmth(f64::NAN, range) == 0.0);
         // Nearly equal rates are not drawn as if they were worlds apart.
         let (least, best) = rate_range(&grid()).unwrap();

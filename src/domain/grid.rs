@@ -81,8 +81,8 @@ impl Transfer {
         match self {
             Self::GdsRegistered => "cuFile, memory registered before",
             Self::Gds => "cuFile, memory not registered",
-            Self::CpuGpu => "O_DIRECT through host memory, then a copy to the GPU",
-            Self::Cpu => "O_DIRECT and host memory only, no GPU",
+            Self::CpuGpu => "O_DIRECT, then a copy to the GPU",
+            Self::Cpu => "O_DIRECT into host memory, no GPU",
         }
     }
 }

@@ -125,8 +125,7 @@ fn times_number(small: &Told) -> Vec<String> {
         text.push(format!("Plain mmap needed {} for the same bytes from a warm page cache: {verdict}.", time(mmap)));
     }
     text.push(
-        "Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help."
-            .to_owned(),
+        "Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help.".to_owned(),
     );
     text
 }
@@ -223,7 +222,10 @@ fn when(small: &Told, large: &Told) -> Vec<String> {
          once. Read tensor by tensor only when few and large ones are wanted."
             .to_owned(),
     );
-    text.push("These are results of one machine. On yours: gds-top learn MODEL and then m, or a race with gds-top MODEL.".to_owned());
+    text.push(
+        "These are results of one machine. On yours: gds-top learn MODEL and then m, or a race with gds-top MODEL."
+            .to_owned(),
+    );
     text
 }
 

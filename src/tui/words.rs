@@ -136,11 +136,12 @@ fn race_as(state: &State, clock_ns: u64, brevity: Brevity) -> Headline {
     let many = heats.len() > 1;
     let alone = heats.iter().filter(|heat| !heat.together()).filter_map(|heat| winner(heat, many, brevity));
     let mut parts: Vec<String> = alone.chain(together(state, brevity)).collect();
-    let failed: Vec<String> = failed_engines(&heats);
+    let failed = engines_with(&heats, |entry| entry.failed().is_some());
+    let stopped = engines_with(&heats, |entry| entry.stopped());
     let mut status = Status::Pass;
     if parts.is_empty() {
         status = if failed.is_empty() { Status::Info } else { Status::Fail };
-        if failed.is_empty() {
+        if failed.is_empty() && stopped.is_empty() {
             parts.push(match state.ended {
                 Some(_) => "The session ended before a load had finished.".to_owned(),
                 None => format!("{} planned; the first is about to start.", lanes_word(state.lanes.len())),
@@ -152,6 +153,10 @@ fn race_as(state: &State, clock_ns: u64, brevity: Brevity) -> Headline {
             status = Status::Warn;
         }
         parts.push(format!("{} failed.", failed.join(", ")));
+    }
+    if !stopped.is_empty() {
+        let were = if stopped.len() == 1 { "was" } else { "were" };
+        parts.push(format!("{} {were} stopped.", stopped.join(", ")));
     }
     if waiting > 0 && status == Status::Pass {
         status = Status::Info;
@@ -167,11 +172,12 @@ fn lanes_word(n: usize) -> String {
     if n == 1 { "one load".to_owned() } else { format!("{n} loads") }
 }
 
-fn failed_engines(heats: &[Heat<'_>]) -> Vec<String> {
+/// The lanes of which something is so, each name once.
+fn engines_with(heats: &[Heat<'_>], is_so: impl Fn(&Entry<'_>) -> bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for entry in heats.iter().flat_map(|h| &h.entries) {
+    for entry in heats.iter().flat_map(|h| &h.entries).filter(|entry| is_so(entry)) {
         let name = lane_label(entry.engine);
-        if entry.failed().is_some() && !names.contains(&name) {
+        if !names.contains(&name) {
             names.push(name);
         }
     }
@@ -194,18 +200,25 @@ fn together(state: &State, brevity: Brevity) -> Vec<String> {
     told.into_iter()
         .filter_map(|(head, mut wholes)| {
             wholes.sort_by_key(|whole| whole.wall_ns);
-            let (best, others) = wholes.split_first()?;
+            let (best, others_of) = wholes.split_first()?;
             let name = |whole: &Together| lane_label(&whole.typical.engine);
             let time = |whole: &Together| same_unit(whole.wall_ns, best.wall_ns);
             let range = match whole_range(best) {
                 Some(range) if brevity == Brevity::Whole => format!(" ({range}, n = {})", best.n),
                 _ => String::new(),
             };
-            let others: Vec<String> = others.iter().map(|other| format!("{} {}", name(other), time(other))).collect();
+            let others: Vec<String> =
+                others_of.iter().map(|other| format!("{} {}", name(other), time(other))).collect();
+            // As for lanes alone: ranges that touch, or single runs within 3 %, tell nobody apart.
+            let clear = others_of.first().is_none_or(|next| match best.n.max(next.n) {
+                1 => next.wall_ns as f64 > best.wall_ns as f64 * 1.03,
+                _ => best.range_ns.1 < next.range_ns.0,
+            });
+            let verb = if clear { " is fastest:" } else { " leads within the noise:" };
             let (fastest, rest) = match others.as_slice() {
                 [] => (" took", String::new()),
-                _ if brevity == Brevity::Names => (" is fastest:", String::new()),
-                others => (" is fastest:", format!("; {}", others.join(", "))),
+                _ if brevity == Brevity::Names => (verb, String::new()),
+                others => (verb, format!("; {}", others.join(", "))),
             };
             Some(format!(
                 "{head}: {}{fastest} {}{range}, {} together{rest}.",
@@ -355,9 +368,7 @@ fn conditions(ranked: &[&Entry<'_>], cache: CacheState, named: bool) -> String {
 pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     let name = engine.to_string();
     match engine {
-        Engine::Command(line) if super::pen::width(&name) > usize::from(room) => {
-            super::pen::cut(line, room)
-        }
+        Engine::Command(line) if super::pen::width(&name) > usize::from(room) => super::pen::cut(line, room),
         Engine::Workload(lane) if super::pen::width(&name) > usize::from(room) => {
             middle_cut(lane.split('/').nth(1).unwrap_or(lane), usize::from(room))
         }

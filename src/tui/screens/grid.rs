@@ -55,7 +55,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
         pen.fit(4 + bar, y, w.saturating_sub(6 + bar), &words, theme.dim);
         y += 1;
     }
-    for line in sentences.iter().skip(1).take(if airy { 4 } else { usize::from(grid.running.is_none()) }) {
+    for line in sentences.iter().skip(1).take(if airy { 4 } else { usize::from(grid.running.is_none() && h >= 17) }) {
         for line in wrap(line, w.saturating_sub(5)).iter().take(2) {
             pen.text(3, y, line, theme.dim);
             y += 1;
@@ -82,12 +82,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
         meaning(&mut pen.part(0, h.saturating_sub(FOOT + meanings), w, meanings), &table.transfers, theme);
     }
     let foot = &mut pen.part(0, h.saturating_sub(FOOT), w, FOOT);
-    let pages =
-        (tables.len() > per_page).then(|| if w >= 100 {
+    let pages = (tables.len() > per_page).then(|| {
+        if w >= 100 {
             format!("{per_page} of {} tables, ↑↓ for the others", tables.len())
         } else {
             format!("table {} of {} ↑↓", page + 1, tables.len())
-        });
+        }
+    });
     scale(foot, grid, pages.as_deref(), theme);
     if let Some(key) = cursor {
         describe(&mut foot.part(0, 1, w, FOOT - 1), grid, &key, theme);

@@ -54,6 +54,11 @@ impl Columns {
             columns.percent = 0;
             columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         }
+        if columns.bar < 3 {
+            // The time says what the rate says.
+            columns.rate = 0;
+            columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
+        }
         columns
     }
 
@@ -66,7 +71,7 @@ impl Columns {
 pub(crate) fn longest_name(state: &State, w: u16) -> u16 {
     let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
     let longest = names.map(|engine| width(&lane_label(engine))).max().unwrap_or(4) as u16;
-    longest.clamp(6, if w >= 100 { 28 } else { 21 })
+    longest.clamp(6, if w >= 100 { 28 } else { 22 })
 }
 
 /// Rows that the lanes take with their border, without phases.
@@ -223,10 +228,14 @@ fn unavailable(state: &State) -> Vec<(String, &str)> {
     for (engine, why) in &state.unavailable {
         match groups.iter_mut().find(|(_, known)| known == why) {
             Some((engines, _)) => {
-                engines.push_str(", ");
-                engines.push_str(&engine.to_string());
+                let label = lane_label(engine);
+                // What cannot be written cannot be read either: a variant is named once.
+                if !engines.split(", ").any(|known| known == label) {
+                    engines.push_str(", ");
+                    engines.push_str(&label);
+                }
             }
-            None => groups.push((engine.to_string(), why)),
+            None => groups.push((lane_label(engine), why)),
         }
     }
     groups
@@ -282,7 +291,11 @@ fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
         Some(direction) => format!("{direction}, {}", heat.words(cache_word(heat.cache))),
         None => heat.words(cache_word(heat.cache)),
     };
-    let end = pen.text(1, 0, &words, theme.text);
+    // Half a sentence is worse than its first clause.
+    let room = usize::from(pen.width().saturating_sub(2));
+    let clause = words.rsplit_once(", ").map_or(words.as_str(), |(first, _)| first);
+    let shown = if width(&words) <= room { words.as_str() } else { clause };
+    let end = pen.fit(1, 0, room as u16, shown, theme.text);
     for x in end + 1..pen.width().saturating_sub(1) {
         pen.cell(x, 0, '╌', theme.faint);
     }
@@ -315,6 +328,11 @@ fn entry_row(
     {
         let text = format!("{} failed: {why}", Status::Fail.mark());
         pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &text, theme.status(Status::Fail));
+        return;
+    }
+    if entry.n() == 0 && running.is_none() && entry.stopped() {
+        let text = format!("{} stopped before it had loaded", Status::Na.mark());
+        pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &text, theme.status(Status::Na));
         return;
     }
     if entry.n() == 0 && running.is_none() {
@@ -427,6 +445,8 @@ fn verified(entry: &Entry<'_>, theme: &Theme) -> (char, &'static str, ratatui::s
         (Status::Fail.mark(), "one failed", theme.status(Status::Fail))
     } else if entry.n() == 0 {
         (' ', "", theme.dim)
+    } else if entry.verified() && entry.stopped() {
+        (Status::Pass.mark(), "one stopped", theme.status(Status::Na))
     } else if entry.verified() {
         (Status::Pass.mark(), "verified", theme.status(Status::Pass))
     } else {

@@ -122,7 +122,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &The
     let title = [
         ("Layers".to_owned(), theme.strong),
         (" ── ".to_owned(), theme.faint),
-        (format!("{} {}", theme.marker(&read.lane.engine), lane_label(&read.lane.engine)), theme.lane(&read.lane.engine)),
+        (
+            format!("{} {}", theme.marker(&read.lane.engine), lane_label(&read.lane.engine)),
+            theme.lane(&read.lane.engine),
+        ),
         (" ── computing is simulated".to_owned(), theme.dim),
     ];
     let mut inside = pen.frame(&title, theme.faint);

@@ -83,8 +83,25 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 /// The step's words, and what was measured here on the same matter.
 fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
     let mut words = step.text.clone();
-    if let Some(lane) = state.running_lane().filter(|_| !ui.replay) {
-        words.insert(0, format!("Measuring here: {} ({}) is under way …", lane.engine, cache_word(lane.cache)));
+    if ui.replay {
+        return words;
+    }
+    if let Some(lane) = state.running_lane() {
+        let number = state.lanes.iter().position(|l| l.id == lane.id).map_or(1, |at| at + 1);
+        let total = state.bytes_of(lane);
+        let far = match lane.clock_ns {
+            Some(_) if total > 0 => format!("{:.0} %", lane.landed_bytes() as f64 * 100.0 / total as f64),
+            _ => "about to begin".to_owned(),
+        };
+        words.insert(
+            0,
+            format!(
+                "Measuring here: {} ({}), {far}, load {number} of {}. c stops it.",
+                lane.engine,
+                cache_word(lane.cache),
+                state.lanes.len()
+            ),
+        );
     } else if let Some(here) = &ui.learn.here {
         let loads: Vec<String> = here
             .loads
@@ -92,8 +109,23 @@ fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
             .map(|l| format!("{} {} {}", l.engine, cache_word(l.cache), same_unit(l.wall_ns, l.wall_ns)))
             .collect();
         words.insert(0, format!("Measured here with {}: {}.", here.model, loads.join(", ")));
+    } else if !state.lanes.is_empty() && state.lanes.iter().all(|lane| lane.ended_ns.is_some()) {
+        words.insert(
+            0,
+            "What was measured here was stopped or failed before a load had finished; Race (2) tells.".to_owned(),
+        );
     }
     words
+}
+
+/// The figure of a step alone, and for a step that speaks of it the simulation, as a page shows them.
+pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let simulated = if step.figure == Figure::SmallWhole { 7 } else { 0 };
+    figure(&mut pen.part(0, 0, w, h.saturating_sub(simulated)), step, lesson, ui, theme);
+    if simulated > 0 {
+        simulation(&mut pen.part(0, h.saturating_sub(simulated), w, simulated), lesson, ui, theme);
+    }
 }
 
 /// Paragraphs as lines of `room` columns, with or without gaps between them.
@@ -259,6 +291,7 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
             points: &load.points,
             line: line.as_ref().map(|line| line as &dyn Fn(u64) -> f64),
             style: theme.lane(&load.engine),
+            marker: theme.marker(&load.engine),
             slots: load.cost.as_ref().map_or(1.0, |cost| cost.parallelism),
         })
         .collect();
@@ -354,7 +387,11 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let sliders = [
         (
             "tensor size",
-            format!("{}, {} tensors", bytes(simulation.size_bytes()), count(told.bytes.div_ceil(simulation.size_bytes()))),
+            format!(
+                "{}, {} tensors",
+                bytes(simulation.size_bytes()),
+                count(told.bytes.div_ceil(simulation.size_bytes()))
+            ),
             simulation.size,
             Simulation::SIZES.len(),
         ),

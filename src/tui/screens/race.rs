@@ -58,19 +58,28 @@ pub(crate) fn selected_entry(state: &State, ui: &UiState) -> Option<usize> {
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
-    let mut y = u16::from(airy);
-    y += environment::headline(&mut pen.part(0, y, w, 3), &words::race_in(state, ui.clock_ns, w.saturating_sub(6), 3), theme);
-    if airy
-        && state.running_lane().is_none()
-        && let Some(advice) = ui.derived.advice().first()
-    {
-        // The question ends in "and why?": what cost the most that could be spared.
-        for line in wrap(&advice.text, w.saturating_sub(6)).iter().take(3) {
-            pen.text(3, y, line, theme.dim);
-            y += 1;
-        }
+    let room = w.saturating_sub(6);
+    let answer = words::race_in(state, ui.clock_ns, room, if airy && h < 40 { 2 } else { 3 });
+    // The question ends in "and why?": what cost the most that could be spared.
+    let advice = ui.derived.advice().first().filter(|_| airy && state.running_lane().is_none());
+    let advice: Vec<String> = advice.map(|advice| wrap(&advice.text, room)).unwrap_or_default();
+    let told = wrap(&answer.text, room).len().min(3) + advice.len().min(3);
+    // Air above and below the words is worth less than a pane.
+    let whole = lanes::rows(state, ui, w).saturating_add(phases::rows(state, ui)).saturating_add(CHART_ROWS);
+    let spare = h.checked_sub(whole.saturating_add(told as u16));
+    let (above, below) = match spare {
+        _ if !airy => (0, 0),
+        Some(0) => (0, 0),
+        Some(1) => (0, 1),
+        _ => (1, 1),
+    };
+    let mut y = above;
+    y += environment::headline(&mut pen.part(0, y, w, 3), &answer, theme);
+    for line in advice.iter().take(3) {
+        pen.text(3, y, line, theme.dim);
+        y += 1;
     }
-    y += u16::from(airy);
+    y += below;
     let rest = h.saturating_sub(y);
     let layered = layers::shown(state, ui).filter(|_| !ui.race.charts);
     if let Some(read) = layered.as_ref().filter(|_| ui.race.expanded && !ui.small) {

@@ -96,16 +96,17 @@ fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, 
     (COLUMNS.into_iter().filter(|c| chosen.contains(c)).collect(), name, bar)
 }
 
-fn title(shown: &Shown<'_>, ui: &UiState, theme: &Theme) -> Vec<Run> {
+fn title(shown: &Shown<'_>, ui: &UiState, w: u16, theme: &Theme) -> Vec<Run> {
     let lane = shown.lane;
+    let room = if w < 80 { 18 } else { 24 };
     let mut title = vec![
         (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
-        (format!("{} ─ {}", short_engine(&lane.engine, 24), cache_word(lane.cache)), theme.strong),
+        (format!("{} ─ {}", short_engine(&lane.engine, room), cache_word(lane.cache)), theme.strong),
     ];
     if let Some((other, _)) = shown.other {
         title.push((" against ".to_owned(), theme.dim));
         title.push((format!("{} ", theme.marker(&other.engine)), theme.lane(&other.engine)));
-        title.push((short_engine(&other.engine, 24), theme.text));
+        title.push((short_engine(&other.engine, room), theme.text));
     }
     let order = if ui.tensors.reversed { ", reversed" } else { "" };
     title.push((format!(" ─ by {}{order}", ui.tensors.sort.word()), theme.dim));
@@ -118,7 +119,8 @@ fn title(shown: &Shown<'_>, ui: &UiState, theme: &Theme) -> Vec<Run> {
 
 /// Draws the table.
 pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &Theme) {
-    let mut inside = pen.frame(&title(shown, ui, theme), theme.faint);
+    let title = title(shown, ui, pen.width(), theme);
+    let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), usize::from(inside.height()));
     if ui.tensors.order.is_empty() {
         inside.text(2, 1, "No tensor's name contains this text.", theme.dim);

@@ -35,7 +35,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let run = lane.and_then(|l| ui.tensors.run(l.id));
     let other = rival(state, ui);
     let mut y = u16::from(airy);
-    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(state, lane, run, other, w.saturating_sub(6)), theme);
+    y += super::environment::headline(
+        &mut pen.part(0, y, w, 3),
+        &headline(state, lane, run, other, w.saturating_sub(6)),
+        theme,
+    );
     y += u16::from(airy);
     let (Some(lane), Some(run)) = (lane, run) else { return };
     let Some(model) = state.model_of(lane) else { return };
@@ -103,10 +107,13 @@ fn headline(
         |row: &TensorRow| state.model_of(lane).and_then(|m| m.tensors.get(row.tensor as usize)).map(|t| t.name.clone());
     let slowest = run.slowest.and_then(|at| Some((at, run.rows.get(at)?)));
     let thing = if matches!(lane.engine, Engine::Workload(_)) { "piece" } else { "tensor" };
+    let briefly = slowest.map_or_else(String::new, |(_, row)| {
+        format!("Slowest: {}, {} for {}.", name(row).unwrap_or_default(), duration(row.busy_ns()), bytes(row.bytes))
+    });
     let slowest = slowest.map_or_else(String::new, |(at, row)| {
         let theirs = other.and_then(|(lane, run)| Some((lane, run.points.get(at)?.1))).filter(|(_, ns)| *ns > 0);
-        let theirs =
-            theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane_label(&lane.engine)));
+        let theirs = theirs
+            .map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane_label(&lane.engine)));
         let name = name(row).unwrap_or_default();
         // Slots that share a tensor take longer together than the clock ran.
         let on_clock = row.start_ns.zip(row.end_ns).map(|(start, end)| end.saturating_sub(start));
@@ -138,7 +145,7 @@ fn headline(
         .map(|proof| format!("{slowest} {}", line(proof)).trim_start().to_owned())
         .into_iter()
         .find(|text| slowest.is_empty() || wrap(text, room).len() <= 3)
-        .map_or_else(|| say(slowest), say)
+        .map_or_else(|| say(if wrap(&slowest, room).len() <= 3 { slowest } else { briefly }), say)
 }
 
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -202,7 +209,7 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let (lane, run) = (shown.lane, shown.run);
     // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
     let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();
-    let words = if together { "  its part of the clock" } else { "  a dot is a tensor, a line its fit" };
+    let words = if together { "  its part of the clock" } else { "  dots and their fit" };
     let title = [("Size and time".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
     let slots = |run: &Tensors| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
     let mut inside = pen.frame(&title, theme.faint);
@@ -227,7 +234,8 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
                     let (below, above) = (lane_label(&below.engine), lane_label(&above.engine));
                     format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
                 }
-                None => "their lines do not cross outside of the noise".to_owned(),
+                None if together => "their lines do not cross outside of the noise".to_owned(),
+                None => "no crossing can be told without two lines".to_owned(),
             };
             let room = inside.width().saturating_sub(2);
             for line in wrap(&text, room).iter().take(2) {
@@ -242,10 +250,12 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let mut clouds = Vec::new();
     if let Some((other, run)) = shown.other {
         let line = other_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-        clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&other.engine), slots: slots(run) });
+        let (style, marker) = (theme.lane(&other.engine), theme.marker(&other.engine));
+        clouds.push(Cloud { points: &run.cloud, line, style, marker, slots: slots(run) });
     }
     let line = own_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-    clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&lane.engine), slots: slots(run) });
+    let (style, marker) = (theme.lane(&lane.engine), theme.marker(&lane.engine));
+    clouds.push(Cloud { points: &run.cloud, line, style, marker, slots: slots(run) });
     let mark = crossing.map(|at| (at.bytes, format!("even at {}", bytes(at.bytes))));
     let (w, h) = (inside.width(), inside.height());
     scatter::draw(&mut inside.part(0, y, w, h.saturating_sub(y)), &clouds, mark, theme);

@@ -199,11 +199,7 @@ fn the_steps_of_the_lesson() {
     for step in 0..crate::tui::lesson_steps::STEPS {
         (ui.learn.step, ui.learn.at) = (step, if step == 1 { 0.5 } else { 1.0 });
         check(&format!("learn-{}", step + 1), &state, &mut ui, ThemeName::Dark, (120, 36));
-        for (theme, size) in [
-            (ThemeName::Mono, (120, 36)),
-            (ThemeName::Dark, (60, 20)),
-            (ThemeName::Mono, (60, 20)),
-        ] {
+        for (theme, size) in [(ThemeName::Mono, (120, 36)), (ThemeName::Dark, (60, 20)), (ThemeName::Mono, (60, 20))] {
             check(&format!("learn-{}", step + 1), &state, &mut ui, theme, size);
         }
     }

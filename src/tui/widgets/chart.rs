@@ -77,7 +77,9 @@ impl Scale {
         let most = if rows < 6 { usize::from(rows.saturating_sub(1)).max(1) } else { usize::from(rows / 2).min(6) };
         let fits = |scale: &Self| {
             let steps = (scale.top / scale.step).round() as u16;
-            steps > 0 && (rows - 1).is_multiple_of(steps) && (steps > 1 || most < 3)
+            // Even ticks are not worth half of the plot.
+            let tight = scale.top <= max.max(0.0) * 1.5 || most < 3;
+            steps > 0 && (rows - 1).is_multiple_of(steps) && (steps > 1 || most < 3) && (tight || max <= 0.0)
         };
         (1..=most).rev().map(|n| Self::over(max, n)).find(fits)
     }
@@ -189,8 +191,10 @@ impl Chart<'_> {
             let y = row_of(*level, left, rows);
             let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
             let free = columns.saturating_sub(width(&label) as u16 + 1);
-            let at = (0..=free).rev().find(|x| is_free(&plot, *x, y, &label)).unwrap_or(free);
-            plot.text(at, y, &label, theme.dim);
+            let rows_by_nearness = [Some(y), y.checked_sub(1), Some(y + 1).filter(|y| *y < rows)];
+            let mut places = rows_by_nearness.into_iter().flatten().flat_map(|y| (0..=free).rev().map(move |x| (x, y)));
+            let (x, y) = places.find(|(x, y)| is_free(&plot, *x, *y, &label)).unwrap_or((free, y));
+            plot.text(x, y, &label, theme.dim);
         }
         for (column, word) in words {
             let long = width(word) as u16;
