@@ -127,6 +127,9 @@ fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::domain::Span], them
     });
     let shown = fitting.take_while(|sum| *sum <= w).count();
     let top = moved.len().clamp(1, 2) as u16;
+    if h < top + 2 || (reads.len() > 1 && h < top + 3) {
+        return;
+    }
     let mut y = top;
     let mut line = |pen: &mut Pen<'_>, cells: &[String], style| {
         let mut x = 1;

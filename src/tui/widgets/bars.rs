@@ -27,7 +27,7 @@ pub(crate) fn bar(
             pen.cell(x + column, y, EIGHTHS[part], fill.1);
         } else if column == full && full == 0 && share > 0.0 && fill.0 != '▒' {
             // Something is never drawn as nothing.
-            pen.cell(x + column, y, '▖', fill.1);
+            pen.cell(x + column, y, if fill.0 == '█' { EIGHTHS[1] } else { '▖' }, fill.1);
         } else {
             pen.cell(x + column, y, rest.0, rest.1);
         }
