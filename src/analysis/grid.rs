@@ -84,13 +84,14 @@ pub fn grid_sentences(grid: &Grid) -> Vec<String> {
             units::rate(best.bytes_per_s.unwrap_or(0.0)),
             cell_words(&best.key)
         ));
-        for (a, b, what) in [
-            (Transfer::GdsRegistered, Transfer::Gds, "Registering buffers changes cuFile"),
-            (Transfer::Gds, Transfer::CpuGpu, "cuFile against O_DIRECT and a copy, in"),
+        for (a, b, what, than) in [
+            (Transfer::GdsRegistered, Transfer::Gds, "With registered buffers cuFile", "as without"),
+            (Transfer::Gds, Transfer::CpuGpu, "cuFile", "as O_DIRECT and a copy"),
         ] {
             if let Some((ratio, low, high, n)) = ratios(grid, access, a, b) {
+                let pairs = if n == 1 { "1 pair".to_owned() } else { format!("{n} pairs") };
                 said.push(format!(
-                    "{what} {access}s by a factor of {} (median of {n} pairs of cells, {} to {}).",
+                    "{what} {access}s {}× as fast {than} (median of {pairs} of cells, {} to {}).",
                     units::three_digits(ratio),
                     units::three_digits(low),
                     units::three_digits(high)
@@ -154,13 +155,22 @@ pub fn grid_failures(grid: &Grid) -> Vec<String> {
     counted.into_iter().map(|(why, n, first)| format!("{} of {}: {}", cells(n), first.transfer, why)).collect()
 }
 
-/// How warm a cell is, 0 to 1, on a logarithmic scale from a thousandth of the best rate to the best.
+/// The slowest and the fastest rate of a grid, in bytes a second: the ends of its colours, at least ten times and at most a thousand times apart.
 #[must_use]
-pub fn warmth(rate: f64, best: f64) -> f64 {
-    if !(rate > 0.0 && best > 0.0) {
+pub fn rate_range(grid: &Grid) -> Option<(f64, f64)> {
+    let rates = || grid.results.iter().flatten().filter(|r| r.error.is_none()).filter_map(|r| r.bytes_per_s);
+    let best = rates().filter(|rate| rate.is_finite()).fold(0.0, f64::max);
+    let least = rates().filter(|rate| *rate > 0.0).fold(best, f64::min);
+    (best > 0.0).then(|| (least.clamp(best / 1000.0, best / 10.0), best))
+}
+
+/// How warm a rate is between two, by its logarithm: 0 at the slowest, 1 at the fastest.
+#[must_use]
+pub fn warmth(rate: f64, (least, best): (f64, f64)) -> f64 {
+    if !(rate > 0.0 && least > 0.0 && best > least) {
         return 0.0;
     }
-    (1.0 + (rate / best).log10() / 3.0).clamp(0.0, 1.0)
+    ((rate / least).log10() / (best / least).log10()).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
@@ -213,7 +223,7 @@ mod tests {
         let said = grid_sentences(&grid());
         assert!(said[0].starts_with("Reads: 3.00 GB/s at best, by gds-registered"), "{said:?}");
         // Of four pairs one has wrong bytes, one failed and one is not there.
-        assert!(said[1].contains("by a factor of 1.50 (median of 1 pairs"), "{said:?}");
+        assert!(said[1].contains("reads 1.50× as fast as without (median of 1 pair of"), "{said:?}");
         assert!(
             said.iter().any(|s| s.contains("1 cells moved wrong bytes"))
                 && said.iter().any(|s| s.contains("1 of 8 cells were not measured"))
@@ -222,8 +232,15 @@ mod tests {
     }
 
     #[test]
-    fn warmth_rises_from_a_thousandth_of_the_best_to_the_best() {
-        assert_eq!((warmth(0.0, 1.0), warmth(1e-3, 1.0), warmth(1.0, 1.0), warmth(2.0, 1.0)), (0.0, 0.0, 1.0, 1.0));
-        assert!(warmth(0.1, 1.0) > warmth(0.01, 1.0) && warmth(f64::NAN, 1.0) == 0.0);
+    fn warmth_rises_from_the_slowest_rate_to_the_fastest() {
+        let range = (1e-3, 1.0);
+        assert_eq!(
+            (warmth(0.0, range), warmth(1e-3, range), warmth(1.0, range), warmth(2.0, range)),
+            (0.0, 0.0, 1.0, 1.0)
+        );
+        assert!(warmth(0.1, range) > warmth(0.01, range) && warmth(f64::NAN, range) == 0.0);
+        // Nearly equal rates are not drawn as if they were worlds apart.
+        let (least, best) = rate_range(&grid()).unwrap();
+        assert!((best / least - 10.0).abs() < 1e-9, "{least} {best}");
     }
 }

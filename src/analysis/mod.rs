@@ -20,7 +20,7 @@ pub use compare::{Comparison, Standing, compare};
 pub use cost::{CostModel, Crossover, cost_model, crossover};
 pub use curve::{bytes_per_bucket, landed_per_bucket};
 pub use fit::{Fit, fit};
-pub use grid::{GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, warmth};
+pub use grid::{GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, rate_range, warmth};
 pub use phases::{SpanFault, phase_times};
 pub use predict::{Prediction, Shape, predict};
 pub use rows::{TensorRow, tensor_rows};

@@ -102,7 +102,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
     let failed: Vec<Failed<'_>> = lanes()
         .filter_map(|(state, lane)| {
             let why = match &lane.status {
-                LaneStatus::Done if lane.result.as_ref().is_some_and(|r| r.verified != Some(true)) => {
+                LaneStatus::Done if lane.result.as_deref().is_some_and(|r| r.verified != Some(true)) => {
                     "the bytes were not compared with the file"
                 }
                 LaneStatus::Done => return None,

@@ -74,6 +74,19 @@ macro_rules! named {
     };
 }
 
+impl Transfer {
+    /// What it does, in a few words.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::GdsRegistered => "cuFile, memory registered before",
+            Self::Gds => "cuFile, memory not registered",
+            Self::CpuGpu => "O_DIRECT, then a copy to the GPU",
+            Self::Cpu => "O_DIRECT into host memory, no GPU",
+        }
+    }
+}
+
 named!(Transfer, "transfer", [GdsRegistered => "gds-registered", Gds => "gds", CpuGpu => "cpu-gpu", Cpu => "cpu"]);
 named!(Access, "access", [Read => "read", Write => "write"]);
 named!(Pattern, "pattern", [Sequential => "sequential", Random => "random"]);

@@ -114,7 +114,7 @@ fn counted(count: usize, what: &str) -> String {
 fn beside_passes(state: &State) -> Vec<Beside<'_>> {
     let mut told: Vec<Beside<'_>> = Vec::new();
     for lane in state.lanes.iter().filter(|lane| lane.cache == CacheState::Cold && lane.group().is_none()) {
-        let Some(run) = lane.result.as_ref().filter(|r| r.error.is_none()) else { continue };
+        let Some(run) = lane.result.as_deref().filter(|r| r.error.is_none()) else { continue };
         let Some(rate) = units::bytes_per_s(run.bytes, run.wall_ns) else { continue };
         let reads = |c: &&Ceiling| c.kind == CeilingKind::DirectRead && c.model.as_deref() == Some(&run.model);
         let Some(ceiling) = state.ceilings.iter().find(reads).filter(|c| !c.passes.is_empty()) else { continue };

@@ -1,6 +1,6 @@
 //! Charts as inline SVG: lines, scatter and stacked bars. Colours are variables of the page's style sheet, so that they follow light and dark.
 
-use crate::domain::{Engine, PHASES, PhaseTimes};
+use crate::domain::{Engine, LaneInks, PHASES, PhaseTimes};
 use std::fmt::Write;
 
 const WIDTH: f64 = 960.0;
@@ -9,9 +9,9 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 
-/// The colour of an engine, the same as on the screen.
-pub(super) fn lane_colour(engine: &Engine) -> String {
-    format!("var(--l{})", engine.place())
+/// The colour of a lane, the same as on the screen.
+pub(super) fn lane_colour(inks: &LaneInks, engine: &Engine) -> String {
+    format!("var(--l{})", inks.place(engine))
 }
 
 /// Text inside markup.
@@ -183,8 +183,10 @@ pub(super) struct Bar {
 /// Bars of wall time, split into phases, longest to the right edge.
 pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
     const ROW: f64 = 34.0;
-    const NAME: f64 = 150.0;
     const NOTE: f64 = 190.0;
+    // The names of lanes of a workload are long; a letter of the page's font takes some seven units.
+    let letters = bars.iter().map(|b| b.name.chars().count()).max().unwrap_or(0) as f64;
+    let name = (letters * 7.2 + 34.0).clamp(150.0, 340.0);
     let longest = bars.iter().map(|b| b.wall_ns).max().filter(|ns| *ns > 0)? as f64;
     let height = bars.len() as f64 * ROW + 4.0;
     let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", markup(title));
@@ -197,9 +199,9 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
             bar.colour
         );
         let _ = write!(svg, "<text x=\"18\" y=\"{:.1}\">{}</text>", y + 17.0, markup(&bar.name));
-        let width = bar.wall_ns as f64 / longest * (WIDTH - NAME - NOTE);
+        let width = bar.wall_ns as f64 / longest * (WIDTH - name - NOTE);
         let total: f64 = bar.phases.iter().map(|(_, ns)| ns as f64).sum();
-        let mut x = NAME;
+        let mut x = name;
         if total <= 0.0 {
             let _ = write!(
                 svg,
@@ -218,7 +220,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
             );
             x += part;
         }
-        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", NAME + width + 8.0, y + 17.0, markup(&bar.note));
+        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", name + width + 8.0, y + 17.0, markup(&bar.note));
     }
     svg.push_str("</svg>");
     let mut legend = String::from("<figcaption>");

@@ -57,6 +57,11 @@ pub(super) struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
+    /// The colours of the session's lanes.
+    pub(super) fn inks(&self) -> crate::domain::LaneInks {
+        crate::domain::LaneInks::of(self.state.lanes.iter().map(|lane| &lane.engine))
+    }
+
     pub(super) fn new(state: &'a State) -> Self {
         let lanes: Vec<LaneReport<'a>> =
             state.lanes.iter().filter(|l| l.ended_ns.is_some()).map(|lane| lane_report(state, lane)).collect();

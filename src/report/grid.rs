@@ -2,7 +2,7 @@
 
 use super::charts::markup;
 use super::words::plain;
-use crate::analysis::{GridTable, cell_text, grid_failures, grid_tables, warmth};
+use crate::analysis::{GridTable, cell_text, grid_failures, grid_tables, rate_range, warmth};
 use crate::domain::{CellKey, Grid, units};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -64,16 +64,19 @@ pub(super) fn csv(grid: &Grid, mut out: impl Write) -> io::Result<()> {
 
 /// A heat map for each access and pattern.
 pub(super) fn html(page: &mut String, grid: &Grid) {
-    let best = grid.best(|_| true).and_then(|r| r.bytes_per_s).unwrap_or(0.0);
+    let range = rate_range(grid).unwrap_or_default();
+    let transfers = grid.plan.axis(|cell| cell.transfer);
+    let meanings: Vec<String> = transfers.iter().map(|t| format!("{t}: {}", t.meaning())).collect();
     let _ = write!(
         page,
-        "<h2>Storage under {}, into {}</h2><p>GB/s; rows are block sizes. The scale is logarithmic, from a thousandth of the best \
-         rate to the best; ✖ failed, ! wrong bytes, · not measured.</p><div class=\"heats\">",
+        "<h2>Storage under {}, into {}</h2><p>GB/s; rows are block sizes. The scale is logarithmic, from the slowest rate to the \
+         fastest; ✖ failed, ! wrong bytes, · not measured. {}.</p><div class=\"heats\">",
         markup(&grid.plan.dir.to_string_lossy()),
-        markup(&grid.plan.target)
+        markup(&grid.plan.target),
+        markup(&meanings.join("; "))
     );
     for table in grid_tables(grid) {
-        heat(page, grid, &table, best);
+        heat(page, grid, &table, range);
     }
     page.push_str("</div>");
     let failures = grid_failures(grid);
@@ -86,7 +89,7 @@ pub(super) fn html(page: &mut String, grid: &Grid) {
     }
 }
 
-fn heat(page: &mut String, grid: &Grid, table: &GridTable, best: f64) {
+fn heat(page: &mut String, grid: &Grid, table: &GridTable, range: (f64, f64)) {
     let _ = write!(page, "<table class=\"heat\"><caption>{}</caption><tr><th></th>", table.title());
     for transfer in &table.transfers {
         let _ = write!(page, "<th colspan=\"{}\">{transfer}</th>", table.threads.len());
@@ -100,7 +103,7 @@ fn heat(page: &mut String, grid: &Grid, table: &GridTable, best: f64) {
         let _ = write!(page, "<tr><th>{}</th>", units::bytes(*block));
         for column in table.columns() {
             let key = table.key(*block, column);
-            let _ = write!(page, "<td{}>{}</td>", style(grid, &key, best), cell_text(grid, &key));
+            let _ = write!(page, "<td{}>{}</td>", style(grid, &key, range), cell_text(grid, &key));
         }
         page.push_str("</tr>");
     }
@@ -108,12 +111,12 @@ fn heat(page: &mut String, grid: &Grid, table: &GridTable, best: f64) {
 }
 
 /// Colour and tooltip of a cell.
-fn style(grid: &Grid, key: &CellKey, best: f64) -> String {
+fn style(grid: &Grid, key: &CellKey, range: (f64, f64)) -> String {
     let Some(result) = grid.result(key) else { return String::new() };
     if let Some(why) = &result.error {
         return format!(" title=\"{}\"", markup(&plain(why)).replace('"', "&quot;"));
     }
-    let (r, g, b) = crate::domain::heat_colour(warmth(result.bytes_per_s.unwrap_or(0.0), best));
+    let (r, g, b) = crate::domain::heat_colour(warmth(result.bytes_per_s.unwrap_or(0.0), range));
     // Dark text on the light end of the scale, by the usual weights of the channels.
     let ink = if 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b) > 140.0 { "#000" } else { "#fff" };
     let latency = result.latency_ns.map_or_else(String::new, |l| {

@@ -20,88 +20,144 @@ pub struct GroupTable {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The groups of a session that have ended.
+/// The groups of a session that have ended: the repeats that ended well as one, with medians and ranges, and each that failed.
 #[must_use]
 pub fn group_tables(state: &State) -> Vec<GroupTable> {
-    state.groups().iter().filter_map(|group| Some(table(state, group, group.whole.as_ref()?))).collect()
+    let groups = state.groups();
+    let mut repeats: Vec<Vec<(&Group<'_>, &RunResult)>> = Vec::new();
+    for (group, whole) in groups.iter().filter_map(|group| Some((group, group.whole.as_ref()?))) {
+        let key = |r: &RunResult| (r.engine.clone(), r.cache, r.model.clone(), r.target.clone());
+        let same = |known: &&mut Vec<(&Group<'_>, &RunResult)>| {
+            known.first().is_some_and(|(_, r)| r.error.is_none() && whole.error.is_none() && key(r) == key(whole))
+        };
+        match repeats.iter_mut().find(same) {
+            Some(known) => known.push((group, whole)),
+            None => repeats.push(vec![(group, whole)]),
+        }
+    }
+    repeats.iter().filter_map(|repeats| table(state, repeats)).collect()
 }
 
-fn table(state: &State, group: &Group<'_>, whole: &RunResult) -> GroupTable {
+fn table(state: &State, repeats: &[(&Group<'_>, &RunResult)]) -> Option<GroupTable> {
+    let (group, whole) = *repeats.first()?;
     let one = group.is_one_model();
     let what = if one { "cut over" } else { "at once into" };
     let engine = plain(&whole.engine.to_string());
     let title = format!("{engine}, {} cache: {} {what} {}", whole.cache, plain(&whole.model), plain(&whole.target));
     let mut head = vec![if one { "part" } else { "model" }, "bytes", "time", "rate"];
     let mut right = vec![false, true, true, true];
+    if repeats.len() > 1 {
+        head.insert(3, "range");
+        right.insert(3, true);
+    }
     if !one {
         head.extend(["alone", "vs alone"]);
         right.extend([true, true]);
     }
     head.push("verified");
     right.push(false);
-    let rows = group.lanes.iter().map(|lane| row(state, lane, one)).collect();
-    GroupTable { title, sentence: sentence(state, group, whole), head, right, rows }
+    let slot = |number: usize| repeats.iter().filter_map(move |(g, _)| g.lanes.get(number).copied()).collect();
+    let slots: Vec<Vec<&Lane>> = (0..group.lanes.len()).map(slot).collect();
+    let rows = slots.iter().map(|lanes| row(state, lanes, one, repeats.len() > 1)).collect();
+    Some(GroupTable { title, sentence: sentence(state, repeats, &slots)?, head, right, rows })
 }
 
-fn row(state: &State, lane: &Lane, one: bool) -> Vec<String> {
-    let label = lane.share.as_ref().map_or_else(String::new, |share| plain(&share.label(&lane.target)));
-    let run = lane.result.as_deref().filter(|r| r.error.is_none());
+/// The times of a slot's lanes that ended well, in order.
+fn walls(lanes: &[&Lane]) -> Vec<u64> {
+    let good = lanes.iter().filter_map(|lane| lane.result.as_deref().filter(|r| r.error.is_none()));
+    let mut walls: Vec<u64> = good.map(|r| r.wall_ns).collect();
+    walls.sort_unstable();
+    walls
+}
+
+fn median(walls: &[u64]) -> Option<u64> {
+    let upper = *walls.get(walls.len() / 2)?;
+    Some(if walls.len() % 2 == 1 { upper } else { walls[walls.len() / 2 - 1].midpoint(upper) })
+}
+
+/// `163 ms to 178 ms`.
+fn range(walls: &[u64]) -> Option<String> {
+    Some(format!("{} to {}", units::duration(*walls.first()?), units::duration(*walls.last()?)))
+}
+
+/// One place of the group: its lane, or that of each repeat.
+fn row(state: &State, lanes: &[&Lane], one: bool, repeated: bool) -> Vec<String> {
     let dash = || "–".to_owned();
-    let mut cells = vec![
-        label,
-        units::bytes(state.bytes_of(lane)),
-        run.map_or_else(dash, |r| units::duration(r.wall_ns)),
-        run.and_then(|r| units::bytes_per_s(r.bytes, r.wall_ns)).map_or_else(dash, units::rate),
-    ];
+    let Some(lane) = lanes.first() else { return Vec::new() };
+    let label = lane.share.as_ref().map_or_else(String::new, |share| plain(&share.label(&lane.target)));
+    let walls = walls(lanes);
+    let wall = median(&walls);
+    let bytes = lanes.iter().filter_map(|lane| Some(lane.result.as_deref()?.bytes)).max().unwrap_or(0);
+    let mut cells = vec![label, units::bytes(state.bytes_of(lane)), wall.map_or_else(dash, units::duration)];
+    if repeated {
+        cells.push(range(&walls).unwrap_or_else(dash));
+    }
+    cells.push(wall.and_then(|ns| units::bytes_per_s(bytes, ns)).map_or_else(dash, units::rate));
     if !one {
         let alone = state.alone_ns(lane);
         cells.push(alone.map_or_else(dash, units::duration));
-        cells.push(slowdown(state, lane).map_or_else(dash, |ratio| format!("{}×", units::three_digits(ratio))));
+        cells.push(slowdown(state, lanes).map_or_else(dash, |ratio| format!("{}×", units::three_digits(ratio))));
     }
-    cells.push(match (&lane.status, lane.result.as_deref().and_then(|r| r.verified)) {
-        (_, Some(true)) => "yes".to_owned(),
-        (_, Some(false)) => "no".to_owned(),
-        (LaneStatus::Failed(_), None) => "failed".to_owned(),
-        _ => "not asked".to_owned(),
-    });
+    let verified = |lane: &&Lane| lane.result.as_deref().and_then(|r| r.verified);
+    let failed = |lane: &&Lane| matches!(lane.status, LaneStatus::Failed(_));
+    cells.push(
+        if lanes.iter().any(|lane| verified(lane) == Some(false)) {
+            "no"
+        } else if lanes.iter().any(failed) {
+            "failed"
+        } else if lanes.iter().all(|lane| verified(lane) == Some(true)) {
+            "yes"
+        } else {
+            "not asked"
+        }
+        .to_owned(),
+    );
     cells
 }
 
-/// How many times longer a load took together than alone.
-fn slowdown(state: &State, lane: &Lane) -> Option<f64> {
-    let run = lane.result.as_deref().filter(|r| r.error.is_none())?;
-    state.alone_ns(lane).filter(|ns| *ns > 0).map(|alone| run.wall_ns as f64 / alone as f64)
+/// How many times longer a load took together than alone, by the medians of both.
+fn slowdown(state: &State, lanes: &[&Lane]) -> Option<f64> {
+    let wall = median(&walls(lanes))?;
+    state.alone_ns(lanes.first()?).filter(|ns| *ns > 0).map(|alone| wall as f64 / alone as f64)
 }
 
-/// `q cut over 2 × host memory by pread: 51.6 ms, 7.28 GB/s together (hot cache), bytes verified.`
-fn sentence(state: &State, group: &Group<'_>, whole: &RunResult) -> String {
+/// `q cut over 2 × host memory by pread: 51.6 ms (51.2 ms to 53.0 ms, n = 3), 7.28 GB/s together, hot cache, bytes verified.`
+fn sentence(state: &State, repeats: &[(&Group<'_>, &RunResult)], slots: &[Vec<&Lane>]) -> Option<String> {
+    let (group, whole) = *repeats.first()?;
     let (model, target, engine) = (plain(&whole.model), plain(&whole.target), plain(&whole.engine.to_string()));
     let what = if group.is_one_model() { "cut over" } else { "at once into" };
     if let Some(error) = &whole.error {
-        return format!("{model} {what} {target} by {engine} failed: {}", plain(error));
+        return Some(format!("{model} {what} {target} by {engine} failed: {}", plain(error)));
     }
-    let rate = units::bytes_per_s(whole.bytes, whole.wall_ns).map_or_else(|| "–".to_owned(), units::rate);
-    let verified = match whole.verified {
-        Some(true) => "bytes verified",
-        Some(false) => "bytes wrong",
-        None => "bytes not verified",
+    let mut walls: Vec<u64> = repeats.iter().map(|(_, r)| r.wall_ns).collect();
+    walls.sort_unstable();
+    let wall = median(&walls)?;
+    let spread = range(&walls).filter(|_| walls.len() > 1);
+    let spread = spread.map_or_else(String::new, |range| format!(" ({range}, n = {})", walls.len()));
+    let rate = units::bytes_per_s(whole.bytes, wall).map_or_else(|| "–".to_owned(), units::rate);
+    let all = |verified| repeats.iter().all(|(_, r)| r.verified == verified);
+    let verified = if all(Some(true)) {
+        "bytes verified"
+    } else if repeats.iter().any(|(_, r)| r.verified == Some(false)) {
+        "bytes wrong"
+    } else {
+        "bytes not verified"
     };
     let mut said = format!(
-        "{model} {what} {target} by {engine}: {}, {rate} together, {} cache, {verified}.",
-        units::duration(whole.wall_ns),
+        "{model} {what} {target} by {engine}: {}{spread}, {rate} together, {} cache, {verified}.",
+        units::duration(wall),
         whole.cache
     );
     let alone: Vec<u64> = group.lanes.iter().filter_map(|lane| state.alone_ns(lane)).collect();
     if alone.len() == group.lanes.len() {
-        let ratios: Vec<f64> = group.lanes.iter().filter_map(|lane| slowdown(state, lane)).collect();
-        let worst = ratios.iter().copied().fold(0.0, f64::max);
+        let worst = slots.iter().filter_map(|lanes| slowdown(state, lanes)).fold(0.0, f64::max);
         said += &format!(
             " One after another they took {}; together each took up to {}× its time alone.",
             units::duration(alone.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns))),
             units::three_digits(worst)
         );
     }
-    said
+    Some(said)
 }
 
 /// The groups for `report.json`.
@@ -123,7 +179,7 @@ pub(super) fn json(state: &State) -> Vec<Value> {
                         "bytes_per_s": run.map_or(Value::Null, |r| number(r.bytes_per_s)),
                         "verified": lane.result.as_deref().and_then(|r| r.verified),
                         "alone_wall_ns": state.alone_ns(lane),
-                        "ratio_to_alone": slowdown(state, lane).map_or(Value::Null, number),
+                        "ratio_to_alone": slowdown(state, &[*lane]).map_or(Value::Null, number),
                     })
                 })
                 .collect();

@@ -109,6 +109,7 @@ fn machine(page: &mut String, state: &State) {
 }
 
 fn results(page: &mut String, document: &Document<'_>) {
+    let inks = document.inks();
     for comparison in &document.comparisons {
         let run = |engine: &crate::domain::Engine| {
             let of = |l: &&LaneReport<'_>| l.lane.engine == *engine && l.lane.cache == comparison.cache;
@@ -122,7 +123,7 @@ fn results(page: &mut String, document: &Document<'_>) {
             .iter()
             .map(|s| Bar {
                 name: s.engine.to_string(),
-                colour: lane_colour(&s.engine),
+                colour: lane_colour(&inks, &s.engine),
                 wall_ns: s.wall_ns,
                 note: format!("{} · {}", units::duration(s.wall_ns), units::rate(s.bytes_per_s)),
                 phases: run(&s.engine).map(|r| r.phases).unwrap_or_default(),
@@ -257,6 +258,7 @@ const SECONDS: Axis =
 const CEILING_COLOUR: &str = "#888888";
 
 fn over_time(page: &mut String, document: &Document<'_>) {
+    let inks = document.inks();
     let series: Vec<Series> = shown(document)
         .into_iter()
         .filter_map(|lane| {
@@ -266,7 +268,7 @@ fn over_time(page: &mut String, document: &Document<'_>) {
             let point = |(i, bytes): (usize, &u64)| Some(((i as f64 + 0.5) * seconds, *bytes as f64 / seconds / 1e9));
             (curve.iter().any(|b| *b > 0)).then(|| Series {
                 label: label(lane),
-                colour: lane_colour(&lane.lane.engine),
+                colour: lane_colour(&inks, &lane.lane.engine),
                 points: curve.iter().enumerate().map(point).collect(),
                 line: true,
                 dashed: dashed(lane),
@@ -298,6 +300,7 @@ fn over_time(page: &mut String, document: &Document<'_>) {
 }
 
 fn memory(page: &mut String, document: &Document<'_>) {
+    let inks = document.inks();
     let gib = |v: f64| v / (1_u64 << 30) as f64;
     let series: Vec<Series> = shown(document)
         .into_iter()
@@ -311,7 +314,7 @@ fn memory(page: &mut String, document: &Document<'_>) {
                 .collect();
             (points.len() > 1).then(|| Series {
                 label: label(lane),
-                colour: lane_colour(&lane.lane.engine),
+                colour: lane_colour(&inks, &lane.lane.engine),
                 points,
                 line: true,
                 dashed: dashed(lane),
@@ -331,6 +334,7 @@ fn memory(page: &mut String, document: &Document<'_>) {
 }
 
 fn tensors(page: &mut String, document: &Document<'_>) {
+    let inks = document.inks();
     let costs = document.costs();
     let mut series = Vec::new();
     let every = costs.iter().map(|(l, _)| l.rows.len()).sum::<usize>().div_ceil(MOST_DOTS).max(1);
@@ -339,7 +343,7 @@ fn tensors(page: &mut String, document: &Document<'_>) {
         let dots = lane.rows.iter().filter(|r| r.busy_ns() > 0).step_by(every).map(dot).collect();
         series.push(Series {
             label: String::new(),
-            colour: lane_colour(&lane.lane.engine),
+            colour: lane_colour(&inks, &lane.lane.engine),
             points: dots,
             line: false,
             dashed: false,
@@ -357,7 +361,7 @@ fn tensors(page: &mut String, document: &Document<'_>) {
         );
         series.push(Series {
             label: told,
-            colour: lane_colour(&lane.lane.engine),
+            colour: lane_colour(&inks, &lane.lane.engine),
             points: line,
             line: true,
             dashed: dashed(lane),

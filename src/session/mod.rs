@@ -16,4 +16,4 @@ mod together;
 pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
 pub use state::{Lane, LaneStatus, SYSTEM_HISTORY, State, TimedSample};
-pub use together::Group;
+pub use together::{Group, Together};

@@ -15,6 +15,23 @@ pub struct Group<'s> {
     pub whole: Option<RunResult>,
 }
 
+/// All repeats of one group: the same engine, models, targets and cache state.
+#[derive(Clone, Debug)]
+pub struct Together {
+    /// Whether it is one model cut over targets.
+    pub one_model: bool,
+    /// The repeat nearest to the median.
+    pub typical: RunResult,
+    /// Repeats that ended well.
+    pub n: usize,
+    /// The median time.
+    pub wall_ns: u64,
+    /// The shortest and the longest time.
+    pub range_ns: (u64, u64),
+    /// Bytes a second at the median time.
+    pub bytes_per_s: f64,
+}
+
 impl Group<'_> {
     /// Whether it is one model cut over targets; otherwise it is several models at once.
     #[must_use]
@@ -59,6 +76,24 @@ impl State {
         groups
     }
 
+    /// What ran together, the repeats of each as one, in order.
+    #[must_use]
+    pub fn wholes(&self) -> Vec<Together> {
+        let mut known: Vec<(bool, Vec<RunResult>)> = Vec::new();
+        for group in self.groups() {
+            let one = group.is_one_model();
+            let Some(whole) = group.whole.filter(|r| r.error.is_none() && r.wall_ns > 0) else { continue };
+            let same = |r: &RunResult| {
+                (&r.engine, r.cache, &r.model, &r.target) == (&whole.engine, whole.cache, &whole.model, &whole.target)
+            };
+            match known.iter_mut().find(|(_, runs)| runs.first().is_some_and(same)) {
+                Some((_, runs)) => runs.push(whole),
+                None => known.push((one, vec![whole])),
+            }
+        }
+        known.into_iter().filter_map(|(one_model, runs)| Together::of(one_model, runs)).collect()
+    }
+
     /// Every run that may be compared with others: those of lanes that ran alone, and the wholes of groups.
     #[must_use]
     pub fn runs(&self) -> Vec<RunResult> {
@@ -83,9 +118,26 @@ impl State {
             .map(|r| r.wall_ns)
             .collect();
         walls.sort_unstable();
-        let upper = *walls.get(walls.len() / 2)?;
-        Some(if walls.len() % 2 == 1 { upper } else { walls[walls.len() / 2 - 1].midpoint(upper) })
+        median(&walls)
     }
+}
+
+impl Together {
+    fn of(one_model: bool, mut runs: Vec<RunResult>) -> Option<Self> {
+        runs.sort_by_key(|r| r.wall_ns);
+        let n = runs.len();
+        let wall_ns = median(&runs.iter().map(|r| r.wall_ns).collect::<Vec<_>>())?;
+        let range_ns = (runs.first()?.wall_ns, runs.last()?.wall_ns);
+        let typical = runs.into_iter().min_by_key(|r| r.wall_ns.abs_diff(wall_ns))?;
+        let bytes_per_s = crate::domain::units::bytes_per_s(typical.bytes, wall_ns)?;
+        Some(Self { one_model, typical, n, wall_ns, range_ns, bytes_per_s })
+    }
+}
+
+/// The median of times that are in order.
+fn median(walls: &[u64]) -> Option<u64> {
+    let upper = *walls.get(walls.len() / 2)?;
+    Some(if walls.len() % 2 == 1 { upper } else { walls[walls.len() / 2 - 1].midpoint(upper) })
 }
 
 fn whole(lanes: &[&Lane]) -> Option<RunResult> {

@@ -180,6 +180,7 @@ impl UiState {
         self.sheet_scroll = self.sheet_scroll.min(limits.sheet_scroll);
         self.environment.detail_scroll = self.environment.detail_scroll.min(limits.detail_scroll);
         self.report_scroll = self.report_scroll.min(limits.report_scroll);
+        self.learn.scroll = self.learn.scroll.min(limits.learn_scroll);
     }
 
     /// The plan of the open fix sheet.

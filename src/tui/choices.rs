@@ -104,6 +104,8 @@ pub(crate) struct LearnUi {
     pub(crate) simulation: Simulation,
     /// Pane shown on small screens.
     pub(crate) pane: usize,
+    /// Lines of the words above those that are shown.
+    pub(crate) scroll: usize,
     /// The recordings, once they are read.
     pub(crate) lesson: Option<Result<Arc<Lesson>, String>>,
     /// What was measured in this session.
@@ -125,6 +127,7 @@ impl LearnUi {
     pub(crate) fn go(&mut self, step: usize) {
         self.step = step.min(lesson_steps::STEPS - 1);
         self.at = 0.0;
+        self.scroll = 0;
         self.paused = false;
     }
 }

@@ -4,6 +4,9 @@ use crate::domain::{CacheState, Engine, LaneShare, LaneStage, RunResult, Target}
 use crate::session::{Lane, LaneStatus, State};
 use std::cell::OnceCell;
 
+/// How a session says that a lane was ended because its user asked for it.
+const CANCELLED: &str = "cancelled";
+
 /// All runs of one engine in one cache state.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'s> {
@@ -160,9 +163,18 @@ impl<'s> Entry<'s> {
         self.lanes.iter().copied().find(|l| l.is_running())
     }
 
-    /// The first run that failed, with the sentence.
+    /// The first run that failed, with the sentence; one that the user stopped has not failed.
     pub(crate) fn failed(&self) -> Option<(&'s Lane, &'s str)> {
-        self.lanes.iter().copied().find_map(|l| match &l.status {
+        self.ended_early().find(|(_, why)| *why != CANCELLED)
+    }
+
+    /// Whether a run was stopped by the user.
+    pub(crate) fn stopped(&self) -> bool {
+        self.ended_early().any(|(_, why)| why == CANCELLED)
+    }
+
+    fn ended_early(&self) -> impl Iterator<Item = (&'s Lane, &'s str)> + '_ {
+        self.lanes.iter().copied().filter_map(|l| match &l.status {
             LaneStatus::Failed(why) => Some((l, why.as_str())),
             _ => None,
         })

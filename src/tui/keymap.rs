@@ -131,7 +131,7 @@ fn can_compare(state: &State, ui: &UiState) -> bool {
 }
 
 fn has_filter(state: &State, ui: &UiState) -> bool {
-    on_environment(state, ui) || (bare(state, ui) && ui.screen == Screen::Tensors)
+    on_environment(state, ui) || (bare(state, ui) && ui.screen == Screen::Tensors && !state.lanes.is_empty())
 }
 
 fn can_recheck(state: &State, ui: &UiState) -> bool {
@@ -221,7 +221,7 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
         && (ui.screen == Screen::Environment
             || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
             || ui.screen == Screen::Learn
-            || (ui.screen == Screen::Tensors && ui.narrow))
+            || (ui.screen == Screen::Tensors && ui.narrow && !ui.tensors.order.is_empty()))
 }
 
 /// Charts of the race.

@@ -1,16 +1,26 @@
-//! The lesson as one HTML file for a lecture: the words of each step and the picture of its screen, nothing from outside.
+//! The lesson as one HTML file for a lecture: the words of each step and its figure, on light and on dark ground, nothing from outside.
 
-use super::app::Screen;
+use super::app::UiState;
 use super::lesson::Lesson;
-use super::lesson_steps::{STEPS, step};
-use super::{Shot, picture};
-use crate::session::shipped;
+use super::lesson_steps::{Figure, STEPS, Step, step};
+use super::pen::Pen;
+use super::screens::learn;
+use super::svg;
+use super::theme::Theme;
+use crate::config::{ColourDepth, Taste, ThemeName};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use std::fmt::Write;
+
+/// Columns of a figure, and its rows: those of two loads above each other are taller.
+const COLUMNS: u16 = 104;
+const ROWS: u16 = 22;
 
 const STYLE: &str = "body{margin:0;background:#fbfaf7;color:#1b1f27;font:18px/1.6 system-ui,sans-serif}\
 main{max-width:64rem;margin:0 auto;padding:2rem 1.2rem}section{margin:0 0 4rem}h1{font-size:2rem}h2{font-size:1.5rem}\
 svg{width:100%;height:auto;border-radius:10px}p{max-width:44rem}footer{color:#667}\
-@media(prefers-color-scheme:dark){body{background:#0b0d12;color:#e4e6eb}footer{color:#99a}}\
+.dark{display:none}\
+@media(prefers-color-scheme:dark){body{background:#0b0d12;color:#e4e6eb}footer{color:#99a}.light{display:none}.dark{display:block}}\
 @media print{section{break-after:page}}";
 
 /// The page.
@@ -19,7 +29,6 @@ svg{width:100%;height:auto;border-radius:10px}p{max-width:44rem}footer{color:#66
 /// When the recordings inside the program cannot be read, in a sentence.
 pub fn lesson_page() -> Result<String, String> {
     let lesson = Lesson::load()?;
-    let state = shipped::SMALL.state().map_err(|error| error.to_string())?;
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>Why GPUDirect Storage can be slower on a small model</title><style>{STYLE}</style></head><body><main>\n\
@@ -36,12 +45,25 @@ pub fn lesson_page() -> Result<String, String> {
             let _ = writeln!(page, "<p>{text}</p>");
         }
         let title = format!("Step {}: {}", number + 1, step.title);
-        let shot = Shot { screen: Screen::Learn, size: (120, 36), select: None, step: number, title: &title };
-        page.push_str(&picture(&state, &shot));
+        for (class, name) in [("light", ThemeName::Light), ("dark", ThemeName::Dark)] {
+            let _ = write!(page, "<div class=\"{class}\">{}</div>", figure(&lesson, &step, name, &title));
+        }
         page.push_str("</section>\n");
     }
     page.push_str("<footer>Made by gds-top learn --export. Sizes in binary units, rates in decimal units.</footer></main></body></html>\n");
     Ok(page)
+}
+
+/// The figure of a step as it stands at the end of its play.
+fn figure(lesson: &Lesson, step: &Step, theme: ThemeName, title: &str) -> String {
+    let theme = Theme::new(Taste { theme, depth: ColourDepth::True, ascii: false });
+    let mut ui = UiState::default();
+    ui.learn.at = 1.0;
+    let rows = if step.figure == Figure::SmallWhole { ROWS + 7 } else { ROWS };
+    let mut buffer = Buffer::empty(Rect::new(0, 0, COLUMNS, rows));
+    buffer.set_style(buffer.area, theme.ground);
+    learn::page(&mut Pen::new(&mut buffer, Rect::new(0, 0, COLUMNS, rows)), step, lesson, &ui, &theme);
+    svg::picture(&buffer, title)
 }
 
 #[cfg(test)]
@@ -53,7 +75,7 @@ mod tests {
     fn the_page_has_every_step_with_its_picture_and_needs_nothing_else() {
         let page = lesson_page().unwrap();
         assert_eq!(page.matches("<section>").count(), STEPS);
-        assert_eq!(page.matches("<svg ").count(), STEPS);
+        assert_eq!(page.matches("<svg ").count(), 2 * STEPS, "on light ground and on dark");
         let outside = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!outside.contains("http") && !outside.contains("<script") && !outside.contains(" src="));
     }

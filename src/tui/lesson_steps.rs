@@ -68,19 +68,18 @@ fn per_tensor(told: &Told) -> Option<&Load> {
 
 fn path(small: &Told) -> Vec<String> {
     let mut text = vec![
-        "A weight lies on a disk and is wanted in GPU memory. mmap and pread bring it into the page cache of the host first, and from there it is \
-         copied to the GPU. Direct I/O leaves the page cache out. GPUDirect Storage leaves host memory out altogether, where hardware, kernel \
-         and file system allow it."
+        "A weight lies on a disk and is wanted in GPU memory. mmap and pread take it through the host's page cache and copy it from there. Direct I/O \
+         leaves out the page cache; GPUDirect Storage (GDS) leaves out host memory, where hardware, kernel and file system allow it."
             .to_owned(),
     ];
     if per_tensor(small).is_some_and(|load| load.compat) {
         text.push(
-            "On the machine of these recordings they did not: cuFile's own counters showed POSIX reads, its compatibility mode, so its bytes went \
-             through host memory too. The lesson is about what cuFile costs besides the bytes, and that is the same on every route."
+            "On the recorded machine they did not: cuFile, the library of GDS, counted POSIX reads (its compatibility mode), through host memory. What it \
+             costs besides the bytes, which this lesson is about, is paid on every route."
                 .to_owned(),
         );
     }
-    text.push("Environment (1) says which way is taken on this machine.".to_owned());
+    text.push("Environment (key 1) says which way this machine takes.".to_owned());
     text
 }
 
@@ -99,7 +98,7 @@ fn before_first(small: &Told) -> Vec<String> {
     )];
     if let Some(cost) = &load.cost {
         text.push(format!(
-            "A line through all {} tensors says the same: {} a tensor, and then {} (R² {:.2}).",
+            "A line through all {} tensors says the same: {} a tensor, and then {} (R² {:.2}, where 1 is every tensor on the line).",
             count(small.tensors),
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
@@ -126,8 +125,7 @@ fn times_number(small: &Told) -> Vec<String> {
         text.push(format!("Plain mmap needed {} for the same bytes from a warm page cache: {verdict}.", time(mmap)));
     }
     text.push(
-        "Move the sliders: fewer, larger tensors or a cheaper registration both help. The bars below are a simulation."
-            .to_owned(),
+        "Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help.".to_owned(),
     );
     text
 }
@@ -166,7 +164,7 @@ fn crossing(small: &Told, large: &Told) -> Vec<String> {
             None => format!("For {}, the two lines do not cross: one way is better at every size.", told.model),
         });
     }
-    text.push("It is a property of a machine, not of a method: measure it here with m.".to_owned());
+    text.push("It is a property of a machine, not of a method. Yours: gds-top learn MODEL, and then m.".to_owned());
     text
 }
 
@@ -191,15 +189,16 @@ fn once(small: &Told) -> Vec<String> {
 
 fn coalescing(small: &Told) -> Vec<String> {
     let (Some(each), Some(slab)) = (per_tensor(small), small.load(&Engine::GdsSlab)) else { return missing() };
-    let mean = |load: &Load| bytes(small.bytes / load.count(Phase::Transfer).max(1));
+    let reads = |load: &Load| {
+        let sizes = || load.spans.iter().filter(|s| s.phase == Phase::Transfer && s.bytes > 0).map(|s| s.bytes);
+        let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+        (count(load.count(Phase::Transfer)), bytes(least), bytes(most))
+    };
+    let ((many, least, most), (few, _, block)) = (reads(each), reads(slab));
     vec![
         format!(
-            "Tensors lie one behind the other in the file. Once the memory is one piece, the reads need not follow the tensors: {} reads of {} on \
-             average became {} reads of {}.",
-            count(each.count(Phase::Transfer)),
-            mean(each),
-            count(slab.count(Phase::Transfer)),
-            mean(slab)
+            "Tensors lie one behind the other in the file. Once the memory is one piece, the reads need not follow the tensors: {many} reads, from {least} \
+             to {most}, became {few} of at most {block}. Small neighbours share one read, large tensors are cut."
         ),
         "Large aligned reads keep a disk's queue full, need fewer calls, and let slots share the work evenly."
             .to_owned(),
@@ -223,7 +222,10 @@ fn when(small: &Told, large: &Told) -> Vec<String> {
          once. Read tensor by tensor only when few and large ones are wanted."
             .to_owned(),
     );
-    text.push("These are results of one machine. Press m, or race your own model with gds-top MODEL.".to_owned());
+    text.push(
+        "These are results of one machine. On yours: gds-top learn MODEL and then m, or a race with gds-top MODEL."
+            .to_owned(),
+    );
     text
 }
 

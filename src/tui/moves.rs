@@ -108,7 +108,12 @@ impl UiState {
                 self.system.pid = pids.get(moved(at, pids.len().saturating_sub(1))).copied();
             }
         } else if self.screen == Screen::Learn {
-            self.learn.slider = usize::from(matches!(action, Action::Down | Action::Last));
+            // Where the words have the screen to themselves the arrows scroll them; beside the sliders they choose one.
+            let words_alone = (self.small || self.narrow) && self.learn.pane.is_multiple_of(3);
+            match action {
+                Action::Up | Action::Down if !words_alone => self.learn.slider = usize::from(action == Action::Down),
+                _ => self.learn.scroll = moved(self.learn.scroll, TEXT_END),
+            }
         } else if self.screen == Screen::Tensors {
             self.tensors.at = moved(self.tensors.at, self.tensors.order.len().saturating_sub(1));
         } else if self.screen == Screen::Race

@@ -54,6 +54,12 @@ impl<'b> Pen<'b> {
         }
     }
 
+    /// The glyph that stands there.
+    pub(crate) fn glyph(&self, x: u16, y: u16) -> Option<char> {
+        let inside = x < self.area.width && y < self.area.height;
+        inside.then(|| self.buffer.cell((self.area.x + x, self.area.y + y))?.symbol().chars().next()).flatten()
+    }
+
     /// Adds a style to what is there.
     pub(crate) fn restyle(&mut self, x: u16, y: u16, width: u16, height: u16, style: Style) {
         let area = self.part(x, y, width, height).area;

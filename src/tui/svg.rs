@@ -20,6 +20,8 @@ const INK: &str = "#d3d7df";
 pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
     let (columns, rows) = (usize::from(buffer.area.width).max(1), usize::from(buffer.area.height));
     let (w, h) = (columns as f64 * CELL.0 + 2.0 * MARGIN, rows as f64 * CELL.1 + 2.0 * MARGIN);
+    // A theme with a ground of its own paints the margin too.
+    let ground = buffer.content().first().map_or_else(|| PAPER.to_owned(), |cell| name(cell.bg, PAPER));
     let mut shapes = Shapes::default();
     let mut text = String::new();
     for (y, row) in buffer.content().chunks(columns).enumerate() {
@@ -28,7 +30,7 @@ pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
             let (ink, paper) = colours(cell);
             let glyph = cell.symbol().chars().next().unwrap_or(' ');
             let origin = (MARGIN + x as f64 * CELL.0, MARGIN + y as f64 * CELL.1);
-            if paper != PAPER {
+            if paper != ground {
                 shapes.rectangle(&paper, origin, (0.0, 0.0, 1.0, 1.0));
             }
             let drawn = glyph == ' ' || shapes.glyph(&ink, origin, glyph);
@@ -55,7 +57,7 @@ pub(crate) fn picture(buffer: &Buffer, title: &str) -> String {
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w:.0} {h:.0}\" width=\"{w:.0}\" height=\"{h:.0}\" role=\"img\">\n\
-         <title>{}</title>\n<rect width=\"100%\" height=\"100%\" rx=\"10\" fill=\"{PAPER}\"/>\n{}\
+         <title>{}</title>\n<rect width=\"100%\" height=\"100%\" rx=\"10\" fill=\"{ground}\"/>\n{}\
          <g font-family=\"ui-monospace,'JetBrains Mono','SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"14\" \
          xml:space=\"preserve\">\n{text}</g>\n</svg>\n",
         escaped(title),

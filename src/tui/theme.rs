@@ -1,8 +1,9 @@
 //! Roles to styles: a palette, the terminal's colours and nothing else decide how a thing looks.
 
 use crate::config::{ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
-use crate::domain::{Engine, Phase, Status, heat_colour};
+use crate::domain::{Engine, LaneInks, Phase, Status, heat_colour};
 use ratatui::style::{Color, Modifier, Style};
+use std::borrow::Cow;
 
 /// Styles by role.
 #[derive(Clone, Debug)]
@@ -34,6 +35,7 @@ pub(crate) struct Theme {
     depth: ColourDepth,
     status: [Style; 5],
     lanes: [Style; 11],
+    inks: LaneInks,
     phases: [Style; 12],
     on_fill: Option<Color>,
     on_accent: Option<Color>,
@@ -78,6 +80,7 @@ impl Theme {
             depth: taste.depth,
             status: p.status.map(|ink| heavy(fg(ink))),
             lanes: p.lanes.map(fg),
+            inks: LaneInks::default(),
             phases: p.phases.map(fg),
             on_fill: Some(colour(p.on_fill, taste.depth)),
             on_accent: Some(colour(p.on_accent, taste.depth)),
@@ -104,6 +107,7 @@ impl Theme {
             depth: ColourDepth::Ansi16,
             status: [plain, plain, bold, bold.add_modifier(Modifier::UNDERLINED), dim],
             lanes: [plain; 11],
+            inks: LaneInks::default(),
             phases: [plain; 12],
             on_fill: None,
             on_accent: None,
@@ -122,10 +126,24 @@ impl Theme {
         }]
     }
 
+    /// The theme for a session with these lanes: those that have no colour by name are given one each.
+    #[must_use]
+    pub(crate) fn among<'e>(&self, engines: impl IntoIterator<Item = &'e Engine>) -> Cow<'_, Self> {
+        let inks = LaneInks::of(engines);
+        if inks.is_plain() { Cow::Borrowed(self) } else { Cow::Owned(Self { inks, ..self.clone() }) }
+    }
+
     /// The style of an engine: the same in every table and chart.
     #[must_use]
     pub(crate) fn lane(&self, engine: &Engine) -> Style {
-        self.lanes[engine.place()]
+        self.lanes[self.inks.place(engine)]
+    }
+
+    /// The mark of an engine beside its name: with the label and the colour the third way to tell lanes apart.
+    #[must_use]
+    pub(crate) fn marker(&self, engine: &Engine) -> char {
+        const OTHERS: [char; 8] = ['△', '▽', '▷', '◁', '◊', '◎', '▣', '◐'];
+        self.inks.other(engine).map_or_else(|| marker(engine), |number| OTHERS[number % OTHERS.len()])
     }
 
     /// A cell of a heat map: `warmth` from 0 to 1 as background, without colours as weight.
@@ -199,9 +217,8 @@ fn on(ink: Option<Color>, style: Style) -> Style {
     }
 }
 
-/// The mark of an engine beside its name: with the label and the colour the third way to tell lanes apart.
-#[must_use]
-pub(crate) fn marker(engine: &Engine) -> char {
+/// The mark of an engine by its name alone.
+fn marker(engine: &Engine) -> char {
     match engine {
         Engine::Mmap => '○',
         Engine::Pread => '■',

@@ -2,8 +2,8 @@
 
 use super::entries::{Entry, Heat, elapsed_ns, heat_of, heats, landed_at, rate_now, stage_words};
 use crate::domain::units::{bytes, duration, rate, three_digits};
-use crate::domain::{CacheState, Route, RunResult, Status, Verdict};
-use crate::session::{LaneStatus, State};
+use crate::domain::{CacheState, Engine, Route, Status, Verdict};
+use crate::session::{LaneStatus, State, Together};
 
 /// An answer and how good it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +97,30 @@ fn number(n: usize) -> String {
     WORDS.get(n).map_or_else(|| n.to_string(), |word| (*word).to_owned())
 }
 
+/// How much a headline says: where there is little room it leaves out how it was measured, then whom else it beat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Brevity {
+    Whole,
+    NoConditions,
+    Names,
+}
+
 /// Which way of loading is fastest here?
 pub(crate) fn race(state: &State, clock_ns: u64) -> Headline {
+    race_as(state, clock_ns, Brevity::Whole)
+}
+
+/// The same in `lines` lines of `room` columns, as far as it can be said in so few.
+pub(crate) fn race_in(state: &State, clock_ns: u64, room: u16, lines: usize) -> Headline {
+    let brief = |brevity| race_as(state, clock_ns, brevity);
+    [Brevity::Whole, Brevity::NoConditions]
+        .into_iter()
+        .map(brief)
+        .find(|said| super::pen::wrap(&said.text, room).len() <= lines)
+        .unwrap_or_else(|| brief(Brevity::Names))
+}
+
+fn race_as(state: &State, clock_ns: u64, brevity: Brevity) -> Headline {
     if let Some(lane) = state.running_lane() {
         return under_way(state, lane, clock_ns);
     }
@@ -112,13 +134,14 @@ pub(crate) fn race(state: &State, clock_ns: u64) -> Headline {
     }
     let waiting = state.lanes.iter().filter(|l| l.status == LaneStatus::Waiting).count();
     let many = heats.len() > 1;
-    let alone = heats.iter().filter(|heat| !heat.together()).filter_map(|heat| winner(heat, many));
-    let mut parts: Vec<String> = alone.chain(together(state)).collect();
-    let failed: Vec<String> = failed_engines(&heats);
+    let alone = heats.iter().filter(|heat| !heat.together()).filter_map(|heat| winner(heat, many, brevity));
+    let mut parts: Vec<String> = alone.chain(together(state, brevity)).collect();
+    let failed = engines_with(&heats, |entry| entry.failed().is_some());
+    let stopped = engines_with(&heats, |entry| entry.stopped());
     let mut status = Status::Pass;
     if parts.is_empty() {
         status = if failed.is_empty() { Status::Info } else { Status::Fail };
-        if failed.is_empty() {
+        if failed.is_empty() && stopped.is_empty() {
             parts.push(match state.ended {
                 Some(_) => "The session ended before a load had finished.".to_owned(),
                 None => format!("{} planned; the first is about to start.", lanes_word(state.lanes.len())),
@@ -130,6 +153,10 @@ pub(crate) fn race(state: &State, clock_ns: u64) -> Headline {
             status = Status::Warn;
         }
         parts.push(format!("{} failed.", failed.join(", ")));
+    }
+    if !stopped.is_empty() {
+        let were = if stopped.len() == 1 { "was" } else { "were" };
+        parts.push(format!("{} {were} stopped.", stopped.join(", ")));
     }
     if waiting > 0 && status == Status::Pass {
         status = Status::Info;
@@ -145,43 +172,70 @@ fn lanes_word(n: usize) -> String {
     if n == 1 { "one load".to_owned() } else { format!("{n} loads") }
 }
 
-fn failed_engines(heats: &[Heat<'_>]) -> Vec<String> {
+/// The lanes of which something is so, each name once.
+fn engines_with(heats: &[Heat<'_>], is_so: impl Fn(&Entry<'_>) -> bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for entry in heats.iter().flat_map(|h| &h.entries) {
-        let name = entry.engine.to_string();
-        if entry.failed().is_some() && !names.contains(&name) {
+    for entry in heats.iter().flat_map(|h| &h.entries).filter(|entry| is_so(entry)) {
+        let name = lane_label(entry.engine);
+        if !names.contains(&name) {
             names.push(name);
         }
     }
     names
 }
 
-/// The fastest of what ran together, for each cache state: `q over 2 × NVIDIA H200 (hot): pread 0.17 s, 90 GB/s together.`
-fn together(state: &State) -> Vec<String> {
-    let groups = state.groups();
-    let mut best: Vec<(bool, &RunResult)> = Vec::new();
-    let wholes = groups.iter().filter_map(|g| Some((g.is_one_model(), g.whole.as_ref()?)));
-    for (one, whole) in wholes.filter(|(_, r)| r.error.is_none() && r.wall_ns > 0) {
-        let same = |r: &RunResult| (r.cache, &r.model, &r.target) == (whole.cache, &whole.model, &whole.target);
-        match best.iter_mut().find(|(_, r)| same(r)) {
-            Some((_, known)) if whole.wall_ns < known.wall_ns => *known = whole,
-            Some(_) => {}
-            None => best.push((one, whole)),
+/// What ran together, by engine, for each cache state: `q over 2 × NVIDIA H200 (hot): auto is fastest: 0.17 s (0.16 to 0.18, n = 3), 90 GB/s together;
+/// pread 0.19 s.`
+fn together(state: &State, brevity: Brevity) -> Vec<String> {
+    let mut told: Vec<(String, Vec<Together>)> = Vec::new();
+    for whole in state.wholes() {
+        let r = &whole.typical;
+        let what = if whole.one_model { "over" } else { "at once into" };
+        let head = format!("{} {what} {} ({})", r.model, r.target, cache_word(r.cache));
+        match told.iter_mut().find(|(known, _)| *known == head) {
+            Some((_, wholes)) => wholes.push(whole),
+            None => told.push((head, vec![whole])),
         }
     }
-    let words = |(one, r): (bool, &RunResult)| {
-        format!(
-            "{} {} {} ({}): {} {}, {} together.",
-            r.model,
-            if one { "over" } else { "at once into" },
-            r.target,
-            cache_word(r.cache),
-            r.engine,
-            duration(r.wall_ns),
-            rate(r.bytes_per_s)
-        )
-    };
-    best.into_iter().map(words).collect()
+    told.into_iter()
+        .filter_map(|(head, mut wholes)| {
+            wholes.sort_by_key(|whole| whole.wall_ns);
+            let (best, others_of) = wholes.split_first()?;
+            let name = |whole: &Together| lane_label(&whole.typical.engine);
+            let time = |whole: &Together| same_unit(whole.wall_ns, best.wall_ns);
+            let range = match whole_range(best) {
+                Some(range) if brevity == Brevity::Whole => format!(" ({range}, n = {})", best.n),
+                _ => String::new(),
+            };
+            let others: Vec<String> =
+                others_of.iter().map(|other| format!("{} {}", name(other), time(other))).collect();
+            // As for lanes alone: ranges that touch, or single runs within 3 %, tell nobody apart.
+            let clear = others_of.first().is_none_or(|next| match best.n.max(next.n) {
+                1 => next.wall_ns as f64 > best.wall_ns as f64 * 1.03,
+                _ => best.range_ns.1 < next.range_ns.0,
+            });
+            let verb = if clear { " is fastest:" } else { " leads within the noise:" };
+            let (fastest, rest) = match others.as_slice() {
+                [] => (" took", String::new()),
+                _ if brevity == Brevity::Names => (verb, String::new()),
+                others => (verb, format!("; {}", others.join(", "))),
+            };
+            Some(format!(
+                "{head}: {}{fastest} {}{range}, {} together{rest}.",
+                name(best),
+                time(best),
+                rate(best.bytes_per_s)
+            ))
+        })
+        .collect()
+}
+
+/// `163 to 178 ms`; `None` of a single run.
+fn whole_range(whole: &Together) -> Option<String> {
+    let (low, high) = whole.range_ns;
+    let low_words = same_unit(low, whole.wall_ns);
+    let number = low_words.split_once(' ').map_or(low_words.as_str(), |(number, _)| number);
+    (whole.n > 1).then(|| format!("{number} to {}", same_unit(high, whole.wall_ns)))
 }
 
 /// Lanes that run at the same time are told as one.
@@ -217,7 +271,7 @@ fn under_way(state: &State, lane: &crate::session::Lane, clock_ns: u64) -> Headl
     let of = format!("load {number} of {}", state.lanes.len());
     let words = stage_words(stage, lane.cache);
     if stage != crate::domain::LaneStage::Loading {
-        return say(Status::Info, format!("{} {words}; {of}.", lane.engine));
+        return say(Status::Info, format!("{} {words}; {of}.", lane_label(&lane.engine)));
     }
     let landed = elapsed_ns(lane, clock_ns).map_or_else(|| lane.landed_bytes(), |_| lane.landed_bytes());
     let total = Some(state.bytes_of(lane));
@@ -227,7 +281,7 @@ fn under_way(state: &State, lane: &crate::session::Lane, clock_ns: u64) -> Headl
     };
     let speed = rate_now(lane).map_or_else(String::new, |r| format!(" at {}", rate(r)));
     let rival = rival(state, lane, clock_ns).unwrap_or_default();
-    say(Status::Info, format!("{} {words}: {so_far}{speed}{rival}; {of}.", lane.engine))
+    say(Status::Info, format!("{} {words}: {so_far}{speed}{rival}; {of}.", lane_label(&lane.engine)))
 }
 
 /// How the running lane stands against the best that has finished in its heat, at the same time on their clocks.
@@ -241,42 +295,63 @@ fn rival(state: &State, lane: &crate::session::Lane, clock_ns: u64) -> Option<St
         return None;
     }
     let place = if ours >= theirs { "ahead of" } else { "behind" };
-    Some(format!(", {place} {}", best.engine))
+    Some(format!(", {place} {}", lane_label(best.engine)))
 }
 
 /// The winner of a heat in a sentence; `None` while no load of it has finished.
-fn winner(heat: &Heat<'_>, name_heat: bool) -> Option<String> {
+fn winner(heat: &Heat<'_>, name_heat: bool, brevity: Brevity) -> Option<String> {
     let ranked = heat.ranked();
     let first = *ranked.first()?;
     let wall = first.wall_ns()?;
-    let conditions = conditions(&ranked, heat.cache, name_heat);
-    let opening = if name_heat { format!("{}: ", cache_word(heat.cache)) } else { String::new() };
+    let conditions = match brevity {
+        Brevity::Whole => conditions(&ranked, heat.cache, name_heat),
+        _ => ".".to_owned(),
+    };
+    let opening = if name_heat { format!("{}: ", heat_label(heat)) } else { String::new() };
+    let name = |entry: &Entry<'_>| lane_label(entry.engine);
     let Some(second) = ranked.get(1) else {
-        return Some(format!("{opening}{} took {}{conditions}", first.engine, duration(wall)));
+        return Some(format!("{opening}{} took {}{conditions}", name(first), duration(wall)));
     };
     let so_far = if heat.settled() { "" } else { " so far" };
+    let mmap = ranked.iter().copied().find(|e| *e.engine == Engine::Mmap && e.engine != first.engine);
+    let factor = |other_wall: u64| three_digits(other_wall as f64 / wall.max(1) as f64);
     if !heat.clear_winner() {
         let second_wall = second.wall_ns()?;
+        let slower = mmap.filter(|mmap| mmap.engine != second.engine && brevity != Brevity::Names);
+        let slower = slower.and_then(Entry::wall_ns).map_or_else(String::new, |wall| {
+            format!(", {}× faster than mmap ({})", factor(wall), same_unit(wall, wall))
+        });
         return Some(format!(
-            "{opening}{} ({}) and {} ({}) are too close to tell apart{so_far}{conditions}",
-            first.engine,
+            "{opening}{} ({}) and {} ({}) are too close to tell apart{so_far}{slower}{conditions}",
+            name(first),
             same_unit(wall, second_wall),
-            second.engine,
+            name(second),
             same_unit(second_wall, second_wall)
         ));
     }
-    let mmap = ranked.iter().copied().find(|e| *e.engine == crate::domain::Engine::Mmap && e.engine != first.engine);
     let other = mmap.unwrap_or(second);
     let other_wall = other.wall_ns()?;
-    let factor = other_wall as f64 / wall.max(1) as f64;
-    Some(format!(
-        "{opening}{} is fastest{so_far}: {}, {}× faster than {} ({}){conditions}",
-        first.engine,
-        same_unit(wall, other_wall),
-        three_digits(factor),
-        other.engine,
-        same_unit(other_wall, other_wall)
-    ))
+    let against = match brevity {
+        Brevity::Names => String::new(),
+        _ => format!(", {}× faster than {} ({})", factor(other_wall), name(other), same_unit(other_wall, other_wall)),
+    };
+    Some(format!("{opening}{} is fastest{so_far}: {}{against}{conditions}", name(first), same_unit(wall, other_wall)))
+}
+
+/// What tells a heat from the others of its session: what is done, with which model, from which state of the cache.
+fn heat_label(heat: &Heat<'_>) -> String {
+    let engine = heat.entries.first().map(|entry| entry.engine);
+    let direction = engine.and_then(Engine::direction).map(|direction| format!("{direction}, "));
+    let model = heat.share.map(|share| format!("{} alone, ", share.model));
+    format!("{}{}{}", direction.unwrap_or_default(), model.unwrap_or_default(), cache_word(heat.cache))
+}
+
+/// A lane's name in a session that is about one workload: its variant; of an engine its name.
+pub(crate) fn lane_label(engine: &Engine) -> String {
+    match engine {
+        Engine::Workload(lane) => lane.split('/').nth(1).unwrap_or(lane).to_owned(),
+        _ => engine.to_string(),
+    }
 }
 
 /// ", hot cache, n = 3, bytes verified."
@@ -290,13 +365,11 @@ fn conditions(ranked: &[&Entry<'_>], cache: CacheState, named: bool) -> String {
 
 /// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one; of a workload's lane its variant, whose
 /// beginning and end tell it from the others.
-pub(crate) fn short_engine(engine: &crate::domain::Engine, room: u16) -> String {
+pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     let name = engine.to_string();
     match engine {
-        crate::domain::Engine::Command(line) if super::pen::width(&name) > usize::from(room) => {
-            super::pen::cut(line, room)
-        }
-        crate::domain::Engine::Workload(lane) if super::pen::width(&name) > usize::from(room) => {
+        Engine::Command(line) if super::pen::width(&name) > usize::from(room) => super::pen::cut(line, room),
+        Engine::Workload(lane) if super::pen::width(&name) > usize::from(room) => {
             middle_cut(lane.split('/').nth(1).unwrap_or(lane), usize::from(room))
         }
         _ => super::pen::cut(&name, room),
@@ -327,7 +400,6 @@ pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Engine;
 
     #[test]
     fn lanes_of_a_workload_keep_apart_what_tells_them_apart_in_a_narrow_place() {

@@ -10,12 +10,14 @@
 //! ```
 
 use super::environment;
-use crate::analysis::{GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, warmth};
-use crate::domain::{CellKey, CellResult, Grid, Status, units};
+use crate::analysis::{
+    GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, rate_range, warmth,
+};
+use crate::domain::{CellKey, CellResult, Grid, Status, Transfer, units};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
-use crate::tui::pen::Pen;
+use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::words::Headline;
@@ -26,8 +28,8 @@ const LABEL: u16 = 10;
 const GAP: u16 = 2;
 /// Columns of the narrowest and of the widest cell, and rows of the tallest.
 const CELL: u16 = 6;
-const WIDEST: u16 = 12;
-const TALLEST: u16 = 3;
+const WIDEST: u16 = 18;
+const TALLEST: u16 = 4;
 /// Columns and rows of a table around its cells.
 const BESIDE: u16 = LABEL + 3;
 const ABOVE: u16 = 4;
@@ -53,15 +55,20 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
         pen.fit(4 + bar, y, w.saturating_sub(6 + bar), &words, theme.dim);
         y += 1;
     }
-    for line in sentences.iter().skip(1).take(if airy { 4 } else { usize::from(grid.running.is_none()) }) {
-        pen.fit(3, y, w.saturating_sub(5), line, theme.dim);
-        y += 1;
+    for line in sentences.iter().skip(1).take(if airy { 4 } else { usize::from(grid.running.is_none() && h >= 17) }) {
+        for line in wrap(line, w.saturating_sub(5)).iter().take(2) {
+            pen.text(3, y, line, theme.dim);
+            y += 1;
+        }
     }
     y += u16::from(airy);
     let tables = grid_tables(grid);
     let keys = cursor_order(grid);
     let cursor = selected(grid, ui).and_then(|at| keys.get(at)).copied();
-    let room = h.saturating_sub(y + FOOT);
+    let meanings = tables.first().map_or(0, |table| meaning_rows(&table.transfers, w));
+    // What the names of transfers mean stands below the tables, where it costs no cell its row.
+    let explained = airy && h > y + FOOT + meanings + 12;
+    let room = h.saturating_sub(y + FOOT + if explained { meanings } else { 0 });
     let Some(sizes) = tables.first().map(|table| Sizes::new(table, tables.len(), (w, room), cursor)) else { return };
     let per_page = sizes.across * sizes.down;
     let page = cursor.and_then(|key| holding(&tables, &key)).unwrap_or(0) / per_page * per_page;
@@ -71,12 +78,39 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
         let first = (page + i) * table.blocks.len() * table.columns().count();
         draw_table(part, (grid, table, first), &sizes, cursor, ui, theme);
     }
+    if let Some(table) = tables.first().filter(|_| explained) {
+        meaning(&mut pen.part(0, h.saturating_sub(FOOT + meanings), w, meanings), &table.transfers, theme);
+    }
     let foot = &mut pen.part(0, h.saturating_sub(FOOT), w, FOOT);
-    let pages =
-        (tables.len() > per_page).then(|| format!("{} of {} tables, ↑↓ for the others", per_page, tables.len()));
+    let pages = (tables.len() > per_page).then(|| {
+        if w >= 100 {
+            format!("{per_page} of {} tables, ↑↓ for the others", tables.len())
+        } else {
+            format!("table {} of {} ↑↓", page + 1, tables.len())
+        }
+    });
     scale(foot, grid, pages.as_deref(), theme);
     if let Some(key) = cursor {
         describe(&mut foot.part(0, 1, w, FOOT - 1), grid, &key, theme);
+    }
+}
+
+/// Transfers beside each other in the lines that explain them.
+const fn meanings_across(w: u16) -> usize {
+    if w >= 116 { 2 } else { 1 }
+}
+
+fn meaning_rows(transfers: &[Transfer], w: u16) -> u16 {
+    transfers.len().div_ceil(meanings_across(w)) as u16 + 1
+}
+
+fn meaning(pen: &mut Pen<'_>, transfers: &[Transfer], theme: &Theme) {
+    let across = meanings_across(pen.width());
+    let each = pen.width().saturating_sub(3) / across as u16;
+    for (i, transfer) in transfers.iter().enumerate() {
+        let (x, y) = ((i % across) as u16 * each + 3, (i / across) as u16);
+        pen.text(x, y, transfer.name(), theme.accent);
+        pen.fit(x + 16, y, each.saturating_sub(17), transfer.meaning(), theme.dim);
     }
 }
 
@@ -147,26 +181,30 @@ impl Sizes {
             return sizes;
         }
         let fit_columns = usize::from(w.saturating_sub(BESIDE + gaps) / CELL).clamp(1, count);
+        // Whole transfers where at least one fits: a column of half a name says little.
+        let each = table.threads.len().max(1);
+        let whole = if fit_columns >= each { each } else { 1 };
+        let fit_columns = fit_columns / whole * whole;
         let fit_rows = usize::from(h.saturating_sub(ABOVE)).clamp(1, blocks);
         // Whatever is shown has the room to itself.
         let cell = (
             (w.saturating_sub(BESIDE + gaps) / fit_columns as u16).clamp(CELL, WIDEST),
             (h.saturating_sub(ABOVE) / fit_rows as u16).clamp(1, TALLEST),
         );
-        let around = |at: usize, fit: usize, all: usize| {
-            let first = (at + 1).saturating_sub(fit).min(all - fit);
+        let around = |at: usize, fit: usize, all: usize, by: usize| {
+            let first = ((at + 1).saturating_sub(fit).div_ceil(by) * by).min(all - fit);
             first..first + fit
         };
         let column = cursor.and_then(|key| table.columns().position(|c| c == (key.transfer, key.threads))).unwrap_or(0);
         let row = cursor.and_then(|key| table.blocks.iter().position(|b| *b == key.block_bytes)).unwrap_or(0);
-        let whole = of(cell, fit_columns, fit_rows);
+        let size = of(cell, fit_columns, fit_rows);
         Self {
             cell,
-            table: whole,
-            across: usize::from(w / whole.0.max(1)).max(1),
-            down: usize::from(h / whole.1.max(1)).max(1),
-            columns: around(column, fit_columns, count),
-            rows: around(row, fit_rows, blocks),
+            table: size,
+            across: usize::from(w / size.0.max(1)).max(1),
+            down: usize::from(h / size.1.max(1)).max(1),
+            columns: around(column, fit_columns, count, whole),
+            rows: around(row, fit_rows, blocks, 1),
         }
     }
 }
@@ -221,7 +259,7 @@ fn draw_table(
     }
     let mut inside = pen.frame(&title, theme.faint);
     inside.right(LABEL - 1, 1, "threads", theme.dim);
-    let best = grid.best(|_| true).and_then(|r| r.bytes_per_s).unwrap_or(0.0);
+    let range = rate_range(grid).unwrap_or_default();
     let running = grid.running.and_then(|cell| grid.plan.cells.get(cell as usize)).copied();
     // Between two cells the last one that ran has its result already.
     let running = running.filter(|key| grid.result(key).is_none());
@@ -244,7 +282,7 @@ fn draw_table(
         inside.right(x + wide - 1, 1, &column.1.to_string(), theme.dim);
         for (row, block) in shown() {
             let key = table.key(*block, column);
-            let style = cell_style(grid, &key, best, theme);
+            let style = cell_style(grid, &key, range, theme);
             let text = if running == Some(key) { "▸".to_owned() } else { short(grid, &key) };
             for line in 0..tall {
                 let y = top(row) + line;
@@ -266,20 +304,23 @@ fn draw_table(
     }
 }
 
-/// What the colours mean: from a thousandth of the best rate to the best, by its logarithm.
+/// What the colours mean: from the slowest rate to the fastest, by its logarithm.
 fn scale(pen: &mut Pen<'_>, grid: &Grid, more: Option<&str>, theme: &Theme) {
     let w = pen.width();
     let mut x = 3;
-    if let Some(best) = grid.best(|_| true).and_then(|result| result.bytes_per_s)
+    if let Some((least, best)) = rate_range(grid)
         && !theme.mono
         && w >= 60
     {
-        x = pen.text(x, 0, &units::rate(best / 1000.0), theme.dim) + 1;
-        let columns = 24;
+        x = pen.text(x, 0, &units::rate(least), theme.dim) + 1;
+        let columns = if w >= 100 { 24 } else { 12 };
         for i in 0..columns {
             pen.cell(x + i, 0, ' ', theme.heat(f64::from(i) / f64::from(columns - 1)));
         }
         x = pen.text(x + columns + 1, 0, &units::rate(best), theme.dim) + 2;
+        if w >= 100 {
+            x = pen.text(x, 0, "a colour is a factor", theme.dim) + 2;
+        }
     }
     let failed = grid.results.iter().flatten().any(|result| result.error.is_some());
     let words = [failed.then_some("✖ failed"), more];
@@ -302,12 +343,12 @@ fn short(grid: &Grid, key: &CellKey) -> String {
 }
 
 /// The heat of a cell as its background; without colours, as weight.
-fn cell_style(grid: &Grid, key: &CellKey, best: f64, theme: &Theme) -> Style {
+fn cell_style(grid: &Grid, key: &CellKey, range: (f64, f64), theme: &Theme) -> Style {
     let Some(result) = grid.result(key) else { return theme.faint };
     if result.error.is_some() {
         return theme.status(Status::Fail);
     }
-    let warmth = warmth(result.bytes_per_s.unwrap_or(0.0), best);
+    let warmth = warmth(result.bytes_per_s.unwrap_or(0.0), range);
     theme.heat(warmth)
 }
 
@@ -319,7 +360,10 @@ fn describe(pen: &mut Pen<'_>, grid: &Grid, key: &CellKey, theme: &Theme) {
         pen.fit(3, 0, w.saturating_sub(5), &format!("{head}: not measured yet"), theme.dim);
         return;
     };
-    let lines = words(&head, result);
+    let mut lines = words(&head, result);
+    if lines.iter().any(|line| width(line) + 5 > usize::from(w)) {
+        lines = few_words(key, result);
+    }
     for (y, line) in lines.iter().enumerate() {
         pen.fit(3, y as u16, w.saturating_sub(5), line, if y == 0 { theme.text } else { theme.dim });
     }
@@ -334,6 +378,33 @@ pub(crate) fn copied(grid: &Grid, ui: &UiState) -> Vec<String> {
             Some(result) => lines.extend(words(&head, result)),
             None => lines.push(format!("{head}: not measured yet")),
         }
+    }
+    lines
+}
+
+/// The same for narrow screens.
+fn few_words(key: &CellKey, result: &CellResult) -> Vec<String> {
+    let head = format!("{} {}, {}, {} threads", key.access, key.transfer, units::bytes(key.block_bytes), key.threads);
+    if let Some(why) = &result.error {
+        return vec![format!("{head}: failed"), why.clone()];
+    }
+    let rate = result.bytes_per_s.map_or_else(|| "–".to_owned(), units::rate);
+    let verified = match result.verified {
+        Some(true) => "verified",
+        Some(false) => "WRONG BYTES",
+        None => "not verified",
+    };
+    let mut lines = vec![format!("{head}: {rate}, {verified}")];
+    lines.extend(result.latency_ns.map(|l| {
+        format!(
+            "latency p50 {}, p90 {}, p99 {}",
+            units::duration(l.p50),
+            units::duration(l.p90),
+            units::duration(l.p99)
+        )
+    }));
+    if let Some(route) = &result.route {
+        lines.push(format!("route {}, {}", route.route, if route.proven { "proven" } else { "not proven" }));
     }
     lines
 }

@@ -1,17 +1,18 @@
-//! The lanes of a race: bars with ghosts, figures, routes with their proof, and where the time went.
+//! The lanes of a race: bars with ghosts, figures, routes with their proof.
 
 use super::frame::spinner;
+use super::phases;
 use super::race::selected_entry;
 use crate::domain::units::{bytes, count, rate, three_digits};
-use crate::domain::{Engine, PhaseTimes, Route, RunResult, Status, Target};
+use crate::domain::{Engine, ModelInfo, Route, Status, Target};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, runs_width, width};
-use crate::tui::theme::{Theme, marker};
-use crate::tui::widgets::bars;
-use crate::tui::words::{cache_word, route_word, same_unit};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::{bars, sheet};
+use crate::tui::words::{cache_word, lane_label, route_word, same_unit};
 
 /// Columns of the figures, from the right; a column of width 0 is not shown.
 struct Columns {
@@ -27,21 +28,23 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(w: u16, state: &State, heats: &[Heat<'_>]) -> Self {
-        let engines = || heats.iter().flat_map(|h| &h.entries).map(|e| e.engine);
-        let names = engines().chain(state.unavailable.iter().map(|(engine, _)| engine));
-        let places = heats.iter().flat_map(|h| &h.entries).filter(|e| e.place().is_some()).map(|e| width(&e.name()));
+    fn new(w: u16, state: &State, ui: &UiState, heats: &[Heat<'_>]) -> Self {
+        let entries = || heats.iter().flat_map(|h| &h.entries);
+        let places = entries().filter(|e| e.place().is_some()).map(|e| width(&e.name()));
         let placed = places.max().unwrap_or(0) as u16;
-        let longest = names.map(|engine| width(&engine.to_string())).max().unwrap_or(4) as u16;
-        let repeats = heats.iter().flat_map(|h| &h.entries).any(|e| e.lanes.len() > 1);
-        let cufile = engines().any(Engine::opens_cufile);
+        let repeats = entries().any(|e| e.lanes.len() > 1);
+        let cufile = state.lanes.iter().any(|l| l.engine.opens_cufile());
+        let moving = heats.iter().any(|h| racing(h, state, ui)) || state.running_lane().is_some();
+        // Parts of one model have nothing that they could be compared with.
+        let compared = heats.iter().any(|h| !h.together())
+            || entries().filter_map(|e| e.lanes.first()).any(|lane| state.alone_ns(lane).is_some());
         let mut columns = Self {
-            name: longest.clamp(6, 18).max(placed.min(26)) + 5,
+            name: longest_name(state, w).max(placed.min(26)) + 5,
             bar: 0,
-            percent: 6,
+            percent: if moving { 6 } else { 0 },
             rate: 11,
             time: 9,
-            ratio: if w >= 70 { 8 } else { 0 },
+            ratio: if w >= 70 && compared { 9 } else { 0 },
             n: if repeats && w >= 76 { 6 } else { 0 },
             route: if cufile && w >= 90 { 14 } else { 0 },
             verified: if w >= 110 { 14 } else { 3 },
@@ -51,12 +54,24 @@ impl Columns {
             columns.percent = 0;
             columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
         }
+        if columns.bar < 3 {
+            // The time says what the rate says.
+            columns.rate = 0;
+            columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
+        }
         columns
     }
 
     const fn figures(&self) -> u16 {
         self.percent + self.rate + self.time + self.ratio + self.n + self.route + self.verified
     }
+}
+
+/// Columns of the longest name of a lane, as far as names are shown whole in a pane of `w` columns.
+pub(crate) fn longest_name(state: &State, w: u16) -> u16 {
+    let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
+    let longest = names.map(|engine| width(&lane_label(engine))).max().unwrap_or(4) as u16;
+    longest.clamp(6, if w >= 100 { 28 } else { 22 })
 }
 
 /// Rows that the lanes take with their border, without phases.
@@ -71,57 +86,44 @@ pub(crate) fn rows(state: &State, ui: &UiState, w: u16) -> u16 {
     (3 + heads + entries + unavailable(state).len()) as u16
 }
 
-/// Rows that the phases take: a heading, the bars, a legend; 0 while there is nothing to show.
-pub(crate) fn phase_rows(state: &State, ui: &UiState) -> u16 {
-    match timed(&focus(heats(state), state, ui)).len() {
-        0 => 0,
-        n => n as u16 + 3,
-    }
-}
-
-/// The heat of the selected entry alone: times of a cold and a hot cache do not belong on one scale.
-fn focus<'s>(mut heats: Vec<Heat<'s>>, state: &State, ui: &UiState) -> Vec<Heat<'s>> {
-    let at = selected_entry(state, ui).unwrap_or(0);
-    let mut before = 0;
-    let index = heats.iter().position(|heat| {
-        before += heat.entries.len();
-        at < before
-    });
-    index.map(|index| vec![heats.swap_remove(index)]).unwrap_or_default()
-}
-
-/// Entries whose phases are known, with the run that stands for them.
-fn timed<'a, 's>(heats: &'a [Heat<'s>]) -> Vec<(&'a Entry<'s>, &'s RunResult)> {
-    let entries = heats.iter().flat_map(|h| &h.entries);
-    entries
-        .filter_map(|e| Some((e, e.typical()?.result.as_deref()?)))
-        .filter(|(_, result)| result.phases.total_ns() > 0)
-        .collect()
-}
-
-fn title(state: &State, heats: &[Heat<'_>], theme: &Theme) -> Vec<Run> {
-    let dash = || (" ── ".to_owned(), theme.faint);
+fn title(state: &State, heats: &[Heat<'_>], w: u16, theme: &Theme) -> Vec<Run> {
     let Some(model) = &state.model else { return vec![("Race".to_owned(), theme.strong)] };
-    let mut runs = vec![
-        (model.name.clone(), theme.strong),
-        dash(),
-        (format!("{} tensors", count(model.tensors.len() as u64)), theme.text),
-        dash(),
-        (bytes(model.tensor_bytes()), theme.text),
+    let models: Vec<&ModelInfo> = match state.models.as_slice() {
+        [_, _, ..] if heats.iter().any(|h| h.share.is_some()) => state.models.iter().map(AsRef::as_ref).collect(),
+        _ => vec![model.as_ref()],
+    };
+    let sum = |of: &dyn Fn(&ModelInfo) -> u64| models.iter().fold(0_u64, |sum, m| sum.saturating_add(of(m)));
+    // What a workload writes and reads are pieces of a cache, and no weights.
+    let cache = state.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_)));
+    let (pieces, files) = if cache { ("pieces", "files") } else { ("tensors", "shards") };
+    let names: Vec<&str> = models.iter().map(|m| m.name.as_str()).collect();
+    let mut parts = vec![
+        (names.join(" + "), theme.strong),
+        (format!("{} {pieces}", count(sum(&|m| m.tensors.len() as u64))), theme.text),
+        (bytes(sum(&|m| m.tensor_bytes())), theme.text),
     ];
-    if model.shards.len() > 1 {
-        runs.push(dash());
-        runs.push((format!("{} shards", model.shards.len()), theme.text));
+    let shards = sum(&|m| m.shards.len() as u64);
+    if shards > 1 {
+        parts.push((format!("{shards} {files}"), theme.text));
     }
     if let [heat] = heats {
-        runs.push(dash());
-        runs.push((cache_word(heat.cache).to_owned(), theme.text));
+        parts.push((format!("{} cache", cache_word(heat.cache)), theme.text));
     }
     if let Some(heat) = heats.first()
         && *heat.target == Target::Host
     {
-        runs.push(dash());
-        runs.push(("into host memory".to_owned(), theme.status(Status::Na)));
+        parts.push(("into host memory".to_owned(), theme.status(Status::Na)));
+    }
+    let mut runs: Vec<Run> = Vec::new();
+    for part in parts {
+        // Half a word says nothing: what finds no room is left out.
+        if !runs.is_empty() && runs_width(&runs) + width(&part.0) + 4 > usize::from(w.saturating_sub(6)) {
+            continue;
+        }
+        if !runs.is_empty() {
+            runs.push((" ── ".to_owned(), theme.faint));
+        }
+        runs.push(part);
     }
     runs
 }
@@ -129,13 +131,14 @@ fn title(state: &State, heats: &[Heat<'_>], theme: &Theme) -> Vec<Run> {
 /// Draws the lanes and, in the last `phase_rows` rows of the pane, where the time went.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, phase_rows: u16) {
     let heats = heats(state);
-    let mut inside = pen.frame(&title(state, &heats, theme), theme.faint);
+    let title = title(state, &heats, pen.width(), theme);
+    let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
     if heats.is_empty() {
         nothing(&mut inside, state, ui, theme);
         return;
     }
-    let columns = Columns::new(w, state, &heats);
+    let columns = Columns::new(w, state, ui, &heats);
     let lanes_height = h.saturating_sub(phase_rows);
     let mut lanes = inside.part(0, 0, w, lanes_height);
     let selected = selected_entry(state, ui);
@@ -158,6 +161,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let room = usize::from(lanes_height.saturating_sub(1));
     let at = rows.iter().position(|r| matches!(r, Row::Entry(_, _, i) if Some(*i) == selected)).unwrap_or(0);
     let first = at.saturating_sub(room.saturating_sub(2)).min(rows.len().saturating_sub(room));
+    if rows.len() > room {
+        sheet::scrollbar(&mut lanes.part(0, 1, w, room as u16), rows.len(), first, theme);
+    }
     for (y, row) in rows.iter().skip(first).take(room).enumerate() {
         let mut line = lanes.part(0, y as u16 + 1, w, 1);
         match row {
@@ -192,11 +198,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         }
     }
     if phase_rows > 0 {
-        let focused = focus(heats.clone(), state, ui);
-        let name = (heats.len() > 1).then(|| focused.first().map(|heat| heat.cache)).flatten();
-        let heading = name.map_or_else(String::new, |cache| format!(", {} cache", cache_word(cache)));
-        let heading = format!("where the time went{heading}");
-        phases(&mut inside.part(0, lanes_height, w, phase_rows), &focused, columns.name, Some(&heading), theme);
+        phases::below(&mut inside.part(0, lanes_height, w, phase_rows), state, ui, columns.name, theme);
     }
 }
 
@@ -226,10 +228,14 @@ fn unavailable(state: &State) -> Vec<(String, &str)> {
     for (engine, why) in &state.unavailable {
         match groups.iter_mut().find(|(_, known)| known == why) {
             Some((engines, _)) => {
-                engines.push_str(", ");
-                engines.push_str(&engine.to_string());
+                let label = lane_label(engine);
+                // What cannot be written cannot be read either: a variant is named once.
+                if !engines.split(", ").any(|known| known == label) {
+                    engines.push_str(", ");
+                    engines.push_str(&label);
+                }
             }
-            None => groups.push((engine.to_string(), why)),
+            None => groups.push((lane_label(engine), why)),
         }
     }
     groups
@@ -262,7 +268,7 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state:
         (columns.percent, ""),
         (columns.rate, "rate"),
         (columns.time, "time"),
-        (columns.ratio, if heats.iter().all(Heat::together) { "" } else { "vs best" }),
+        (columns.ratio, if heats.iter().all(Heat::together) { "vs alone" } else { "vs best" }),
         (columns.n, "runs"),
     ] {
         x += column;
@@ -285,16 +291,20 @@ fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
         Some(direction) => format!("{direction}, {}", heat.words(cache_word(heat.cache))),
         None => heat.words(cache_word(heat.cache)),
     };
-    let end = pen.text(1, 0, &words, theme.text);
+    // Half a sentence is worse than its first clause.
+    let room = usize::from(pen.width().saturating_sub(2));
+    let clause = words.rsplit_once(", ").map_or(words.as_str(), |(first, _)| first);
+    let shown = if width(&words) <= room { words.as_str() } else { clause };
+    let end = pen.fit(1, 0, room as u16, shown, theme.text);
     for x in end + 1..pen.width().saturating_sub(1) {
         pen.cell(x, 0, '╌', theme.faint);
     }
 }
 
 /// The engine's mark, or the number of a lane that runs beside others.
-pub(crate) fn entry_marker(entry: &Entry<'_>) -> char {
+pub(crate) fn entry_marker(entry: &Entry<'_>, theme: &Theme) -> char {
     let number = entry.place().and_then(|(number, _)| char::from_digit(number, 10));
-    number.unwrap_or_else(|| marker(entry.engine))
+    number.unwrap_or_else(|| theme.marker(entry.engine))
 }
 
 fn entry_row(
@@ -309,7 +319,7 @@ fn entry_row(
     let w = pen.width();
     let style = theme.lane(entry.engine);
     let running = entry.running();
-    pen.cell(2, 0, entry_marker(entry), style);
+    pen.cell(2, 0, entry_marker(entry, theme), style);
     let name = if running.is_some() { theme.strong } else { theme.text };
     pen.text(4, 0, &entry.short_name(columns.name.saturating_sub(5)), name);
     if entry.n() == 0
@@ -318,6 +328,11 @@ fn entry_row(
     {
         let text = format!("{} failed: {why}", Status::Fail.mark());
         pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &text, theme.status(Status::Fail));
+        return;
+    }
+    if entry.n() == 0 && running.is_none() && entry.stopped() {
+        let text = format!("{} stopped before it had loaded", Status::Na.mark());
+        pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &text, theme.status(Status::Na));
         return;
     }
     if entry.n() == 0 && running.is_none() {
@@ -337,6 +352,11 @@ fn entry_row(
                 None => lane.result.as_deref().map_or(0, |r| r.bytes),
             });
             (share_of(ghost), '▒', '─')
+        }
+        (None, false) if heat.together() => {
+            // Lanes that run together may load models of different sizes: what compares is their rate.
+            let best = heat.entries.iter().filter_map(speed_of).fold(0.0, f64::max);
+            (speed_of(entry).filter(|_| best > 0.0).map_or(0.0, |speed| speed / best), '▆', ' ')
         }
         (None, false) => {
             let best = heat.fastest().and_then(Entry::wall_ns).unwrap_or(0);
@@ -361,7 +381,7 @@ fn entry_row(
     let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ui.clock_ns));
     let speed = match running {
         Some(lane) => rate_now(lane),
-        None => wall.and_then(|ns| crate::domain::units::bytes_per_s(entry.results().map(|r| r.bytes).max()?, ns)),
+        None => speed_of(entry),
     };
     figure(pen, &mut x, columns.rate, &speed.map_or_else(|| "–".to_owned(), rate), theme.text);
     let time = wall.map_or_else(|| "–".to_owned(), |ns| same_unit(ns, slowest(heat)));
@@ -383,6 +403,11 @@ fn entry_row(
     let (mark, word, style) = verified(entry, theme);
     let text = if columns.verified > 6 { format!("{mark} {word}") } else { mark.to_string() };
     pen.text(x + 2, 0, &text, style);
+}
+
+/// Bytes a second at the median time.
+fn speed_of(entry: &Entry<'_>) -> Option<f64> {
+    crate::domain::units::bytes_per_s(entry.results().map(|r| r.bytes).max()?, entry.wall_ns()?)
 }
 
 /// The longest median of a heat: its unit is everybody's.
@@ -420,88 +445,11 @@ fn verified(entry: &Entry<'_>, theme: &Theme) -> (char, &'static str, ratatui::s
         (Status::Fail.mark(), "one failed", theme.status(Status::Fail))
     } else if entry.n() == 0 {
         (' ', "", theme.dim)
+    } else if entry.verified() && entry.stopped() {
+        (Status::Pass.mark(), "one stopped", theme.status(Status::Na))
     } else if entry.verified() {
         (Status::Pass.mark(), "verified", theme.status(Status::Pass))
     } else {
         (Status::Na.mark(), "not verified", theme.status(Status::Na))
     }
-}
-
-/// The phases in a pane of their own (small screens).
-pub(crate) fn draw_phases(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
-    let all = heats(state);
-    let mut title = vec![("Where the time went".to_owned(), theme.strong)];
-    let several = all.len() > 1;
-    let heats = focus(all, state, ui);
-    if let (true, Some(heat)) = (several, heats.first()) {
-        title.push((format!(" ─ {}", cache_word(heat.cache)), theme.dim));
-    }
-    let mut inside = pen.frame(&title, theme.faint);
-    if timed(&heats).is_empty() {
-        let words = format!("{} No load has finished yet.", if ui.over { '–' } else { spinner(ui) });
-        inside.text(2, 1, &words, theme.dim);
-        return;
-    }
-    let name = state.lanes.iter().map(|l| width(&l.engine.to_string())).max().unwrap_or(4) as u16;
-    let (w, h) = (inside.width(), inside.height());
-    phases(&mut inside.part(0, 0, w, h), &heats, name.clamp(6, 18) + 5, None, theme);
-}
-
-/// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why.
-fn phases(pen: &mut Pen<'_>, heats: &[Heat<'_>], name: u16, heading: Option<&str>, theme: &Theme) {
-    let timed = timed(heats);
-    let (w, h) = (pen.width(), pen.height());
-    let Some(scale) = timed.iter().map(|(_, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
-    if let Some(words) = heading {
-        pen.text(name, 1, words, theme.faint_text());
-    }
-    let tight = usize::from(h) < timed.len() + 3;
-    let first = if heading.is_some() { 2 } else { u16::from(!tight) };
-    let columns = w.saturating_sub(name + 2);
-    for (i, (entry, result)) in timed.iter().enumerate() {
-        let y = i as u16 + first;
-        if y + 1 >= h {
-            break;
-        }
-        pen.cell(2, y, entry_marker(entry), theme.lane(entry.engine));
-        pen.text(4, y, &entry.short_name(name.saturating_sub(5)), theme.text);
-        if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
-            continue;
-        }
-        let end = (result.phases.total_ns() as f64 / scale as f64 * f64::from(columns)).ceil() as u16 + name + 1;
-        let runs = greatest(&result.phases, theme);
-        if runs_width(&runs) as u16 + end < w {
-            pen.runs(end + 1, y, &runs);
-        }
-    }
-    let times: Vec<PhaseTimes> = timed.iter().map(|(_, r)| r.phases).collect();
-    // In a pane of its own the legend wraps below the bars; beside the lanes it has one line.
-    let mut at = (
-        4,
-        if heading.is_some() {
-            h.saturating_sub(1)
-        } else {
-            (timed.len() as u16 + first + u16::from(!tight)).min(h.saturating_sub(1))
-        },
-    );
-    for item in bars::phase_legend(&times, theme).chunks(2) {
-        let columns = runs_width(item) as u16;
-        if at.0 + columns > w && at.1 + 1 < h {
-            at = (4, at.1 + 1);
-        }
-        if at.0 + columns <= w + 2 {
-            at.0 = pen.runs(at.0, at.1, item);
-        }
-    }
-}
-
-/// The greatest phases in words, for bars too short to hold them.
-fn greatest(times: &PhaseTimes, theme: &Theme) -> Vec<Run> {
-    let total = times.total_ns().max(1) as f64;
-    let mut all: Vec<_> = times.iter().collect();
-    all.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    all.iter()
-        .take(3)
-        .map(|(phase, ns)| (format!("{} {:.0} %  ", bars::phase_word(*phase), *ns as f64 * 100.0 / total), theme.dim))
-        .collect()
 }

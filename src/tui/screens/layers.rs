@@ -18,6 +18,7 @@ use crate::tui::app::UiState;
 use crate::tui::entries::heats;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::Theme;
+use crate::tui::words::lane_label;
 use ratatui::style::Style;
 
 /// Columns of the names at the left.
@@ -75,7 +76,8 @@ impl Read<'_> {
         ui.race.layer.or_else(longest).unwrap_or(0).min(layers.len().saturating_sub(1))
     }
 
-    fn headline(&self) -> (Status, String) {
+    /// How well loading hides, in a sentence of at most `room` columns where words allow.
+    fn headline(&self, room: u16) -> (Status, String) {
         let layers = &self.result.layers;
         let waited: u64 = layers.iter().map(|layer| layer.wait_ns).sum();
         let slow = layers.iter().filter(|layer| layer.wait_ns > layer.compute_ns / 10).count();
@@ -85,12 +87,13 @@ impl Read<'_> {
         // Rounded down: what is not all hidden is not called so.
         let percent = (hidden * 100.0).floor();
         let status = if hidden >= 0.9 { Status::Pass } else { Status::Warn };
-        let text = format!(
-            "{percent} % of the loading hides behind computing; computing waited {} in all, for {slow} of {} layers noticeably.",
-            units::duration(waited),
-            layers.len()
-        );
-        (status, text)
+        let (hides, waited) = (format!("{percent} % of the loading hides behind computing"), units::duration(waited));
+        let texts = [
+            format!("{hides}; computing waited {waited} in all, for {slow} of {} layers noticeably.", layers.len()),
+            format!("{hides}; computing waited {waited}."),
+            format!("{percent} % of loading is hidden, waited {waited}"),
+        ];
+        (status, shortest(texts, room))
     }
 
     fn end_ns(&self) -> u64 {
@@ -118,7 +121,11 @@ fn spans(layer: &LayerTimes) -> [(u64, u64); 3] {
 pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &Theme) {
     let title = [
         ("Layers".to_owned(), theme.strong),
-        (format!(" ── {}", read.lane.engine), theme.lane(&read.lane.engine)),
+        (" ── ".to_owned(), theme.faint),
+        (
+            format!("{} {}", theme.marker(&read.lane.engine), lane_label(&read.lane.engine)),
+            theme.lane(&read.lane.engine),
+        ),
         (" ── computing is simulated".to_owned(), theme.dim),
     ];
     let mut inside = pen.frame(&title, theme.faint);
@@ -126,7 +133,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &The
     if w < LABEL + 12 || h < 4 {
         return;
     }
-    let (status, text) = read.headline();
+    let (status, text) = read.headline(w.saturating_sub(4));
     inside.text(1, 0, &status.mark().to_string(), theme.status(status));
     inside.fit(3, 0, w.saturating_sub(4), &text, theme.text);
     let inks = Inks::new(theme);
@@ -139,15 +146,16 @@ pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &The
     timeline(&mut inside.part(LABEL, 1, columns, 1), &all, (0, end), &[(0, inks.load)]);
     timeline(&mut inside.part(LABEL, 2, columns, 1), &all, (0, end), &[(2, inks.compute), (1, inks.wait)]);
     let axis = |pen: &mut Pen<'_>, y: u16, (from, to): (u64, u64)| {
-        pen.text(LABEL, y, &units::duration(from), theme.dim);
+        let from = if from == 0 { "0".to_owned() } else { units::duration(from) };
+        pen.text(LABEL, y, &from, theme.dim);
         pen.right(LABEL + columns, y, &units::duration(to), theme.dim);
     };
     axis(&mut inside, 3, (0, end));
     if let Some(layer) = layers.get(cursor) {
         let at = LABEL + column(layer.compute_start_ns, (0, end), columns);
         // Where the mark stands in the figures of the axis, it is worth more.
-        if at <= LABEL + 5 {
-            inside.text(LABEL, 3, "      ", theme.dim);
+        if at == LABEL {
+            inside.text(LABEL, 3, " ", theme.dim);
         }
         inside.cell(at, 3, '▲', theme.accent);
     }
@@ -157,16 +165,32 @@ pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &The
         rows_of(&mut inside, &all, (cursor, rows.min(layers.len())), &inks, theme);
     }
     if let Some(layer) = layers.get(cursor).filter(|_| h > 4) {
-        let words = format!(
-            "layer {cursor} of {}: loaded in {} from {} on, computed in {}, waited for {}",
-            layers.len(),
-            units::duration(layer.load_ns),
-            units::duration(layer.load_start_ns),
-            units::duration(layer.compute_ns),
-            units::duration(layer.wait_ns)
-        );
+        let (load, start) = (units::duration(layer.load_ns), units::duration(layer.load_start_ns));
+        let (compute, wait) = (units::duration(layer.compute_ns), units::duration(layer.wait_ns));
+        let words = [
+            format!(
+                "layer {cursor} of {}: loaded in {load} from {start} on, computed in {compute}, waited for {wait}",
+                layers.len()
+            ),
+            format!("layer {cursor}: load {load}, compute {compute}, waited {wait}"),
+            format!("{cursor}: load {load}, waited {wait}"),
+        ];
+        let words = shortest(words, w.saturating_sub(2));
         let style = if layer.wait_ns > 0 { theme.status(Status::Warn) } else { theme.text };
         inside.fit(1, h - 1, w.saturating_sub(2), &words, style);
+    }
+}
+
+/// The first text that fits into `room` columns, else the last.
+fn shortest(texts: [String; 3], room: u16) -> String {
+    let [whole, short, least] = texts;
+    let fits = |text: &String| crate::tui::pen::width(text) <= usize::from(room);
+    if fits(&whole) {
+        whole
+    } else if fits(&short) {
+        short
+    } else {
+        least
     }
 }
 
@@ -217,10 +241,10 @@ fn rows_of(pen: &mut Pen<'_>, all: &[[(u64, u64); 3]], (cursor, rows): (usize, u
         let order = [(0, inks.load), (2, inks.compute), (1, inks.wait)];
         timeline(&mut pen.part(LABEL, y, columns, 1), std::slice::from_ref(spans), (from, to), &order);
     }
-    let words = if part.len() == all.len() {
-        "each layer".to_owned()
-    } else {
-        format!("layers {first} to {} of {}", first + part.len() - 1, all.len())
+    let words = match part.len() {
+        shown if shown == all.len() => "each layer".to_owned(),
+        1 => format!("layer {first} of {}", all.len()),
+        shown => format!("layers {first} to {} of {}", first + shown - 1, all.len()),
     };
     pen.text(1, 4, &format!("{words}, {} to {}", units::duration(from), units::duration(to)), theme.faint_text());
 }

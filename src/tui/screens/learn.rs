@@ -8,21 +8,24 @@
 //! ╭ Simulation, not measured ──────────────────╮
 //! ```
 
-use crate::domain::units::{bytes, duration, three_digits};
+use crate::domain::units::{bytes, count, duration, three_digits};
 use crate::domain::{CacheState, Engine, Phase, Route, Status};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::lesson::{Lesson, Load, Simulation, Told};
 use crate::tui::lesson_steps::{Figure, STEPS, Step, step};
 use crate::tui::pen::{Pen, Run, wrap};
-use crate::tui::theme::{Theme, marker};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::path_drawing::{self, Way};
 use crate::tui::widgets::scatter::{self, Cloud};
-use crate::tui::widgets::{bars, timeline};
+use crate::tui::widgets::{bars, sheet, timeline};
 use crate::tui::words::{Headline, cache_word, same_unit};
 
-/// Draws the screen.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+/// Fewest rows of a figure below the words, its border included.
+const FIGURE: u16 = 10;
+
+/// Draws the screen; returns how far its words scroll.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
@@ -32,12 +35,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         Some(Err(error)) => {
             let told = say(Status::Fail, format!("The lesson's recordings cannot be read: {error}"));
             super::environment::headline(&mut pen.part(0, y, w, 3), &told, theme);
-            return;
+            return 0;
         }
         None => {
             let told = say(Status::Info, "Reading the recorded loads …".to_owned());
             super::environment::headline(&mut pen.part(0, y, w, 3), &told, theme);
-            return;
+            return 0;
         }
     };
     let number = ui.learn.step.min(STEPS - 1);
@@ -53,25 +56,52 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let words = words(&step, state, ui);
     if !ui.narrow && !ui.small {
         let left = (w * 2 / 5).max(36);
-        text(&mut pen.part(0, y, left, body), &words, number, theme);
+        let most = text(&mut pen.part(0, y, left, body), &words, (number, ui.learn.scroll), theme);
         figure(&mut pen.part(left, y, w - left, body), &step, lesson, ui, theme);
         if simulated > 0 {
             simulation(&mut pen.part(0, y + body, w, simulated), lesson, ui, theme);
         }
-        return;
+        return most;
     }
+    let mut most = 0;
     match ui.learn.pane % 3 {
-        0 => text(&mut pen.part(0, y, w, rest), &words, number, theme),
+        0 => {
+            // Where the words leave room for it, the figure that they are about stands below them.
+            let needs = wrapped(&words, w.saturating_sub(6), true).len() as u16 + 3;
+            let upper = if needs + FIGURE <= rest { needs } else { rest };
+            most = text(&mut pen.part(0, y, w, upper), &words, (number, ui.learn.scroll), theme);
+            if upper < rest {
+                figure(&mut pen.part(0, y + upper, w, rest - upper), &step, lesson, ui, theme);
+            }
+        }
         1 => figure(&mut pen.part(0, y, w, rest), &step, lesson, ui, theme),
         _ => simulation(&mut pen.part(0, y, w, rest), lesson, ui, theme),
     }
+    most
 }
 
 /// The step's words, and what was measured here on the same matter.
 fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
     let mut words = step.text.clone();
-    if let Some(lane) = state.running_lane().filter(|_| !ui.replay) {
-        words.insert(0, format!("Measuring here: {} ({}) is under way …", lane.engine, cache_word(lane.cache)));
+    if ui.replay {
+        return words;
+    }
+    if let Some(lane) = state.running_lane() {
+        let number = state.lanes.iter().position(|l| l.id == lane.id).map_or(1, |at| at + 1);
+        let total = state.bytes_of(lane);
+        let far = match lane.clock_ns {
+            Some(_) if total > 0 => format!("{:.0} %", lane.landed_bytes() as f64 * 100.0 / total as f64),
+            _ => "about to begin".to_owned(),
+        };
+        words.insert(
+            0,
+            format!(
+                "Measuring here: {} ({}), {far}, load {number} of {}. c stops it.",
+                lane.engine,
+                cache_word(lane.cache),
+                state.lanes.len()
+            ),
+        );
     } else if let Some(here) = &ui.learn.here {
         let loads: Vec<String> = here
             .loads
@@ -79,33 +109,48 @@ fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
             .map(|l| format!("{} {} {}", l.engine, cache_word(l.cache), same_unit(l.wall_ns, l.wall_ns)))
             .collect();
         words.insert(0, format!("Measured here with {}: {}.", here.model, loads.join(", ")));
+    } else if !state.lanes.is_empty() && state.lanes.iter().all(|lane| lane.ended_ns.is_some()) {
+        words.insert(
+            0,
+            "What was measured here was stopped or failed before a load had finished; Race (2) tells.".to_owned(),
+        );
     }
     words
 }
 
-fn text(pen: &mut Pen<'_>, words: &[String], number: usize, theme: &Theme) {
+/// The figure of a step alone, and for a step that speaks of it the simulation, as a page shows them.
+pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let simulated = if step.figure == Figure::SmallWhole { 7 } else { 0 };
+    figure(&mut pen.part(0, 0, w, h.saturating_sub(simulated)), step, lesson, ui, theme);
+    if simulated > 0 {
+        simulation(&mut pen.part(0, h.saturating_sub(simulated), w, simulated), lesson, ui, theme);
+    }
+}
+
+/// Paragraphs as lines of `room` columns, with or without gaps between them.
+fn wrapped(words: &[String], room: u16, gap: bool) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for paragraph in words {
+        if gap && !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(wrap(paragraph, room));
+    }
+    lines
+}
+
+/// The words of a step from line `scroll` on; returns how far they scroll.
+fn text(pen: &mut Pen<'_>, words: &[String], (number, scroll): (usize, usize), theme: &Theme) -> usize {
     let dots: String = (0..STEPS).map(|i| if i <= number { '●' } else { '○' }).collect();
     let mut inside = pen.frame(&[(dots, theme.accent)], theme.faint);
-    let (room, h) = (inside.width().saturating_sub(4), inside.height());
-    let lines = |gap: bool| -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
-        for paragraph in words {
-            if gap && !lines.is_empty() {
-                lines.push(String::new());
-            }
-            lines.extend(wrap(paragraph, room));
-        }
-        lines
-    };
-    let spaced = lines(true);
-    let shown = if spaced.len() > usize::from(h) { lines(false) } else { spaced };
+    let (w, h) = (inside.width(), inside.height());
+    let room = w.saturating_sub(4);
+    let spaced = wrapped(words, room, true);
+    let shown = if spaced.len() > usize::from(h) { wrapped(words, room, false) } else { spaced };
     let top = u16::from(shown.len() + 2 <= usize::from(h));
-    for (y, line) in shown.iter().take(usize::from(h)).enumerate() {
-        inside.text(2, y as u16 + top, line, theme.text);
-    }
-    if shown.len() > usize::from(h) {
-        inside.right(room + 3, h.saturating_sub(1), " …", theme.dim);
-    }
+    let lines: Vec<Vec<Run>> = shown.into_iter().map(|line| vec![(line, theme.text)]).collect();
+    sheet::text(&mut inside.part(2, top, w.saturating_sub(2), h.saturating_sub(top)), &lines, scroll, theme)
 }
 
 fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
@@ -127,7 +172,11 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: 
         Figure::SmallWhole => whole(pen, &lesson.small, &[&each], ui, theme),
         Figure::LargeWhole => whole(pen, &lesson.large, &[&each], ui, theme),
         Figure::Slab | Figure::Reads => whole(pen, &lesson.small, &[&each, &Engine::GdsSlab], ui, theme),
-        Figure::Crossover => cross(pen, &lesson.small, theme),
+        // The model whose lines cross says more about crossing.
+        Figure::Crossover => {
+            let crosses = [&lesson.small, &lesson.large].into_iter().find(|told| told.even_with_mmap().is_some());
+            cross(pen, crosses.unwrap_or(&lesson.small), theme);
+        }
         Figure::Table => table(pen, lesson, ui, theme),
     }
 }
@@ -169,16 +218,19 @@ fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiS
     for (i, (load, window)) in loads.iter().enumerate() {
         let y = i as u16 * each;
         let name = [
-            (format!("{} ", marker(&load.engine)), theme.lane(&load.engine)),
+            (format!("{} ", theme.marker(&load.engine)), theme.lane(&load.engine)),
             (load.engine.to_string(), theme.strong),
             (
                 format!(
-                    "  {}, {} (n = {}), {} reads, {} registrations",
+                    "  {}, {} (n = {}), {} reads, {}",
                     cache_word(load.cache),
                     same_unit(load.wall_ns, load.wall_ns),
                     load.runs,
                     load.count(Phase::Transfer),
-                    load.count(Phase::RegisterBuffer)
+                    match load.count(Phase::RegisterBuffer) {
+                        1 => "1 registration".to_owned(),
+                        n => format!("{n} registrations"),
+                    }
                 ),
                 theme.dim,
             ),
@@ -190,6 +242,10 @@ fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiS
         if each >= 6 {
             bars::phases(&mut inside, 1, y + used + 1, w.saturating_sub(2), &load.phases, longest, theme);
         }
+        let below = y + used + 3;
+        if loads.len() == 1 && below + 5 < h {
+            by_phase(&mut inside.part(1, below, w.saturating_sub(2), h - below - 2), told, load, theme);
+        }
     }
     let times: Vec<_> = loads.iter().map(|(l, _)| l.phases).collect();
     let mut x = 1;
@@ -198,11 +254,29 @@ fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiS
     }
 }
 
+/// What each phase costs a tensor on average, with its share as a bar.
+fn by_phase(pen: &mut Pen<'_>, told: &Told, load: &Load, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let total = load.phases.total_ns().max(1) as f64;
+    pen.text(0, 0, &format!("a tensor of {} on average", bytes(told.mean_bytes())), theme.dim);
+    let shown = load.phases.iter().filter(|(_, ns)| *ns as f64 / total >= 0.005);
+    for ((phase, ns), y) in shown.zip(1..h) {
+        let spans = load.spans.iter().filter(|s| s.phase == phase);
+        let sum = spans.fold(0_u64, |sum, span| sum.saturating_add(span.duration_ns()));
+        let each = if sum > 0 { duration(sum / told.tensors.max(1)) } else { "–".to_owned() };
+        let (style, fill) = theme.phase(phase);
+        pen.text(0, y, bars::phase_word(phase), theme.text);
+        pen.right(26, y, &each, theme.strong);
+        pen.right(32, y, &format!("{:.0} %", ns as f64 * 100.0 / total), theme.dim);
+        bars::bar(pen, 34, y, w.saturating_sub(34), ns as f64 / total, (fill, style), (' ', theme.faint));
+    }
+}
+
 fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
     let engines = [Engine::Mmap, Engine::GdsPerTensor];
     let mut title = vec![(format!("{}  ", told.model), theme.strong)];
     for engine in &engines {
-        title.push((format!("{} ", marker(engine)), theme.lane(engine)));
+        title.push((format!("{} ", theme.marker(engine)), theme.lane(engine)));
         title.push((format!("{engine}  "), theme.text));
     }
     title.push(("size and time on the clock".to_owned(), theme.dim));
@@ -217,6 +291,7 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
             points: &load.points,
             line: line.as_ref().map(|line| line as &dyn Fn(u64) -> f64),
             style: theme.lane(&load.engine),
+            marker: theme.marker(&load.engine),
             slots: load.cost.as_ref().map_or(1.0, |cost| cost.parallelism),
         })
         .collect();
@@ -241,7 +316,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
         if !told.iter().any(|t| t.loads.iter().any(|l| l.engine == engine)) || y >= h {
             continue;
         }
-        inside.cell(1, y, marker(&engine), theme.lane(&engine));
+        inside.cell(1, y, theme.marker(&engine), theme.lane(&engine));
         inside.text(3, y, &engine.to_string(), theme.text);
         for (i, told) in told.iter().enumerate() {
             for (j, cache) in [CacheState::Cold, CacheState::Hot].into_iter().enumerate() {
@@ -259,6 +334,32 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
         y += 1;
     }
     inside.text(3, y + 1, "★ the fastest of its column", theme.dim);
+    races(&mut inside.part(0, y + 3, w, h.saturating_sub(y + 3)), &told, theme);
+}
+
+/// The times of the table as bars, each model and cache state on a scale of its own, as many as there is room for.
+fn races(pen: &mut Pen<'_>, told: &[&Told], theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let columns = w.saturating_sub(18 + 12);
+    let mut y = 0;
+    let pairs = told.iter().flat_map(|told| [(*told, CacheState::Hot), (*told, CacheState::Cold)]);
+    for (told, cache) in pairs {
+        let mut loads: Vec<&Load> = told.loads.iter().filter(|load| load.cache == cache).collect();
+        loads.sort_by_key(|load| load.wall_ns);
+        let slowest = loads.last().map_or(0, |load| load.wall_ns);
+        if columns < 8 || loads.is_empty() || y + 1 + loads.len() as u16 > h {
+            continue;
+        }
+        pen.text(1, y, &format!("{}, {}: time, shorter is better", told.model, cache_word(cache)), theme.dim);
+        for (load, row) in loads.iter().zip(y + 1..) {
+            pen.cell(1, row, theme.marker(&load.engine), theme.lane(&load.engine));
+            pen.text(3, row, &load.engine.to_string(), theme.text);
+            let share = load.wall_ns as f64 / slowest.max(1) as f64;
+            bars::bar(pen, 18, row, columns, share, ('▆', theme.lane(&load.engine)), (' ', theme.faint));
+            pen.right(w.saturating_sub(1), row, &same_unit(load.wall_ns, slowest), theme.text);
+        }
+        y += loads.len() as u16 + 2;
+    }
 }
 
 /// The simulation under its sliders: arithmetic on a cost, a size and the recorded rate, said to be that.
@@ -284,7 +385,16 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let simulation = ui.learn.simulation;
     let (slots, rate) = (cost.parallelism.round().max(1.0) as u64, cost.bytes_per_s());
     let sliders = [
-        ("tensor size", bytes(simulation.size_bytes()), simulation.size, Simulation::SIZES.len()),
+        (
+            "tensor size",
+            format!(
+                "{}, {} tensors",
+                bytes(simulation.size_bytes()),
+                count(told.bytes.div_ceil(simulation.size_bytes()))
+            ),
+            simulation.size,
+            Simulation::SIZES.len(),
+        ),
         ("cost a tensor", duration(simulation.cost_ns()), simulation.cost, Simulation::COSTS.len()),
     ];
     for (y, (name, value, at, all)) in sliders.into_iter().enumerate() {

@@ -9,6 +9,7 @@ pub(crate) mod help;
 pub(crate) mod lanes;
 pub(crate) mod layers;
 pub(crate) mod learn;
+mod phases;
 pub(crate) mod plans;
 pub(crate) mod process;
 pub(crate) mod race;
@@ -43,12 +44,14 @@ pub(crate) struct Limits {
     pub(crate) sheet_scroll: usize,
     pub(crate) detail_scroll: usize,
     pub(crate) report_scroll: usize,
+    pub(crate) learn_scroll: usize,
 }
 
 /// Draws everything.
 pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buffer) -> Limits {
     let area = buffer.area;
     let (whole, state) = (state, ui.seen(state));
+    let theme = &*theme.among(state.lanes.iter().map(|lane| &lane.engine));
     let mut limits = Limits::default();
     ui.hits.borrow_mut().clear();
     buffer.set_style(area, theme.ground);
@@ -72,7 +75,7 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
             Screen::Race => race::draw(&mut body, state, ui, theme),
             Screen::Tensors => tensors::draw(&mut body, state, ui, theme),
             Screen::System => system::draw(&mut body, state, ui, theme),
-            Screen::Learn => learn::draw(&mut body, state, ui, theme),
+            Screen::Learn => limits.learn_scroll = learn::draw(&mut body, state, ui, theme),
             Screen::Report => limits.report_scroll = report::draw(&mut body, state, ui, theme),
         }
         if ui.sheet.is_some() {

@@ -9,11 +9,11 @@
 //! ╭ Bandwidth ────╮╭ Host memory ────╮╭ GPU ───────╮
 //! ```
 
-use super::{environment, lanes, layers, race_charts};
+use super::{environment, lanes, layers, phases, race_charts};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
-use crate::tui::pen::Pen;
+use crate::tui::pen::{Pen, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::words;
 
@@ -58,17 +58,28 @@ pub(crate) fn selected_entry(state: &State, ui: &UiState) -> Option<usize> {
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
-    let mut y = u16::from(airy);
-    y += environment::headline(&mut pen.part(0, y, w, 3), &words::race(state, ui.clock_ns), theme);
-    if airy
-        && state.running_lane().is_none()
-        && let Some(advice) = ui.derived.advice().first()
-    {
-        // The question ends in "and why?": what cost the most that could be spared.
-        pen.fit(3, y, w.saturating_sub(5), &advice.text, theme.dim);
+    let room = w.saturating_sub(6);
+    let answer = words::race_in(state, ui.clock_ns, room, if airy && h < 40 { 2 } else { 3 });
+    // The question ends in "and why?": what cost the most that could be spared.
+    let advice = ui.derived.advice().first().filter(|_| airy && state.running_lane().is_none());
+    let advice: Vec<String> = advice.map(|advice| wrap(&advice.text, room)).unwrap_or_default();
+    let told = wrap(&answer.text, room).len().min(3) + advice.len().min(3);
+    // Air above and below the words is worth less than a pane.
+    let whole = lanes::rows(state, ui, w).saturating_add(phases::rows(state, ui)).saturating_add(CHART_ROWS);
+    let spare = h.checked_sub(whole.saturating_add(told as u16));
+    let (above, below) = match spare {
+        _ if !airy => (0, 0),
+        Some(0) => (0, 0),
+        Some(1) => (0, 1),
+        _ => (1, 1),
+    };
+    let mut y = above;
+    y += environment::headline(&mut pen.part(0, y, w, 3), &answer, theme);
+    for line in advice.iter().take(3) {
+        pen.text(3, y, line, theme.dim);
         y += 1;
     }
-    y += u16::from(airy);
+    y += below;
     let rest = h.saturating_sub(y);
     let layered = layers::shown(state, ui).filter(|_| !ui.race.charts);
     if let Some(read) = layered.as_ref().filter(|_| ui.race.expanded && !ui.small) {
@@ -85,7 +96,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         match (ui.race.pane % panes, layers::shown(state, ui)) {
             (LAYERS_PANE, Some(read)) => layers::draw(&mut pane, &read, ui, theme),
             (0, _) => lanes::draw(&mut pane, state, ui, theme, 0),
-            (1, _) => lanes::draw_phases(&mut pane, state, ui, theme),
+            (1, _) => phases::pane(&mut pane, state, ui, theme),
             (chart, _) => race_charts::one(&mut pane, state, ui, theme, chart - 2),
         }
         let hint = format!(" {} of {panes} ", ui.race.pane % panes + 1);
@@ -93,14 +104,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         return;
     }
     let bare = lanes::rows(state, ui, w);
-    let phases = lanes::phase_rows(state, ui);
-    let with_phases = bare.saturating_add(phases);
+    let phase_rows = phases::rows(state, ui);
+    let with_phases = bare.saturating_add(phase_rows);
     // The lanes answer the question; where the time went says why, in their pane or, where that is full, in one of its own beside a chart.
     let least = if layered.is_some() { LAYER_ROWS } else { CHART_ROWS };
     let (top, shown, beside) = if with_phases + CHART_ROWS <= rest {
-        (with_phases, phases, false)
+        (with_phases, phase_rows, false)
     } else if bare + least <= rest {
-        (bare, 0, phases > 0)
+        (bare, 0, phase_rows > 0)
     } else {
         (rest, 0, false)
     };

@@ -1,14 +1,14 @@
 //! The charts of the race: bandwidth of all lanes on one clock; memory and GPU of the selected one.
 
-use super::lanes;
 use super::race::selected_entry;
+use super::{lanes, phases};
 use crate::domain::{Metric, Target};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Heat, elapsed_ns, heats};
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run};
-use crate::tui::theme::{Theme, marker};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::chart::{Chart, Extras, Series};
 use crate::tui::words::short_engine;
 
@@ -28,7 +28,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, 
         let first = if w < 110 { w / 2 } else { w * 3 / 8 };
         let second = if w < 110 { w - first } else { w * 3 / 8 };
         one(&mut pen.part(0, 0, first, h), state, ui, theme, 0);
-        lanes::draw_phases(&mut pen.part(first, 0, second, h), state, ui, theme);
+        phases::pane(&mut pen.part(first, 0, second, h), state, ui, theme);
         if first + second < w {
             one(&mut pen.part(first + second, 0, w - first - second, h), state, ui, theme, 1 + ui.race.chart % 2);
         }
@@ -141,7 +141,7 @@ fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run>
     let mut runs = vec![(name.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
     if let Some(lane) = lane {
         runs.push((" ─ ".to_owned(), theme.faint));
-        runs.push((format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)));
+        runs.push((format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)));
         runs.push((short_engine(&lane.engine, LEGEND), theme.text));
     }
     runs
@@ -160,7 +160,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
             name: entry.short_name(LEGEND),
-            marker: lanes::entry_marker(entry),
+            marker: lanes::entry_marker(entry, theme),
             style: theme.lane(entry.engine),
             points,
             gap: if of_spans { f64::INFINITY } else { PROGRESS_GAP_S },

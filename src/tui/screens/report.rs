@@ -1,13 +1,13 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
-use super::{lanes, race_charts};
+use super::{phases, race_charts};
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{LogLevel, Machine, RunResult, Status};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
 use crate::tui::pen::{Pen, Run, wrap};
-use crate::tui::theme::{Theme, marker};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words::{self, Headline, cache_word, route_word};
 
@@ -28,9 +28,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let pictures = if w >= PICTURES_FROM && !state.lanes.is_empty() { w * 2 / 5 } else { 0 };
     if pictures > 0 {
         // Bars, a legend that may take two lines, and the border.
-        let upper = (lanes::phase_rows(state, ui).max(2) + 4).min(rest / 2);
+        let upper = (phases::rows(state, ui).max(2) + 4).min(rest / 2);
         let x = w - pictures;
-        lanes::draw_phases(&mut pen.part(x, y, pictures, upper), state, ui, theme);
+        phases::pane(&mut pen.part(x, y, pictures, upper), state, ui, theme);
         race_charts::one(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui, theme, 0);
     }
     let mut pane = pen.part(0, y, w - pictures, rest);
@@ -171,7 +171,7 @@ fn runs(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
 }
 
 fn run_line(entry: &Entry<'_>, wide: bool, theme: &Theme) -> Vec<Run> {
-    let mark = (format!("{} ", marker(entry.engine)), theme.lane(entry.engine));
+    let mark = (format!("{} ", theme.marker(entry.engine)), theme.lane(entry.engine));
     let name = format!("{:<16} {:<9}", words::short_engine(entry.engine, 16), cache_word(entry.cache));
     let (Some(wall), Some(result)) = (entry.wall_ns(), entry.typical().and_then(|l| l.result.as_deref())) else {
         let (status, words) = match entry.failed() {

@@ -6,9 +6,9 @@ use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{PHASES, Phase};
 use crate::session::Lane;
 use crate::tui::app::UiState;
-use crate::tui::pen::{Pen, Run};
+use crate::tui::pen::{Pen, Run, width, wrap};
 use crate::tui::tensor_view::rate_of;
-use crate::tui::theme::{Theme, marker};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::bars::{self, phase_word};
 use crate::tui::words::short_engine;
 
@@ -26,13 +26,20 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
     let (w, h) = (inside.width(), inside.height());
     let aligned = if row.aligned { "aligned for direct reads" } else { "no multiple of 4 KiB" };
     let shape: Vec<String> = info.shape.iter().map(ToString::to_string).collect();
-    let about = [
+    let place = format!("shard {}, offset {}", info.shard + 1, count(info.file_offset));
+    let whole = format!("{place} ({aligned})");
+    // Where one line does not hold both, two do.
+    let (place, aligned) = if width(&whole) + 2 <= usize::from(w) { (whole, None) } else { (place, Some(aligned)) };
+    let mut about = vec![
         format!("{} [{}], {}", info.dtype, shape.join(", "), bytes(info.bytes)),
-        format!("shard {}, offset {} ({aligned})", info.shard + 1, count(info.file_offset)),
+        place,
         format!("line {} of {} by {}", ui.tensors.at + 1, ui.tensors.order.len(), ui.tensors.sort.word()),
     ];
+    if let Some(aligned) = aligned.filter(|_| h >= 16) {
+        about.insert(2, aligned.to_owned());
+    }
     let mut y = 0;
-    for line in about.iter().take(if h >= 14 { 3 } else { 2 }) {
+    for line in about.iter().take(if h >= 14 { about.len() } else { 2 }) {
         inside.fit(1, y, w.saturating_sub(2), line, if y == 0 { theme.text } else { theme.dim });
         y += 1;
     }
@@ -67,7 +74,7 @@ fn phases(
     for (i, (lane, _)) in runs.iter().enumerate() {
         let x = 1 + LABEL + i as u16 * each;
         let name = short_engine(&lane.engine, each.saturating_sub(3));
-        let mark: Run = (format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine));
+        let mark: Run = (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine));
         pen.runs(x, head, &[mark, (name, theme.strong)]);
     }
     let cells = |value: &dyn Fn(&TensorRow) -> Option<String>| -> Vec<String> {
@@ -109,14 +116,21 @@ fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::domain::Span], them
         (Some(start), Some(end)) => format!(", from {} to {} of the load", duration(start), duration(end)),
         _ => String::new(),
     };
-    pen.fit(1, 0, w.saturating_sub(2), &format!("moved in {pieces}{when}"), theme.text);
+    let moved = wrap(&format!("moved in {pieces}{when}"), w.saturating_sub(2));
+    for (y, line) in moved.iter().take(2).enumerate() {
+        pen.text(1, y as u16, line, theme.text);
+    }
     let columns: [(&str, u16); 6] = [("", 9), ("slot", 5), ("took", 10), ("bytes", 10), ("rate", 11), ("start", 10)];
     let fitting = columns.iter().scan(2_u16, |sum, (_, room)| {
         *sum += room;
         Some(*sum)
     });
     let shown = fitting.take_while(|sum| *sum <= w).count();
-    let mut y = 1;
+    let top = moved.len().clamp(1, 2) as u16;
+    if h < top + 2 || (reads.len() > 1 && h < top + 3) {
+        return;
+    }
+    let mut y = top;
     let mut line = |pen: &mut Pen<'_>, cells: &[String], style| {
         let mut x = 1;
         for (i, ((_, room), text)) in columns.iter().zip(cells).take(shown).enumerate() {
@@ -131,7 +145,7 @@ fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::domain::Span], them
     };
     let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
     line(pen, &heads, theme.faint_text());
-    let room = usize::from(h.saturating_sub(2));
+    let room = usize::from(h.saturating_sub(top + 1));
     let whole = if reads.len() > room { room.saturating_sub(1) } else { reads.len() };
     for read in reads.iter().take(whole) {
         let speed = crate::domain::units::bytes_per_s(read.bytes, read.duration_ns());

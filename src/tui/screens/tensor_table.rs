@@ -9,7 +9,7 @@ use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::tensor_view::{Sort, Tensors, difference, rate_of};
-use crate::tui::theme::{Theme, marker};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::{cache_word, short_engine};
 use ratatui::style::Style;
@@ -79,8 +79,8 @@ fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, 
     let mut chosen = Vec::new();
     for column in by_rank {
         let room = column.about().1;
-        // The bar comes before what only a wide table has.
-        let bar = if column.about().3 >= 6 { BAR.0 } else { 0 };
+        // The bar shows overhead and moving: it comes before their columns, which only a wide table has.
+        let bar = if column.about().3 >= 4 { BAR.0 } else { 0 };
         if room + bar <= left {
             left -= room;
             chosen.push(column);
@@ -96,16 +96,17 @@ fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, 
     (COLUMNS.into_iter().filter(|c| chosen.contains(c)).collect(), name, bar)
 }
 
-fn title(shown: &Shown<'_>, ui: &UiState, theme: &Theme) -> Vec<Run> {
+fn title(shown: &Shown<'_>, ui: &UiState, w: u16, theme: &Theme) -> Vec<Run> {
     let lane = shown.lane;
+    let room = if w < 80 { 18 } else { 24 };
     let mut title = vec![
-        (format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)),
-        (format!("{} ─ {}", short_engine(&lane.engine, 24), cache_word(lane.cache)), theme.strong),
+        (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
+        (format!("{} ─ {}", short_engine(&lane.engine, room), cache_word(lane.cache)), theme.strong),
     ];
     if let Some((other, _)) = shown.other {
         title.push((" against ".to_owned(), theme.dim));
-        title.push((format!("{} ", marker(&other.engine)), theme.lane(&other.engine)));
-        title.push((short_engine(&other.engine, 24), theme.text));
+        title.push((format!("{} ", theme.marker(&other.engine)), theme.lane(&other.engine)));
+        title.push((short_engine(&other.engine, room), theme.text));
     }
     let order = if ui.tensors.reversed { ", reversed" } else { "" };
     title.push((format!(" ─ by {}{order}", ui.tensors.sort.word()), theme.dim));
@@ -118,7 +119,8 @@ fn title(shown: &Shown<'_>, ui: &UiState, theme: &Theme) -> Vec<Run> {
 
 /// Draws the table.
 pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &Theme) {
-    let mut inside = pen.frame(&title(shown, ui, theme), theme.faint);
+    let title = title(shown, ui, pen.width(), theme);
+    let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), usize::from(inside.height()));
     if ui.tensors.order.is_empty() {
         inside.text(2, 1, "No tensor's name contains this text.", theme.dim);
@@ -206,8 +208,8 @@ fn heads(
         match shown.other {
             Some((other, _)) => {
                 let (upper, lower) = if split(theme) { ("left ", "  right ") } else { ("▀ ", "  ▄ ") };
-                let ours = (marker(&shown.lane.engine).to_string(), theme.lane(&shown.lane.engine));
-                let theirs = (marker(&other.engine).to_string(), theme.lane(&other.engine));
+                let ours = (theme.marker(&shown.lane.engine).to_string(), theme.lane(&shown.lane.engine));
+                let theirs = (theme.marker(&other.engine).to_string(), theme.lane(&other.engine));
                 let dim = theme.dim;
                 let words = [(upper.to_owned(), dim), ours, (lower.to_owned(), dim), theirs];
                 let end = inside.runs(x, 0, &words);

@@ -9,14 +9,14 @@
 use super::{tensor_detail, tensor_table};
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, duration, rate};
-use crate::domain::{Phase, Status};
+use crate::domain::{Engine, Phase, Status};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::tensor_view::Tensors;
-use crate::tui::theme::{Theme, marker};
+use crate::tui::theme::Theme;
 use crate::tui::widgets::scatter::{self, Cloud};
-use crate::tui::words::{Headline, cache_word, short_engine};
+use crate::tui::words::{Headline, cache_word, lane_label, short_engine};
 
 /// Rows from which the map has room to be tall.
 const TALL_MAP: u16 = 38;
@@ -35,7 +35,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let run = lane.and_then(|l| ui.tensors.run(l.id));
     let other = rival(state, ui);
     let mut y = u16::from(airy);
-    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(state, lane, run, other), theme);
+    y += super::environment::headline(
+        &mut pen.part(0, y, w, 3),
+        &headline(state, lane, run, other, w.saturating_sub(6)),
+        theme,
+    );
     y += u16::from(airy);
     let (Some(lane), Some(run)) = (lane, run) else { return };
     let Some(model) = state.model_of(lane) else { return };
@@ -76,49 +80,72 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
 }
 
-fn headline(state: &State, lane: Option<&Lane>, run: Option<&Tensors>, other: Option<(&Lane, &Tensors)>) -> Headline {
+/// The answer in three lines of `room` columns, as far as it can be said in so few: the fit is left out before the slowest tensor is.
+fn headline(
+    state: &State,
+    lane: Option<&Lane>,
+    run: Option<&Tensors>,
+    other: Option<(&Lane, &Tensors)>,
+    room: u16,
+) -> Headline {
+    let say = |text: String| Headline { status: Status::Info, text };
     let (Some(lane), Some(run)) = (lane, run) else {
         let text = if lane.is_some() {
             "Working out what each tensor cost, from the load's timeline …"
         } else if state.running_lane().is_some() {
             "The first load is under way; its tensors are told when it has finished."
+        } else if state.grid.is_some() && state.lanes.is_empty() {
+            "This session measured the storage and loaded no model, so there is no tensor to tell of."
         } else if state.lanes.is_empty() {
             "No load yet, so no tensor has cost anything."
         } else {
             "No load has finished with its timeline, so nothing is known of single tensors."
         };
-        return Headline { status: Status::Info, text: text.to_owned() };
+        return say(text.to_owned());
     };
     let name =
         |row: &TensorRow| state.model_of(lane).and_then(|m| m.tensors.get(row.tensor as usize)).map(|t| t.name.clone());
     let slowest = run.slowest.and_then(|at| Some((at, run.rows.get(at)?)));
+    let thing = if matches!(lane.engine, Engine::Workload(_)) { "piece" } else { "tensor" };
+    let briefly = slowest.map_or_else(String::new, |(_, row)| {
+        format!("Slowest: {}, {} for {}.", name(row).unwrap_or_default(), duration(row.busy_ns()), bytes(row.bytes))
+    });
     let slowest = slowest.map_or_else(String::new, |(at, row)| {
         let theirs = other.and_then(|(lane, run)| Some((lane, run.points.get(at)?.1))).filter(|(_, ns)| *ns > 0);
-        let theirs = theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine));
+        let theirs = theirs
+            .map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane_label(&lane.engine)));
         let name = name(row).unwrap_or_default();
+        // Slots that share a tensor take longer together than the clock ran.
+        let on_clock = row.start_ns.zip(row.end_ns).map(|(start, end)| end.saturating_sub(start));
+        let within = on_clock.filter(|ns| row.busy_ns() > ns.saturating_add(ns / 5));
+        let within = within.map_or_else(String::new, |ns| format!(" of slots' time within {}", duration(ns)));
         format!(
-            "The slowest tensor is {name}: {} for {} with {}{theirs}. ",
+            "The slowest {thing} is {name}: {}{within} for {} with {}{theirs}.",
             duration(row.busy_ns()),
             bytes(row.bytes),
-            lane.engine
+            lane_label(&lane.engine)
         )
     });
-    let fitted = |cost: &crate::analysis::CostModel| format!("({} tensors, R² {:.2})", cost.fit.used, cost.fit.r2);
-    let line = match &run.cost {
+    let fitted = |cost: &crate::analysis::CostModel| format!(" ({} {thing}s, R² {:.2})", cost.fit.used, cost.fit.r2);
+    let line = |proof: bool| match &run.cost {
         Some(cost) if cost.fit.overhead_ns < (2.0 * cost.fit.errors().0).max(1e3) => format!(
-            "No cost per tensor stands out of the noise: its bytes come at {} a slot {}.",
+            "No cost per {thing} stands out of the noise: its bytes come at {} a slot{}.",
             rate(cost.fit.bytes_per_s),
-            fitted(cost)
+            if proof { fitted(cost) } else { String::new() }
         ),
         Some(cost) => format!(
-            "Each tensor costs {} and then {} a slot {}.",
+            "Each {thing} costs {} and then {} a slot{}.",
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
-            fitted(cost)
+            if proof { fitted(cost) } else { String::new() }
         ),
-        None => "The times of its tensors follow no line that could be fitted.".to_owned(),
+        None => format!("The times of its {thing}s follow no line that could be fitted."),
     };
-    Headline { status: Status::Info, text: slowest + &line }
+    [true, false]
+        .map(|proof| format!("{slowest} {}", line(proof)).trim_start().to_owned())
+        .into_iter()
+        .find(|text| slowest.is_empty() || wrap(text, room).len() <= 3)
+        .map_or_else(|| say(if wrap(&slowest, room).len() <= 3 { slowest } else { briefly }), say)
 }
 
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -182,7 +209,7 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let (lane, run) = (shown.lane, shown.run);
     // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
     let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();
-    let words = if together { "  its part of the clock" } else { "  a dot is a tensor, a line its fit" };
+    let words = if together { "  its part of the clock" } else { "  dots and their fit" };
     let title = [("Size and time".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
     let slots = |run: &Tensors| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
     let mut inside = pen.frame(&title, theme.faint);
@@ -204,9 +231,11 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
                 Some(at) => {
                     let (below, above) = if at.first_wins_below { (lane, other) } else { (other, lane) };
                     let guess = if at.extrapolated { " (outside what was measured)" } else { "" };
-                    format!("┊ {} costs less below {}, {} above{guess}", below.engine, bytes(at.bytes), above.engine)
+                    let (below, above) = (lane_label(&below.engine), lane_label(&above.engine));
+                    format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
                 }
-                None => "their lines do not cross outside of the noise".to_owned(),
+                None if together => "their lines do not cross outside of the noise".to_owned(),
+                None => "no crossing can be told without two lines".to_owned(),
             };
             let room = inside.width().saturating_sub(2);
             for line in wrap(&text, room).iter().take(2) {
@@ -221,10 +250,12 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
     let mut clouds = Vec::new();
     if let Some((other, run)) = shown.other {
         let line = other_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-        clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&other.engine), slots: slots(run) });
+        let (style, marker) = (theme.lane(&other.engine), theme.marker(&other.engine));
+        clouds.push(Cloud { points: &run.cloud, line, style, marker, slots: slots(run) });
     }
     let line = own_line.as_ref().map(|line| line as &dyn Fn(u64) -> f64);
-    clouds.push(Cloud { points: &run.cloud, line, style: theme.lane(&lane.engine), slots: slots(run) });
+    let (style, marker) = (theme.lane(&lane.engine), theme.marker(&lane.engine));
+    clouds.push(Cloud { points: &run.cloud, line, style, marker, slots: slots(run) });
     let mark = crossing.map(|at| (at.bytes, format!("even at {}", bytes(at.bytes))));
     let (w, h) = (inside.width(), inside.height());
     scatter::draw(&mut inside.part(0, y, w, h.saturating_sub(y)), &clouds, mark, theme);
@@ -245,7 +276,7 @@ fn formula(lane: &Lane, run: &Tensors, on_clock: bool, theme: &Theme) -> Vec<Run
     let slots =
         run.cost.as_ref().filter(|_| on_clock).map_or_else(String::new, |c| format!(", {:.1} slots", c.parallelism));
     vec![
-        (format!("{} ", marker(&lane.engine)), theme.lane(&lane.engine)),
+        (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
         (format!("{}  ", short_engine(&lane.engine, 18)), theme.text),
         (line, theme.strong),
         (format!("  {}{slots}", cache_word(lane.cache)), theme.dim),

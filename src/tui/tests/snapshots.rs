@@ -199,6 +199,44 @@ fn the_steps_of_the_lesson() {
     for step in 0..crate::tui::lesson_steps::STEPS {
         (ui.learn.step, ui.learn.at) = (step, if step == 1 { 0.5 } else { 1.0 });
         check(&format!("learn-{}", step + 1), &state, &mut ui, ThemeName::Dark, (120, 36));
+        for (theme, size) in [(ThemeName::Mono, (120, 36)), (ThemeName::Dark, (60, 20)), (ThemeName::Mono, (60, 20))] {
+            check(&format!("learn-{}", step + 1), &state, &mut ui, theme, size);
+        }
+    }
+}
+
+#[test]
+fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
+    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
+    let lesson = crate::tui::lesson::Lesson::load().unwrap();
+    ui.learn.lesson = Some(Ok(std::sync::Arc::new(lesson.clone())));
+    for number in 0..crate::tui::lesson_steps::STEPS {
+        ui.learn.go(number);
+        let step = crate::tui::lesson_steps::step(&lesson, number);
+        let last = step.text.last().unwrap().split_whitespace().last().unwrap().to_owned();
+        let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 60, 20));
+        assert!(shown.contains(&last), "{number}: {last}\n{shown}");
+        // Where it cannot all be there at once, it scrolls.
+        frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 40, 12);
+        (0..40).for_each(|_| {
+            ui.act(crate::tui::keymap::Action::Down, &State::default());
+        });
+        let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 40, 12));
+        assert!(shown.contains(&last), "{number}: {last}\n{shown}");
+    }
+}
+
+#[test]
+fn race_and_lesson_on_paper() {
+    let mut ui = UiState { screen: Screen::Race, ..UiState::default() };
+    for (name, scene) in [("race-live", Scene::Live), ("race-done", Scene::Done), ("race-failed", Scene::Failed)] {
+        check(name, &testdata::state(scene), &mut ui, ThemeName::Light, (120, 36));
+    }
+    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
+    ui.learn.lesson = Some(crate::tui::lesson::Lesson::load().map(std::sync::Arc::new));
+    for step in [0, 2, 4, 7] {
+        (ui.learn.step, ui.learn.at) = (step, 1.0);
+        check(&format!("learn-{}", step + 1), &State::default(), &mut ui, ThemeName::Light, (120, 36));
     }
 }
 

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 
 const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// A bar of `share` (0 to 1) of `columns`; the rest is `rest` in its own style.
+/// A bar of `share` (0 to 1) of `columns`; the rest is `rest` in its own style. Filled with '█' it ends on an eighth of a column.
 pub(crate) fn bar(
     pen: &mut Pen<'_>,
     x: u16,
@@ -25,6 +25,9 @@ pub(crate) fn bar(
             pen.cell(x + column, y, fill.0, fill.1);
         } else if column == full && part > 0 && fill.0 == '█' {
             pen.cell(x + column, y, EIGHTHS[part], fill.1);
+        } else if column == full && full == 0 && share > 0.0 && fill.0 != '▒' {
+            // Something is never drawn as nothing.
+            pen.cell(x + column, y, if fill.0 == '█' { EIGHTHS[1] } else { '▖' }, fill.1);
         } else {
             pen.cell(x + column, y, rest.0, rest.1);
         }

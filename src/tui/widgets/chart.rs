@@ -73,10 +73,13 @@ impl Scale {
 
     /// As `over`, with ticks that fall evenly on `rows` rows; `None` where no round step does.
     fn even(max: f64, rows: u16) -> Option<Self> {
-        let most = usize::from(rows / 2).clamp(1, 6);
+        // On a few rows each may have its tick, or the top would be far above the data.
+        let most = if rows < 6 { usize::from(rows.saturating_sub(1)).max(1) } else { usize::from(rows / 2).min(6) };
         let fits = |scale: &Self| {
             let steps = (scale.top / scale.step).round() as u16;
-            steps > 0 && (rows - 1).is_multiple_of(steps) && (steps > 1 || most < 3)
+            // Even ticks are not worth half of the plot.
+            let tight = scale.top <= max.max(0.0) * 1.5 || most < 3;
+            steps > 0 && (rows - 1).is_multiple_of(steps) && (steps > 1 || most < 3) && (tight || max <= 0.0)
         };
         (1..=most).rev().map(|n| Self::over(max, n)).find(fits)
     }
@@ -162,27 +165,20 @@ impl Chart<'_> {
             // The clock's zero, where a lane's set-up ends.
             self.upright(&mut plot, 0.0, '┊', theme.faint);
         }
+        let mut words: Vec<(u16, &String)> = Vec::new();
         for (at, word) in &extras.events {
             if let Some(column) = self.upright(&mut plot, *at, '┊', theme.dim) {
-                let word = cut(word, columns.saturating_sub(2));
-                let start = if column + width(&word) as u16 + 1 < columns {
-                    column + 1
-                } else {
-                    column.saturating_sub(width(&word) as u16)
-                };
-                plot.text(start, rows - 1, &word, theme.dim);
+                words.push((column, word));
             }
         }
         if let Some(at) = self.cursor {
             self.upright(&mut plot, at, '│', theme.accent);
         }
-        for (level, name) in near {
+        for (level, _) in &near {
             let y = row_of(*level, left, rows);
             for column in 0..columns {
                 plot.cell(column, y, '┄', theme.faint);
             }
-            let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
-            plot.right(columns.saturating_sub(1), y, &label, theme.dim);
         }
         let mut canvas = Canvas::new(columns, rows).with(theme.markers);
         for (index, series) in self.series.iter().enumerate() {
@@ -190,6 +186,25 @@ impl Chart<'_> {
             canvas.line(series, index, self.x, scale.top);
         }
         canvas.put(&mut plot, self.series);
+        // Names stand where no line passes.
+        for (level, name) in near {
+            let y = row_of(*level, left, rows);
+            let label = format!(" {} ", cut(name, columns.saturating_sub(4)));
+            let free = columns.saturating_sub(width(&label) as u16 + 1);
+            let rows_by_nearness = [Some(y), y.checked_sub(1), Some(y + 1).filter(|y| *y < rows)];
+            let mut places = rows_by_nearness.into_iter().flatten().flat_map(|y| (0..=free).rev().map(move |x| (x, y)));
+            let (x, y) = places.find(|(x, y)| is_free(&plot, *x, *y, &label)).unwrap_or((free, y));
+            plot.text(x, y, &label, theme.dim);
+        }
+        for (column, word) in words {
+            let long = width(word) as u16;
+            let beside = [column + 1, column.saturating_sub(long + u16::from(column > long))];
+            let places = (0..rows).rev().flat_map(|y| beside.map(|x| (x, y)));
+            let mut fitting = places.filter(|(x, _)| x + long <= columns && (*x > column || x + long <= column));
+            if let Some((x, y)) = fitting.find(|(x, y)| is_free(&plot, *x, *y, word)) {
+                plot.text(x, y, word, theme.dim);
+            }
+        }
         if legend == 1 {
             let far = levels().find(|(level, _)| *level > left_max);
             self.legend(&mut pen.part(0, 0, w, 1), far, theme);
@@ -302,6 +317,11 @@ impl Series {
         };
         nearest.filter(whole).map(|p| p.1)
     }
+}
+
+/// Whether nothing but rulings stands where a text would.
+fn is_free(plot: &Pen<'_>, x: u16, y: u16, text: &str) -> bool {
+    (x..x + width(text) as u16).all(|x| matches!(plot.glyph(x, y), Some(' ' | '┄')))
 }
 
 fn row_of(value: f64, scale: Scale, rows: u16) -> u16 {

@@ -13,6 +13,8 @@ pub(crate) struct Cloud<'a> {
     /// Nanoseconds for a size, where a line could be fitted.
     pub(crate) line: Option<&'a dyn Fn(u64) -> f64>,
     pub(crate) style: Style,
+    /// Stands on the line: colour alone would not tell two clouds apart.
+    pub(crate) marker: char,
     /// Slots that worked at once: times are divided by them, so that clouds stand on one clock; 1 shows a slot's own time.
     pub(crate) slots: f64,
 }
@@ -107,6 +109,17 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     let mut styles: Vec<Style> = clouds.iter().map(|c| c.style).collect();
     styles.extend(clouds.iter().map(|_| theme.dim));
     canvas.put_dots(&mut plot, &styles);
+    // Near the left end, where lines are furthest apart.
+    let column = (columns / 6).max(1);
+    for cloud in clouds {
+        let Some(line) = cloud.line else { continue };
+        let size = 2_f64.powf(x.0 + f64::from(column) / f64::from(columns) * (x.1 - x.0));
+        let ns = line(size as u64) / cloud.slots;
+        let dot = place_y(ns).round();
+        if ns > 0.0 && (0.0..f64::from(rows) * 4.0).contains(&dot) {
+            plot.cell(column, dot as u16 / 4, cloud.marker, cloud.style);
+        }
+    }
 }
 
 /// Whole powers of `base` around the values.

@@ -1,0 +1,150 @@
+//! Where the time of each lane went: stacked bars on one scale of time, in the pane of the lanes or in one of their own.
+
+use super::frame::spinner;
+use super::lanes::{entry_marker, longest_name};
+use super::race::selected_entry;
+use crate::domain::{PhaseTimes, RunResult};
+use crate::session::State;
+use crate::tui::app::UiState;
+use crate::tui::entries::{Entry, Heat, heats};
+use crate::tui::pen::{Pen, Run, runs_width};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::{bars, sheet};
+use crate::tui::words::cache_word;
+
+/// Rows that the phases take below the lanes: a heading, the bars, a legend; 0 while there is nothing to show.
+pub(crate) fn rows(state: &State, ui: &UiState) -> u16 {
+    match Shown::of(state, ui).map_or(0, |shown| shown.timed().len()) {
+        0 => 0,
+        n => n as u16 + 3,
+    }
+}
+
+/// The heat of the selected entry alone: times of a cold and a hot cache do not belong on one scale.
+struct Shown<'s> {
+    heat: Heat<'s>,
+    /// The selected entry in it.
+    selected: usize,
+    /// Of several heats.
+    several: bool,
+}
+
+impl<'s> Shown<'s> {
+    fn of(state: &'s State, ui: &UiState) -> Option<Self> {
+        let at = selected_entry(state, ui)?;
+        let all = heats(state);
+        let several = all.len() > 1;
+        let mut before = 0;
+        for heat in all {
+            let next = before + heat.entries.len();
+            if at < next {
+                return Some(Self { heat, selected: at - before, several });
+            }
+            before = next;
+        }
+        None
+    }
+
+    /// Entries whose phases are known, with their number and the run that stands for them.
+    fn timed(&self) -> Vec<(usize, &Entry<'s>, &'s RunResult)> {
+        let entries = self.heat.entries.iter().enumerate();
+        entries
+            .filter_map(|(number, e)| Some((number, e, e.typical()?.result.as_deref()?)))
+            .filter(|(_, _, result)| result.phases.total_ns() > 0)
+            .collect()
+    }
+}
+
+/// Draws the bars below the lanes, `name` columns from the left, under a heading.
+pub(crate) fn below(pen: &mut Pen<'_>, state: &State, ui: &UiState, name: u16, theme: &Theme) {
+    let Some(shown) = Shown::of(state, ui) else { return };
+    let heat = if shown.several { format!(", {} cache", cache_word(shown.heat.cache)) } else { String::new() };
+    pen.text(name, 1, &format!("where the time went{heat}"), theme.faint_text());
+    let (w, h) = (pen.width(), pen.height());
+    bars_of(&mut pen.part(0, 2, w, h.saturating_sub(2)), &shown, name, theme);
+}
+
+/// The phases in a pane of their own.
+pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let mut title = vec![("Where the time went".to_owned(), theme.strong)];
+    let shown = Shown::of(state, ui);
+    if let Some(shown) = shown.as_ref().filter(|shown| shown.several) {
+        title.push((format!(" ─ {}", cache_word(shown.heat.cache)), theme.dim));
+    }
+    let mut inside = pen.frame(&title, theme.faint);
+    let Some(shown) = shown.filter(|shown| !shown.timed().is_empty()) else {
+        let words = format!("{} No load has finished yet.", if ui.over { '–' } else { spinner(ui) });
+        inside.text(2, 1, &words, theme.dim);
+        return;
+    };
+    let (w, h) = (inside.width(), inside.height());
+    // Beside a chart the names leave half of the pane to the bars.
+    let name = (longest_name(state, w) + 5).min((w / 2).max(11));
+    let airy = u16::from(usize::from(h) >= shown.timed().len() + 3);
+    bars_of(&mut inside.part(0, airy, w, h.saturating_sub(airy)), &shown, name, theme);
+}
+
+/// Stacked bars on one scale of time, so that a bar's length is its time and its parts say why, and below them what the colours mean. Where there is no
+/// room for all, those around the selected lane.
+fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, theme: &Theme) {
+    let timed = shown.timed();
+    let (w, h) = (pen.width(), pen.height());
+    let Some(scale) = timed.iter().map(|(_, _, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
+    let times: Vec<PhaseTimes> = timed.iter().map(|(_, _, r)| r.phases).collect();
+    let legend = legend(&times, w.saturating_sub(4), theme);
+    // A bar without its legend is a riddle, a legend without the bars is nothing: one line of it stays.
+    let lines = legend.len().min(usize::from(h).saturating_sub(timed.len()).max(usize::from(h > 3)));
+    let room = usize::from(h) - lines.min(usize::from(h));
+    let selected = timed.iter().position(|(number, _, _)| *number == shown.selected).unwrap_or(0);
+    let first = (selected + 1).saturating_sub(room).min(timed.len().saturating_sub(room));
+    let scrolls = timed.len() > room;
+    let columns = w.saturating_sub(name + 2);
+    for (y, (_, entry, result)) in timed.iter().skip(first).take(room).enumerate() {
+        let y = y as u16;
+        pen.cell(2, y, entry_marker(entry, theme), theme.lane(entry.engine));
+        pen.text(4, y, &entry.short_name(name.saturating_sub(5)), theme.text);
+        if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
+            continue;
+        }
+        let end = (result.phases.total_ns() as f64 / scale as f64 * f64::from(columns)).ceil() as u16 + name + 1;
+        for runs in (1..=3).rev().map(|most| greatest(&result.phases, most, theme)) {
+            if runs_width(&runs) as u16 + end < w {
+                pen.runs(end + 1, y, &runs);
+                break;
+            }
+        }
+    }
+    if scrolls {
+        sheet::scrollbar(&mut pen.part(0, 0, w, room as u16), timed.len(), first, theme);
+    }
+    for (y, line) in legend.iter().take(lines).enumerate() {
+        pen.runs(4, (timed.len().min(room) + y) as u16, line);
+    }
+}
+
+/// The legend in lines of `room` columns, the phases that took most first where one line must do.
+fn legend(times: &[PhaseTimes], room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    let mut lines: Vec<Vec<Run>> = vec![Vec::new()];
+    for item in bars::phase_legend(times, theme).chunks(2) {
+        if let Some(last) = lines.last_mut() {
+            // The gap behind the last word may be cut.
+            if last.is_empty() || runs_width(last) + runs_width(item) <= usize::from(room) + 2 {
+                last.extend_from_slice(item);
+                continue;
+            }
+        }
+        lines.push(item.to_vec());
+    }
+    lines
+}
+
+/// The greatest phases in words, for bars too short to hold them.
+fn greatest(times: &PhaseTimes, most: usize, theme: &Theme) -> Vec<Run> {
+    let total = times.total_ns().max(1) as f64;
+    let mut all: Vec<_> = times.iter().filter(|(_, ns)| *ns as f64 / total >= 0.005).collect();
+    all.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    all.iter()
+        .take(most)
+        .map(|(phase, ns)| (format!("{} {:.0} %  ", bars::phase_word(*phase), *ns as f64 * 100.0 / total), theme.dim))
+        .collect()
+}
