@@ -75,7 +75,21 @@ impl SpanBatch {
     /// Packs spans.
     #[must_use]
     pub fn pack(spans: &[Span]) -> Self {
-        let mut batch = Self::default();
+        Self::of(spans.len(), spans.iter().copied())
+    }
+
+    /// Packs about so many spans as they come, so that they need not all stand in memory unpacked first.
+    #[must_use]
+    pub fn of(count: usize, spans: impl Iterator<Item = Span>) -> Self {
+        let mut batch = Self {
+            slot: Vec::with_capacity(count),
+            phase: Vec::with_capacity(count),
+            tensor: Vec::with_capacity(count),
+            start_delta_ns: Vec::with_capacity(count),
+            duration_ns: Vec::with_capacity(count),
+            bytes: Vec::with_capacity(count),
+            offset: Vec::with_capacity(count),
+        };
         let mut before = 0_u64;
         for span in spans {
             batch.slot.push(span.slot);

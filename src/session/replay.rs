@@ -146,8 +146,13 @@ impl Player {
                     clock.stretch = stretch;
                 });
             }
+            let lane_over = matches!(event.body, EventBody::LaneFinished { .. });
             if self.deliver(event).is_err() {
                 return;
+            }
+            if lane_over {
+                // Its spans were unpacked on the way.
+                heap::give_back();
             }
         }
         trouble.extend(scenes.reader.summary().sentence().map(|text| (LogLevel::Warn, text)));

@@ -91,8 +91,7 @@ impl PackedSpans {
             .zip(&self.duration)
             .zip(&self.bytes)
             .zip(&self.offset_delta);
-        let mut spans = Vec::with_capacity(self.slot.len());
-        for ((((((slot, phase), tensor_delta), gap), duration), bytes), offset_delta) in columns {
+        let spans = columns.filter_map(|((((((slot, phase), tensor_delta), gap), duration), bytes), offset_delta)| {
             tensor = tensor.wrapping_add(*tensor_delta);
             let start = slot_end.get(slot).copied().unwrap_or(0).wrapping_add(*gap as u64);
             let end = start.saturating_add(*duration);
@@ -104,19 +103,17 @@ impl PackedSpans {
             } else {
                 *offset_delta as u64
             };
-            if let Some(phase) = Phase::from_index(*phase) {
-                spans.push(Span {
-                    slot: *slot,
-                    phase,
-                    tensor: tensor.checked_sub(1).and_then(|t| u32::try_from(t).ok()),
-                    start_ns: start.saturating_mul(unit),
-                    end_ns: end.saturating_mul(unit),
-                    bytes: *bytes,
-                    offset,
-                });
-            }
-        }
-        SpanBatch::pack(&spans)
+            Some(Span {
+                slot: *slot,
+                phase: Phase::from_index(*phase)?,
+                tensor: tensor.checked_sub(1).and_then(|t| u32::try_from(t).ok()),
+                start_ns: start.saturating_mul(unit),
+                end_ns: end.saturating_mul(unit),
+                bytes: *bytes,
+                offset,
+            })
+        });
+        SpanBatch::of(self.slot.len(), spans)
     }
 }
 
