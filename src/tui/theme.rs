@@ -110,6 +110,13 @@ impl Theme {
         }
     }
 
+    /// What lies behind a sheet: still there, no longer in the way.
+    #[must_use]
+    pub(crate) fn behind(&self) -> Style {
+        let (ink, ground) = (self.faint.fg.unwrap_or(Color::Reset), self.ground.bg.unwrap_or(Color::Reset));
+        self.faint.fg(ink).bg(ground)
+    }
+
     /// The style of an outcome's mark and word.
     #[must_use]
     pub(crate) fn status(&self, status: Status) -> Style {
