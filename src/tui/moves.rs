@@ -85,17 +85,13 @@ impl UiState {
     pub(super) fn sideways(&mut self, inwards: bool, state: &State) {
         let row = environment::selected_row(state, self);
         match (inwards, self.environment.pane, row) {
-            (true, Pane::List, Some(RowKey::Group(group))) => {
-                if !environment::is_open(state, self, group) {
-                    self.open(state);
-                }
+            (true, Pane::List, Some(RowKey::Group(group))) if !environment::is_open(state, self, group) => {
+                self.open(state);
             }
             (true, Pane::List, Some(RowKey::Check(_))) => self.environment.pane = Pane::Detail,
             (false, Pane::Detail, _) => self.environment.pane = Pane::List,
-            (false, Pane::List, Some(RowKey::Group(group))) => {
-                if environment::is_open(state, self, group) {
-                    self.open(state);
-                }
+            (false, Pane::List, Some(RowKey::Group(group))) if environment::is_open(state, self, group) => {
+                self.open(state);
             }
             (false, Pane::List, Some(RowKey::Check(id))) => {
                 let group = state.checks.iter().find(|finding| finding.id == id).map(|finding| finding.group);
