@@ -20,10 +20,12 @@ pub(crate) fn draw(
     theme: &Theme,
 ) -> usize {
     let Rect { x, y, width: w, height: h } = place(pen, lines.len(), widest);
+    // Without colour the accent is an underline, which a border would lend to its title.
+    let edge = if theme.mono { theme.strong } else { theme.accent };
     let mut sheet = pen.part(x, y, w, h);
     sheet.wipe(theme.ground);
     let inner_height = {
-        let mut inside = sheet.frame(title, theme.accent);
+        let mut inside = sheet.frame(title, edge);
         let (iw, ih) = (inside.width(), inside.height());
         let mut page = inside.part(2, 1, iw.saturating_sub(4), ih.saturating_sub(1));
         text(&mut page, lines, scroll, theme);
@@ -32,9 +34,9 @@ pub(crate) fn draw(
     let room = runs_width(keys) as u16 + 2;
     if h >= 2 && room + 2 < w {
         let start = w.saturating_sub(room + 1);
-        sheet.text(start, h - 1, " ", theme.accent);
+        sheet.text(start, h - 1, " ", edge);
         let end = sheet.runs(start + 1, h - 1, keys);
-        sheet.text(end, h - 1, " ", theme.accent);
+        sheet.text(end, h - 1, " ", edge);
     }
     lines.len().saturating_sub(usize::from(inner_height))
 }
