@@ -32,16 +32,14 @@ fn the_checks_end_here_without_root_and_without_a_gpu_and_say_so() {
 
 #[test]
 fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
-    const ANSWER: &str = r#"{"found":[{"path":"/l/libcufile.so.0","version":"1.15"}],"chosen":"/l/libcufile.so.0","open":{"code":0}}"#;
+    const ANSWER: &str =
+        r#"{"found":[{"path":"/l/libcufile.so.0","version":"1.15"}],"chosen":"/l/libcufile.so.0","open":{"code":0}}"#;
     const QUICK: [&str; 5] = ["fs-resolve", "odirect-open", "wsl", "ctr-detect", "cfg-compat"];
     let folder = tempfile::tempdir().unwrap();
     let (begun, told) = (folder.path().join("begun"), folder.path().join("told"));
     // The probe ends once the quick findings are there; where they waited for it, it would end at its limit.
-    let waits = format!(
-        ": > {}; until [ -e {} ]; do sleep 0.01; done; echo '{ANSWER}'",
-        begun.display(),
-        told.display()
-    );
+    let waits =
+        format!(": > {}; until [ -e {} ]; do sleep 0.01; done; echo '{ANSWER}'", begun.display(), told.display());
     let asked = |script: &str, limit: u64, emit: &mut dyn FnMut(Finding)| {
         let root = Root::live_with(LiveOptions {
             cufile_probe: Some(["sh", "-c", script].map(str::to_owned).to_vec()),

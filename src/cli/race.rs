@@ -43,17 +43,23 @@ pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: 
         }
     }
     config.model = model;
+    let captured = folder.is_some();
     config.folder = folder;
     config.end_after_race = false;
     let feed = match live::start(config) {
         Ok(feed) => feed,
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
-    screens(feed, taste, tui::Screen::Environment, REAL_TIME, output)
+    screens_of(feed, taste, (tui::Screen::Environment, captured), REAL_TIME, output)
 }
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
 pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
+    screens_of(feed, look, (first, false), speed, output)
+}
+
+/// The same; `captured` where a folder stands for the machine, so that nothing of the machine below is shown as its own.
+fn screens_of(feed: Feed, look: Look, (first, captured): (tui::Screen, bool), speed: u32, output: &OutputArgs) -> u8 {
     let liked = settings::current();
     let replay = feed.replay;
     let authorize =
@@ -66,6 +72,7 @@ pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, ou
         frames_per_second: liked.frames_per_second,
         keys: settings::keys(),
         first_screen: first,
+        captured,
         speed,
         export: Some(export_here),
         baseline: Some(keep_baseline),

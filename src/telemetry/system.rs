@@ -6,6 +6,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
 use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -40,6 +41,12 @@ impl SystemWatch {
                 let mut sample = machine.look(Instant::now());
                 match &nvml {
                     Ok(nvml) => gpus(nvml, &mut sample),
+                    // The library's absence is the common case; its name for the loader's error says nothing to a reader.
+                    Err(NvmlError::LibloadingError(error)) => {
+                        sample.gpu_problem = Some(format!(
+                            "GPUs cannot be watched: the driver's library for it (NVML) cannot be loaded. Is the NVIDIA driver installed? ({error})"
+                        ));
+                    }
                     Err(error) => sample.gpu_problem = Some(format!("NVML could not be started: {error}")),
                 }
                 // Stopped while a slow driver was asked: nobody looks any more.

@@ -7,12 +7,12 @@ use super::keymap::{self, Action};
 use super::keys::Keymap;
 use super::lesson::Seeds;
 use super::mouse::{self, Hit};
-use super::screens::{Limits, environment, guide, layers, plans, race};
+use super::screens::{Limits, answer, environment, guide, layers, plans, race};
 use super::study::{Answer, Desk, Question};
 use super::tensor_view::{self, TensorsUi};
 use crate::domain::{FixPlan, Needs};
 use crate::session::{Command, REAL_TIME, State};
-use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +105,10 @@ pub(crate) struct UiState {
     pub(crate) filtering: bool,
     pub(crate) sheet: Option<Sheet>,
     pub(crate) sheet_scroll: usize,
+    /// The sheet was scrolled by hand, so that it does not follow what it says.
+    pub(crate) sheet_held: bool,
+    /// How far the sheet of the last frame could be scrolled.
+    pub(crate) sheet_last: usize,
     /// The selected line of the checklist: a step or a fix.
     pub(crate) guide_at: usize,
     /// The selected line of the plans.
@@ -116,6 +120,8 @@ pub(crate) struct UiState {
     pub(crate) report_scroll: usize,
     /// A replay, not a live session.
     pub(crate) replay: bool,
+    /// A folder stands for the machine, so nothing runs on it.
+    pub(crate) captured: bool,
     pub(crate) paused: bool,
     /// Speed of a replay in sixteenths of real time; 0 is as fast as possible.
     pub(crate) speed: u32,
@@ -177,6 +183,7 @@ pub(crate) fn plan_of<'s>(state: &'s State, id: &str) -> Option<&'s FixPlan> {
 impl UiState {
     /// Holds scrolling back at the ends that the last frame found.
     pub(crate) fn hold_to(&mut self, limits: Limits) {
+        self.sheet_last = limits.sheet_scroll;
         self.sheet_scroll = self.sheet_scroll.min(limits.sheet_scroll);
         self.environment.detail_scroll = self.environment.detail_scroll.min(limits.detail_scroll);
         self.report_scroll = self.report_scroll.min(limits.report_scroll);
@@ -230,11 +237,10 @@ impl UiState {
         effect
     }
 
-    /// The plan that mends the selected check.
+    /// The plan that mends the selected check; where it needs none, the first step towards the goal.
     pub(crate) fn fix_of_selection<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
-        let finding = environment::selected_finding(state, self)?;
-        let named = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
-        named.or_else(|| state.plans.iter().find(|plan| plan.check == finding.id))
+        let own = environment::selected_finding(state, self).and_then(|finding| answer::plan_for(state, finding));
+        own.or_else(|| answer::first_plan(state, environment::verdict(state, self)?))
     }
 
     /// Takes an input; the answer says what the loop must do.
@@ -277,31 +283,16 @@ impl UiState {
         }
     }
 
-    /// Keys while a filter is typed; those that are no text fall through.
-    fn filter_key(&mut self, key: KeyEvent) -> bool {
-        match key.code {
-            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => self.filter_mut().clear(),
-            KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
-            KeyCode::Char(c) => self.filter_mut().push(c),
-            KeyCode::Backspace => {
-                self.filter_mut().pop();
-            }
-            KeyCode::Enter => self.filtering = false,
-            KeyCode::Esc => {
-                self.filtering = false;
-                self.filter_mut().clear();
-            }
-            _ => return false,
-        }
-        self.environment.selected = None;
-        self.environment.detail_scroll = 0;
-        self.tensors.at = 0;
-        true
+    /// Opens a sheet at its top.
+    fn open_sheet(&mut self, sheet: Sheet) {
+        self.sheet = Some(sheet);
+        self.sheet_scroll = 0;
+        self.sheet_held = false;
     }
 
     fn escape(&mut self) {
         if let Some(closed) = self.sheet.take() {
-            self.sheet_scroll = 0;
+            (self.sheet_scroll, self.sheet_held) = (0, false);
             if matches!(closed, Sheet::Fix(_)) && std::mem::take(&mut self.from_guide) {
                 self.sheet = Some(Sheet::Guide);
             }
@@ -310,7 +301,9 @@ impl UiState {
         } else if self.system.time.cursor.is_some() && self.screen == Screen::System {
             self.system.time.cursor = None;
         } else if self.screen == Screen::System {
-            self.system.open = false;
+            if !std::mem::take(&mut self.system.open) {
+                self.system.filter.clear();
+            }
         } else if self.race.time.cursor.is_some() && self.screen == Screen::Race {
             self.race.time.cursor = None;
         } else if self.screen == Screen::Tensors && self.tensors.open {
@@ -324,6 +317,12 @@ impl UiState {
                 self.environment.filter.clear();
             }
         }
+    }
+
+    /// Does what a label of a key says that was clicked.
+    pub(crate) fn press(&mut self, action: Action, state: &State) -> Effect {
+        let asked = std::mem::take(&mut self.quit_asked);
+        if action == Action::Quit { self.quit(asked, state) } else { self.act(action, state) }
     }
 
     fn quit(&mut self, asked: bool, state: &State) -> Effect {
@@ -348,7 +347,8 @@ impl UiState {
         let plan = plan.map(|plan| plan.id.clone());
         match action {
             Action::Screen(screen) => {
-                if !self.replay && !self.over && (screen == Screen::System) != (self.screen == Screen::System) {
+                let live = !self.replay && !self.over && !self.captured;
+                if live && (screen == Screen::System) != (self.screen == Screen::System) {
                     effect.commands.push(Command::WatchSystem(screen == Screen::System));
                 }
                 self.screen = screen;
@@ -356,22 +356,29 @@ impl UiState {
                 self.filtering = false;
             }
             Action::Help => {
-                self.sheet = if self.sheet == Some(Sheet::Help) { None } else { Some(Sheet::Help) };
-                self.sheet_scroll = 0;
+                if self.sheet == Some(Sheet::Help) {
+                    self.sheet = None
+                } else {
+                    self.open_sheet(Sheet::Help)
+                }
             }
             Action::Fix => {
                 if let Some(plan) = self.fix_of_selection(state) {
-                    self.sheet = Some(Sheet::Fix(plan.id.clone()));
-                    self.sheet_scroll = 0;
+                    self.open_sheet(Sheet::Fix(plan.id.clone()));
                     self.from_guide = false;
                 }
             }
-            Action::Apply => effect.of_fix(asks_sudo, plan.map(Command::ApplyFix)),
-            Action::DryRun => effect.commands.extend(plan.map(Command::DryRunFix)),
-            Action::Undo => effect.of_fix(asks_sudo, plan.map(Command::UndoFix)),
+            Action::Apply | Action::DryRun | Action::Undo => {
+                // What it says now is what one wants to see.
+                self.sheet_held = false;
+                match action {
+                    Action::Apply => effect.of_fix(asks_sudo, plan.map(Command::ApplyFix)),
+                    Action::Undo => effect.of_fix(asks_sudo, plan.map(Command::UndoFix)),
+                    _ => effect.commands.extend(plan.map(Command::DryRunFix)),
+                }
+            }
             Action::Guide => {
-                self.sheet = Some(Sheet::Guide);
-                self.sheet_scroll = 0;
+                self.open_sheet(Sheet::Guide);
                 self.guide_at = guide::first_open(state);
             }
             Action::Recheck => effect.commands.push(Command::Recheck),
@@ -381,8 +388,7 @@ impl UiState {
                 (None, false) => Command::Race(None),
             }),
             Action::Plans => {
-                self.sheet = Some(Sheet::Plans);
-                self.sheet_scroll = 0;
+                self.open_sheet(Sheet::Plans);
                 self.plan_at = 0;
             }
             Action::RunPlan | Action::ShowPlan => return self.run_plan(whole),
@@ -415,6 +421,8 @@ impl UiState {
             Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
             Action::NextEngine => self.change_engine(state, true),
             Action::PreviousEngine => self.change_engine(state, false),
+            Action::Sort if self.screen == Screen::System => self.system.sort = self.system.sort.next(),
+            Action::Reverse if self.screen == Screen::System => self.system.reversed = !self.system.reversed,
             Action::Sort => self.tensors.sort = self.tensors.sort.next(self.tensors.rival.is_some()),
             Action::Reverse => self.tensors.reversed = !self.tensors.reversed,
             Action::Left | Action::Right if state.grid.is_some() && state.lanes.is_empty() => self.step(action, state),
@@ -422,6 +430,9 @@ impl UiState {
                 layers::step(self, state, action == Action::Right);
             }
             Action::Layers => self.race.charts = !self.race.charts,
+            Action::Left | Action::Right if self.screen == Screen::Environment => {
+                self.sideways(action == Action::Right, state);
+            }
             Action::Left | Action::Right | Action::PanBack | Action::PanForward => self.move_in_time(action, state),
             Action::ZoomIn | Action::ZoomOut | Action::ZoomAll => self.move_in_time(action, state),
             Action::Compare => self.tensors.against = self.tensors.against.wrapping_add(1),
@@ -456,8 +467,7 @@ impl UiState {
             }
             Action::Open if self.sheet == Some(Sheet::Guide) => {
                 if let Some(id) = plan {
-                    self.sheet = Some(Sheet::Fix(id));
-                    self.sheet_scroll = 0;
+                    self.open_sheet(Sheet::Fix(id));
                     self.from_guide = true;
                 }
             }
@@ -472,10 +482,6 @@ impl UiState {
             Action::Quit => {}
         }
         effect
-    }
-
-    fn filter_mut(&mut self) -> &mut String {
-        if self.screen == Screen::Tensors { &mut self.tensors.filter } else { &mut self.environment.filter }
     }
 
     /// What must be computed before a frame can be drawn.

@@ -75,6 +75,30 @@ impl RaceUi {
     }
 }
 
+/// What the processes of the System screen are sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ProcessSort {
+    /// What reads most, then by GPU memory.
+    #[default]
+    Activity,
+    Storage,
+    Calls,
+    Memory,
+    Gpu,
+    Cpu,
+    Pid,
+}
+
+impl ProcessSort {
+    const ALL: [Self; 7] = [Self::Activity, Self::Storage, Self::Calls, Self::Memory, Self::Gpu, Self::Cpu, Self::Pid];
+
+    /// The next column, and after the last one by activity again.
+    pub(crate) fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|sort| *sort == self).unwrap_or(0);
+        Self::ALL[(at + 1) % Self::ALL.len()]
+    }
+}
+
 /// Choices on the System screen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SystemUi {
@@ -86,6 +110,9 @@ pub(crate) struct SystemUi {
     pub(crate) held_ns: Option<u64>,
     /// Charts were drawn in the last frame: there was room for them.
     pub(crate) charted: Cell<bool>,
+    pub(crate) sort: ProcessSort,
+    pub(crate) reversed: bool,
+    pub(crate) filter: String,
     /// The process alone is shown.
     pub(crate) open: bool,
     /// Pane shown on small screens.

@@ -1,9 +1,10 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
-use super::app::{Pane, Screen, Sheet, UiState};
+use super::app::{Screen, Sheet, UiState};
 pub(crate) use super::keys::Binding;
 use super::plan_keys::{
-    at_offer, at_ran, can_race, has_layers, has_plans, on_grid, on_layers, reads_charts, several_plans,
+    at_offer, at_ran, can_measure, can_race, has_filter, has_layers, has_plans, in_process, on_grid, on_layers, opens,
+    reads_charts, several_plans, sorts,
 };
 use crate::domain::FixStage;
 use crate::session::State;
@@ -110,11 +111,11 @@ fn always(_: &State, _: &UiState) -> bool {
     true
 }
 
-fn bare(_: &State, ui: &UiState) -> bool {
+pub(super) fn bare(_: &State, ui: &UiState) -> bool {
     ui.sheet.is_none()
 }
 
-fn on_environment(state: &State, ui: &UiState) -> bool {
+pub(super) fn on_environment(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Environment
 }
 
@@ -122,16 +123,12 @@ pub(super) fn on_race(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Race
 }
 
-fn on_tensors(state: &State, ui: &UiState) -> bool {
+pub(super) fn on_tensors(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Tensors && !ui.tensors.order.is_empty()
 }
 
 fn can_compare(state: &State, ui: &UiState) -> bool {
     on_tensors(state, ui) && super::tensor_view::entries_with_spans(state).len() > 1
-}
-
-fn has_filter(state: &State, ui: &UiState) -> bool {
-    on_environment(state, ui) || (bare(state, ui) && ui.screen == Screen::Tensors && !state.lanes.is_empty())
 }
 
 fn can_recheck(state: &State, ui: &UiState) -> bool {
@@ -249,16 +246,8 @@ fn can_hold(state: &State, ui: &UiState) -> bool {
     has_cursor(state, ui) && !ui.replay && moves
 }
 
-fn on_learn(state: &State, ui: &UiState) -> bool {
+pub(super) fn on_learn(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Learn
-}
-
-fn can_measure(state: &State, ui: &UiState) -> bool {
-    on_learn(state, ui)
-        && !ui.replay
-        && !ui.over
-        && (state.model.is_some() || !state.race_plans.is_empty())
-        && !state.is_measuring()
 }
 
 fn can_export(_: &State, ui: &UiState) -> bool {
@@ -267,14 +256,6 @@ fn can_export(_: &State, ui: &UiState) -> bool {
 
 fn export_first(state: &State, ui: &UiState) -> bool {
     can_export(state, ui) && ui.screen == Screen::Report
-}
-
-fn opens(state: &State, ui: &UiState) -> bool {
-    (bare(state, ui)
-        && ui.screen == Screen::System
-        && state.system.back().is_some_and(|(_, s)| !s.processes.is_empty()))
-        || on_environment(state, ui) && ui.environment.pane == Pane::List && !state.checks.is_empty()
-        || on_tensors(state, ui)
 }
 
 macro_rules! bind {
@@ -326,6 +307,7 @@ pub(super) const TABLE: &[Row] = &[
     ),
     bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
     bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", in_sheet),
+    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "back", "from one process back to all of them", in_process),
     bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", can_recheck),
     bind!(
         Action::NextEngine,
@@ -343,8 +325,24 @@ pub(super) const TABLE: &[Row] = &[
         "the tensors of the engine before (also h)",
         on_tensors
     ),
-    bind!(Action::Sort, [letter('s')], "s", "sort", "sort by the next column", on_tensors),
-    bind!(Action::Reverse, [letter('S')], "S", "", "turn the order around", on_tensors),
+    bind!(Action::Sort, [letter('s')], "s", "sort", "sort by the next column", sorts),
+    bind!(Action::Reverse, [letter('S')], "S", "", "turn the order around", sorts),
+    bind!(
+        Action::Left,
+        [plain(KeyCode::Left), letter('h')],
+        "←",
+        "",
+        "back to the list; fold a group (also h)",
+        on_environment
+    ),
+    bind!(
+        Action::Right,
+        [plain(KeyCode::Right), letter('l')],
+        "→",
+        "",
+        "open a group; go to the details (also l)",
+        on_environment
+    ),
     bind!(
         Action::Compare,
         [letter('c')],

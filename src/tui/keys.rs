@@ -59,9 +59,10 @@ fn place(action: Action) -> Place {
     match action {
         A::Apply | A::DryRun | A::Undo | A::CopyCommands | A::Close => Place::Sheet,
         A::Fix | A::Recheck | A::NextVerdict => Place::On(&[Screen::Environment]),
-        A::Filter => Place::On(&[Screen::Environment, Screen::Tensors]),
+        A::Filter => Place::On(&[Screen::Environment, Screen::Tensors, Screen::System]),
         A::RaceAgain | A::NextChart | A::Expand => Place::On(&[Screen::Race]),
-        A::Left | A::Right | A::ZoomIn | A::ZoomOut | A::ZoomAll => Place::On(&[Screen::Race, Screen::System]),
+        A::Left | A::Right => Place::On(&[Screen::Environment, Screen::Race, Screen::System]),
+        A::ZoomIn | A::ZoomOut | A::ZoomAll => Place::On(&[Screen::Race, Screen::System]),
         A::NextEngine | A::PreviousEngine => Place::On(&[Screen::Tensors]),
         A::Sort | A::Reverse => Place::On(&[Screen::Tensors, Screen::System]),
         A::NextStep | A::PreviousStep | A::Play | A::SliderUp | A::SliderDown | A::Measure => {
@@ -80,6 +81,11 @@ fn meet(a: Action, b: Action) -> bool {
         (Place::On(a), Place::On(b)) => a.iter().any(|screen| b.contains(screen)),
         _ => false,
     }
+}
+
+/// Whether the label of an action names the keys of others too.
+pub(crate) fn is_joined(action: Action) -> bool {
+    !joined(action).is_empty()
 }
 
 /// Actions that share one place in the footer: their first keys make the label.

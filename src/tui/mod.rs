@@ -10,6 +10,7 @@ mod copy;
 mod derived;
 mod entries;
 mod event_loop;
+mod filter;
 mod keyboard;
 mod keymap;
 mod keys;
@@ -76,6 +77,8 @@ pub struct Options {
     pub keys: Keymap,
     /// The screen that is shown first.
     pub first_screen: Screen,
+    /// A folder stands for the machine: what runs on this one is not shown as its own.
+    pub captured: bool,
     /// Replay only: the speed at which the session was started, in sixteenths of real time; 0 is as fast as possible.
     pub speed: u32,
     /// Writes the report as files and says where, in a line; without it nothing can be exported from the screens.
@@ -112,6 +115,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let ui = UiState {
         screen: options.first_screen,
         replay: feed.replay,
+        captured: options.captured,
         speed: options.speed,
         can_export: options.export.is_some(),
         frames_per_second: options.frames_per_second,

@@ -1,6 +1,7 @@
 //! The mouse: the wheel scrolls, a click selects what the last frame drew there, a click on what is selected opens it.
 
-use super::app::{Effect, RowKey, Screen, UiState};
+use super::app::{Effect, Pane, RowKey, Screen, Sheet, UiState};
+use super::choices::ProcessSort;
 use super::keymap::Action;
 use super::tensor_view::Sort;
 use crate::session::State;
@@ -29,6 +30,14 @@ pub(crate) enum Spot {
     Sort(Sort),
     /// A process by its number.
     Process(u32),
+    /// A head of the table of processes.
+    ProcessSort(ProcessSort),
+    /// A pane of the Environment screen.
+    Pane(Pane),
+    /// A line of the checklist.
+    Guide(usize),
+    /// A key that is named on the screen: a click does what it does.
+    Key(Action),
     /// The plot of a chart: from the left to the right edge, in microseconds on the clock of the lanes (Race) or of the session (System).
     Time {
         from_us: i64,
@@ -43,20 +52,33 @@ pub(crate) fn input(ui: &mut UiState, event: MouseEvent, state: &State) -> Effec
         MouseEventKind::ScrollDown if over_chart(ui, event) => ui.act(Action::ZoomOut, state),
         MouseEventKind::ScrollLeft if over_chart(ui, event) => ui.act(Action::PanBack, state),
         MouseEventKind::ScrollRight if over_chart(ui, event) => ui.act(Action::PanForward, state),
-        MouseEventKind::ScrollUp => wheel(ui, Action::Up, state),
-        MouseEventKind::ScrollDown => wheel(ui, Action::Down, state),
+        MouseEventKind::ScrollUp => wheel(ui, Action::Up, event, state),
+        MouseEventKind::ScrollDown => wheel(ui, Action::Down, event, state),
         MouseEventKind::Down(MouseButton::Left) => click(ui, Position::new(event.column, event.row), state),
         _ => Effect::default(),
     }
 }
 
-fn wheel(ui: &mut UiState, step: Action, state: &State) -> Effect {
+fn wheel(ui: &mut UiState, step: Action, event: MouseEvent, state: &State) -> Effect {
     // Lists of a few lines move by one, texts and long tables by three.
-    let steps = if ui.screen == Screen::Race && ui.sheet.is_none() { 1 } else { 3 };
-    for _ in 0..steps {
+    let few = (ui.screen == Screen::Race && ui.sheet.is_none()) || ui.sheet == Some(Sheet::Guide);
+    // What is under the pointer moves, whatever the keys would move.
+    let kept = ui.environment.pane;
+    let under = hit_at(ui, Position::new(event.column, event.row)).map(|hit| hit.target);
+    match under {
+        Some(Spot::Pane(pane)) => ui.environment.pane = pane,
+        Some(Spot::Check(_)) => ui.environment.pane = Pane::List,
+        _ => {}
+    }
+    for _ in 0..if few { 1 } else { 3 } {
         ui.act(step, state);
     }
+    ui.environment.pane = kept;
     Effect::default()
+}
+
+fn hit_at(ui: &UiState, at: Position) -> Option<Hit> {
+    ui.hits.borrow().iter().rev().find(|hit| hit.area.contains(at)).cloned()
 }
 
 /// The chart under the pointer takes the wheel.
@@ -72,7 +94,7 @@ fn over_chart(ui: &UiState, event: MouseEvent) -> bool {
 }
 
 fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
-    let hit = ui.hits.borrow().iter().rev().find(|hit| hit.area.contains(at)).cloned();
+    let hit = hit_at(ui, at);
     ui.notice = None;
     match hit.as_ref().map(|hit| hit.target.clone()) {
         Some(Spot::Time { from_us, to_us }) => {
@@ -90,6 +112,7 @@ fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
             let group = matches!(row, RowKey::Group(_));
             ui.environment.selected = Some(row);
             ui.environment.detail_scroll = 0;
+            ui.environment.pane = Pane::List;
             if again || group {
                 return ui.act(Action::Open, state);
             }
@@ -106,6 +129,19 @@ fn click(ui: &mut UiState, at: Position, state: &State) -> Effect {
             // A second click on the same head turns the order around, as in every table.
             ui.tensors.reversed = ui.tensors.sort == sort && !ui.tensors.reversed;
             ui.tensors.sort = sort;
+        }
+        Some(Spot::Pane(pane)) => ui.environment.pane = pane,
+        Some(Spot::Guide(row)) => {
+            let again = ui.guide_at == row;
+            ui.guide_at = row;
+            if again {
+                return ui.act(Action::Open, state);
+            }
+        }
+        Some(Spot::Key(action)) => return ui.press(action, state),
+        Some(Spot::ProcessSort(sort)) => {
+            ui.system.reversed = ui.system.sort == sort && !ui.system.reversed;
+            ui.system.sort = sort;
         }
         Some(Spot::Process(pid)) => {
             let again = ui.system.pid == Some(pid);

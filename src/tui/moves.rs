@@ -81,6 +81,27 @@ impl UiState {
         }
     }
 
+    /// In the list of checks, as in any tree: right opens and goes in, left goes back and closes.
+    pub(super) fn sideways(&mut self, inwards: bool, state: &State) {
+        let row = environment::selected_row(state, self);
+        match (inwards, self.environment.pane, row) {
+            (true, Pane::List, Some(RowKey::Group(group))) if !environment::is_open(state, self, group) => {
+                self.open(state);
+            }
+            (true, Pane::List, Some(RowKey::Check(_))) => self.environment.pane = Pane::Detail,
+            (false, Pane::Detail, _) => self.environment.pane = Pane::List,
+            (false, Pane::List, Some(RowKey::Group(group))) if environment::is_open(state, self, group) => {
+                self.open(state);
+            }
+            (false, Pane::List, Some(RowKey::Check(id))) => {
+                let group = state.checks.iter().find(|finding| finding.id == id).map(|finding| finding.group);
+                self.environment.selected = group.map(RowKey::Group);
+                self.environment.detail_scroll = 0;
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn step(&mut self, action: Action, state: &State) {
         let moved = |at: usize, last: usize| match action {
             Action::Up => at.saturating_sub(1),
@@ -97,12 +118,16 @@ impl UiState {
         } else if self.sheet == Some(Sheet::Plans) {
             self.plan_at = moved(self.plan_at, plans::rows(state).len().saturating_sub(1));
         } else if self.sheet.is_some() {
-            self.sheet_scroll = moved(self.sheet_scroll, TEXT_END);
+            // What follows its end is scrolled from there, and follows it again once it is back.
+            let follows = !self.sheet_held
+                && matches!(&self.sheet, Some(Sheet::Fix(id)) if state.fix_log.iter().any(|l| l.id == *id));
+            self.sheet_scroll = moved(if follows { self.sheet_last } else { self.sheet_scroll }, TEXT_END);
+            self.sheet_held = self.sheet_scroll < self.sheet_last;
         } else if self.screen == Screen::Report {
             self.report_scroll = moved(self.report_scroll, TEXT_END);
         } else if self.screen == Screen::System {
             if let Some((_, sample)) = state.system.back() {
-                let pids: Vec<u32> = system::order(sample).iter().map(|p| p.pid).collect();
+                let pids: Vec<u32> = system::order(sample, self).iter().map(|p| p.pid).collect();
                 let now = system::selected(state, self).map(|p| p.pid);
                 let at = pids.iter().position(|pid| Some(*pid) == now).unwrap_or(0);
                 self.system.pid = pids.get(moved(at, pids.len().saturating_sub(1))).copied();

@@ -4,7 +4,7 @@ use super::app::UiState;
 use super::mouse::{Hit, Spot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthChar;
 
 /// Text in one style.
@@ -72,6 +72,18 @@ impl<'b> Pen<'b> {
             for x in 0..self.area.width {
                 if let Some(cell) = self.buffer.cell_mut((self.area.x + x, self.area.y + y)) {
                     cell.reset();
+                    cell.set_style(style);
+                }
+            }
+        }
+    }
+
+    /// Takes what is drawn back behind what will lie over it.
+    pub(crate) fn fade(&mut self, style: Style) {
+        for y in 0..self.area.height {
+            for x in 0..self.area.width {
+                if let Some(cell) = self.buffer.cell_mut((self.area.x + x, self.area.y + y)) {
+                    cell.modifier = Modifier::empty();
                     cell.set_style(style);
                 }
             }

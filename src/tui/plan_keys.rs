@@ -1,7 +1,7 @@
-//! When the keys of plans, and of reads that go layer by layer, do something.
+//! When keys do something that depends on what is there: plans, layers of a read, processes, a list to go into.
 
-use super::app::{Sheet, UiState};
-use super::keymap::{has_cursor, on_race};
+use super::app::{Pane, Screen, Sheet, UiState};
+use super::keymap::{bare, has_cursor, on_environment, on_learn, on_race, on_tensors};
 use super::screens::{layers, plans};
 use crate::session::State;
 
@@ -50,4 +50,40 @@ pub(super) fn can_race(state: &State, ui: &UiState) -> bool {
         && ui.race.shown.is_none()
         && !state.is_measuring()
         && (!state.lanes.is_empty() || state.grid.is_some())
+}
+
+pub(super) fn lists_processes(state: &State, ui: &UiState) -> bool {
+    let some = state.system.back().is_some_and(|(_, sample)| !sample.processes.is_empty());
+    bare(state, ui) && ui.screen == Screen::System && !ui.system.open && some
+}
+
+pub(super) fn sorts(state: &State, ui: &UiState) -> bool {
+    on_tensors(state, ui) || lists_processes(state, ui)
+}
+
+pub(super) fn has_filter(state: &State, ui: &UiState) -> bool {
+    on_environment(state, ui)
+        || (bare(state, ui) && ui.screen == Screen::Tensors && !state.lanes.is_empty())
+        || lists_processes(state, ui)
+}
+
+pub(super) fn in_process(state: &State, ui: &UiState) -> bool {
+    bare(state, ui) && ui.screen == Screen::System && ui.system.open
+}
+
+pub(super) fn opens(state: &State, ui: &UiState) -> bool {
+    (bare(state, ui)
+        && ui.screen == Screen::System
+        && !ui.system.open
+        && state.system.back().is_some_and(|(_, s)| !s.processes.is_empty()))
+        || on_environment(state, ui) && ui.environment.pane == Pane::List && !state.checks.is_empty()
+        || on_tensors(state, ui)
+}
+
+pub(super) fn can_measure(state: &State, ui: &UiState) -> bool {
+    on_learn(state, ui)
+        && !ui.replay
+        && !ui.over
+        && (state.model.is_some() || !state.race_plans.is_empty())
+        && !state.is_measuring()
 }

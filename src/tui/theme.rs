@@ -64,6 +64,9 @@ impl Theme {
         let heavy = |style: Style| {
             if taste.theme == ThemeName::HighContrast { style.add_modifier(Modifier::BOLD) } else { style }
         };
+        // Of sixteen colours hardly two can be read on a third, so the selected row has one ink; its marks are told by their shape.
+        let row = Style::new().bg(colour(p.selected, taste.depth));
+        let selected = if taste.depth == ColourDepth::Ansi16 { row.patch(fg(p.strong)) } else { row };
         Self {
             ground: p.ground.map_or_else(Style::new, |ink| Style::new().bg(colour(ink, taste.depth)).patch(fg(p.text))),
             text: heavy(fg(p.text)),
@@ -71,7 +74,7 @@ impl Theme {
             dim: fg(p.dim),
             faint: fg(p.faint),
             accent: fg(p.accent).add_modifier(Modifier::BOLD),
-            selected: Style::new().bg(colour(p.selected, taste.depth)),
+            selected,
             added: fg(p.status[0]),
             removed: fg(p.status[3]),
             mono: false,
@@ -112,6 +115,13 @@ impl Theme {
             on_fill: None,
             on_accent: None,
         }
+    }
+
+    /// What lies behind a sheet: still there, no longer in the way.
+    #[must_use]
+    pub(crate) fn behind(&self) -> Style {
+        let (ink, ground) = (self.faint.fg.unwrap_or(Color::Reset), self.ground.bg.unwrap_or(Color::Reset));
+        self.faint.fg(ink).bg(ground)
     }
 
     /// The style of an outcome's mark and word.

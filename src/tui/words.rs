@@ -2,7 +2,7 @@
 
 use super::entries::{Entry, Heat, elapsed_ns, heat_of, heats, landed_at, rate_now, stage_words};
 use crate::domain::units::{bytes, duration, rate, three_digits};
-use crate::domain::{CacheState, Engine, Route, Status, Verdict};
+use crate::domain::{CacheState, Engine, Finding, Route, Status, Verdict};
 use crate::session::{LaneStatus, State, Together};
 
 /// An answer and how good it is.
@@ -44,6 +44,19 @@ pub(crate) fn unchecked(state: &State, over: bool) -> bool {
         && (over || state.ended.is_some() || !state.lanes.is_empty() || state.grid.is_some())
 }
 
+/// What leads to the goal of a verdict, in order. Beside it `blockers` may name why the route that was set up is not taken, which is no step on
+/// the way to another one; the advice is made of the steps alone.
+pub(crate) fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
+    let all = verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id));
+    let all: Vec<&Finding> = all.collect();
+    let advised = |finding: &&Finding| {
+        let words = finding.advice.as_deref().unwrap_or(&finding.summary).trim_end_matches('.');
+        verdict.advice.contains(words)
+    };
+    let steps: Vec<&Finding> = all.iter().copied().filter(advised).collect();
+    if steps.is_empty() { all } else { steps }
+}
+
 /// Will reads of the path go straight to the GPU?
 pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, over: bool) -> Headline {
     let Some(verdict) = verdict else {
@@ -68,11 +81,17 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, over: bool) 
             ),
         );
     }
-    let fixes = match verdict.blockers.len() {
-        _ if !verdict.possible.is_direct() => "This machine has no direct route.".to_owned(),
-        0 => format!("{} is possible.", route_word(verdict.possible)),
-        1 => format!("One fix away from {}.", route_word(verdict.possible)),
-        n => format!("{} fixes away from {}.", number(n), route_word(verdict.possible)),
+    let goal = route_word(verdict.possible);
+    let fixes = match steps(state, verdict).len().max(usize::from(!verdict.blockers.is_empty())) {
+        _ if verdict.possible == verdict.route => "This machine has no direct route.".to_owned(),
+        0 => format!("{goal} is possible."),
+        1 => format!("One fix away from {goal}."),
+        n => format!("{} fixes away from {goal}.", number(n)),
+    };
+    // A goal through host memory is as far as such a machine goes.
+    let fixes = match verdict.possible {
+        Route::Compat if verdict.route == Route::None => format!("{fixes} A direct route is not possible here."),
+        _ => fixes,
     };
     match (verdict.route, verdict.proven) {
         (r, true) if r.is_direct() => {

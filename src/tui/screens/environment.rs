@@ -7,12 +7,14 @@
 //! ╭ Checks ─────────╮╭ one check ─────────────────────╮
 //! ```
 
+use super::answer;
 use crate::domain::units::rate;
 use crate::domain::{Finding, Group, Route, Status, Verdict};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::{Pane, RowKey, UiState};
+use crate::tui::keymap::Action;
 use crate::tui::mouse::Spot;
-use crate::tui::pen::{Pen, Run, cut, width, wrap};
+use crate::tui::pen::{Pen, Run, cut, runs_width, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::path_drawing::{self, Way};
 use crate::tui::widgets::sheet::{self, labelled};
@@ -43,8 +45,16 @@ fn matches(finding: &Finding, filter: &str) -> bool {
             .any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
 }
 
+/// The checks of a group, the worst first, so that what is wrong stands right below the group's name.
 fn members<'s>(state: &'s State, ui: &UiState, group: Group) -> Vec<&'s Finding> {
-    state.group(group).filter(|f| matches(f, &ui.environment.filter)).collect()
+    let mut found: Vec<&Finding> = state.group(group).filter(|f| matches(f, &ui.environment.filter)).collect();
+    found.sort_by_key(|f| std::cmp::Reverse(weight(f.status)));
+    found
+}
+
+/// Whether the checks of a group are in the list.
+pub(crate) fn is_open(state: &State, ui: &UiState, group: Group) -> bool {
+    open_groups(state, ui).contains(&group)
 }
 
 fn worst(findings: &[&Finding]) -> Status {
@@ -55,27 +65,34 @@ fn worst(findings: &[&Finding]) -> Status {
 /// around; a filter opens all.
 fn open_groups(state: &State, ui: &UiState) -> Vec<Group> {
     let count = |group: Group| state.group(group).count();
-    let troubled = |group: Group| {
-        let all: Vec<&Finding> = state.group(group).collect();
-        weight(worst(&all)) >= weight(Status::Warn)
+    let all = |group: Group| state.group(group).collect::<Vec<&Finding>>();
+    let steps = verdict(state, ui).map(|verdict| words::steps(state, verdict)).unwrap_or_default();
+    let next = steps.first().map(|finding| finding.group);
+    // What is to be mended first, then what failed, then what is only a warning.
+    let rank = |group: Group| match worst(&all(group)) {
+        _ if next == Some(group) => 4,
+        _ if steps.iter().any(|finding| finding.group == group) => 3,
+        Status::Fail => 2,
+        Status::Warn => 1,
+        _ => 0,
     };
     let room = ui.environment.room.get();
     let heads = GROUPS.into_iter().filter(|g| count(*g) > 0).count();
-    let mut used = heads + GROUPS.into_iter().filter(|g| troubled(*g)).map(count).sum::<usize>();
+    let mut ordered = GROUPS;
+    ordered.sort_by_key(|group| std::cmp::Reverse(rank(*group)));
+    let (mut used, mut open) = (heads, Vec::new());
+    for group in ordered {
+        // The worst one always; others as far as the whole list stays in sight. In a short list what is in order stays closed: the rest stands out.
+        let fits = used + count(group) <= room && (rank(group) > 0 || room >= 24);
+        if (rank(group) > 0 && open.is_empty()) || fits {
+            used += count(group);
+            open.push(group);
+        }
+    }
+    let toggled = |group: &Group| ui.environment.toggled.contains(group);
     GROUPS
         .into_iter()
-        .filter(|group| {
-            if !ui.environment.filter.is_empty() {
-                return true;
-            }
-            let mut open = troubled(*group);
-            // In a short list the troubled groups stand out better among closed ones.
-            if !open && room >= 24 && used + count(*group) <= room {
-                used += count(*group);
-                open = true;
-            }
-            open != ui.environment.toggled.contains(group)
-        })
+        .filter(|group| !ui.environment.filter.is_empty() || open.contains(group) != toggled(group))
         .collect()
 }
 
@@ -96,13 +113,19 @@ pub(crate) fn rows(state: &State, ui: &UiState) -> Vec<RowKey> {
     rows
 }
 
-/// The selected line: the user's, or by itself the worst check (what has a fix first).
+/// The selected line: the user's, or by itself what stands in the way of the goal, or the worst check (what has a fix first).
 pub(crate) fn selected_row(state: &State, ui: &UiState) -> Option<RowKey> {
     let rows = rows(state, ui);
     if let Some(chosen) = &ui.environment.selected
         && rows.contains(chosen)
     {
         return Some(chosen.clone());
+    }
+    if let Some(verdict) = verdict(state, ui) {
+        let row = |step: &&Finding| rows.iter().find(|row| matches!(row, RowKey::Check(id) if *id == step.id));
+        if let Some(row) = words::steps(state, verdict).iter().find_map(row) {
+            return Some(row.clone());
+        }
     }
     let check = |row: &RowKey| match row {
         RowKey::Check(id) => state.checks.iter().find(|f| f.id == *id),
@@ -122,7 +145,7 @@ pub(crate) fn selected_finding<'s>(state: &'s State, ui: &UiState) -> Option<&'s
     }
 }
 
-fn verdict<'s>(state: &'s State, ui: &UiState) -> Option<&'s Verdict> {
+pub(crate) fn verdict<'s>(state: &'s State, ui: &UiState) -> Option<&'s Verdict> {
     state.verdicts.get(ui.environment.verdict.min(state.verdicts.len().saturating_sub(1)))
 }
 
@@ -134,10 +157,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let verdict = verdict(state, ui);
     y += headline(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui.over), theme);
     if let Some(verdict) = verdict {
+        let indent = if w >= 100 { 3 } else { 1 };
+        let most = if h >= 14 { 4 } else { 2 };
+        y += u16::from(h >= 30);
+        y += answer::draw(&mut pen.part(0, y, w, most), indent, state, ui, verdict, theme);
         if h >= 14 {
             y += u16::from(airy);
             let step = if h >= 30 { 2 } else { 1 };
-            y += ways(&mut pen.part(0, y, w, 3), state, ui, verdict, step, theme);
+            y += ways(&mut pen.part(0, y, w, 3), indent, state, ui, verdict, step, theme);
         }
         y += u16::from(airy);
     } else {
@@ -148,23 +175,23 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         let mut pane = pen.part(0, y, w, rest);
         return match ui.environment.pane {
             Pane::List => {
-                list(&mut pane, state, ui, theme);
+                list(&mut pane, state, ui, true, theme);
                 0
             }
             Pane::Detail => detail(&mut pane, state, ui, theme),
         };
     }
     let left = (w * 2 / 5).clamp(36, 64);
-    list(&mut pen.part(0, y, left, rest), state, ui, theme);
+    list(&mut pen.part(0, y, left, rest), state, ui, false, theme);
     let troubles = troubles(state, w.saturating_sub(left + 6), theme);
-    let below = if rest >= 36 && troubles.len() > 1 { (troubles.len() as u16 + 3).min(rest / 2) } else { 0 };
-    if below > 0 {
-        let mut pane = pen.part(left, y + rest - below, w - left, below);
+    let above = if rest >= 34 && troubles.len() > 2 { (troubles.len() as u16 + 2).min(rest / 2) } else { 0 };
+    if above > 0 {
+        let mut pane = pen.part(left, y, w - left, above);
         let mut inside = pane.frame(&[("What stands in the way".to_owned(), theme.strong)], theme.faint);
         let (w, h) = (inside.width(), inside.height());
         sheet::text(&mut inside.part(2, 0, w.saturating_sub(3), h), &troubles, 0, theme);
     }
-    detail(&mut pen.part(left, y, w - left, rest - below), state, ui, theme)
+    detail(&mut pen.part(left, y + above, w - left, rest - above), state, ui, theme)
 }
 
 /// Failures and warnings with what mends them, the worst first; what another one causes is left to that one.
@@ -178,8 +205,7 @@ fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
             let mark = if i == 0 { finding.status.mark() } else { ' ' };
             lines.push(vec![(format!("{mark} "), theme.status(finding.status)), (line, theme.text)]);
         }
-        let plan = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
-        let remedy = plan.map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
+        let remedy = answer::plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
         if let Some(remedy) = remedy {
             lines.extend(wrap(&remedy, room.saturating_sub(4)).into_iter().enumerate().map(|(i, line)| {
                 let arrow = if i == 0 { "  → " } else { "    " };
@@ -204,13 +230,22 @@ pub(crate) fn headline(pen: &mut Pen<'_>, headline: &words::Headline, theme: &Th
 }
 
 /// The way of a byte now and at best; returns the rows taken.
-fn ways(pen: &mut Pen<'_>, state: &State, ui: &UiState, verdict: &Verdict, step: u16, theme: &Theme) -> u16 {
+fn ways(
+    pen: &mut Pen<'_>,
+    indent: u16,
+    state: &State,
+    ui: &UiState,
+    verdict: &Verdict,
+    step: u16,
+    theme: &Theme,
+) -> u16 {
     let gpu = verdict.gpu.is_some() || state.machine.as_ref().is_some_and(|m| !m.gpus.is_empty());
-    let indent = if pen.width() >= 100 { 3 } else { 1 };
-    let start = indent + 6;
+    let start = indent + answer::LABEL;
     let after = start + path_drawing::COLUMNS + 3;
     pen.text(indent, 0, "now", theme.dim);
-    path_drawing::draw(pen, start, 0, &Way { route: verdict.route, gpu }, theme);
+    // Two lines of blocks right below each other would run into one.
+    let two = gpu && verdict.possible != verdict.route;
+    path_drawing::draw_as(pen, (start, 0), &Way { route: verdict.route, gpu }, step > 1 || !two, theme);
     let status = match verdict.route {
         Route::None if gpu => Status::Fail,
         Route::None => Status::Na,
@@ -219,7 +254,8 @@ fn ways(pen: &mut Pen<'_>, state: &State, ui: &UiState, verdict: &Verdict, step:
     };
     let mut now: Vec<Run> = Vec::new();
     if gpu {
-        now.push((format!("{:<9} ", route_word(verdict.route)), theme.status(status)));
+        let word = if verdict.route == Route::None { "no route" } else { route_word(verdict.route) };
+        now.push((format!("{word:<9} "), theme.status(status)));
         now.push((if verdict.proven { "proven" } else { "not proven" }.to_owned(), theme.dim));
     } else {
         now.push(("no GPU here".to_owned(), theme.dim));
@@ -240,20 +276,14 @@ fn ways(pen: &mut Pen<'_>, state: &State, ui: &UiState, verdict: &Verdict, step:
             x = pen.fit(x, 0, (after + room).saturating_sub(x + 1), text, *style);
         }
     }
-    if !gpu || verdict.possible == verdict.route {
+    if !two {
         return 1;
     }
     pen.text(indent, step, "goal", theme.dim);
-    path_drawing::draw(pen, start, step, &Way { route: verdict.possible, gpu }, theme);
-    let mut goal: Vec<Run> = vec![(format!("{:<9} ", route_word(verdict.possible)), theme.status(Status::Pass))];
-    if !verdict.blockers.is_empty() {
-        goal.push((format!("needs {}", verdict.blockers.join(", ")), theme.dim));
-    }
-    let flat: String = goal.iter().skip(1).map(|(text, _)| text.as_str()).collect();
+    path_drawing::draw_as(pen, (start, step), &Way { route: verdict.possible, gpu }, step > 1, theme);
     if wordy {
-        pen.runs(after, step, &goal[..1]);
+        pen.runs(after, step, &answer::goal(state, verdict, room.saturating_sub(1), theme));
     }
-    pen.fit(after + 10, step, room.saturating_sub(11), &flat, theme.dim);
     step + 1
 }
 
@@ -267,11 +297,14 @@ fn border(ui: &UiState, pane: Pane, theme: &Theme) -> ratatui::style::Style {
     if ui.environment.pane == pane && ui.sheet.is_none() { theme.dim } else { theme.faint }
 }
 
-fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, alone: bool, theme: &Theme) {
+    under_pointer(pen, ui, Pane::List);
     let mut title: Vec<Run> = vec![("Checks".to_owned(), theme.strong)];
-    for status in [Status::Pass, Status::Info, Status::Warn, Status::Fail, Status::Na] {
+    // The worst first: where there is no room for all counts, those that matter least are left out.
+    let room = usize::from(pen.width()).saturating_sub(12 + ui.environment.filter.len());
+    for status in [Status::Fail, Status::Warn, Status::Info, Status::Pass, Status::Na] {
         let count = state.checks.iter().filter(|f| f.status == status).count();
-        if count > 0 {
+        if count > 0 && runs_width(&title) < room {
             // The dash of n/a would drown in the border.
             let mark = if status == Status::Na { status.word().to_owned() } else { status.mark().to_string() };
             title.push((format!("  {count} {mark}"), theme.status(status)));
@@ -311,7 +344,7 @@ fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
             }
             RowKey::Check(id) => {
                 if let Some(finding) = state.checks.iter().find(|f| f.id == *id) {
-                    check_row(&mut inside, y, finding, theme);
+                    check_row(&mut inside, y, finding, alone, theme);
                 }
             }
         }
@@ -338,22 +371,33 @@ fn group_row(pen: &mut Pen<'_>, y: u16, found: &[&Finding], (group, open): (Grou
     pen.right(pen.width().saturating_sub(2), y, &count, theme.status(worst));
 }
 
-fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, theme: &Theme) {
+/// `alone`: nothing beside the list tells more, so what was found is worth more than the name of the check.
+fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &Theme) {
     pen.cell(3, y, finding.status.mark(), theme.status(finding.status));
     let name = if weight(finding.status) >= weight(Status::Warn) { theme.text } else { theme.dim };
     let room = pen.width().saturating_sub(7);
+    if alone && width(&finding.id) + 2 + width(&finding.summary) > usize::from(room) {
+        pen.fit(5, y, room, &finding.summary, name);
+        return;
+    }
     let end = pen.fit(5, y, room, &finding.id, name);
     let left = pen.width().saturating_sub(end + 4);
-    if left >= 12 {
-        pen.fit(end + 2, y, left, &finding.summary, if theme.mono { theme.dim } else { theme.faint_text() });
+    if usize::from(left) >= width(&finding.summary).min(20) {
+        pen.fit(end + 2, y, left, &finding.summary, theme.dim);
     }
 }
 
+/// The pane takes the wheel and the click wherever in it they are.
+fn under_pointer(pen: &Pen<'_>, ui: &UiState, pane: Pane) {
+    (0..pen.height()).for_each(|y| pen.hit(ui, y, 0, pen.width(), Spot::Pane(pane)));
+}
+
 fn detail(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+    under_pointer(pen, ui, Pane::Detail);
     let border = border(ui, Pane::Detail, theme);
     let room = pen.width().saturating_sub(6);
     let (title, lines) = match (selected_row(state, ui), selected_finding(state, ui)) {
-        (_, Some(finding)) => (check_title(finding, theme), check_lines(finding, state, room, theme)),
+        (_, Some(finding)) => check(finding, state, ui, room, theme),
         (Some(RowKey::Group(group)), _) => {
             (vec![(group.title().to_owned(), theme.strong)], group_lines(&members(state, ui, group), room, theme))
         }
@@ -366,25 +410,88 @@ fn detail(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usiz
     sheet::text(&mut page, &lines, ui.environment.detail_scroll, theme)
 }
 
-fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
-    let mark = format!("{} {}", finding.status.mark(), finding.status.word());
-    let mut title = vec![
-        (finding.id.clone(), theme.strong),
-        (" ── ".to_owned(), theme.faint),
-        (mark, theme.status(finding.status)),
-    ];
-    if finding.status == Status::Fail && !finding.blocks.is_empty() {
-        let routes: Vec<&str> = finding.blocks.iter().map(|r| route_word(*r)).collect();
+/// Title and text of a check. What it blocks is in the title where there is room for all of it.
+fn check(finding: &Finding, state: &State, ui: &UiState, room: u16, theme: &Theme) -> (Vec<Run>, Vec<Vec<Run>>) {
+    let mut title = check_title(finding, theme);
+    let blocks = blocked(finding);
+    let in_title = blocks.as_ref().is_some_and(|b| runs_width(&title) + width(b) + 12 <= usize::from(room));
+    if let Some(routes) = blocks.as_ref().filter(|_| in_title) {
         title.push((" ── ".to_owned(), theme.faint));
-        title.push((format!("blocks {}", routes.join(", ")), theme.text));
+        title.push((format!("blocks {routes}"), theme.text));
     }
-    title
+    (title, check_lines(finding, (state, ui), blocks.filter(|_| !in_title), room, theme))
 }
 
-fn check_lines(finding: &Finding, state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+/// The routes that a check blocks.
+fn blocked(finding: &Finding) -> Option<String> {
+    let routes: Vec<&str> = finding.blocks.iter().map(|r| route_word(*r)).collect();
+    (finding.status == Status::Fail && !routes.is_empty()).then(|| routes.join(", "))
+}
+
+fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
+    let mark = format!("{} {}", finding.status.mark(), finding.status.word());
+    vec![(finding.id.clone(), theme.strong), (" ── ".to_owned(), theme.faint), (mark, theme.status(finding.status))]
+}
+
+/// What is wrong, what mends it, why it matters, and last what was seen.
+fn check_lines(
+    finding: &Finding,
+    (state, ui): (&State, &UiState),
+    blocks: Option<String>,
+    room: u16,
+    theme: &Theme,
+) -> Vec<Vec<Run>> {
     let mut lines: Vec<Vec<Run>> =
         wrap(&finding.summary, room).into_iter().map(|line| vec![(line, theme.strong)]).collect();
     lines.push(Vec::new());
+    let part = |lines: &mut Vec<Vec<Run>>, label, text: &str| {
+        lines.extend(labelled(label, text, room, theme.dim, theme.text));
+        lines.push(Vec::new());
+    };
+    if let Some(cause) = &finding.cause {
+        part(&mut lines, "Cause", &format!("comes from {cause}; mend that first"));
+    }
+    let plan = answer::plan_for(state, finding);
+    if let Some(plan) = plan {
+        let mended = finding.status == Status::Pass;
+        let (label, words) = if mended {
+            ("Mended", " shows what was changed, and undoes it")
+        } else {
+            ("Fix", " shows what it would change")
+        };
+        lines.extend(labelled(label, &plan.title, room, theme.dim, theme.text));
+        if !mended {
+            lines.extend(labelled("", super::fix::needs_words(plan), room, theme.dim, theme.dim));
+        }
+        lines.push(vec![
+            ("        ".to_owned(), theme.dim),
+            (ui.keys.key_of(Action::Fix), theme.accent),
+            (words.to_owned(), theme.dim),
+        ]);
+        if finding.advice.is_none() {
+            lines.push(Vec::new());
+        }
+    }
+    if let Some(advice) = &finding.advice {
+        let mends = weight(finding.status) >= weight(Status::Warn) && finding.id != "gpu-present";
+        part(
+            &mut lines,
+            if plan.is_some() {
+                "Or"
+            } else if mends {
+                "Fix"
+            } else {
+                "Advice"
+            },
+            advice,
+        );
+    }
+    if !finding.why.is_empty() {
+        part(&mut lines, "Why", &finding.why);
+    }
+    if let Some(routes) = blocks {
+        part(&mut lines, "Blocks", &routes);
+    }
     for (i, evidence) in finding.evidence.iter().enumerate() {
         let label = if i == 0 { "Found" } else { "" };
         let first = evidence.text.lines().count() <= 1;
@@ -400,31 +507,6 @@ fn check_lines(finding: &Finding, state: &State, room: u16, theme: &Theme) -> Ve
             lines.extend(labelled("", &format!("({})", evidence.source), room, theme.dim, theme.dim));
         }
     }
-    if !finding.evidence.is_empty() {
-        lines.push(Vec::new());
-    }
-    if !finding.why.is_empty() {
-        lines.extend(labelled("Why", &finding.why, room, theme.dim, theme.text));
-        lines.push(Vec::new());
-    }
-    if let Some(cause) = &finding.cause {
-        lines.extend(labelled("Cause", &format!("comes from {cause}; mend that first"), room, theme.dim, theme.text));
-        lines.push(Vec::new());
-    }
-    let plan = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|p| p.id == *id));
-    let plan = plan.or_else(|| state.plans.iter().find(|p| p.check == finding.id));
-    if let Some(plan) = plan {
-        lines.extend(labelled("Fix", &plan.title, room, theme.dim, theme.text));
-        lines.extend(labelled("", super::fix::needs_words(plan), room, theme.dim, theme.dim));
-        lines.push(vec![
-            ("        ".to_owned(), theme.dim),
-            ("f".to_owned(), theme.accent),
-            (" shows what it would change".to_owned(), theme.dim),
-        ]);
-    }
-    if let Some(advice) = &finding.advice {
-        lines.extend(labelled(if plan.is_some() { "Or" } else { "Fix" }, advice, room, theme.dim, theme.text));
-    }
     while lines.last().is_some_and(Vec::is_empty) {
         lines.pop();
     }
@@ -432,10 +514,8 @@ fn check_lines(finding: &Finding, state: &State, room: u16, theme: &Theme) -> Ve
 }
 
 fn group_lines(found: &[&Finding], room: u16, theme: &Theme) -> Vec<Vec<Run>> {
-    let mut ordered: Vec<&&Finding> = found.iter().collect();
-    ordered.sort_by_key(|f| std::cmp::Reverse(weight(f.status)));
     let mut lines = Vec::new();
-    for finding in ordered {
+    for finding in found {
         for (i, line) in wrap(&finding.summary, room.saturating_sub(3)).into_iter().enumerate() {
             let mark = if i == 0 { format!("{}  ", finding.status.mark()) } else { "   ".to_owned() };
             let style = if weight(finding.status) > 2 { theme.text } else { theme.dim };

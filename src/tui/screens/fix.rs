@@ -38,35 +38,56 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, the
         lines.push(Vec::new());
         lines.extend(log_lines(&log, room, ui, theme));
     }
-    let title = [("Fix ".to_owned(), theme.dim), (plan.title.clone(), theme.strong)];
-    let mut keys: Vec<Run> = Vec::new();
-    for binding in keymap::footer(state, ui).filter(|b| {
-        matches!(b.action, Action::Apply | Action::CopyCommands | Action::DryRun | Action::Undo | Action::Close)
-    }) {
-        keys.push((binding.label.to_owned(), theme.accent));
-        keys.push((format!(" {}  ", binding.short), theme.dim));
+    let mut title = vec![("Fix ".to_owned(), theme.dim), (plan.title.clone(), theme.strong)];
+    // How it ended is seen before anything is read.
+    let ended = log.iter().rev().find(|line| line.stage != FixStage::Previewed).and_then(|line| ending(line.stage));
+    if let Some((status, word)) = ended {
+        title.push((format!("  {} {word}", status.mark()), theme.status(status)));
     }
+    let ours =
+        |action| matches!(action, Action::Apply | Action::CopyCommands | Action::DryRun | Action::Undo | Action::Close);
+    let bindings: Vec<_> = keymap::footer(state, ui).filter(|b| ours(b.action)).collect();
     // While it speaks, the end of the text is what one wants to see.
-    let scroll = if log.is_empty() || ui.sheet_scroll > 0 { ui.sheet_scroll } else { usize::MAX };
-    sheet::draw(pen, &title, &lines, &keys, scroll, widest, theme)
+    let scroll = if log.is_empty() || ui.sheet_held { ui.sheet_scroll } else { usize::MAX };
+    let last = sheet::draw(pen, &title, &lines, &sheet::keys(&bindings, theme), scroll, widest, theme);
+    sheet::click(pen, ui, lines.len(), widest, &bindings);
+    last
+}
+
+/// What became of a fix, in a word or two; `None` while it works.
+const fn ending(stage: FixStage) -> Option<(Status, &'static str)> {
+    match stage {
+        FixStage::Mended => Some((Status::Pass, "mended")),
+        FixStage::StillWrong => Some((Status::Warn, "still wrong")),
+        FixStage::Failed => Some((Status::Fail, "failed")),
+        FixStage::Waiting => Some((Status::Info, "waits for a reboot")),
+        FixStage::Undone => Some((Status::Info, "undone")),
+        FixStage::Previewed | FixStage::Applying | FixStage::Verifying => None,
+    }
 }
 
 fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
-    let mut lines: Vec<Vec<Run>> = labelled("Why", &plan.why, room, theme.dim, theme.text);
-    lines.push(Vec::new());
+    // What will change comes first: that is what is consented to.
+    let mut lines: Vec<Vec<Run>> = Vec::new();
     for change in &plan.changes {
         lines.extend(change_lines(change, room, theme));
         lines.push(Vec::new());
     }
-    lines.extend(labelled("Needs", needs_words(plan), room, theme.dim, theme.text));
+    if let Some(obstacle) = &plan.obstacle {
+        lines.extend(labelled("Not now", obstacle, room, theme.status(Status::Warn), theme.text));
+        lines.push(Vec::new());
+    }
+    let words = needs_words(plan);
+    let label = if matches!(plan.policy, FixPolicy::Show | FixPolicy::Never) { "Who" } else { "Risk" };
+    let (label, words) = words.strip_prefix("needs ").map_or((label, words), |rest| ("Needs", rest));
+    lines.extend(labelled(label, words, room, theme.dim, theme.text));
     lines.extend(labelled("Proof", &plan.verify, room, theme.dim, theme.text));
     lines.extend(labelled("Undo", &plan.undo, room, theme.dim, theme.text));
     if !plan.remaining.is_empty() {
         lines.extend(labelled("Then", &plan.remaining.join("; "), room, theme.dim, theme.text));
     }
-    if let Some(obstacle) = &plan.obstacle {
-        lines.extend(labelled("Not now", obstacle, room, theme.status(Status::Warn), theme.text));
-    }
+    lines.push(Vec::new());
+    lines.extend(labelled("Why", &plan.why, room, theme.dim, theme.text));
     lines
 }
 
@@ -142,9 +163,19 @@ fn log_lines(log: &[&FixProgress], room: u16, ui: &UiState, theme: &Theme) -> Ve
             FixStage::Applying | FixStage::Verifying if i == last && !ui.over => (spinner(ui), theme.accent),
             FixStage::Previewed | FixStage::Applying | FixStage::Verifying => ('│', theme.faint),
         };
-        let text_style = if i == last { theme.strong } else { theme.text };
+        let dry = progress.stage == FixStage::Previewed;
+        if dry && (i == 0 || log[i - 1].stage != FixStage::Previewed) {
+            lines.push(vec![("Dry run: nothing was changed".to_owned(), theme.strong)]);
+        }
+        let text_style = match progress.text.chars().next() {
+            Some('+') if dry => theme.added,
+            Some('-') if dry => theme.removed,
+            _ if dry => theme.dim,
+            _ if i == last => theme.strong,
+            _ => theme.text,
+        };
         for (n, line) in wrap(&progress.text, room.saturating_sub(2)).into_iter().enumerate() {
-            let mark = if n == 0 { format!("{mark} ") } else { "  ".to_owned() };
+            let mark = if n == 0 || dry { format!("{mark} ") } else { "  ".to_owned() };
             lines.push(vec![(mark, style), (line, text_style)]);
         }
         if let Some(finding) = progress.finding.as_ref().filter(|_| progress.stage == FixStage::StillWrong) {

@@ -4,6 +4,7 @@ use crate::domain::{LogLevel, Metric, Route, Status};
 use crate::session::{REAL_TIME, State};
 use crate::tui::app::{Screen, UiState};
 use crate::tui::keymap;
+use crate::tui::keys::is_joined;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
@@ -168,12 +169,7 @@ pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
     }
     if ui.filtering {
         let end = pen.text(1, 0, "/", theme.accent);
-        let end = pen.text(
-            end,
-            0,
-            if ui.screen == Screen::Tensors { &ui.tensors.filter } else { &ui.environment.filter },
-            theme.strong,
-        );
+        let end = pen.text(end, 0, ui.filter(), theme.strong);
         let end = pen.text(end, 0, "▏", theme.accent);
         pen.text(end + 2, 0, "⏎ keep   Esc clear", theme.dim);
         return;
@@ -189,20 +185,25 @@ pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
     for binding in first {
         if wide(binding) <= left {
             left -= wide(binding);
-            x = key(pen, x, binding, theme);
+            x = key(pen, x, binding, ui, theme);
         }
     }
     for binding in last {
-        x = key(pen, x, binding, theme);
+        x = key(pen, x, binding, ui, theme);
     }
     if x < room.saturating_add(1) {
         pen.right(w.saturating_sub(1), 0, &cost, theme.dim);
     }
 }
 
-fn key(pen: &mut Pen<'_>, x: u16, binding: &keymap::Binding, theme: &Theme) -> u16 {
+fn key(pen: &mut Pen<'_>, x: u16, binding: &keymap::Binding, ui: &UiState, theme: &Theme) -> u16 {
     let end = pen.text(x, 0, &binding.label, theme.accent);
-    pen.text(end + 1, 0, binding.short, theme.dim) + 2
+    let end = pen.text(end + 1, 0, binding.short, theme.dim);
+    // A label of several keys stands for several actions: a click could not say which.
+    if !is_joined(binding.action) {
+        pen.hit(ui, 0, x, end.saturating_sub(x), Spot::Key(binding.action));
+    }
+    end + 2
 }
 
 /// `gds-top 0.4 % cpu 11 MiB`; what was not read is left out.

@@ -4,9 +4,11 @@ use crate::domain::{FixPlan, GuideStep, Status, StepState};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::keymap::{self, Action};
+use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
+use crate::tui::words::route_word;
 use ratatui::style::Style;
 
 /// Columns of the widest sheet.
@@ -45,8 +47,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         return sheet::draw(pen, &[], &lines, &[], 0, WIDEST, theme);
     };
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
-    let mut page = Page { lines: Vec::new(), room, selected: 0..0 };
-    let [how_far, why] = guide.head();
+    let mut page = Page { lines: Vec::new(), room, selected: 0..0, rows: Vec::new() };
+    let [_, why] = guide.head();
     page.put(0, &why, theme.text);
     for open in &guide.open {
         page.lines.push(Vec::new());
@@ -85,19 +87,32 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             page.marked(&[("     → ".to_owned(), theme.accent)], advice, theme.text);
         }
     }
-    let title = [(how_far.trim_end_matches('.').to_owned(), theme.strong)];
-    let mut keys: Vec<Run> = Vec::new();
-    for binding in keymap::footer(state, ui)
-        .filter(|b| matches!(b.action, Action::Open | Action::CopyCommands | Action::Recheck | Action::Close))
-    {
-        keys.push((binding.label.to_owned(), theme.accent));
-        keys.push((format!(" {}  ", binding.short), theme.dim));
-    }
+    let (done, all) = (guide.done(), guide.steps.len());
+    let title = [
+        (format!("To GPUDirect Storage by {}", route_word(guide.route)), theme.strong),
+        (format!("  {done} of {all} steps are done"), theme.dim),
+    ];
+    let ours = |action| matches!(action, Action::Open | Action::CopyCommands | Action::Recheck | Action::Close);
+    let bindings: Vec<_> = keymap::footer(state, ui).filter(|b| ours(b.action)).collect();
     // The selection in sight, with what belongs to it as far as there is room; the top of the text when it is at the top.
     let height = usize::from(pen.height()).saturating_sub(4).max(1);
     let end = page.selected.end.min(page.selected.start + height);
     let scroll = if ui.guide_at == 0 { 0 } else { (end + 1).saturating_sub(height) };
-    sheet::draw(pen, &title, &page.lines, &keys, scroll, WIDEST, theme)
+    let count = page.lines.len();
+    let last = sheet::draw(pen, &title, &page.lines, &sheet::keys(&bindings, theme), scroll, WIDEST, theme);
+    sheet::click(pen, ui, count, WIDEST, &bindings);
+    let mut shown = sheet::page(pen, count, WIDEST);
+    let (w, h) = (shown.width(), usize::from(shown.height()));
+    let first = scroll.min(count.saturating_sub(h));
+    for (row, lines) in page.rows.iter().enumerate() {
+        for line in lines.clone().filter(|line| (first..first + h).contains(line)) {
+            shown.hit(ui, (line - first) as u16, 0, w, Spot::Guide(row));
+        }
+    }
+    if (first..first + h).contains(&page.selected.start) && !page.selected.is_empty() {
+        shown.restyle(0, (page.selected.start - first) as u16, w.saturating_sub(1), 1, theme.selected);
+    }
+    last
 }
 
 fn style(state: StepState, theme: &Theme) -> Style {
@@ -114,6 +129,8 @@ struct Page {
     lines: Vec<Vec<Run>>,
     room: u16,
     selected: std::ops::Range<usize>,
+    /// The lines of each row.
+    rows: Vec<std::ops::Range<usize>>,
 }
 
 impl Page {
@@ -140,6 +157,7 @@ impl Page {
         if is_selected {
             self.selected = start..self.lines.len();
         }
+        self.rows.push(start..self.lines.len());
     }
 
     fn plan(&mut self, plan: &FixPlan, theme: &Theme) {

@@ -1,15 +1,73 @@
-//! The help: every key that does something now, and what the units mean.
+//! The help: every key that does something now, and what the words and units mean.
 
 use crate::session::State;
-use crate::tui::app::UiState;
+use crate::tui::app::{Screen, UiState};
+use crate::tui::keymap::Action;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
 
+/// Columns of the widest sheet.
+const WIDEST: u16 = 84;
+/// Columns of the keys and of the words that are explained.
+const HEAD: usize = 11;
+
+const WORDS: [(&str, &str); 7] = [
+    ("marks", "✔ pass   ● good to know   ▲ warning   ✖ failure   – does not apply here, or could not be looked at"),
+    ("cuFile", "NVIDIA's library for GPUDirect Storage: libcufile, configured by cufile.json"),
+    (
+        "direct",
+        "the disk writes into GPU memory itself; nvidia-fs, P2PDMA, C2C and RDMA are the four routes that do so",
+    ),
+    ("compat", "cuFile reads into host memory and copies from there to the GPU: right bytes, but not direct"),
+    ("proven", "counters of cuFile or of the kernel module showed the route; otherwise it is told from the checks"),
+    (
+        "clock",
+        "a load's time runs from 'context up, nothing pinned' to 'all bytes on the target'; start-up and verification are outside",
+    ),
+    (
+        "units",
+        "sizes are binary: 1 GiB is 2³⁰ bytes; rates are decimal: 1 GB/s is 10⁹ bytes a second; what could not be measured is a gap or –",
+    ),
+];
+
+/// The columns of the System screen.
+const COLUMNS: [(&str, &str); 3] = [
+    ("storage", "bytes a second that disks delivered for a process, also for what it has mapped"),
+    ("calls", "bytes a second that its read calls returned, from the page cache too"),
+    (
+        "by",
+        "what the way of reading is guessed from: libraries and files that are mapped or open; seen from outside, no proof",
+    ),
+];
+
+/// Whether a key does the same on every screen.
+const fn is_everywhere(action: Action) -> bool {
+    use Action as A;
+    matches!(
+        action,
+        A::Up
+            | A::Down
+            | A::PageUp
+            | A::PageDown
+            | A::First
+            | A::Last
+            | A::Screen(_)
+            | A::Export
+            | A::Copy
+            | A::Redraw
+            | A::Suspend
+            | A::Interrupt
+            | A::Help
+            | A::Quit
+    )
+}
+
 /// Draws the help over the screen; returns how far it scrolls.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
     let under = UiState { sheet: None, ..ui.clone() };
-    let mut lines: Vec<Vec<Run>> = Vec::new();
+    let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
+    let (mut here, mut everywhere): (Vec<Vec<Run>>, Vec<Vec<Run>>) = (Vec::new(), Vec::new());
     let mut named = Vec::new();
     for binding in ui.keys.now(state, &under) {
         // Some stand in the table twice, for their place in the footer.
@@ -17,23 +75,40 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             continue;
         }
         named.push(binding.action);
-        lines
-            .push(vec![(format!("{:<7}", first(&binding.label)), theme.accent), (binding.help.to_owned(), theme.text)]);
+        let lines = if is_everywhere(binding.action) { &mut everywhere } else { &mut here };
+        let text = match binding.action {
+            Action::Screen(screen) => format!("{}: {}", screen.title(), binding.help),
+            _ => binding.help.to_owned(),
+        };
+        lines.extend(explained(first(&binding.label), &text, room, theme));
     }
+    let mut lines: Vec<Vec<Run>> = Vec::new();
+    let words: Vec<Vec<Run>> = WORDS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)).collect();
+    let mouse = "The mouse works too: the wheel moves what is under it, a click selects, a second click opens, and keys that are named on the screen can be clicked.";
+    for (head, part) in [(format!("On {}", ui.screen.title()), here), ("Everywhere".to_owned(), everywhere)] {
+        if !part.is_empty() {
+            lines.push(vec![(head, theme.strong)]);
+            lines.extend(part);
+            lines.push(Vec::new());
+        }
+    }
+    lines.extend(wrap(mouse, room).into_iter().map(|line| vec![(line, theme.dim)]));
     lines.push(Vec::new());
-    let words = [
-        "Sizes in memory and on disk are binary: 1 GiB is 2³⁰ bytes. Rates are decimal: 1 GB/s is 10⁹ bytes a second.",
-        "The clock of a load runs from 'context up, nothing pinned' to 'all bytes on the target'. Start-up and verification are outside of it.",
-        "A route is 'proven' only when counters of cuFile or of the kernel module showed it. What could not be measured is a gap or –.",
-    ];
-    let room = 64.min(pen.width().saturating_sub(8));
-    for word in words {
-        lines.extend(wrap(word, room).into_iter().map(|line| vec![(line, theme.dim)]));
-        lines.push(Vec::new());
+    lines.push(vec![("Words".to_owned(), theme.strong)]);
+    lines.extend(words);
+    if ui.screen == Screen::System {
+        lines.extend(COLUMNS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)));
     }
     let title = [("Keys and words".to_owned(), theme.strong)];
     let keys = [("? Esc".to_owned(), theme.accent), (" close".to_owned(), theme.dim)];
-    sheet::draw(pen, &title, &lines, &keys, ui.sheet_scroll, 72, theme)
+    sheet::draw(pen, &title, &lines, &keys, ui.sheet_scroll, WIDEST, theme)
+}
+
+/// A key or a word, and what it means wrapped beside it.
+fn explained(word: &str, meaning: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    let lines = wrap(meaning, room.saturating_sub(HEAD as u16));
+    let head = |n: usize| if n == 0 { format!("  {word:<w$}", w = HEAD - 2) } else { " ".repeat(HEAD) };
+    lines.into_iter().enumerate().map(|(n, line)| vec![(head(n), theme.accent), (line, theme.text)]).collect()
 }
 
 /// The footer joins the keys of a pair; the help names each in a line of its own.

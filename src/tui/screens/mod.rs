@@ -1,5 +1,6 @@
 //! The frame around every screen, and which screen is in it.
 
+pub(crate) mod answer;
 pub(crate) mod environment;
 pub(crate) mod fix;
 pub(crate) mod frame;
@@ -81,6 +82,7 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         if ui.sheet.is_some() {
             // What lies under the sheet is not there for the mouse.
             ui.hits.borrow_mut().retain(|hit| matches!(hit.target, Spot::Screen(_)));
+            body.fade(theme.behind());
         }
         match &ui.sheet {
             Some(Sheet::Help) => limits.sheet_scroll = help::draw(&mut body, state, ui, theme),

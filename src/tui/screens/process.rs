@@ -1,5 +1,6 @@
 //! One process of the System screen: what it reads over time, and the model files that it has mapped or open.
 
+use super::system_charts;
 use super::system_time::{self, over_time};
 use crate::domain::ProcessUse;
 use crate::domain::units::bytes;
@@ -71,22 +72,23 @@ pub(super) fn series(name: &str, marker: char, index: usize, points: Vec<(f64, f
 }
 
 fn reads(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme) {
-    let mut inside = pen.frame(&system_time::title("Reads", "GB/s", ui, theme), theme.faint);
-    let lines = [
-        series("from storage", '•', 0, of_process(state, ui, pid, |p| Some(p.storage_bytes_per_s? / 1e9)), theme),
-        series("by calls", '▪', 1, of_process(state, ui, pid, |p| Some(p.call_bytes_per_s? / 1e9)), theme),
+    let lines = vec![
+        series("from storage", '•', 0, of_process(state, ui, pid, |p| p.storage_bytes_per_s), theme),
+        series("by calls", '▪', 1, of_process(state, ui, pid, |p| p.call_bytes_per_s), theme),
     ];
     let empty = "Nothing is known yet: rates need two looks, and the rights of its owner or of root.";
-    system_time::draw(&mut inside, &lines, empty, state, ui, theme);
+    system_charts::chart(pen, ("Reads", empty), lines, state, ui, theme);
 }
 
 fn memory(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme) {
-    const GIB: f64 = (1_u64 << 30) as f64;
-    let mut inside = pen.frame(&system_time::title("Memory", "GiB", ui, theme), theme.faint);
-    let lines = [
-        series("RSS", '•', 0, of_process(state, ui, pid, |p| Some(p.rss_bytes? as f64 / GIB)), theme),
-        series("GPU", '▪', 1, of_process(state, ui, pid, |p| Some(p.gpu_memory_bytes? as f64 / GIB)), theme),
-    ];
+    let host = of_process(state, ui, pid, |p| Some(p.rss_bytes? as f64));
+    let gpu = of_process(state, ui, pid, |p| Some(p.gpu_memory_bytes? as f64));
+    let greatest = host.iter().chain(&gpu).map(|point| point.1).fold(0.0, f64::max);
+    let (unit, factor) =
+        if greatest >= f64::from(1 << 30) { ("GiB", f64::from(1 << 30)) } else { ("MiB", f64::from(1 << 20)) };
+    let scaled = |points: Vec<(f64, f64)>| points.into_iter().map(|(at, value)| (at, value / factor)).collect();
+    let mut inside = pen.frame(&system_time::title("Memory", unit, ui, theme), theme.faint);
+    let lines = [series("RSS", '•', 0, scaled(host), theme), series("GPU", '▪', 1, scaled(gpu), theme)];
     system_time::draw(&mut inside, &lines, "Its memory could not be read.", state, ui, theme);
 }
 

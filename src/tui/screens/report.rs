@@ -1,11 +1,12 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
-use super::{phases, race_charts};
+use super::{answer, phases, race_charts};
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{LogLevel, Machine, RunResult, Status};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
+use crate::tui::keymap::Action;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
@@ -43,9 +44,15 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     lessons(&mut lines, state, ui, room, theme);
     gaps(&mut lines, state, room, theme);
     section(&mut lines, "As files", theme);
-    let words = "gds-top --headless MODEL --export DIR, or gds-top report RECORDING --export DIR, writes this as JSON, Markdown, HTML, CSV \
-                 and a trace.";
-    lines.extend(wrap(words, room).into_iter().map(|line| vec![(line, theme.dim)]));
+    let mut words = String::new();
+    if ui.can_export {
+        let key = ui.keys.key_of(Action::Export);
+        words = format!(
+            "{key} writes this as JSON, Markdown, HTML, CSV and a trace into a new folder below the one that gds-top was started in. Without the screens: "
+        );
+    }
+    words.push_str("gds-top --headless MODEL --export DIR, or gds-top report RECORDING --export DIR.");
+    lines.extend(wrap(&words, room).into_iter().map(|line| vec![(line, theme.dim)]));
     let (w, h) = (inside.width(), inside.height());
     sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.report_scroll, theme)
 }
@@ -63,7 +70,14 @@ fn headline(state: &State, ui: &UiState) -> Headline {
     let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     let status = if failed > 0 { Status::Warn } else { Status::Info };
     // Which load won is what a reader wants first; how much stands behind it comes after.
-    let answer = if done.is_empty() { String::new() } else { words::race(state, ui.clock_ns).text + " " };
+    let route = state.verdicts.first().filter(|_| done.is_empty());
+    let route = route.map(|verdict| words::environment(state, Some(verdict), ui.over));
+    let status = route.as_ref().map_or(status, |route| route.status);
+    let answer = match route {
+        Some(route) => route.text + " ",
+        None if done.is_empty() => String::new(),
+        None => words::race(state, ui.clock_ns).text + " ",
+    };
     let checks = match state.checks.len() {
         0 => "Nothing checked".to_owned(),
         1 => "One check".to_owned(),
@@ -126,27 +140,41 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
         return;
     }
     section(lines, "Route", theme);
+    // Where nothing was loaded, the answer about the only path is the headline already.
+    let told = state.verdicts.len() == 1 && !state.lanes.iter().any(|lane| lane.status == LaneStatus::Done);
     for verdict in &state.verdicts {
-        let answer = words::environment(state, Some(verdict), false);
+        let mut answer = words::environment(state, Some(verdict), false);
+        if told {
+            answer.text.clear();
+        }
         for (i, line) in wrap(&answer.text, room.saturating_sub(2)).into_iter().enumerate() {
             let mark = if i == 0 { answer.status.mark() } else { ' ' };
             lines.push(vec![(format!("{mark} "), theme.status(answer.status)), (line, theme.text)]);
         }
         if !verdict.proof.is_empty() {
-            let label = if verdict.proven { "proof" } else { "no proof" };
+            let label = if verdict.proven { "proof: " } else { "no proof: " };
+            let proof = verdict.proof.strip_prefix("not proven: ").unwrap_or(&verdict.proof);
             lines.extend(
-                wrap(&format!("{label}: {}", verdict.proof), room.saturating_sub(2))
+                wrap(&format!("{label}{proof}"), room.saturating_sub(2))
                     .into_iter()
                     .map(|line| vec![("  ".to_owned(), theme.dim), (line, theme.dim)]),
             );
         }
     }
-    for finding in state.checks.iter().filter(|f| matches!(f.status, Status::Warn | Status::Fail)) {
+    let mut wrong: Vec<_> = state.checks.iter().filter(|f| matches!(f.status, Status::Warn | Status::Fail)).collect();
+    // What failed before what is only a warning; what another one causes after its cause.
+    wrong.sort_by_key(|f| (f.status != Status::Fail, f.cause.is_some()));
+    for finding in wrong {
         for (i, line) in
             wrap(&format!("{}: {}", finding.id, finding.summary), room.saturating_sub(2)).into_iter().enumerate()
         {
             let mark = if i == 0 { finding.status.mark() } else { ' ' };
             lines.push(vec![(format!("{mark} "), theme.status(finding.status)), (line, theme.text)]);
+        }
+        let remedy = answer::plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
+        for (i, line) in wrap(&remedy.unwrap_or_default(), room.saturating_sub(4)).into_iter().enumerate() {
+            let arrow = if i == 0 { "  → " } else { "    " };
+            lines.push(vec![(arrow.to_owned(), theme.accent), (line, theme.dim)]);
         }
     }
 }

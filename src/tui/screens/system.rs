@@ -11,28 +11,51 @@ use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
 use crate::session::State;
 use crate::tui::app::UiState;
+use crate::tui::choices::ProcessSort;
 use crate::tui::mouse::Spot;
-use crate::tui::pen::{Pen, Run, cut, wrap};
+use crate::tui::pen::{Pen, Run, cut, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::sheet;
 use crate::tui::words::Headline;
 use std::path::Path;
 
-/// The processes in the order of the table: those that read most first, then by GPU memory.
-pub(crate) fn order(sample: &SystemSample) -> Vec<&ProcessUse> {
-    let mut all: Vec<&ProcessUse> = sample.processes.iter().collect();
-    let reads =
-        |p: &ProcessUse| p.storage_bytes_per_s.unwrap_or(0.0).max(p.call_bytes_per_s.unwrap_or(0.0)).round() as u64;
-    // Small reads are noise; they must not make the rows jump.
-    all.sort_by_key(|p| (std::cmp::Reverse(reads(p) / 1_000_000), std::cmp::Reverse(p.gpu_memory_bytes), p.pid));
+/// The processes in the order of the table: by the chosen column, else those that read most first, then by GPU memory.
+pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &UiState) -> Vec<&'s ProcessUse> {
+    let filter = ui.system.filter.to_lowercase();
+    let matches = |p: &&ProcessUse| {
+        filter.is_empty()
+            || p.command.to_lowercase().contains(&filter)
+            || p.name.to_lowercase().contains(&filter)
+            || p.pid.to_string().contains(&filter)
+            || route_word(p.route).to_lowercase().contains(&filter)
+    };
+    let mut all: Vec<&ProcessUse> = sample.processes.iter().filter(matches).collect();
+    let whole = |value: Option<f64>| value.map(|v| v.round().max(0.0) as u64);
+    // What is not known comes after what is.
+    let key = |p: &ProcessUse| -> (Option<u64>, Option<u64>) {
+        match ui.system.sort {
+            // Small reads are noise; they must not make the rows jump.
+            ProcessSort::Activity => (Some(reading(p).round() as u64 / 1_000_000), p.gpu_memory_bytes),
+            ProcessSort::Storage => (whole(p.storage_bytes_per_s), None),
+            ProcessSort::Calls => (whole(p.call_bytes_per_s), None),
+            ProcessSort::Memory => (p.rss_bytes, None),
+            ProcessSort::Gpu => (p.gpu_memory_bytes, None),
+            ProcessSort::Cpu => (whole(p.cpu_percent), None),
+            ProcessSort::Pid => (Some(u64::from(u32::MAX - p.pid)), None),
+        }
+    };
+    all.sort_by_key(|p| (std::cmp::Reverse(key(p)), p.pid));
+    if ui.system.reversed {
+        all.reverse();
+    }
     all
 }
 
 /// The process under the selection.
 pub(crate) fn selected<'s>(state: &'s State, ui: &UiState) -> Option<&'s ProcessUse> {
     let (_, sample) = state.system.back()?;
-    let order = order(sample);
+    let order = order(sample, ui);
     let chosen = ui.system.pid.and_then(|pid| order.iter().find(|p| p.pid == pid));
     chosen.or_else(|| order.first()).copied()
 }
@@ -43,7 +66,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 26;
     let mut y = u16::from(airy);
     let sample = state.system.back().map(|(_, sample)| sample);
-    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(sample, ui), theme);
+    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(sample, state, ui), theme);
     y += u16::from(airy);
     let Some(sample) = sample else { return };
     let rest = h.saturating_sub(y);
@@ -92,10 +115,16 @@ fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, 
     }
 }
 
-fn headline(sample: Option<&SystemSample>, ui: &UiState) -> Headline {
+fn headline(sample: Option<&SystemSample>, state: &State, ui: &UiState) -> Headline {
     let say = |status, text: String| Headline { status, text };
     let Some(sample) = sample else {
-        return if ui.replay || ui.over {
+        return if ui.captured {
+            say(
+                Status::Na,
+                "A folder stands for this machine (--root), so nothing runs on it. Without --root, this screen watches the machine that gds-top runs on."
+                    .into(),
+            )
+        } else if ui.replay || ui.over {
             say(
                 Status::Na,
                 "Who uses the machine is shown live and never recorded: it names other people's processes.".into(),
@@ -104,10 +133,15 @@ fn headline(sample: Option<&SystemSample>, ui: &UiState) -> Headline {
             say(Status::Info, "Looking at GPUs, disks and processes …".into())
         };
     };
-    let order = order(sample);
-    let busiest = order.first().filter(|p| reading(p) > 1e6);
+    // Who is looked at alone is who is asked about.
+    if let Some(p) = selected(state, ui).filter(|_| ui.system.open) {
+        let reads =
+            if reading(p) > 1e6 { format!("reads {}", rate(reading(p))) } else { "reads nothing now".to_owned() };
+        return say(Status::Info, format!("{} ({}) {reads}: {}.", p.name, p.pid, p.evidence));
+    }
+    let busiest = sample.processes.iter().max_by(|a, b| reading(a).total_cmp(&reading(b))).filter(|p| reading(p) > 1e6);
     let read = sample.disks.iter().filter_map(|d| d.read_bytes_per_s).fold(0.0, f64::max);
-    let text = match (order.len(), busiest) {
+    let text = match (sample.processes.len(), busiest) {
         (0, _) if read > 1e6 => {
             format!("No process with CUDA or cuFile is seen; the busiest disk is read at {}.", rate(read))
         }
@@ -130,12 +164,13 @@ fn or_gap(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
-/// A line of right-aligned figures that end at the given widths.
-fn figures(pen: &mut Pen<'_>, y: u16, from: u16, columns: &[(u16, String)], style: ratatui::style::Style) -> u16 {
+/// A line of right-aligned figures that end at the given widths; gaps and zeros stand back, so that what happens stands out.
+fn figures(pen: &mut Pen<'_>, y: u16, from: u16, columns: &[(u16, String)], theme: &Theme) -> u16 {
     let mut x = from;
     for (room, text) in columns.iter().filter(|(room, _)| *room > 0) {
         x += room;
-        pen.right(x, y, text, style);
+        let something = text.chars().any(|c| ('1'..='9').contains(&c));
+        pen.right(x, y, text, if something { theme.text } else { theme.dim });
     }
     x
 }
@@ -151,7 +186,9 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
         }
         return;
     }
-    let bar = if w >= 62 { 10 } else { 0 };
+    // The name says which GPU it is, so it is worth more than the bar.
+    let longest = sample.gpus.iter().map(|gpu| width(&gpu.name) + 4).max().unwrap_or(0) as u16;
+    let bar = if w >= 40 + 10 + longest { 10 } else { 0 };
     let columns = |texts: [String; 6]| -> Vec<(u16, String)> {
         let rooms = [10 + bar, 6, 11, 11, if w >= 70 { 10 } else { 0 }, if w >= 76 { 8 } else { 0 }];
         rooms.into_iter().zip(texts).collect()
@@ -159,8 +196,8 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
     let name = w.saturating_sub(taken + 2);
     let heads = ["memory", "busy", "PCIe in", "PCIe out", "BAR1", "power"].map(str::to_owned);
-    inside.text(1, 0, "gpu", theme.faint_text());
-    figures(&mut inside, 0, name, &columns(heads), theme.faint_text());
+    inside.text(1, 0, "gpu", theme.dim);
+    figures(&mut inside, 0, name, &columns(heads), theme);
     for (i, gpu) in sample.gpus.iter().enumerate() {
         let y = i as u16 + 1;
         inside.fit(1, y, name.saturating_sub(2), &format!("{} {}", gpu.index, gpu.name), theme.text);
@@ -177,7 +214,7 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
             or_gap(gpu.bar1_used_bytes.map(bytes)),
             or_gap(gpu.power_watts.map(|w| format!("{w:.0} W"))),
         ];
-        figures(&mut inside, y, name, &columns(texts), theme.text);
+        figures(&mut inside, y, name, &columns(texts), theme);
     }
 }
 
@@ -198,9 +235,9 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     };
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
     let name = w.saturating_sub(taken + 2);
-    inside.text(1, 0, "disk", theme.faint_text());
+    inside.text(1, 0, "disk", theme.dim);
     let heads = ["read", "written", "latency", "queue", "busy"].map(str::to_owned);
-    figures(&mut inside, 0, name, &columns(heads), theme.faint_text());
+    figures(&mut inside, 0, name, &columns(heads), theme);
     let visible = usize::from(inside.height().saturating_sub(1));
     let mut busiest: Vec<&DiskUse> = sample.disks.iter().collect();
     if busiest.len() > visible {
@@ -216,7 +253,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
             or_gap(disk.queue.map(|q| format!("{q:.1}"))),
             or_gap(disk.busy_percent.map(|p| format!("{p:.0} %"))),
         ];
-        figures(&mut inside, y, name, &columns(texts), theme.text);
+        figures(&mut inside, y, name, &columns(texts), theme);
     }
 }
 
@@ -236,36 +273,60 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiSta
     let mut title: Vec<Run> = vec![("Processes with CUDA or cuFile".to_owned(), theme.strong)];
     if sample.hidden_processes > 0 {
         let n = sample.hidden_processes;
-        let words = if n == 1 { "one of another user" } else { "of other users" };
-        let count = if n == 1 { String::new() } else { format!("{n} ") };
-        title.push((format!(" ─ {count}{words} cannot be looked into; root sees all"), theme.dim));
+        let count = if n == 1 { "one more".to_owned() } else { format!("{n} more") };
+        let words = format!("  {count} may not be looked into");
+        // Half of a sentence in a border helps nobody.
+        if width(&words) + 34 <= usize::from(pen.width()) {
+            title.push((words, theme.dim));
+        }
+    }
+    if !ui.system.filter.is_empty() {
+        title.push((format!("  /{}", ui.system.filter), theme.accent));
     }
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), usize::from(inside.height()));
-    let order = order(sample);
+    let order = order(sample, ui);
     if order.is_empty() {
-        inside.fit(
-            2,
-            1,
-            w.saturating_sub(4),
-            "None now. A model server shows up here as soon as it has loaded libcuda.",
-            theme.dim,
-        );
+        let text = if sample.processes.is_empty() {
+            "None now. A model server shows up here as soon as it has loaded libcuda."
+        } else {
+            "No process of the table contains this text."
+        };
+        for (y, line) in wrap(text, w.saturating_sub(3)).iter().take(h).enumerate() {
+            inside.text(1, y as u16, line, theme.dim);
+        }
         return;
     }
     let wide = w >= 96;
     let columns = |texts: [String; 7]| -> Vec<(u16, String)> {
-        let rooms = if w < 70 { [11, 0, 0, 10, 0, 0, 0] } else { [11, 11, 10, 10, 7, if wide { 8 } else { 0 }, 0] };
+        let rooms = if w < 70 { [12, 0, 0, 10, 0, 0, 0] } else { [11, 11, 10, 10, 7, if wide { 8 } else { 0 }, 0] };
         rooms.into_iter().zip(texts).collect()
     };
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
     let way = if wide { 19 } else { 0 };
     let name = w.saturating_sub(taken + way + 2);
-    inside.text(1, 0, "process", theme.faint_text());
-    let heads = ["storage", "calls", "memory", "GPU", "cpu", "threads", ""].map(str::to_owned);
-    let end = figures(&mut inside, 0, name, &columns(heads), theme.faint_text());
+    let sorts = [ProcessSort::Storage, ProcessSort::Calls, ProcessSort::Memory, ProcessSort::Gpu, ProcessSort::Cpu];
+    let heads = ["storage", "calls", "memory", "GPU mem", "cpu", "threads", ""].map(str::to_owned);
+    inside.text(1, 0, "process", theme.dim);
+    inside.hit(ui, 0, 0, name, Spot::ProcessSort(ProcessSort::Pid));
+    let mut end = name;
+    for (i, (room, head)) in columns(heads).into_iter().enumerate().filter(|(_, (room, _))| *room > 0) {
+        end += room;
+        let sort = sorts.get(i).copied();
+        let chosen = sort == Some(ui.system.sort);
+        // The order is told by a sign, not by colour alone.
+        let sign = if ui.system.reversed { '▴' } else { '▾' };
+        let text = if chosen { format!("{sign}{head}") } else { head };
+        inside.right(end, 0, &text, if chosen { theme.accent } else { theme.dim });
+        if let Some(sort) = sort {
+            inside.hit(ui, 0, end.saturating_sub(room), room, Spot::ProcessSort(sort));
+        }
+    }
+    if ui.system.sort == ProcessSort::Pid {
+        inside.text(1, 0, if ui.system.reversed { "▴process" } else { "▾process" }, theme.accent);
+    }
     if way > 0 {
-        inside.text(end + 2, 0, "seems to read by", theme.faint_text());
+        inside.text(end + 2, 0, "seems to read by", theme.dim);
     }
     let at = selected(state, ui).and_then(|p| order.iter().position(|o| o.pid == p.pid)).unwrap_or(0);
     let visible = h.saturating_sub(1);
@@ -285,7 +346,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiSta
             or_gap(process.threads.map(|n| n.to_string())),
             String::new(),
         ];
-        let end = figures(&mut inside, y, name, &columns(texts), theme.text);
+        let end = figures(&mut inside, y, name, &columns(texts), theme);
         if way > 0 {
             let style = if process.route == SeenRoute::Unknown { theme.dim } else { theme.text };
             inside.fit(end + 2, y, way, route_word(process.route), style);

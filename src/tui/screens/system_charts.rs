@@ -15,6 +15,8 @@ pub(super) const ROWS: u16 = 9;
 const MOST: usize = 4;
 const MARKERS: [char; MOST] = ['•', '▪', '◦', '▫'];
 
+const SOON: &str = "Rates need two looks; the second comes in a moment.";
+
 /// Draws the charts beside each other: storage, and the links of the GPUs where there are any.
 pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
@@ -26,7 +28,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: 
 }
 
 /// A chart of bytes a second, in the unit that its greatest value asks for.
-fn chart(pen: &mut Pen<'_>, title: &str, mut lines: Vec<Series>, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn chart(
+    pen: &mut Pen<'_>,
+    (title, empty): (&str, &str),
+    mut lines: Vec<Series>,
+    state: &State,
+    ui: &UiState,
+    theme: &Theme,
+) {
     let greatest = lines.iter().flat_map(|line| &line.points).map(|p| p.1).fold(0.0, f64::max);
     let (unit, factor) = match greatest {
         g if g >= 1e9 => ("GB/s", 1e9),
@@ -37,7 +46,6 @@ fn chart(pen: &mut Pen<'_>, title: &str, mut lines: Vec<Series>, state: &State, 
         point.1 /= factor;
     }
     let mut inside = pen.frame(&system_time::title(title, unit, ui, theme), theme.faint);
-    let empty = "Rates need two looks; the second comes in a moment.";
     system_time::draw(&mut inside, &lines, empty, state, ui, theme);
 }
 
@@ -55,7 +63,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, 
             series(&disk.name, MARKERS[i % MOST], i, over_time(state, ui, read), theme)
         })
         .collect();
-    chart(pen, "Read from storage", lines, state, ui, theme);
+    chart(pen, ("Read from storage", SOON), lines, state, ui, theme);
 }
 
 fn links(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
@@ -69,5 +77,5 @@ fn links(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, 
             series(&format!("GPU {}", gpu.index), MARKERS[i], i, over_time(state, ui, come), theme)
         })
         .collect();
-    chart(pen, "Into the GPUs over PCIe", lines, state, ui, theme);
+    chart(pen, ("Into the GPUs over PCIe", SOON), lines, state, ui, theme);
 }

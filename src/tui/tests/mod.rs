@@ -4,7 +4,9 @@
 
 mod chaos;
 mod charts;
+mod contrast;
 mod event_loop;
+mod first_look;
 mod guide;
 mod hands;
 mod plans;

@@ -19,17 +19,23 @@ pub(crate) const COLUMNS: u16 = 47;
 
 /// Draws a way from column `x`; both ways of a screen end at the same column.
 pub(crate) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, way: &Way, theme: &Theme) {
+    draw_as(pen, (x, y), way, true, theme);
+}
+
+/// The same; without `filled` as words, for lines that stand close: blocks would run into each other.
+pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), way: &Way, filled: bool, theme: &Theme) {
+    let station = |pen: &mut Pen<'_>, x, y, name: &str, style| station(pen, (x, y), name, style, filled, theme);
     let plain = theme.text;
     let end = x + COLUMNS;
     let last = if way.gpu { "GPU" } else { "host memory" };
     let at_last = end.saturating_sub(width(last) as u16 + 4);
-    let after_first = station(pen, x, y, "storage", theme.accent, theme);
+    let after_first = station(pen, x, y, "storage", theme.accent);
     match way.route {
         Route::Compat => {
             let middle = "host memory";
             let at_middle = x + 17;
             arrow(pen, after_first, at_middle, y, '─', plain);
-            let after = station(pen, at_middle, y, middle, theme.status(crate::domain::Status::Warn), theme);
+            let after = station(pen, at_middle, y, middle, theme.status(crate::domain::Status::Warn));
             arrow(pen, after, at_last, y, '─', plain);
         }
         Route::None if way.gpu => {
@@ -49,13 +55,16 @@ pub(crate) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, way: &Way, theme: &Theme) 
             pen.text(middle, y, &label, pass);
         }
     }
-    station(pen, at_last, y, last, theme.accent, theme);
+    station(pen, at_last, y, last, theme.accent);
 }
 
-fn station(pen: &mut Pen<'_>, x: u16, y: u16, name: &str, style: Style, theme: &Theme) -> u16 {
+fn station(pen: &mut Pen<'_>, (x, y): (u16, u16), name: &str, style: Style, filled: bool, theme: &Theme) -> u16 {
     if theme.mono || theme.ascii {
         let style = theme.strong;
         return pen.text(x, y, &format!("[ {name} ]"), style);
+    }
+    if !filled {
+        return pen.text(x, y, &format!("  {name}  "), style);
     }
     let fill = Style { add_modifier: ratatui::style::Modifier::empty(), ..style };
     let after = pen.text(x, y, "▐", fill);

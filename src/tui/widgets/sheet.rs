@@ -1,7 +1,11 @@
 //! Sheets: text over the screen, scrollable, with its keys in the lower border.
 
-use crate::tui::pen::{Pen, Run, runs_width, wrap};
+use crate::tui::app::UiState;
+use crate::tui::keymap::Binding;
+use crate::tui::mouse::Spot;
+use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
 use crate::tui::theme::Theme;
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 /// Draws a sheet in the middle of the pen; returns how far it can be scrolled. `end` shows the end of the text instead of `scroll`: output that
@@ -15,13 +19,13 @@ pub(crate) fn draw(
     widest: u16,
     theme: &Theme,
 ) -> usize {
-    let w = widest.min(pen.width().saturating_sub(2)).max(pen.width().min(20));
-    let h = (lines.len() as u16).saturating_add(4).min(pen.height());
-    let (x, y) = ((pen.width().saturating_sub(w)) / 2, (pen.height().saturating_sub(h)) / 2);
+    let Rect { x, y, width: w, height: h } = place(pen, lines.len(), widest);
+    // Without colour the accent is an underline, which a border would lend to its title.
+    let edge = if theme.mono { theme.strong } else { theme.accent };
     let mut sheet = pen.part(x, y, w, h);
     sheet.wipe(theme.ground);
     let inner_height = {
-        let mut inside = sheet.frame(title, theme.accent);
+        let mut inside = sheet.frame(title, edge);
         let (iw, ih) = (inside.width(), inside.height());
         let mut page = inside.part(2, 1, iw.saturating_sub(4), ih.saturating_sub(1));
         text(&mut page, lines, scroll, theme);
@@ -30,11 +34,45 @@ pub(crate) fn draw(
     let room = runs_width(keys) as u16 + 2;
     if h >= 2 && room + 2 < w {
         let start = w.saturating_sub(room + 1);
-        sheet.text(start, h - 1, " ", theme.accent);
+        sheet.text(start, h - 1, " ", edge);
         let end = sheet.runs(start + 1, h - 1, keys);
-        sheet.text(end, h - 1, " ", theme.accent);
+        sheet.text(end, h - 1, " ", edge);
     }
     lines.len().saturating_sub(usize::from(inner_height))
+}
+
+/// Where a sheet of so many lines lies in the pen.
+fn place(pen: &Pen<'_>, lines: usize, widest: u16) -> Rect {
+    let w = widest.min(pen.width().saturating_sub(2)).max(pen.width().min(20));
+    let h = (lines as u16).saturating_add(4).min(pen.height());
+    Rect { x: pen.width().saturating_sub(w) / 2, y: pen.height().saturating_sub(h) / 2, width: w, height: h }
+}
+
+/// The page of a sheet: where its lines are.
+pub(crate) fn page<'p>(pen: &'p mut Pen<'_>, lines: usize, widest: u16) -> Pen<'p> {
+    let Rect { x, y, width: w, height: h } = place(pen, lines, widest);
+    pen.part(x + 3, y + 2, w.saturating_sub(6), h.saturating_sub(3))
+}
+
+/// The keys of a sheet that do something now, for its lower border.
+pub(crate) fn keys(bindings: &[&Binding], theme: &Theme) -> Vec<Run> {
+    let words = |b: &&Binding| [(b.label.clone(), theme.accent), (format!(" {}  ", b.short), theme.dim)];
+    bindings.iter().flat_map(words).collect()
+}
+
+/// Makes the keys in the lower border of a sheet that was drawn take clicks.
+pub(crate) fn click(pen: &Pen<'_>, ui: &UiState, lines: usize, widest: u16, bindings: &[&Binding]) {
+    let Rect { x, y, width: w, height: h } = place(pen, lines, widest);
+    let wide = |b: &&Binding| (width(&b.label) + width(b.short) + 3) as u16;
+    let all: u16 = bindings.iter().map(wide).sum();
+    if h < 2 || all + 4 >= w {
+        return;
+    }
+    let mut at = x + w.saturating_sub(all + 2);
+    for binding in bindings {
+        pen.hit(ui, y + h - 1, at, wide(binding).saturating_sub(2), Spot::Key(binding.action));
+        at += wide(binding);
+    }
 }
 
 /// Lines from `scroll` on, with a bar at the right where there is more; returns how far the text can be scrolled.

@@ -1,0 +1,130 @@
+//! Beneath the answer of screen 1: why it is so, and which key mends it.
+
+use crate::domain::{Finding, FixPlan, FixStage, Route, Status, Verdict};
+use crate::session::State;
+use crate::tui::app::{Screen, UiState};
+use crate::tui::keymap::Action;
+use crate::tui::mouse::Spot;
+use crate::tui::pen::{Pen, Run, width, wrap};
+use crate::tui::theme::Theme;
+use crate::tui::words::{route_word, steps};
+
+/// Columns of the labels, which stand before everything that explains the answer.
+pub(super) const LABEL: u16 = 6;
+
+/// The plan that mends a finding; of one that passes, the plan that mended it in this session.
+pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s FixPlan> {
+    let named = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
+    let plan = named.or_else(|| state.plans.iter().find(|plan| plan.check == finding.id))?;
+    let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);
+    let mended = || last.is_some_and(|line| line.stage == FixStage::Mended);
+    (finding.status != Status::Pass || mended()).then_some(plan)
+}
+
+/// What stands in the way of the goal, in the order in which it is to be mended.
+pub(super) fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
+    verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id)).collect()
+}
+
+/// The first fix towards the goal.
+pub(crate) fn first_plan<'s>(state: &'s State, verdict: &Verdict) -> Option<&'s FixPlan> {
+    steps(state, verdict).into_iter().find_map(|finding| plan_for(state, finding))
+}
+
+/// Draws why and what to do from column `indent` on; returns the rows taken, at most those of the pen.
+pub(super) fn draw(
+    pen: &mut Pen<'_>,
+    indent: u16,
+    state: &State,
+    ui: &UiState,
+    verdict: &Verdict,
+    theme: &Theme,
+) -> u16 {
+    let (w, h) = (pen.width(), pen.height());
+    let room = w.saturating_sub(indent + LABEL + 2);
+    let found = obstacles(state, verdict);
+    let to_do = steps(state, verdict);
+    let mut y = 0;
+    let mut put = |label: &str, key: Option<(String, Action)>, text: &str, aside: &str, most: u16| {
+        if y >= h {
+            return;
+        }
+        pen.text(indent, y, label, theme.dim);
+        let mut x = indent + LABEL;
+        if let Some((key, action)) = key {
+            let end = pen.text(x, y, &key, theme.accent);
+            pen.hit(ui, y, indent, w.saturating_sub(indent), Spot::Key(action));
+            x = end + 2;
+        }
+        let room = (indent + LABEL + room).saturating_sub(x);
+        let lines = wrap(text, room);
+        let shown = lines.len().min(usize::from(most.min(h - y)));
+        for (n, line) in lines.iter().take(shown).enumerate() {
+            let cut = n + 1 == shown && lines.len() > shown;
+            let end = pen.fit(x, y, room, &if cut { format!("{line} …") } else { line.clone() }, theme.text);
+            if n + 1 == lines.len() && usize::from(room) > usize::from(end - x) + width(aside) + 2 {
+                pen.text(end + 2, y, aside, theme.dim);
+            }
+            y += 1;
+        }
+    };
+    // Where there is hardly room for the list, the remedy is worth more than the reason.
+    if let Some(first) = found.first().filter(|_| h > 2) {
+        let more = match found.len() - 1 {
+            0 => String::new(),
+            n => format!("(and {n} more)"),
+        };
+        put("why", None, &first.summary, &more, if w >= 100 { 1 } else { 2 });
+    }
+    if let Some(plan) = first_plan(state, verdict) {
+        let mended = ui.fix_of_selection(state).is_some_and(|own| own.id == plan.id);
+        let action = if mended { Action::Fix } else { Action::Guide };
+        let at = to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)).unwrap_or(0);
+        let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
+        let key = (ui.keys.key_of(action), action);
+        put("fix", Some(key), &format!("{number}{}", plan.title), super::fix::needs_words(plan), 2);
+    } else if let Some(advice) =
+        to_do.iter().filter(|_| !without_gpu(state, verdict)).find_map(|finding| finding.advice.as_deref())
+    {
+        put("fix", None, advice, "", 2);
+    } else if let Some(words) = invitation(state, verdict, ui) {
+        let race = Action::Screen(Screen::Race);
+        put("next", Some((ui.keys.key_of(race), race)), words, "", 1);
+    }
+    y
+}
+
+fn without_gpu(state: &State, verdict: &Verdict) -> bool {
+    verdict.gpu.is_none() && state.machine.as_ref().is_none_or(|m| m.gpus.is_empty())
+}
+
+/// What to do where nothing is to be mended.
+fn invitation(state: &State, verdict: &Verdict, ui: &UiState) -> Option<&'static str> {
+    if ui.captured || ui.replay || ui.over {
+        return None;
+    }
+    Some(match verdict.route {
+        _ if without_gpu(state, verdict) => "Race: how fast models load into host memory here, and why",
+        route if route.is_direct() && !verdict.proven => "Race: a load proves the route by its counters",
+        route if route.is_direct() => "Race: what it buys for your model",
+        Route::None => return None,
+        _ => "Race: which way of loading is the fastest that this machine can do",
+    })
+}
+
+/// How the goal is written beside its drawing.
+pub(super) fn goal(state: &State, verdict: &Verdict, room: u16, theme: &Theme) -> Vec<Run> {
+    let mut runs: Vec<Run> = vec![(format!("{:<9} ", route_word(verdict.possible)), theme.status(Status::Pass))];
+    let steps = steps(state, verdict);
+    let price = match steps.len() {
+        0 => String::new(),
+        1 => "after 1 fix".to_owned(),
+        n => format!("after {n} fixes"),
+    };
+    // Names that do not fit are in the list below, with all that is known of them.
+    let names: Vec<&str> = steps.iter().map(|finding| finding.id.as_str()).collect();
+    let named = format!("{price}: {}", names.join(", "));
+    let fits = width(&named) + 10 <= usize::from(room);
+    runs.push((if fits && !price.is_empty() { named } else { price }, theme.dim));
+    runs
+}
