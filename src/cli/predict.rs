@@ -273,8 +273,9 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     }
     let _ = writeln!(
         out,
-        "Each measured run is taken apart into what is paid once, by byte and by tensor, and makes its own prediction; expected is the middle one, and what is \
-         likely lies around them as widely as they differ, wider the further the model is from the measured one."
+        "Each measured run is taken apart into what is paid once, by byte and by tensor, and makes its own prediction; expected is the middle one (of hot mmap, \
+         for a model over twice or under half the size, the fastest or the slowest: its pace wanders), and what is likely lies \
+         around them as widely as they differ, wider the further the model is from the measured one."
     );
     if told.iter().any(|(_, p)| p.extrapolated) {
         let _ = writeln!(

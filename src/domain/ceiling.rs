@@ -1,5 +1,6 @@
 //! Ceilings: rates that no load can exceed here, measured in the same session.
 
+use super::units;
 use serde::{Deserialize, Serialize};
 
 /// What was measured.
@@ -51,6 +52,28 @@ pub struct Ceiling {
     pub passes: Vec<ReadPass>,
 }
 
+impl Ceiling {
+    /// Puts a pass to the others; the rate is then their median.
+    pub fn add_pass(&mut self, pass: ReadPass, took_ns: u64) {
+        self.passes.push(pass);
+        self.took_ns = self.took_ns.saturating_add(took_ns);
+        let mut rates: Vec<f64> = self.passes.iter().map(|pass| pass.bytes_per_s).collect();
+        rates.sort_by(f64::total_cmp);
+        let upper = rates.len() / 2;
+        let lower = (rates.len() - 1) / 2;
+        self.bytes_per_s = f64::midpoint(rates[lower], rates[upper]);
+        if let Some(reader) = self.reader {
+            self.how = format!(
+                "every block of the files once, pages dropped first, by {} threads with blocks of {}, the best setting of a short sweep; in turn with the \
+                 cold loads, median of {}",
+                reader.threads,
+                units::bytes(reader.block_bytes),
+                if rates.len() == 1 { "one pass".to_owned() } else { format!("{} passes", rates.len()) }
+            );
+        }
+    }
+}
+
 /// How a plain reader reads: each thread one block after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReaderSetting {
@@ -67,4 +90,31 @@ pub struct ReadPass {
     pub round: u32,
     /// Its rate.
     pub bytes_per_s: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_the_median_of_the_passes() {
+        let mut ceiling = Ceiling {
+            kind: CeilingKind::DirectRead,
+            gpu: None,
+            model: None,
+            bytes_per_s: 9e9,
+            how: "a burst".to_owned(),
+            took_ns: 5,
+            reader: Some(ReaderSetting { block_bytes: 1 << 20, threads: 8 }),
+            passes: Vec::new(),
+        };
+        let mut rates = Vec::new();
+        for (round, bytes_per_s) in [(0, 3e9), (1, 1e9), (2, 2e9), (3, 7e9)] {
+            ceiling.add_pass(ReadPass { round, bytes_per_s }, 10);
+            rates.push(ceiling.bytes_per_s);
+        }
+        assert_eq!(rates, [3e9, 2e9, 2e9, 2.5e9]);
+        assert_eq!((ceiling.took_ns, ceiling.passes.len()), (45, 4));
+        assert!(ceiling.how.contains("8 threads with blocks of 1.00 MiB") && ceiling.how.contains("4 passes"));
+    }
 }

@@ -3,7 +3,7 @@
 use super::bus::Bus;
 use super::child::{child_until, probe_child};
 use super::run::{Heard, Session, listen};
-use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target, units};
+use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target};
 use crossbeam_channel::bounded;
 use std::path::Path;
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Readers {
             let error = match answer {
                 Ok(answer) => match (answer["bytes_per_s"].as_f64(), answer["took_ns"].as_u64()) {
                     (Some(bytes_per_s), Some(took_ns)) if bytes_per_s > 0.0 => {
-                        add(ceiling, ReadPass { round, bytes_per_s }, took_ns);
+                        ceiling.add_pass(ReadPass { round, bytes_per_s }, took_ns);
                         bus.emit(EventBody::CeilingMeasured { ceiling: ceiling.clone() });
                         continue;
                     }
@@ -113,25 +113,6 @@ impl Readers {
             };
             bus.say(LogLevel::Warn, format!("the plain reader did not read {} in round {round}: {error}", model.name));
         }
-    }
-}
-
-/// Puts a pass to the ceiling, whose rate is then the median of its passes.
-fn add(ceiling: &mut Ceiling, pass: ReadPass, took_ns: u64) {
-    ceiling.passes.push(pass);
-    ceiling.took_ns = ceiling.took_ns.saturating_add(took_ns);
-    let rates: Vec<f64> = ceiling.passes.iter().map(|pass| pass.bytes_per_s).collect();
-    if let Some(median) = crate::analysis::median(&rates) {
-        ceiling.bytes_per_s = median;
-    }
-    if let Some(reader) = ceiling.reader {
-        ceiling.how = format!(
-            "every block of the files once, pages dropped first, by {} threads with blocks of {}, the best setting of a short sweep; in turn with the cold loads, \
-             median of {} passes",
-            reader.threads,
-            units::bytes(reader.block_bytes),
-            rates.len()
-        );
     }
 }
 
