@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 fn sampler(nvml: &Path, gpu: GpuRef) -> (Sampler, Receiver<Sample>) {
     let (send, samples) = channel();
     let config = SamplerConfig {
-        interval: Duration::from_millis(10),
+        // A reading of the GPU that is older than three of them is left out, and the threads of a busy machine run late.
+        interval: Duration::from_millis(500),
         gpu: Some(gpu),
         nvml_library: Some(nvml.to_owned()),
         model_device: None,
