@@ -340,7 +340,6 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
                 terminal.keys("\r");
                 let heading = format!("Fix {}", title.split_whitespace().take(4).collect::<Vec<_>>().join(" "));
                 terminal.until(&heading);
-                let sheet = letters(&terminal.shown());
                 let mut wanted: Vec<String> =
                     ["why", "verify", "undo"].iter().map(|key| plan[key].as_str().unwrap().to_owned()).collect();
                 for change in plan["changes"].as_array().unwrap() {
@@ -353,11 +352,10 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
                     }
                 }
                 for part in wanted {
-                    assert!(
-                        sheet.contains(&letters(&part)),
-                        "{name}, {title}: '{part}' cannot be read:\n{}",
-                        terminal.shown()
-                    );
+                    // The title may be drawn before the rest of the sheet is.
+                    terminal.wait(&format!("{name}, {title}: '{part}'"), |terminal| {
+                        letters(&terminal.shown()).contains(&letters(&part))
+                    });
                 }
                 terminal.back_from(&heading);
                 row += 1;

@@ -193,8 +193,8 @@ fn reason(why: &Unread) -> String {
 
 impl Root {
     /// Writes all that was read through this view to `dest` as a captured machine, whole or not at all: an archive where the name ends in
-    /// `.tar.zst`, else a folder. `tool` names the program, `unix_s` is the time in seconds since 1970. Host and user names, addresses, serial
-    /// numbers and UUIDs of disks are replaced, the same one by the same one everywhere; UUIDs of GPUs stay, verdicts name them.
+    /// `.tar.zst`, else a folder. `tool` names the program, `unix_s` is the time in seconds since 1970. Host and user names, addresses, passwords and tokens,
+    /// serial numbers and UUIDs of disks are replaced, the same one by the same one everywhere; UUIDs of GPUs stay, verdicts name them.
     ///
     /// # Errors
     /// When the view does not record, `dest` exists already, or a file cannot be written.
