@@ -117,7 +117,8 @@ fn workload_cell(state: &State) -> String {
     let reads = reads.filter(|r| r.error.is_none() && r.verified == Some(true));
     let mut told = Vec::new();
     for (result, seen) in reads.filter_map(|r| Some((r, r.workload.as_ref()?))).filter(|(_, w)| w.direction == "read") {
-        let mut text = format!("`{}` {}, {}", seen.variant, units::duration(result.wall_ns), units::rate(result.bytes_per_s));
+        let mut text =
+            format!("`{}` {}, {}", seen.variant, units::duration(result.wall_ns), units::rate(result.bytes_per_s));
         if let Some(latency) = seen.latency_ns {
             let _ = write!(text, " (p50 {}, p99 {})", units::duration(latency.p50), units::duration(latency.p99));
         }
