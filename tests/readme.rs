@@ -15,6 +15,9 @@ const RECORDINGS: [(&str, &str); 2] = [
     ("Qwen2.5-7B", "assets/recordings/h200-full-qwen2.5-7b.gdsrec"),
 ];
 
+/// Two tests may write the README anew, each its part.
+static README: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 fn state(path: &str) -> State {
     let mut state = State::default();
     for event in recording::read(Path::new(path)).unwrap() {
@@ -81,6 +84,7 @@ fn results() -> String {
 
 #[test]
 fn the_results_are_those_of_the_shipped_recordings() {
+    let _alone = README.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let readme = std::fs::read_to_string("README.md").unwrap();
     let (start, end) = ("<!-- results -->\n", "<!-- /results -->");
     let from = readme.find(start).unwrap() + start.len();
@@ -91,6 +95,82 @@ fn the_results_are_those_of_the_shipped_recordings() {
         return;
     }
     assert_eq!(&readme[from..to], wanted, "the README's results are not those of the recordings");
+}
+
+/// A row of the table of claims by a part of its command, and the recordings that its last cell is made of. Recordings that are not shipped leave
+/// the cell alone.
+const ROWS: [(&str, &[&str]); 6] = [
+    ("kv ucm DIR --variants gds,gds-registered`", &["h200-kv-ucm"]),
+    ("--compare misalign=0,512`", &["h200-kv-ucm-misalign"]),
+    ("--compare enable_layerwise=0,1`", &["h200-kv-ucm-layers"]),
+    ("kv llmd DIR --variants gds,gds-registered,staging`", &["h200-kv-llmd"]),
+    ("--compare read_priority=0,1`", &["h200-kv-llmd-priority"]),
+    (
+        "--provoke no-library`",
+        &["h200-kv-no-library", "h200-kv-init-failed", "h200-kv-no-odirect", "h200-kv-operation-failed"],
+    ),
+];
+
+/// What a recording of a KV-cache workload measured: each verified read, with latencies, fall-backs and what was written beside it.
+fn workload_cell(state: &State) -> String {
+    let reads = state.lanes.iter().filter_map(|lane| lane.result.as_ref());
+    let reads = reads.filter(|r| r.error.is_none() && r.verified == Some(true));
+    let mut told = Vec::new();
+    for (result, seen) in reads.filter_map(|r| Some((r, r.workload.as_ref()?))).filter(|(_, w)| w.direction == "read") {
+        let mut text =
+            format!("`{}` {}, {}", seen.variant, units::duration(result.wall_ns), units::rate(result.bytes_per_s));
+        if let Some(latency) = seen.latency_ns {
+            let _ = write!(text, " (p50 {}, p99 {})", units::duration(latency.p50), units::duration(latency.p99));
+        }
+        for fall in &seen.fallbacks {
+            let _ = write!(text, ", {} of {} by staging: {}", fall.operations, seen.operations, fall.reason);
+        }
+        if let Some(beside) = seen.beside {
+            let (before, all) = (beside.before_last_read_operations, beside.operations);
+            let _ = write!(text, ", {before} of {all} writes ended before the last read");
+        }
+        if let (Some(hidden), false) = (seen.hidden_fraction, seen.layers.is_empty()) {
+            let _ = write!(text, ", {:.0} % hidden", hidden * 100.0);
+        }
+        told.push(text);
+    }
+    told.join("; ")
+}
+
+#[test]
+fn the_cells_of_the_claims_are_those_of_the_shipped_recordings() {
+    let _alone = README.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let mut lines: Vec<String> = readme.lines().map(str::to_owned).collect();
+    for (command, recordings) in ROWS {
+        let line = lines.iter_mut().find(|line| line.contains(command));
+        let line = line.unwrap_or_else(|| panic!("no row of the README has the command '{command}'"));
+        let paths = recordings.iter().map(|name| format!("assets/recordings/{name}.gdsrec"));
+        let paths: Vec<String> = paths.filter(|path| Path::new(path).exists()).collect();
+        if paths.is_empty() {
+            continue;
+        }
+        let cell = paths.iter().map(|path| workload_cell(&state(path))).collect::<Vec<_>>().join("; ");
+        assert!(!cell.is_empty(), "{recordings:?} hold no verified read");
+        let (front, _) = line.trim_end_matches([' ', '|']).rsplit_once(" | ").unwrap();
+        *line = format!("{front} | {cell} |");
+    }
+    let wanted = lines.join("\n") + "\n";
+    if std::env::var_os("GDS_TOP_UPDATE_README").is_some() {
+        std::fs::write("README.md", wanted).unwrap();
+        return;
+    }
+    assert_eq!(readme, wanted, "a cell of the README is not what its recordings say");
+}
+
+#[test]
+fn a_cell_is_made_of_the_verified_reads_of_a_workload() {
+    let shipped = std::fs::read_dir("assets/recordings").unwrap().flatten().map(|entry| entry.path());
+    let cells: Vec<String> = shipped.map(|path| workload_cell(&state(path.to_str().unwrap()))).collect();
+    let of_reads = cells.iter().filter(|cell| !cell.is_empty());
+    for cell in of_reads {
+        assert!(cell.contains("p50") && cell.contains("B/s"), "{cell}");
+    }
 }
 
 #[test]

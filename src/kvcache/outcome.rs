@@ -3,10 +3,11 @@
 use super::layout::Layout;
 use super::order::{Kind, KvOrder, LaneName, Settings, Way};
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
-use super::prepare::Registered;
 use super::transfer::Shared;
 use super::work::Done;
+use crate::device::DeviceMemory;
 use crate::domain::{BesideWrites, LaneOrder, Percentiles, Span, WorkloadResult, units};
+use cufile_ffi::BufferRegistration;
 use std::sync::atomic::Ordering;
 
 /// Spans that began before the wall ended.
@@ -43,7 +44,7 @@ pub(super) fn measured(
     done: &Done,
     wall_ns: u64,
     fallbacks: Vec<crate::domain::Fallback>,
-    registered: &Registered,
+    registered: &[(u64, BufferRegistration<DeviceMemory>)],
 ) -> WorkloadResult {
     let intervals: Vec<(u64, u64)> = done.operations.iter().map(|(_, start, end)| (*start, *end)).collect();
     let busy_ns = union_ns(&intervals);
