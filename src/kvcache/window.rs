@@ -22,6 +22,12 @@ struct State {
     left: Vec<usize>,
 }
 
+impl State {
+    fn has_loaded(&self, layer: usize) -> bool {
+        self.left.get(layer).is_none_or(|left| *left == 0)
+    }
+}
+
 impl Window {
     /// A window that reaches `ahead` layers beyond the one whose turn it is.
     pub(super) fn new(ahead: usize, transfers: Vec<usize>) -> Self {
@@ -61,7 +67,12 @@ impl Window {
 
     /// Waits until all of a layer's transfers ended. False when another thread failed.
     pub(super) fn is_loaded(&self, layer: usize, stopped: &dyn Fn() -> bool) -> bool {
-        self.wait(|state| state.left.get(layer).is_none_or(|left| *left == 0), stopped)
+        self.wait(|state| state.has_loaded(layer), stopped)
+    }
+
+    /// Whether all of a layer's transfers ended.
+    pub(super) fn has_loaded(&self, layer: usize) -> bool {
+        self.lock().has_loaded(layer)
     }
 
     /// Notes that a layer was computed: it is the next one's turn.
