@@ -51,6 +51,13 @@ fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String> {
             None,
             "The Learn screen: the timeline of a load in which each tensor registers its own memory",
         ),
+        (
+            "system",
+            &large,
+            Screen::System,
+            None,
+            "The System screen of a recording: disk, link, memory and power of the machine while loads ran",
+        ),
         ("report", &large, Screen::Report, None, "The Report screen: what was found and measured, on one page"),
     ];
     Ok(shots

@@ -218,7 +218,15 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
         && (ui.screen == Screen::Environment
             || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
             || ui.screen == Screen::Learn
+            || (ui.screen == Screen::System && ui.narrow && super::screens::system::is_past(state, ui))
             || (ui.screen == Screen::Tensors && ui.narrow && !ui.tensors.order.is_empty()))
+}
+
+/// Something to move in: all screens but System without its table of processes.
+fn has_rows(state: &State, ui: &UiState) -> bool {
+    !(bare(state, ui) && ui.screen == Screen::System)
+        || super::plan_keys::lists_processes(state, ui)
+        || in_process(state, ui)
 }
 
 /// Charts of the race.
@@ -229,7 +237,7 @@ pub(super) fn has_charts(state: &State, ui: &UiState) -> bool {
 /// Charts over time that take a cursor: those of the race, and of System where there is room for them.
 pub(super) fn has_cursor(state: &State, ui: &UiState) -> bool {
     let on_system = bare(state, ui) && ui.screen == Screen::System && ui.system.charted.get();
-    has_charts(state, ui) || (on_system && state.system.len() > 1)
+    has_charts(state, ui) || (on_system && (state.system.len() > 1 || super::screens::system::is_past(state, ui)))
 }
 
 /// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
@@ -240,7 +248,7 @@ fn pannable(state: &State, ui: &UiState) -> bool {
 
 fn can_hold(state: &State, ui: &UiState) -> bool {
     let moves = match ui.screen {
-        Screen::System => ui.system.held_ns.is_some() || !ui.over,
+        Screen::System => !state.system.is_empty() && (ui.system.held_ns.is_some() || !ui.over),
         _ => ui.race.held_ns.is_some() || state.running_lane().is_some(),
     };
     has_cursor(state, ui) && !ui.replay && moves
@@ -266,8 +274,8 @@ macro_rules! bind {
 
 /// The table, in the order of the footer.
 pub(super) const TABLE: &[Row] = &[
-    bind!(Action::Up, [plain(KeyCode::Up), letter('k')], "↑↓", "move", "move up (also k)", always),
-    bind!(Action::Down, [plain(KeyCode::Down), letter('j')], "↓", "", "move down (also j)", always),
+    bind!(Action::Up, [plain(KeyCode::Up), letter('k')], "↑↓", "move", "move up (also k)", has_rows),
+    bind!(Action::Down, [plain(KeyCode::Down), letter('j')], "↓", "", "move down (also j)", has_rows),
     bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", has_panes),
     bind!(
         Action::Open,

@@ -26,7 +26,7 @@ impl UiState {
             }
             Screen::Race => self.race.pane = (self.race.pane + 1) % race::panes(state, self),
             Screen::Tensors => self.tensors.scatter = !self.tensors.scatter,
-            Screen::System => self.system.pane = (self.system.pane + 1) % 3,
+            Screen::System => self.system.pane = (self.system.pane + 1) % 12,
             Screen::Learn if self.small || self.narrow => self.learn.pane = (self.learn.pane + 1) % 3,
             Screen::Learn => self.learn.slider = 1 - self.learn.slider.min(1),
             Screen::Report => {}

@@ -18,6 +18,7 @@ pub(crate) mod race_charts;
 pub(crate) mod report;
 pub(crate) mod system;
 mod system_charts;
+mod system_past;
 pub(crate) mod system_time;
 mod tensor_detail;
 mod tensor_table;

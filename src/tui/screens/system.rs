@@ -6,7 +6,7 @@
 //! ╭ Processes with CUDA or cuFile ──────────────────╮
 //! ```
 
-use super::system_charts;
+use super::{system_charts, system_past};
 use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
 use crate::session::State;
@@ -68,8 +68,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let sample = state.system.back().map(|(_, sample)| sample);
     y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(sample, state, ui), theme);
     y += u16::from(airy);
-    let Some(sample) = sample else { return };
     let rest = h.saturating_sub(y);
+    ui.system.charted.set(false);
+    let Some(sample) = sample else {
+        if is_past(state, ui) {
+            system_past::draw(&mut pen.part(0, y, w, rest), state, ui, theme);
+        }
+        return;
+    };
     if ui.system.open
         && let Some(process) = selected(state, ui)
     {
@@ -77,7 +83,6 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         super::process::draw(&mut pen.part(0, y, w, rest), process, state, ui, theme);
         return;
     }
-    ui.system.charted.set(false);
     // What is wrong with NVML is a sentence of some lines.
     let lines = if sample.gpus.is_empty() && sample.gpu_problem.is_some() { 3 } else { sample.gpus.len().max(1) };
     let rows = lines.max(sample.disks.len().max(1)).min(8) as u16 + 3;
@@ -115,6 +120,11 @@ fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, 
     }
 }
 
+/// A session that is over, or a recording of one, of which meters were kept.
+pub(crate) fn is_past(state: &State, ui: &UiState) -> bool {
+    (ui.replay || ui.over) && !ui.captured && state.system.is_empty() && !state.samples.is_empty()
+}
+
 fn headline(sample: Option<&SystemSample>, state: &State, ui: &UiState) -> Headline {
     let say = |status, text: String| Headline { status, text };
     let Some(sample) = sample else {
@@ -122,6 +132,12 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &UiState) -> Headl
             say(
                 Status::Na,
                 "A folder stands for this machine (--root), so nothing runs on it. Without --root, this screen watches the machine that gds-top runs on."
+                    .into(),
+            )
+        } else if is_past(state, ui) {
+            say(
+                Status::Na,
+                "Processes are shown live and never recorded. Below is what the machine's meters read while loads ran."
                     .into(),
             )
         } else if ui.replay || ui.over {
