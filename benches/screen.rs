@@ -1,5 +1,5 @@
-//! What the screens cost, measured from outside in a pseudo-terminal, beside btop, htop and bottom where they are installed: `cargo bench --bench screen`.
-//! `GDS_TOP_BENCH_PROGRAM` names another build to measure.
+//! What the screens cost, measured from outside in a pseudo-terminal, beside btop, htop and bottom where they are installed: `cargo bench --bench screen`;
+//! `-- live,keys` measures a part of it (rest, live, replays, others, keys). `GDS_TOP_BENCH_PROGRAM` names another build to measure.
 //!
 //! CPU time is the scheduler's (`/proc/PID/task/*/schedstat`), and where threads ended meanwhile that of the whole process in ticks (`/proc/PID/stat`).
 //! Wake-ups are voluntary context switches, looked at fifty times a second so that threads which end are counted. Bytes are what arrives at the terminal.
@@ -307,10 +307,11 @@ fn exits(program: &str, home: &Path) {
     }
 }
 
-fn model(program: &str, home: &Path) -> PathBuf {
-    let path = home.join("model");
+/// A model of the given share of Qwen3-0.6B's 1.4 GiB.
+fn model(program: &str, home: &Path, scale: &str) -> PathBuf {
+    let path = home.join(scale);
     let made = std::process::Command::new(program)
-        .args(["synth", "qwen3-0.6b", path.to_str().unwrap(), "--scale", "0.05", "--quiet"])
+        .args(["synth", "qwen3-0.6b", path.to_str().unwrap(), "--scale", scale, "--quiet"])
         .stdout(std::process::Stdio::null())
         .status();
     assert!(made.unwrap().success(), "the model could not be made");
@@ -326,14 +327,15 @@ fn main() {
     let home = folder.path();
     let named = std::env::var("GDS_TOP_BENCH_PROGRAM").ok();
     let program = named.as_deref().unwrap_or(env!("CARGO_BIN_EXE_gds-top"));
-    let model = model(program, home).display().to_string();
+    let parts = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wanted = |part: &str| parts.as_ref().is_none_or(|parts| parts.split(',').any(|p| p == part));
+    let model = model(program, home, "0.05").display().to_string();
     println!(
         "| program, {COLUMNS}x{ROWS} | first frame, ms | CPU, % of a core | wake-ups/s | kB/s | frames/s | RSS, MiB | anon | file | peak |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
 
     let once = [&*model, "--gpu", "host", "--engine", "pread"];
-    let frame = first_frame(program, &once, "2 Race", home);
     let at_rest = |tool: &mut Tool| {
         tool.until("1 Environment");
         tool.keys("2");
@@ -342,21 +344,31 @@ fn main() {
         tool.keys("1");
         std::thread::sleep(Duration::from_secs(1));
     };
-    row("gds-top, at rest after checks and race", &frame, &measured(program, &once, home, at_rest));
+    if wanted("rest") {
+        let frame = first_frame(program, &once, "2 Race", home);
+        row("gds-top, at rest after checks and race", &frame, &measured(program, &once, home, at_rest));
+    }
     let system = |tool: &mut Tool| {
         at_rest(tool);
         tool.keys("4");
         std::thread::sleep(Duration::from_secs(2));
     };
-    row("gds-top, System at one reading a second", "–", &measured(program, &once, home, system));
+    if wanted("rest") {
+        row("gds-top, System at one reading a second", "–", &measured(program, &once, home, system));
+    }
     let live = [&*model, "--gpu", "host", "--engine", "mmap,pread", "--repeat", "1000"];
     let racing = |tool: &mut Tool| {
         tool.until("1 Environment");
         tool.keys("2");
         tool.until("/1000");
     };
-    row("gds-top, live race on host memory", "–", &measured(program, &live, home, racing));
-    for name in LARGE {
+    if wanted("live") {
+        row("gds-top, live race of some twelve loads a second", "–", &measured(program, &live, home, racing));
+        let large = self::model(program, home, "1").display().to_string();
+        let longer = [&*large, "--gpu", "host", "--engine", "mmap,pread", "--cache", "hot", "--repeat", "1000"];
+        row("gds-top, live race of loads of 1.4 GiB", "–", &measured(program, &longer, home, racing));
+    }
+    for name in LARGE.into_iter().filter(|_| wanted("replays")) {
         let path = recording(&format!("{name}.gdsrec"));
         let frame = first_frame(program, &["replay", &path], "2 Race", home);
         let begun = |tool: &mut Tool| {
@@ -370,7 +382,7 @@ fn main() {
         let rates = measured(program, &["replay", &path, "--speed", "0"], home, over);
         row(&format!("gds-top, {name} at its end"), "–", &rates);
     }
-    for (name, text) in [("btop", "cpu"), ("htop", "PID"), ("btm", "CPU")] {
+    for (name, text) in [("btop", "cpu"), ("htop", "PID"), ("btm", "CPU")].into_iter().filter(|_| wanted("others")) {
         if !std::env::var_os("PATH").is_some_and(|p| std::env::split_paths(&p).any(|dir| dir.join(name).is_file())) {
             println!("| {name} | not installed | – | – | – | – | – | – | – | – |");
             continue;
@@ -383,6 +395,9 @@ fn main() {
         row(name, &frame, &measured(name, &[], home, settled));
     }
 
+    if !wanted("keys") {
+        return;
+    }
     let mut tool = Tool::start(program, &once, home);
     at_rest(&mut tool);
     let (own, libraries) = mapped_mib(tool.pid());
