@@ -160,7 +160,7 @@ pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
     let w = pen.width();
     let all: usize = keymap::footer(state, ui).map(|b| width(&b.label) + width(b.short) + 3).sum();
     // Where both do not fit, the keys are worth more.
-    let cost = own_cost(state);
+    let cost = own_cost(state, ui);
     let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
     let room = w.saturating_sub(width(&cost) as u16 + 2);
     if let Some((text, style)) = message(state, ui, theme) {
@@ -206,8 +206,11 @@ fn key(pen: &mut Pen<'_>, x: u16, binding: &keymap::Binding, ui: &UiState, theme
     end + 2
 }
 
-/// `gds-top 0.4 % cpu 11 MiB`; what was not read is left out.
-fn own_cost(state: &State) -> String {
+/// `gds-top 0.4 % cpu 11 MiB`; what was not read is left out. A recording tells of the process that made it, which is not this one.
+fn own_cost(state: &State, ui: &UiState) -> String {
+    if ui.replay {
+        return String::new();
+    }
     let last = |metric| state.samples.iter().rev().take(64).find_map(|s| s.sample.values.get(&metric).copied());
     let mut parts = Vec::new();
     if let Some(cpu) = last(Metric::SelfCpuPercent) {

@@ -12,7 +12,7 @@
 //! ```
 
 use super::race::{self, selected_entry};
-use crate::domain::{LayerTimes, Phase, Status, WorkloadResult, units};
+use crate::domain::{Engine, LayerTimes, Phase, Status, WorkloadResult, units};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::heats;
@@ -35,6 +35,10 @@ pub(crate) struct Read<'s> {
 
 /// The selected entry's read, where it went layer by layer.
 pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
+    // Asked for several keys in every frame, and no load of weights has any.
+    if !state.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_))) {
+        return None;
+    }
     let lanes: Vec<Option<&Lane>> =
         heats(state).iter().flat_map(|heat| heat.entries.iter().map(|entry| entry.typical())).collect();
     let read = |lane: &'s Lane| {
