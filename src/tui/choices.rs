@@ -110,6 +110,8 @@ pub(crate) struct SystemUi {
     pub(crate) held_ns: Option<u64>,
     /// Charts were drawn in the last frame: there was room for them.
     pub(crate) charted: Cell<bool>,
+    /// More charts than fit: Tab shows the next.
+    pub(crate) more: Cell<bool>,
     pub(crate) sort: ProcessSort,
     pub(crate) reversed: bool,
     pub(crate) filter: String,

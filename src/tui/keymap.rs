@@ -218,7 +218,7 @@ fn has_panes(state: &State, ui: &UiState) -> bool {
         && (ui.screen == Screen::Environment
             || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
             || ui.screen == Screen::Learn
-            || (ui.screen == Screen::System && ui.narrow && super::screens::system::is_past(state, ui))
+            || (ui.screen == Screen::System && ui.system.more.get() && super::screens::system::is_past(state, ui))
             || (ui.screen == Screen::Tensors && ui.narrow && !ui.tensors.order.is_empty()))
 }
 

@@ -22,7 +22,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
-    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(state, ui), theme);
+    let lines = if airy { 4 } else { 3 };
+    let answer = headline(state, ui, w.saturating_sub(6), lines);
+    y += super::environment::headline(&mut pen.part(0, y, w, lines), &answer, theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
     // Beside the page, where there is room, the pictures that the exported report has too.
@@ -57,7 +59,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.report_scroll, theme)
 }
 
-fn headline(state: &State, ui: &UiState) -> Headline {
+/// The answer and what stands behind it in so many lines of `room` columns; where that is too much, the answer is told more briefly, at last alone.
+fn headline(state: &State, ui: &UiState, room: u16, lines: u16) -> Headline {
     let done: Vec<&RunResult> =
         state.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_deref()).collect();
     let failed = state.lanes.iter().filter(|l| matches!(l.status, LaneStatus::Failed(_))).count();
@@ -73,17 +76,24 @@ fn headline(state: &State, ui: &UiState) -> Headline {
     let route = state.verdicts.first().filter(|_| done.is_empty());
     let route = route.map(|verdict| words::environment(state, Some(verdict), ui.over));
     let status = route.as_ref().map_or(status, |route| route.status);
-    let answer = match route {
-        Some(route) => route.text + " ",
-        None if done.is_empty() => String::new(),
-        None => words::race(state, ui.clock_ns).text + " ",
-    };
     let checks = match state.checks.len() {
         0 => "Nothing checked".to_owned(),
         1 => "One check".to_owned(),
         n => format!("{n} checks"),
     };
-    Headline { status, text: format!("{answer}{checks}; {loads}{failures}.") }
+    let behind = format!("{checks}; {loads}{failures}.");
+    let text = match route {
+        Some(route) => format!("{} {behind}", route.text),
+        None if done.is_empty() => behind,
+        None => {
+            let fits = |text: &String| wrap(text, room).len() <= usize::from(lines);
+            let briefly = |lines: u16| words::race_in(state, ui.clock_ns, room, usize::from(lines)).text;
+            let all = [words::race(state, ui.clock_ns).text, briefly(lines - 1), briefly(1)];
+            let all = all.into_iter().map(|answer| format!("{answer} {behind}")).find(fits);
+            all.unwrap_or_else(|| briefly(lines))
+        }
+    };
+    Headline { status, text }
 }
 
 fn times(n: usize) -> String {

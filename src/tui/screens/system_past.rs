@@ -108,6 +108,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     // Where not all fit, Tab goes on.
     let first = if shown < all.len() { ui.system.pane % all.len() } else { 0 };
     ui.system.charted.set(true);
+    ui.system.more.set(shown < all.len());
     let (wide, high) = (w / across, h / down);
     for (place, picture) in (0..).zip(all.iter().cycle().skip(first).take(shown)) {
         let (column, line) = (place % across, place / across);
