@@ -472,6 +472,23 @@ fn a_race_can_be_stopped_from_any_screen_and_says_so() {
 }
 
 #[test]
+fn the_lesson_writes_nothing_until_it_is_asked_to_measure_and_then_measures_a_small_model() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let cache = folder.path().to_str().unwrap();
+    let arguments = ["learn", "--gpu", "host", "--engine", "pread", "--no-verify"];
+    let mut terminal = Terminal::start(&arguments, &[("HOME", cache), ("XDG_CACHE_HOME", cache)]);
+    terminal.until("The ways of a byte");
+    terminal.until("m measure");
+    assert!(!folder.path().join("gds-top/models").exists(), "a model was made for somebody who only reads");
+    terminal.keys("m");
+    terminal.until("Measured here with");
+    assert!(folder.path().join("gds-top/models").exists());
+    terminal.keys("q");
+    assert_eq!(terminal.end(), 0);
+    terminal.is_whole("a lesson");
+}
+
+#[test]
 fn settings_change_keys_mouse_and_colours() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");

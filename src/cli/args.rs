@@ -175,7 +175,7 @@ pub(super) enum Sub {
     },
     /// Why GDS can be slower on a small model: a lesson on recorded loads
     Learn {
-        /// A model to measure beside the lesson
+        /// A model to measure beside the lesson with 'm' (without it: a small synthetic one, made then)
         model: Option<String>,
         /// Write the lesson as one HTML file
         #[arg(long, value_name = "FILE")]

@@ -35,11 +35,8 @@ pub(super) fn run(model: Option<String>, export: Option<&Path>, race: &RaceArgs,
     screens(feed, taste, Screen::Learn, REAL_TIME, output)
 }
 
-/// A session that waits to measure the model; without one, a session that is over before it began.
+/// A session that waits to measure the model, or, where none is named, a small one that it then makes.
 fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
-    if model.is_none() {
-        return Ok(Feed::over());
-    }
     let mut config = config(race)?;
     config.model = model;
     config.checks = false;

@@ -219,21 +219,7 @@ mod tests {
     use super::*;
 
     fn request(kind: Kind) -> Request {
-        Request {
-            kind,
-            shape: None,
-            tokens: None,
-            batch: 1,
-            hit_rate: 1.0,
-            seed: 0,
-            variants: Vec::new(),
-            compare: None,
-            settings: Vec::new(),
-            directions: (true, true),
-            provoke: None,
-            cufile_json: Some("none".to_owned()),
-            as_found: false,
-        }
+        Request { cufile_json: Some("none".to_owned()), ..Request::usual(kind) }
     }
 
     fn names(plan: &Plan) -> Vec<String> {

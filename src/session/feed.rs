@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use crate::domain::Event;
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender};
 
 /// What a front holds of a session. When `events` closes, the session is over.
 #[derive(Clone, Debug)]
@@ -13,12 +13,4 @@ pub struct Feed {
     pub commands: Sender<Command>,
     /// Whether the events come from a recording.
     pub replay: bool,
-}
-
-impl Feed {
-    /// A session in which nothing happens: over at once, for screens that need none.
-    #[must_use]
-    pub fn over() -> Self {
-        Self { events: unbounded().1, commands: unbounded().0, replay: false }
-    }
 }

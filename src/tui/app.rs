@@ -326,7 +326,7 @@ impl UiState {
     }
 
     fn quit(&mut self, asked: bool, state: &State) -> Effect {
-        let fixing = keymap::fix_busy(state, self);
+        let fixing = super::sheet_keys::fix_busy(state, self);
         let racing = !self.replay && state.is_measuring();
         if (fixing || racing) && !asked && !self.over {
             self.quit_asked = true;

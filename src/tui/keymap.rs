@@ -1,12 +1,15 @@
 //! One table of actions. The footer, the help and the dispatch of keys are all read from it, so they cannot disagree.
 
-use super::app::{Screen, Sheet, UiState};
+use super::app::{Screen, UiState};
 pub(crate) use super::keys::Binding;
 use super::plan_keys::{
     at_offer, at_ran, can_measure, can_race, has_filter, has_layers, has_plans, in_process, on_grid, on_layers, opens,
     reads_charts, several_plans, sorts,
 };
-use crate::domain::FixStage;
+use super::sheet_keys::{
+    can_apply, can_undo, copies_sheet, guide_opens, guide_rechecks, has_fix, has_guide, idle_plan, in_sheet,
+    several_verdicts,
+};
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent};
 
@@ -133,72 +136,6 @@ fn can_compare(state: &State, ui: &UiState) -> bool {
 
 fn can_recheck(state: &State, ui: &UiState) -> bool {
     on_environment(state, ui) && !ui.replay && !ui.over
-}
-
-fn has_fix(state: &State, ui: &UiState) -> bool {
-    on_environment(state, ui) && ui.fix_of_selection(state).is_some()
-}
-
-fn several_verdicts(state: &State, ui: &UiState) -> bool {
-    on_environment(state, ui) && state.verdicts.len() > 1
-}
-
-fn idle_plan(state: &State, ui: &UiState) -> bool {
-    matches!(ui.sheet, Some(Sheet::Fix(_)))
-        && !ui.replay
-        && !ui.over
-        && ui.sheet_plan(state).is_some()
-        && !fix_busy(state, ui)
-}
-
-/// How far the fix of the open sheet came last.
-fn last_stage(state: &State, ui: &UiState) -> Option<FixStage> {
-    let plan = ui.sheet_plan(state)?;
-    let told = state.fix_log.iter().rev().filter(|line| line.stage != FixStage::Previewed);
-    told.into_iter().find(|line| line.id == plan.id).map(|line| line.stage)
-}
-
-fn can_apply(state: &State, ui: &UiState) -> bool {
-    let Some(plan) = ui.sheet_plan(state) else { return false };
-    let is_applied = matches!(last_stage(state, ui), Some(FixStage::Mended | FixStage::Waiting));
-    idle_plan(state, ui) && plan.obstacle.is_none() && plan.applies() && !is_applied
-}
-
-fn can_undo(state: &State, ui: &UiState) -> bool {
-    use FixStage::{Failed, Mended, StillWrong, Waiting};
-    idle_plan(state, ui) && matches!(last_stage(state, ui), Some(Mended | StillWrong | Waiting | Failed))
-}
-
-/// Whether the fix of the open sheet is being applied now.
-pub(crate) fn fix_busy(state: &State, ui: &UiState) -> bool {
-    ui.sheet_plan(state)
-        .filter(|_| matches!(ui.sheet, Some(Sheet::Fix(_))))
-        .and_then(|plan| state.fix_log.iter().rev().find(|line| line.id == plan.id))
-        .is_some_and(|line| matches!(line.stage, FixStage::Applying | FixStage::Verifying))
-}
-
-fn has_guide(state: &State, ui: &UiState) -> bool {
-    on_environment(state, ui) && state.guide.is_some()
-}
-
-fn in_guide(_: &State, ui: &UiState) -> bool {
-    ui.sheet == Some(Sheet::Guide)
-}
-
-fn guide_opens(state: &State, ui: &UiState) -> bool {
-    in_guide(state, ui) && ui.sheet_plan(state).is_some()
-}
-
-fn guide_rechecks(state: &State, ui: &UiState) -> bool {
-    in_guide(state, ui) && !ui.replay && !ui.over
-}
-
-fn copies_sheet(state: &State, ui: &UiState) -> bool {
-    in_guide(state, ui) || ui.sheet_plan(state).is_some()
-}
-
-fn in_sheet(_: &State, ui: &UiState) -> bool {
-    ui.sheet.is_some()
 }
 
 fn replaying(_: &State, ui: &UiState) -> bool {

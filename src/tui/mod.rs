@@ -24,6 +24,7 @@ mod pen;
 mod plan_keys;
 mod rehearsal;
 mod screens;
+mod sheet_keys;
 mod study;
 mod svg;
 mod tensor_view;

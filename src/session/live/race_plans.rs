@@ -220,6 +220,31 @@ impl Session {
         self.bus.emit(EventBody::RacePlanStarted { name: kept.name.clone(), title: self.title(kept) });
     }
 
+    /// The model and those that are loaded together with it. Names tell them apart everywhere, so a second of the same name gets a number.
+    pub(super) fn all_models(&mut self, first: ModelInfo) -> Vec<ModelInfo> {
+        let mut models = vec![first];
+        for mut model in std::mem::take(&mut self.others) {
+            let name = model.name.clone();
+            let mut number = 2;
+            while models.iter().any(|known| known.name == model.name) {
+                model.name = format!("{name} ({number})");
+                number += 1;
+            }
+            models.push(model);
+        }
+        models
+    }
+
+    /// The models of a race without a plan: those that the session has, or what it opens now. `None`, said, where there is nothing to load.
+    pub(super) fn opened(&mut self, models: &[ModelInfo]) -> Option<Vec<ModelInfo>> {
+        if !models.is_empty() || self.config.folder.is_some() || self.config.grid.is_some() {
+            return Some(models.to_vec());
+        }
+        let opened = self.models().inspect_err(|why| self.bus.say(LogLevel::Error, why.clone())).ok()?;
+        self.tell_models(&opened);
+        Some(opened)
+    }
+
     /// The models of plans that load; opened now where the session began with something else.
     fn models(&mut self) -> Result<Vec<ModelInfo>, String> {
         if self.loaded.is_empty() {

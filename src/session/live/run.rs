@@ -94,7 +94,7 @@ pub(super) struct Session {
     next_lane: u32,
     pub(super) watcher: Watcher,
     /// Models that are loaded together with the first.
-    others: Vec<ModelInfo>,
+    pub(super) others: Vec<ModelInfo>,
     /// The models of plans that load, once they are opened.
     pub(super) loaded: Vec<ModelInfo>,
     /// The name of the plan that ran last, where it was not the one that the session began with.
@@ -159,11 +159,16 @@ impl Session {
             _ if self.config.grid.is_some() => {
                 self.config.grid.as_ref().map_or_else(default_path, |g| g.plan.dir.clone())
             }
-            // Synthetic models are made in the cache folder, so that is whose disk matters.
-            // On a first run it does not exist yet, and there is nothing to examine in a folder that is not there.
+            // Synthetic models are made in the cache folder, so that is whose disk matters. On a first run it does not exist yet: a race makes it now, and
+            // whoever only reads is told of the folder that it would come into.
             _ => weights::cache_folder()
                 .ok()
-                .filter(|folder| std::fs::create_dir_all(folder).is_ok())
+                .and_then(|folder| {
+                    if self.config.race {
+                        return std::fs::create_dir_all(&folder).is_ok().then_some(folder);
+                    }
+                    folder.ancestors().find(|ancestor| ancestor.is_dir()).map(Path::to_path_buf)
+                })
                 .unwrap_or_else(default_path),
         };
         let gpu = match &self.config.gpu {
@@ -199,6 +204,10 @@ impl Session {
             }
             return self.serve(&mut examiner, &[]);
         }
+        // A model that is made for whoever names none is made when it is raced: a lesson is read without writing anything.
+        if matches!(source, Source::Demo) && !self.config.race {
+            return self.serve(&mut examiner, &[]);
+        }
         let model = match self.open(source) {
             Ok(model) => model,
             Err(error) => {
@@ -220,21 +229,6 @@ impl Session {
         self.serve(&mut examiner, &models)
     }
 
-    /// The model and those that are loaded together with it. Names tell them apart everywhere, so a second of the same name gets a number.
-    fn all_models(&mut self, first: ModelInfo) -> Vec<ModelInfo> {
-        let mut models = vec![first];
-        for mut model in std::mem::take(&mut self.others) {
-            let name = model.name.clone();
-            let mut number = 2;
-            while models.iter().any(|known| known.name == model.name) {
-                model.name = format!("{name} ({number})");
-                number += 1;
-            }
-            models.push(model);
-        }
-        models
-    }
-
     /// Serves commands until the end.
     fn serve(&mut self, examiner: &mut Examiner, models: &[ModelInfo]) -> After {
         if self.config.end_after_race {
@@ -251,7 +245,10 @@ impl Session {
                     let after = match &self.plan {
                         None => {
                             let engines = engines.or_else(|| self.config.engines.clone());
-                            self.race(models, engines, examiner)
+                            match self.opened(models) {
+                                Some(models) => self.race(&models, engines, examiner),
+                                None => After::GoOn,
+                            }
                         }
                         // Another plan ran since: what is loaded now has a page of its own.
                         Some(_) => self.run_plan(LOAD, examiner),
