@@ -95,3 +95,42 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
     assert!(String::from_utf8_lossy(&out.stderr).contains("no settings to sweep"));
 }
+
+#[test]
+fn another_engine_goes_first_in_each_round() {
+    let folder = folder();
+    models::odd(folder.path());
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args([
+            "load",
+            "--gpu",
+            "host",
+            "--engine",
+            "mmap,pread,direct",
+            "--cache",
+            "hot",
+            "--repeat",
+            "3",
+            "--no-telemetry",
+        ])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    let started: Vec<&str> = said.lines().filter_map(|line| line.strip_suffix(": started")).collect();
+    assert_eq!(
+        started,
+        [
+            "[1/9] mmap hot #1",
+            "[2/9] pread hot #1",
+            "[3/9] direct hot #1",
+            "[4/9] pread hot #2",
+            "[5/9] direct hot #2",
+            "[6/9] mmap hot #2",
+            "[7/9] direct hot #3",
+            "[8/9] mmap hot #3",
+            "[9/9] pread hot #3",
+        ]
+    );
+}

@@ -334,7 +334,14 @@ impl Session {
         let mut planned = Vec::new();
         for cache in &self.config.caches.clone() {
             for repeat in 0..self.config.repeat.max(1) {
-                for (engine, variant) in engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))) {
+                let mut round: Vec<_> = engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))).collect();
+                // Another goes first in each round, so that nobody always comes after the same other, whose use of the disk and of the machine may tell
+                // on it. What a workload reads was written by the lanes before.
+                if self.config.workload.is_none() && !round.is_empty() {
+                    let first = repeat as usize % round.len();
+                    round.rotate_left(first);
+                }
+                for (engine, variant) in round {
                     for turn in &turns {
                         let group = (turn.len() > 1).then_some(self.next_lane);
                         let mut lanes = Vec::with_capacity(turn.len());
