@@ -99,9 +99,10 @@ fn the_results_are_those_of_the_shipped_recordings() {
 
 /// A row of the table of claims by a part of its command, and the recordings that its last cell is made of. Recordings that are not shipped leave
 /// the cell alone.
-const ROWS: [(&str, &[&str]); 6] = [
+const ROWS: [(&str, &[&str]); 7] = [
     ("kv ucm DIR --variants gds,gds-registered`", &["h200-kv-ucm"]),
     ("--compare misalign=0,512`", &["h200-kv-ucm-misalign"]),
+    ("--compare async=0,1`", &["h200-kv-ucm-async"]),
     ("--compare enable_layerwise=0,1`", &["h200-kv-ucm-layers"]),
     ("kv llmd DIR --variants gds,gds-registered,staging`", &["h200-kv-llmd"]),
     ("--compare read_priority=0,1`", &["h200-kv-llmd-priority"]),
@@ -128,6 +129,11 @@ fn workload_cell(state: &State) -> String {
         if let Some(beside) = seen.beside {
             let (before, all) = (beside.before_last_read_operations, beside.operations);
             let _ = write!(text, ", {before} of {all} writes ended before the last read");
+        }
+        if let Some(on) = seen.on_streams {
+            let inside = 100.0 * on.in_call_fraction().unwrap_or(0.0);
+            let _ =
+                write!(text, ", at most {} under way on a stream, {inside:.0} % inside the calls", on.most_under_way);
         }
         if let (Some(hidden), false) = (seen.hidden_fraction, seen.layers.is_empty()) {
             let _ = write!(text, ", {:.0} % hidden", hidden * 100.0);

@@ -52,5 +52,5 @@ pub use library::Library;
 pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};
 pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, python_folders};
-pub use stream::{AsyncIo, IoStream, StreamIo};
+pub use stream::{AsyncIo, IoStream, Notice, StreamIo};
 pub use version::Version;

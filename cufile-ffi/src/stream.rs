@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::batch::Direction;
 use crate::driver::Driver;
@@ -10,11 +11,14 @@ use crate::handle::FileHandle;
 use crate::memory::{IoMemory, offset, within};
 use crate::raw::CUstream;
 
+/// What is to be done when a stream gets there; told whether the work before ended, in CUDA's words where it did not.
+pub type Notice = Box<dyn FnOnce(Result<(), String>) + Send>;
+
 /// A CUDA stream.
 ///
 /// # Safety
-/// `raw` is a valid `CUstream` (or null for the default stream) that does not change as long as the value lives, and `synchronize`
-/// returns Ok only when all work put on the stream before has ended.
+/// `raw` is a valid `CUstream` (or null for the default stream) that does not change as long as the value lives; `synchronize` returns Ok
+/// only when all work put on the stream before has ended, and `notify` gives a notice Ok only then.
 pub unsafe trait IoStream: Send + Sync {
     /// The stream for the CUDA driver API.
     fn raw(&self) -> CUstream;
@@ -23,6 +27,11 @@ pub unsafe trait IoStream: Send + Sync {
     /// # Errors
     /// The words of CUDA's answer.
     fn synchronize(&self) -> Result<(), String>;
+    /// Calls the notice once, on whatever thread, when the stream is past all work put on it so far. CUDA forbids its own calls there.
+    ///
+    /// # Errors
+    /// The words of CUDA's answer; the notice is then never called.
+    fn notify(&self, notice: Notice) -> Result<(), String>;
 }
 
 /// A stream registered with cuFile; deregistered before the stream is let go. Transfers may also use a stream that is not registered:
@@ -42,7 +51,7 @@ struct Parameters {
     bytes: isize,
 }
 
-/// A transfer under way on a stream. Dropping it waits for the stream.
+/// A transfer under way on a stream. Dropping it waits for the stream, unless a notice ([`AsyncIo::on_end`]) said that it is past the transfer.
 pub struct AsyncIo<S: IoStream + ?Sized> {
     call: &'static str,
     len: usize,
@@ -54,15 +63,35 @@ pub struct AsyncIo<S: IoStream + ?Sized> {
 
 /// What must outlive the transfer.
 struct Held {
-    /// In one place until completion: the library may read it when the stream gets there, whatever the registration flags say
-    /// (LMCache/LMCache#3589).
-    parameters: Box<UnsafeCell<Parameters>>,
+    kept: Arc<Kept>,
     _handle: Arc<FileHandle<'static>>,
     _memory: Arc<dyn IoMemory>,
 }
 
-// SAFETY: the parameters are touched by this side only before submission and after completion.
-unsafe impl<S: IoStream + ?Sized> Send for AsyncIo<S> {}
+/// The parameters, in one place until completion: the library may read them when the stream gets there, whatever the registration flags say
+/// (LMCache/LMCache#3589).
+struct Kept {
+    parameters: UnsafeCell<Parameters>,
+    /// Set once the stream is known to be past the transfer.
+    ended: AtomicBool,
+}
+
+// SAFETY: plain numbers.
+unsafe impl Send for Kept {}
+// SAFETY: this side writes the parameters before submission only, and reads them only when the stream is past the transfer, after which nobody
+// writes.
+unsafe impl Sync for Kept {}
+
+impl Kept {
+    /// Bytes moved, or the failure.
+    ///
+    /// # Safety
+    /// The stream is past the transfer.
+    unsafe fn bytes(&self) -> isize {
+        // SAFETY: nobody writes the parameters any more, by the contract of this function.
+        unsafe { (*self.parameters.get()).bytes }
+    }
+}
 
 impl<S: IoStream + ?Sized> StreamIo<S> {
     /// Registers a stream with flags `STREAM_*` of [`crate::values`].
@@ -76,6 +105,19 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
         // SAFETY: IoStream promises a valid stream; it is kept until deregistered.
         library.check("cuFileStreamRegister", unsafe { f(stream.raw(), flags) })?;
         Ok(Arc::new(Self { driver: driver.clone(), registered: true, stream: Arc::clone(stream) }))
+    }
+
+    /// Whether the library has the calls that transfers on streams need.
+    ///
+    /// # Errors
+    /// [`Error::MissingSymbol`] before GDS 1.7.
+    pub fn available(driver: &Driver, direction: Direction) -> Result<(), Error> {
+        let library = driver.library();
+        let symbols = library.symbols();
+        match direction {
+            Direction::Read => library.need(symbols.read_async, "cuFileReadAsync").map(|_| ()),
+            Direction::Write => library.need(symbols.write_async, "cuFileWriteAsync").map(|_| ()),
+        }
     }
 
     /// Uses a stream without registering it.
@@ -108,16 +150,19 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
         };
         let f = library.need(f, call)?;
         within(&*memory, memory_offset, len)?;
-        let parameters = Box::new(UnsafeCell::new(Parameters {
-            size: len,
-            file_offset: offset(file_offset)?,
-            memory_offset: offset(memory_offset as u64)?,
-            bytes: 0,
-        }));
+        let kept = Arc::new(Kept {
+            parameters: UnsafeCell::new(Parameters {
+                size: len,
+                file_offset: offset(file_offset)?,
+                memory_offset: offset(memory_offset as u64)?,
+                bytes: 0,
+            }),
+            ended: AtomicBool::new(false),
+        });
         let base = memory.base();
-        let p = parameters.get();
-        // SAFETY: the four parameters lie in a box that is kept until the stream is past the transfer, as are handle and memory; the range lies in
-        // memory that IoMemory promises to be valid.
+        let p = kept.parameters.get();
+        // SAFETY: the four parameters lie in one place that is kept until the stream is past the transfer, as are handle and memory; the range lies
+        // in memory that IoMemory promises to be valid.
         let status = unsafe {
             f(
                 handle.raw(),
@@ -134,7 +179,7 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
             len,
             driver: self.driver.clone(),
             stream: Arc::clone(self),
-            held: Some(Held { parameters, _handle: Arc::clone(handle), _memory: memory }),
+            held: Some(Held { kept, _handle: Arc::clone(handle), _memory: memory }),
         };
         // On a failure `io` drops, which waits for the stream before anything is let go.
         library.check(call, status)?;
@@ -155,28 +200,62 @@ impl<S: IoStream + ?Sized> Drop for StreamIo<S> {
 }
 
 impl<S: IoStream + ?Sized> AsyncIo<S> {
-    /// Waits for the stream and gives the bytes moved.
+    /// Has `tell` called with the bytes moved, or how the transfer failed, when the stream is past it: at once where it is already. It is called on a
+    /// thread of CUDA's, which other work of the stream waits for and from which CUDA may not be called; so nothing that the transfer used is let
+    /// go there, but where this value is dropped, which no longer waits then.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the stream does not take it; `tell` is then never called.
+    pub fn on_end(&self, tell: impl FnOnce(Result<usize, Error>) + Send + 'static) -> Result<(), Error> {
+        let Some(held) = &self.held else { return Ok(()) };
+        let (kept, library) = (Arc::clone(&held.kept), self.driver.library().clone());
+        let (call, len) = (self.call, self.len);
+        let notice = move |ended: Result<(), String>| {
+            tell(match ended {
+                Ok(()) => {
+                    kept.ended.store(true, Ordering::Release);
+                    // SAFETY: the stream is past what was put on it before the notice, by the promise of IoStream.
+                    let bytes = unsafe { kept.bytes() };
+                    library.check_bytes(call, bytes, 0, len)
+                }
+                Err(words) => Err(Error::Refused(format!("the CUDA stream of {call} failed: {words}"))),
+            });
+        };
+        self.stream.stream.notify(Box::new(notice)).map_err(|words| {
+            Error::Refused(format!("the CUDA stream of {call} would not tell when it is past the transfer: {words}"))
+        })
+    }
+
+    /// Waits for the stream, unless it is known to be past the transfer, and gives the bytes moved.
     ///
     /// # Errors
     /// [`Error::Refused`] where the stream could not be waited for; how the transfer failed.
     pub fn wait(mut self) -> Result<usize, Error> {
-        self.stream.stream.synchronize().map_err(|words| {
-            Error::Refused(format!(
-                "the CUDA stream of {} could not be waited for: {words}; its memory is kept for ever",
-                self.call
-            ))
-        })?;
+        if !self.has_ended() {
+            self.stream.stream.synchronize().map_err(|words| {
+                Error::Refused(format!(
+                    "the CUDA stream of {} could not be waited for: {words}; its memory is kept for ever",
+                    self.call
+                ))
+            })?;
+        }
         let Some(held) = self.held.take() else {
             return Ok(0);
         };
-        let bytes = held.parameters.into_inner().bytes;
+        // SAFETY: the stream is past the transfer.
+        let bytes = unsafe { held.kept.bytes() };
         self.driver.library().check_bytes(self.call, bytes, 0, self.len)
+    }
+
+    /// Whether a notice said that the stream is past the transfer.
+    fn has_ended(&self) -> bool {
+        self.held.as_ref().is_none_or(|held| held.kept.ended.load(Ordering::Acquire))
     }
 }
 
 impl<S: IoStream + ?Sized> Drop for AsyncIo<S> {
     fn drop(&mut self) {
-        if self.held.is_some() && self.stream.stream.synchronize().is_err() {
+        if !self.has_ended() && self.stream.stream.synchronize().is_err() {
             // The transfer may still run: what it uses is never let go.
             std::mem::forget(self.held.take());
         }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use cufile_ffi::raw::CUstream;
 use cufile_ffi::stats::{StatsL1, StatsL3};
 use cufile_ffi::{
-    Batch, BatchEntry, Direction, Driver, Error, FileHandle, HostMemory, IoStream, Library, OpenOptions, Piece, Route,
-    Search, StreamIo, Version, codes, values,
+    Batch, BatchEntry, Direction, Driver, Error, FileHandle, HostMemory, IoStream, Library, Notice, OpenOptions, Piece,
+    Route, Search, StreamIo, Version, codes, values,
 };
 
 use common::{child, given, inside, must, standins, wheels};
@@ -26,6 +26,11 @@ unsafe impl IoStream for Still {
     }
 
     fn synchronize(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn notify(&self, notice: Notice) -> Result<(), String> {
+        notice(Ok(()));
         Ok(())
     }
 }
@@ -321,7 +326,10 @@ fn every_failure_keeps_its_codes() {
         let submit = || stream.transfer(Direction::Read, &handle, Arc::clone(&memory) as Arc<_>, 0, 4096, 0);
         assert_eq!(submit().err().unwrap().code(), Some(codes::ASYNC_NOT_SUPPORTED));
         assert_eq!(submit().unwrap().wait().unwrap_err().code(), Some(codes::INTERNAL_ERROR));
-        assert_eq!(submit().unwrap().wait(), Ok(4096));
+        let (tell, told) = std::sync::mpsc::channel();
+        let io = submit().unwrap();
+        io.on_end(move |bytes| tell.send(bytes).unwrap()).unwrap();
+        assert_eq!((told.recv().unwrap(), io.wait()), (Ok(4096), Ok(4096)));
         return;
     }
     let Some(built) = standins::build() else { return };

@@ -5,6 +5,8 @@ use super::Device;
 use super::cuda::CudaDevice;
 use super::error::DeviceError;
 use cudarc::driver::{result, sys};
+use cufile_ffi::Notice;
+use std::ffi::c_void;
 use std::sync::Arc;
 
 /// A CUDA stream of its own. Destroyed when dropped, after everything on it has ended.
@@ -39,6 +41,34 @@ impl Stream {
         // SAFETY: the stream lives until `self` is dropped.
         unsafe { result::stream::synchronize(self.raw) }.map_err(|e| DeviceError::cuda(doing, e))
     }
+
+    /// Calls the notice on a thread of CUDA's when the stream is past what is on it. `cuStreamAddCallback` rather than `cuLaunchHostFunc`: that one is
+    /// silent where the work before failed, and somebody waits for the notice.
+    fn notify(&self, notice: Notice) -> Result<(), DeviceError> {
+        self.cuda.bind()?;
+        let data = Box::into_raw(Box::new(notice));
+        // SAFETY: the stream lives until `self` is dropped, which lets CUDA finish what is on it; `data` is a box that `passed` takes over.
+        let said = unsafe { sys::cuStreamAddCallback(self.raw, Some(passed), data.cast(), 0) };
+        said.result().map_err(|e| {
+            // SAFETY: made above, and refused: `passed` is not called with it.
+            drop(unsafe { Box::from_raw(data) });
+            DeviceError::cuda("asking a CUDA stream to tell when it is past a transfer", e)
+        })
+    }
+}
+
+/// What CUDA calls once for each `notify`.
+///
+/// # Safety
+/// `data` is the box that `notify` made.
+unsafe extern "C" fn passed(_: sys::CUstream, status: sys::CUresult, data: *mut c_void) {
+    // SAFETY: by the contract of this function, and called once.
+    let notice = unsafe { Box::from_raw(data.cast::<Notice>()) };
+    notice(match status {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        // Its words are CUDA's to tell, and CUDA may not be asked here.
+        other => Err(format!("{other:?}")),
+    });
 }
 
 impl Drop for Stream {
@@ -65,7 +95,8 @@ impl IoQueue {
 }
 
 // SAFETY: the stream is created in `new`, never changes, and is destroyed when this is dropped only; null is the default stream. `synchronize` asks
-// the driver, which returns success once all work of the stream has ended; without a GPU nothing is ever put on a stream.
+// the driver, which returns success once all work of the stream has ended, and `notify` is told by the driver with success only then; without a GPU
+// nothing is ever put on a stream.
 unsafe impl cufile_ffi::IoStream for IoQueue {
     fn raw(&self) -> cufile_ffi::raw::CUstream {
         self.0.as_ref().map_or(std::ptr::null_mut(), |stream| stream.raw().cast())
@@ -74,5 +105,13 @@ unsafe impl cufile_ffi::IoStream for IoQueue {
     fn synchronize(&self) -> Result<(), String> {
         let Some(stream) = &self.0 else { return Ok(()) };
         stream.synchronize("waiting for a CUDA stream").map_err(|e| e.to_string())
+    }
+
+    fn notify(&self, notice: Notice) -> Result<(), String> {
+        let Some(stream) = &self.0 else {
+            notice(Ok(()));
+            return Ok(());
+        };
+        stream.notify(notice).map_err(|e| e.to_string())
     }
 }

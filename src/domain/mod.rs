@@ -39,4 +39,6 @@ pub use sample::{Metric, Sample};
 pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
-pub use workload::{BesideWrites, Fallback, HandleCacheCounts, LayerTimes, Percentiles, WorkloadOrder, WorkloadResult};
+pub use workload::{
+    BesideWrites, Fallback, HandleCacheCounts, LayerTimes, OnStreams, Percentiles, WorkloadOrder, WorkloadResult,
+};

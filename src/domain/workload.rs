@@ -71,6 +71,45 @@ pub struct WorkloadResult {
     /// What was written beside a read; `None` where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<BesideWrites>,
+    /// The CUDA streams that transfers ran on; `None` where they were synchronous.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_streams: Option<OnStreams>,
+}
+
+/// Asynchronous transfers, put on CUDA streams and told of by a callback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnStreams {
+    /// Streams, one a worker.
+    pub streams: u64,
+    /// Most transfers that a worker may have under way.
+    pub depth: u64,
+    /// Most that were under way on one stream at once.
+    pub most_under_way: u64,
+    /// Time inside the calls, of all transfers together.
+    pub in_call_ns: u64,
+    /// Time from the call to its callback, of all transfers together.
+    pub in_flight_ns: u64,
+}
+
+impl OnStreams {
+    /// This and what another worker saw.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            streams: self.streams + other.streams,
+            depth: self.depth.max(other.depth),
+            most_under_way: self.most_under_way.max(other.most_under_way),
+            in_call_ns: self.in_call_ns + other.in_call_ns,
+            in_flight_ns: self.in_flight_ns + other.in_flight_ns,
+        }
+    }
+
+    /// Share of the time from the calls to their callbacks that passed inside the calls, 0 to 1: near 1 where the library makes a transfer before the
+    /// call returns. `None` where nothing was under way.
+    #[must_use]
+    pub fn in_call_fraction(&self) -> Option<f64> {
+        (self.in_flight_ns > 0).then(|| (self.in_call_ns as f64 / self.in_flight_ns as f64).min(1.0))
+    }
 }
 
 /// Writes by the threads of a read while it ran.
@@ -171,5 +210,14 @@ mod tests {
     fn results_of_older_programs_are_read_with_gaps() {
         let read: WorkloadResult = serde_json::from_str(r#"{"workload":"ucm","operations":3}"#).unwrap_or_default();
         assert_eq!((read.operations, read.latency_ns, read.hit_rate_fraction), (3, None, None));
+    }
+
+    #[test]
+    fn what_workers_saw_of_their_streams_is_put_together() {
+        let one = OnStreams { streams: 1, depth: 16, most_under_way: 3, in_call_ns: 10, in_flight_ns: 40 };
+        let other = OnStreams { streams: 1, depth: 16, most_under_way: 9, in_call_ns: 20, in_flight_ns: 20 };
+        let all = OnStreams { streams: 2, depth: 16, most_under_way: 9, in_call_ns: 30, in_flight_ns: 60 };
+        assert_eq!((one.and(other), all.in_call_fraction()), (all, Some(0.5)));
+        assert_eq!(OnStreams::default().in_call_fraction(), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::blocks::BlockQueue;
 use super::clock::Recorder;
 use super::context::{EngineContext, Loaded};
+use super::cufile::CuFile;
 use super::error::LoadError;
 use super::gds_slab::direct_possible;
 use super::pread::PAGE;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The setting `stream_flags` that leaves streams unregistered; other values are the flags of `cuFileStreamRegister`.
-const UNREGISTERED: u64 = 16;
+pub(crate) const STREAM_UNREGISTERED: u64 = 16;
 
 /// Streams of a thread: one is filled while the other works.
 const STREAMS: usize = 2;
@@ -45,12 +46,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
             let fixed =
                 values::STREAM_FIXED_BUF_OFFSET | values::STREAM_FIXED_FILE_OFFSET | values::STREAM_FIXED_FILE_SIZE;
             let flags = context.knob("stream_flags", u64::from(fixed));
-            let stream = if flags == UNREGISTERED {
-                StreamIo::unregistered(&cufile.driver, &stream)
-            } else {
-                StreamIo::register(&cufile.driver, &stream, flags as u32)
-                    .map_err(|e| unavailable(context, "registering a CUDA stream with cuFile", &e))?
-            };
+            let stream = stream_for(cufile, &stream, flags)
+                .map_err(|e| unavailable(context, "registering a CUDA stream with cuFile", &e))?;
             streams.push_back((stream, Vec::new()));
         }
         rec.end(Phase::RegisterBuffer, at, super::clock::What::SETUP);
@@ -76,6 +73,15 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         ("depth".to_owned(), depth as u64),
     ]);
     slab.close(first, others.into_iter(), threads, knobs)
+}
+
+/// A CUDA stream as cuFile's, by the setting `stream_flags`.
+pub(crate) fn stream_for(cufile: &CuFile, stream: &Arc<IoQueue>, flags: u64) -> Result<Arc<StreamIo<IoQueue>>, Error> {
+    if flags == STREAM_UNREGISTERED {
+        Ok(StreamIo::unregistered(&cufile.driver, stream))
+    } else {
+        StreamIo::register(&cufile.driver, stream, flags as u32)
+    }
 }
 
 /// A block on its way, or why it never set out.

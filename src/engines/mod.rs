@@ -38,8 +38,9 @@ pub use pread::pread_settings;
 
 use crate::domain::{Engine, NixlPlugin};
 // What lanes of other rooms are made of.
-pub(crate) use clock::{Recorder, What};
+pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
+pub(crate) use gds_stream::{STREAM_UNREGISTERED, stream_for};
 pub(crate) use lane::{
     Sender, blank, claim_stdout, cpu_ns, free_gpu_bytes, lane_process, own_peak_bytes, publish, send_spans,
 };

@@ -2,6 +2,7 @@
 
 use super::beside::Side;
 use super::cache;
+use super::flights;
 use super::handles::HandleCache;
 use super::layout::Layout;
 use super::order::{Kind, KvOrder, LaneName, Way};
@@ -89,6 +90,10 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let slots = if side.is_some() { 2 * threads } else { threads };
     let staging = staging(&device, &settings, &layout, way, order.kind, slots, &counters)?;
     parts.end("pin_staging");
+    let lines = flights::lines(&device, cufile.as_ref(), &lane, &settings, threads)?;
+    if !lines.is_empty() {
+        parts.end("streams");
+    }
     result.setup_ns = parts.sum_ns();
     let ram = contents(&preparing, &order, &layout, &lane, way, &target)?;
     let headers = if lane.write && order.kind == Kind::Lmcache && way != Way::Ram {
@@ -159,7 +164,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
     let done = std::thread::scope(|scope| {
         scope.spawn(|| publish(sender, &counters, lane_order.model.tensor_bytes(), &ticks));
-        let done = work::run(&shared, beside.as_ref(), threads, staging);
+        let done = work::run(&shared, beside.as_ref(), threads, staging, lines);
         let wall_ns = context.clock.now_ns();
         drop(ticker);
         done.map(|done| (done, wall_ns))

@@ -8,6 +8,7 @@ mod beside;
 mod cache;
 mod chunk;
 mod content;
+mod flights;
 mod folder;
 mod handles;
 mod keys;

@@ -3,11 +3,10 @@
 use super::layout::Layout;
 use super::order::{Kind, KvOrder, LaneName, Settings, Way};
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
+use super::prepare::Registered;
 use super::transfer::Shared;
 use super::work::Done;
-use crate::device::DeviceMemory;
 use crate::domain::{BesideWrites, LaneOrder, Percentiles, Span, WorkloadResult, units};
-use cufile_ffi::BufferRegistration;
 use std::sync::atomic::Ordering;
 
 /// Spans that began before the wall ended.
@@ -44,7 +43,7 @@ pub(super) fn measured(
     done: &Done,
     wall_ns: u64,
     fallbacks: Vec<crate::domain::Fallback>,
-    registered: &[(u64, BufferRegistration<DeviceMemory>)],
+    registered: &Registered,
 ) -> WorkloadResult {
     let intervals: Vec<(u64, u64)> = done.operations.iter().map(|(_, start, end)| (*start, *end)).collect();
     let busy_ns = union_ns(&intervals);
@@ -84,6 +83,7 @@ pub(super) fn measured(
         computed_ns: done.computing.last().map(|(_, end, _)| *end),
         hidden_fraction: if layers.is_empty() { None } else { hidden_fraction(&intervals, &waits) },
         layers,
+        on_streams: done.on_streams,
         ..named(shared.order, shared.lane)
     }
 }
@@ -123,6 +123,18 @@ pub(super) fn notes(
             beside.before_last_read_operations,
             beside.operations,
             units::duration(beside.ended_ns)
+        ));
+    }
+    if let Some(seen) = done.on_streams {
+        let inside = seen.in_call_fraction().unwrap_or(0.0);
+        notes.push(format!(
+            "asynchronous on {} CUDA streams, with at most {} transfers under way on one at once (async_depth is {}); {:.0} % of the time from the calls \
+             to their callbacks passed inside the calls{}",
+            seen.streams,
+            seen.most_under_way,
+            seen.depth,
+            100.0 * inside,
+            if inside > 0.5 { ": most of a transfer is made before its call returns, as in compat mode" } else { "" }
         ));
     }
     if order.kind == Kind::Ucm && settings.get("misalign") > 0 {

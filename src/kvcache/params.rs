@@ -1,6 +1,7 @@
 //! The settings of each workload, named after its source, with the source's values as defaults.
 
 use super::order::Kind;
+use crate::engines::STREAM_UNREGISTERED;
 
 /// A setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +28,19 @@ const FSYNC: Parameter = of("fsync", 0, SWITCH, "wait for the disk before a file
 
 const LAYERWISE_UCM: &str = "ask for all layers at once and wait for each before it is computed, as UCM's connector does; 0 waits for all at the end";
 
-const UCM: [Parameter; 11] = [
+const ASYNC_UCM: &str = "cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker, told of by a callback; 0: cuFileRead and cuFileWrite";
+
+const UCM: [Parameter; 14] = [
     of("block_tokens", 128, (1, 65_536), "tokens of a block, which is a file"),
-    of("stream_number", 32, (1, 256), "workers, each with one operation at a time"),
+    of("stream_number", 32, (1, 256), "workers, each with one operation at a time, or with async a stream"),
+    of("async", 0, SWITCH, ASYNC_UCM),
+    of("async_depth", 16, (1, 4096), "with async: most operations under way on a stream"),
+    of(
+        "stream_flags",
+        STREAM_UNREGISTERED,
+        (0, STREAM_UNREGISTERED),
+        "with async: flags of cuFileStreamRegister; 16 leaves streams unregistered, as UCM does",
+    ),
     of("handle_cache", 65_536, HANDLES, "most file handles kept; 0 opens and registers for every operation"),
     of("register", 0, SWITCH, "register the KV tensors with cuFile; 0 leaves it to the library's own buffers"),
     of("misalign", 0, (0, 4095), "bytes by which file and memory offsets miss the 4 KiB grid"),

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 const RDMA_REGISTER: u32 = 1;
 
 /// Registered ranges by their beginnings.
-pub(super) type Registered = Vec<(u64, BufferRegistration<DeviceMemory>)>;
+pub(super) type Registered = Vec<(u64, Arc<BufferRegistration<DeviceMemory>>)>;
 
 /// A wrong order, or another thing that only a mistake of ours brings about.
 pub(super) fn wrong(text: String) -> LoadError {
@@ -124,7 +124,7 @@ pub(super) fn register(
                 .driver
                 .register(memory, range.start as usize, length as usize, flags)
                 .map_err(|e| explain(&format!("registering {} of the target with cuFile", units::bytes(length)), &e))?;
-            Ok((range.start, registration))
+            Ok((range.start, Arc::new(registration)))
         })
         .collect()
 }

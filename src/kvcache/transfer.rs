@@ -1,15 +1,17 @@
 //! One worker of a lane: opens files by the lane's policy and moves bytes between target and store by cuFile, by plain reads and writes, or to host
 //! memory.
 
+use super::flights::Flights;
 use super::handles::HandleCache;
 use super::layout::{Layout, Task};
 use super::order::{Kind, KvOrder, LaneName, Provoke, Settings, Way};
+use super::prepare::Registered;
 use super::store::{self, Limit, failed};
 use crate::device::{CopyQueue, DeviceMemory, Piece, Slot};
 use crate::domain::{Fallback, Phase};
 use crate::engines::cufile::explain;
 use crate::engines::{EngineContext, LoadError, Recorder, What};
-use cufile_ffi::{BufferRegistration, FileHandle, IoMemory};
+use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A file that is open.
 pub(super) enum OpenFile {
     /// Registered with cuFile.
-    Gds(FileHandle<'static>),
+    Gds(Arc<FileHandle<'static>>),
     /// For plain reads and writes.
     Plain(File),
 }
@@ -59,7 +61,7 @@ pub(super) struct Shared<'a> {
     pub(super) target: &'a Arc<DeviceMemory>,
     pub(super) slab: Option<&'a Arc<DeviceMemory>>,
     /// Registered ranges of slab or target by their beginnings, in order.
-    pub(super) registered: &'a [(u64, BufferRegistration<DeviceMemory>)],
+    pub(super) registered: &'a Registered,
     pub(super) ram: &'a [Mutex<Slot>],
     pub(super) headers: &'a [Vec<u8>],
     pub(super) handles: HandleCache<FileKey, OpenFile>,
@@ -72,9 +74,9 @@ pub(super) struct Shared<'a> {
 }
 
 /// Why cuFile does not take a file or a transfer.
-struct Refused {
+pub(super) struct Refused {
     reason: &'static str,
-    error: LoadError,
+    pub(super) error: LoadError,
 }
 
 /// A transfer that was made: its layer, when it began and ended on the run's clock.
@@ -89,6 +91,8 @@ pub(super) struct Worker<'s, 'a> {
     /// Where this worker's place in the slab begins.
     pub(super) slab_at: u64,
     pub(super) operations: Vec<Operation>,
+    /// What is under way, where transfers are asynchronous.
+    pub(super) flights: Option<Flights>,
 }
 
 impl Worker<'_, '_> {
@@ -166,7 +170,7 @@ impl Worker<'_, '_> {
     }
 
     /// Makes the folder of a file, and its header where it has one.
-    fn begin_file(&mut self, file: u32) -> Result<(), LoadError> {
+    pub(super) fn begin_file(&mut self, file: u32) -> Result<(), LoadError> {
         let shared = self.shared;
         let Some(of) = shared.layout.files.get(file as usize) else { return Ok(()) };
         let at = self.rec.now();
@@ -181,7 +185,7 @@ impl Worker<'_, '_> {
     }
 
     /// Moves a file into place after its last transfer, and removes what is over the limit.
-    fn end_file(&mut self, file: u32, transfers: usize) -> Result<(), LoadError> {
+    pub(super) fn end_file(&mut self, file: u32, transfers: usize) -> Result<(), LoadError> {
         let shared = self.shared;
         let Some((of, left)) = shared.layout.files.get(file as usize).zip(shared.left.get(file as usize)) else {
             return Ok(());
@@ -204,12 +208,12 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
-    fn open(&mut self, file: u32, cufile: bool) -> Result<Arc<OpenFile>, Refused> {
+    pub(super) fn open(&mut self, file: u32, cufile: bool) -> Result<Arc<OpenFile>, Refused> {
         let (shared, rec) = (self.shared, &mut self.rec);
         shared.handles.acquire(&(file, cufile), || open_file(shared, rec, file, cufile))
     }
 
-    fn close(&mut self, file: u32, cufile: bool) {
+    pub(super) fn close(&mut self, file: u32, cufile: bool) {
         let at = self.rec.now();
         let closed = self.shared.handles.release(&(file, cufile));
         if !closed.is_empty() {
@@ -219,14 +223,14 @@ impl Worker<'_, '_> {
     }
 
     /// The place on the target at which a transfer begins or ends: in the slab, or its own.
-    fn place(&self, task: &Task) -> u64 {
+    pub(super) fn place(&self, task: &Task) -> u64 {
         match self.shared.slab {
             Some(_) => self.slab_at,
             None => self.shared.layout.place(task.file, task.offset, task.bytes).first().map_or(0, |piece| piece.to),
         }
     }
 
-    fn memory(&self) -> &Arc<DeviceMemory> {
+    pub(super) fn memory(&self) -> &Arc<DeviceMemory> {
         self.shared.slab.unwrap_or(self.shared.target)
     }
 
@@ -258,7 +262,7 @@ impl Worker<'_, '_> {
     }
 
     /// What a span of a transfer is of; with its bytes once.
-    fn of(&self, task: &Task, moved: bool) -> What {
+    pub(super) fn of(&self, task: &Task, moved: bool) -> What {
         match (task.tensor, moved) {
             (Some(tensor), true) => {
                 What::tensor_bytes(tensor as usize, self.shared.layout.image_offset(task), task.bytes)
@@ -284,14 +288,9 @@ impl Worker<'_, '_> {
         }
         let at = self.rec.now();
         let place = self.place(task);
-        // The registration that holds the range: only its base counts as registered.
-        let next = shared.registered.partition_point(|(start, _)| *start <= place);
-        let registration = next.checked_sub(1).and_then(|last| shared.registered.get(last));
-        let (memory, base): (&dyn IoMemory, u64) = match registration {
-            Some((start, registration)) if place + task.bytes <= start + registration.len() as u64 => {
-                (registration, *start)
-            }
-            _ => (&**self.memory(), 0),
+        let (memory, base): (&dyn IoMemory, u64) = match self.registration(place, task.bytes) {
+            Some((start, registration)) => (&**registration, *start),
+            None => (&**self.memory(), 0),
         };
         let offset = shared.layout.data_offset + task.offset;
         let mut done = 0;
@@ -302,23 +301,10 @@ impl Worker<'_, '_> {
             } else {
                 handle.read_at(memory, from, length, offset + done)
             };
-            let path =
-                shared.layout.files.get(task.file as usize).map(|f| f.path.display().to_string()).unwrap_or_default();
-            let doing = if write { "writing" } else { "reading" };
             match moved {
-                Ok(0) => {
-                    let error = LoadError::CuFile(format!(
-                        "{doing} {path} ended at byte {} of a piece of {}",
-                        done, task.bytes
-                    ));
-                    return Err(failure(error));
-                }
+                Ok(0) => return Err(failure(self.ended_early(task, done))),
                 Ok(moved) => done += moved as u64,
-                Err(error) if error.cufile().and_then(|e| e.errno) == Some(libc::ENOSPC) => {
-                    // Nothing else can write there either.
-                    return Err(failure(failed(doing, path.as_ref(), std::io::Error::from_raw_os_error(libc::ENOSPC))));
-                }
-                Err(error) => return Err(failure(explain(&format!("{doing} {path} by cuFile"), &error))),
+                Err(error) => return Err(failure(self.failed_by_cufile(task, "", &error))),
             }
         }
         let of = self.of(task, true);
@@ -327,6 +313,36 @@ impl Worker<'_, '_> {
             self.scatter(task).map_err(failure)?;
         }
         Ok(())
+    }
+
+    /// The registration that holds a range of the target, with where it begins: only its base counts as registered.
+    pub(super) fn registration(&self, place: u64, bytes: u64) -> Option<&(u64, Arc<BufferRegistration<DeviceMemory>>)> {
+        let registered = self.shared.registered;
+        let next = registered.partition_point(|(start, _)| *start <= place);
+        let last = next.checked_sub(1).and_then(|last| registered.get(last));
+        last.filter(|(start, registration)| place + bytes <= start + registration.len() as u64)
+    }
+
+    /// What was being done with the file of a transfer, and which that is.
+    fn doing(&self, task: &Task) -> (&'static str, String) {
+        let path = self.shared.layout.files.get(task.file as usize).map(|f| f.path.display().to_string());
+        (if self.shared.lane.write { "writing" } else { "reading" }, path.unwrap_or_default())
+    }
+
+    /// A transfer that moved nothing more.
+    pub(super) fn ended_early(&self, task: &Task, done: u64) -> LoadError {
+        let (doing, path) = self.doing(task);
+        LoadError::CuFile(format!("{doing} {path} ended at byte {done} of a piece of {}", task.bytes))
+    }
+
+    /// A transfer that cuFile did not make; `how` is behind its name.
+    pub(super) fn failed_by_cufile(&self, task: &Task, how: &str, error: &Error) -> LoadError {
+        let (doing, path) = self.doing(task);
+        match error.cufile().and_then(|e| e.errno) {
+            // Nothing else can write there either.
+            Some(libc::ENOSPC) => failed(doing, path.as_ref(), std::io::Error::from_raw_os_error(libc::ENOSPC)),
+            _ => explain(&format!("{doing} {path} by cuFile{how}"), error),
+        }
     }
 
     /// By plain reads or writes through this worker's pinned staging.
@@ -443,7 +459,7 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
     })?;
     shared.handle_registrations.fetch_add(1, Ordering::Relaxed);
     rec.end(Phase::RegisterHandle, at, What::SETUP);
-    Ok(OpenFile::Gds(handle))
+    Ok(OpenFile::Gds(Arc::new(handle)))
 }
 
 /// Removes what a failed lane left half written.

@@ -1,5 +1,6 @@
-//! Who takes what next where writes run beside a read, as in llm-d's pool of threads: three of four threads take reads before writes, the others
-//! writes before reads, so that neither starves. Without that order, both come in the order in which they were asked for.
+//! Who takes what next. All threads take from one queue, save those with a CUDA stream each: they have a queue each too, dealt round in order, as UCM's
+//! have, since one that takes many at once would leave the others none. Where writes run beside a read, as in llm-d's pool of threads, three of four
+//! threads take reads before writes and the others writes before reads, so that neither starves. Without that order, both come as they were asked for.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,16 +22,27 @@ pub(super) struct Turns {
     next_read: AtomicUsize,
     /// Reads and writes given out, where there are both.
     given: Mutex<(usize, usize)>,
+    /// The next read of each thread, where each has a queue of its own.
+    dealt: Vec<AtomicUsize>,
 }
 
 impl Turns {
     pub(super) fn new(reads: usize, writes: usize, threads: usize, read_priority: bool) -> Self {
         let readers = read_priority.then(|| (threads * 3 / 4).max(1));
-        Self { reads, writes, readers, next_read: AtomicUsize::new(0), given: Mutex::new((0, 0)) }
+        Self { reads, writes, readers, next_read: AtomicUsize::new(0), given: Mutex::new((0, 0)), dealt: Vec::new() }
+    }
+
+    /// Reads, or writes alone, that each thread has a queue of.
+    pub(super) fn dealt(reads: usize, threads: usize) -> Self {
+        Self { dealt: (0..threads).map(AtomicUsize::new).collect(), ..Self::new(reads, 0, threads, false) }
     }
 
     /// What the thread of this number does next; `None` when nothing is left.
     pub(super) fn next(&self, thread: usize) -> Option<Turn> {
+        if let Some(next) = self.dealt.get(thread) {
+            let read = next.fetch_add(self.dealt.len(), Ordering::Relaxed);
+            return (read < self.reads).then_some(Turn::Read(read));
+        }
         if self.writes == 0 {
             let read = self.next_read.fetch_add(1, Ordering::Relaxed);
             return (read < self.reads).then_some(Turn::Read(read));
@@ -81,6 +93,16 @@ mod tests {
                 assert_eq!(taken, wanted, "{reads} {writes} {threads} {priority}");
             }
         }
+    }
+
+    #[test]
+    fn dealt_round_each_thread_has_every_nth_whatever_the_others_take() {
+        let turns = Turns::dealt(8, 3);
+        let queue = |thread| std::iter::from_fn(|| turns.next(thread)).collect::<Vec<_>>();
+        assert_eq!(queue(1), [1, 4, 7].map(Turn::Read));
+        assert_eq!(queue(0), [0, 3, 6].map(Turn::Read));
+        assert_eq!(queue(2), [2, 5].map(Turn::Read));
+        assert_eq!(queue(0), []);
     }
 
     #[test]

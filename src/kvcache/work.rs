@@ -1,6 +1,7 @@
 //! The measured part of a lane: lookups, then all transfers over the workers, and beside them the simulated computing of a layer-wise read.
 
 use super::beside::Beside;
+use super::flights::{Flights, Line};
 use super::layout::Task;
 use super::order::{Kind, Way};
 use super::store::{self, Found};
@@ -8,10 +9,10 @@ use super::transfer::{Operation, Shared, Worker, tidy};
 use super::turns::{Turn, Turns};
 use super::window::Window;
 use crate::device::{CopyQueue, Slot};
-use crate::domain::{Phase, Span};
+use crate::domain::{OnStreams, Phase, Span};
 use crate::engines::{LoadError, Recorder, What, run_workers};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What was done and when.
@@ -25,6 +26,8 @@ pub(super) struct Done {
     pub(super) lookup_ns: u64,
     /// Transfers of the writes that ran beside.
     pub(super) beside: Vec<Operation>,
+    /// The streams of asynchronous transfers.
+    pub(super) on_streams: Option<OnStreams>,
 }
 
 /// What one thread brings home.
@@ -34,16 +37,19 @@ struct Brought {
     computing: Vec<(u64, u64, u64)>,
     beside: Vec<Operation>,
     beside_spans: Vec<Span>,
+    on_stream: Option<OnStreams>,
 }
 
-/// Runs the lane between two readings of its clock, and the writes beside it. `staging` has a slot for each worker that needs one.
+/// Runs the lane between two readings of its clock, and the writes beside it. `staging` has a slot for each worker that needs one, `lines` a stream for
+/// each where transfers are asynchronous.
 pub(super) fn run(
     shared: &Shared<'_>,
     beside: Option<&Beside<'_>>,
     threads: usize,
     staging: Vec<Slot>,
+    lines: Vec<Line>,
 ) -> Result<Done, LoadError> {
-    let done = measured(shared, beside, threads, staging);
+    let done = measured(shared, beside, threads, staging, lines);
     if done.is_err() {
         tidy(shared);
         if let Some(beside) = beside {
@@ -58,6 +64,7 @@ fn measured(
     beside: Option<&Beside<'_>>,
     threads: usize,
     staging: Vec<Slot>,
+    lines: Vec<Line>,
 ) -> Result<Done, LoadError> {
     let (context, layout) = (shared.context, shared.layout);
     let spans = 6 * layout.tasks.len() / threads.max(1) + 64;
@@ -94,14 +101,17 @@ fn measured(
             Kind::Ucm => usize::MAX,
             _ => shared.settings.get("prefetch_factor") as usize,
         };
-        Window::new(ahead, left)
+        Arc::new(Window::new(ahead, left))
     });
     let writes = beside.map_or(0, |beside| beside.units.len());
-    let turns = Turns::new(units.len(), writes, threads, shared.settings.on("read_priority"));
+    let turns = match lines.len() {
+        0 => Turns::new(units.len(), writes, threads, shared.settings.on("read_priority")),
+        streams => Turns::dealt(units.len(), streams),
+    };
     // Computing waits from the moment at which loading may begin, not from when its thread runs.
     let begun_ns = first.now();
     let first = Mutex::new(Some(first));
-    let staging = Mutex::new(staging);
+    let (staging, lines) = (Mutex::new(staging), Mutex::new(lines));
     let all = threads + usize::from(window.is_some());
     let brought = run_workers(context, all, |number| {
         let own = if number == 0 { lock(&first).take() } else { None };
@@ -113,6 +123,7 @@ fn measured(
         }
         context.device.bind()?;
         let worker = |shared, rec, room: usize| {
+            let shared: &Shared<'_> = shared;
             Ok::<_, LoadError>(Worker {
                 shared,
                 rec,
@@ -120,6 +131,9 @@ fn measured(
                 staging: lock(&staging).pop(),
                 slab_at: number as u64 * layout.slab_step(),
                 operations: Vec::with_capacity(room / threads + 16),
+                flights: lock(&lines)
+                    .pop()
+                    .map(|line| Flights::new(line, shared.settings, context.clock, window.clone())),
             })
         };
         let mut reader = worker(shared, rec, units.len())?;
@@ -146,14 +160,28 @@ fn measured(
             {
                 return Err(LoadError::Stopped);
             }
+            if reader.flights.is_some() {
+                // Callbacks tell the window what landed.
+                tasks.iter().try_for_each(|task| reader.launch(task))?;
+                continue;
+            }
             reader.unit(tasks)?;
             if let Some(window) = &window {
                 tasks.iter().for_each(|task| window.landed(task.layer as usize));
             }
         }
+        reader.land_all()?;
+        let on_stream = reader.flights.as_ref().map(Flights::seen);
         let (beside_spans, beside) =
             writer.map_or_else(Default::default, |writer| (writer.rec.into_spans(), writer.operations));
-        Ok(Brought { rec: reader.rec, operations: reader.operations, computing: Vec::new(), beside, beside_spans })
+        Ok(Brought {
+            rec: reader.rec,
+            operations: reader.operations,
+            computing: Vec::new(),
+            beside,
+            beside_spans,
+            on_stream,
+        })
     })?;
     let mut done = Done {
         spans: Vec::new(),
@@ -163,6 +191,7 @@ fn measured(
         found,
         lookup_ns,
         beside: Vec::new(),
+        on_streams: None,
     };
     for (number, mut one) in brought.into_iter().enumerate() {
         if number == 0 {
@@ -176,6 +205,9 @@ fn measured(
         done.beside.append(&mut one.beside);
         done.operations.append(&mut one.operations);
         done.computing.append(&mut one.computing);
+        if let Some(seen) = one.on_stream {
+            done.on_streams = Some(done.on_streams.map_or(seen, |before| before.and(seen)));
+        }
     }
     Ok(done)
 }
@@ -205,7 +237,14 @@ fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u6
         window.computed(layer);
         at = end;
     }
-    Ok(Brought { rec, operations: Vec::new(), computing, beside: Vec::new(), beside_spans: Vec::new() })
+    Ok(Brought {
+        rec,
+        operations: Vec::new(),
+        computing,
+        beside: Vec::new(),
+        beside_spans: Vec::new(),
+        on_stream: None,
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -70,7 +70,11 @@ fn settings_change_how_and_not_what() {
         (Engine::Pread, &[("threads", 2), ("slots", 1), ("block_bytes", 8192)]),
     ];
     for (engine, set) in settings {
-        let outcome = told(&built, &knobs(gpu_order(engine, &model), set), &[]);
+        // On a stream, compat mode takes no offset of registered memory.
+        let needs_direct = engine == Engine::GdsStream && set.contains(&("register", 1));
+        let route = if needs_direct { "nvfs" } else { "posix" };
+        let order = knobs(gpu_order(engine, &model), set);
+        let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
         sound::check(&outcome, &model);
         let result = outcome.result();
         assert!(set.iter().all(|(name, _)| result.knobs.contains_key(*name)), "{set:?}: {:?}", result.knobs);

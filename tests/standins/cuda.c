@@ -1,11 +1,14 @@
-/* Stand-in libcuda.so.1 for tests: device memory is host memory, streams run at once. It measures nothing.
+/* Stand-in libcuda.so.1 for tests: device memory is host memory; copies are done in the call, host functions in the order of their stream (streams.h).
+ * It measures nothing.
  *
- * STANDIN_CUDA_FAIL=call:code[:nth][,…]  a CUresult, `hang` or `abort`; the call by the name it is exported under
+ * STANDIN_CUDA_FAIL=call:code[:nth][,…]  a CUresult, `hang` or `abort`; the call by the name it is exported under.
+ *                                        Also cuStreamAddCallback.later: the status that the callback is given
  * STANDIN_CUDA_DEVICES=1                 number of devices
  * STANDIN_CUDA_TOTAL_BYTES=8589934592    memory of a device; allocations beyond it answer 2
  * STANDIN_CUDA_CORRUPT=3                the third copy to the device gets its last byte wrong
  */
 #include "standin.h"
+#include "streams.h"
 
 #include <sys/mman.h>
 #include <time.h>
@@ -13,11 +16,10 @@
 typedef int CUresult, CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct context { int device, references; } *CUcontext;
-typedef struct stream { int number; } *CUstream;
 typedef struct event { struct timespec at; int recorded; } *CUevent;
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-       INVALID_HANDLE = 400, LIMIT = 4096, DEVICES = 16 };
+       INVALID_HANDLE = 400, NOT_READY = 600, NOT_PERMITTED = 800, LIMIT = 4096, DEVICES = 16 };
 
 static int initialised;
 static struct context contexts[DEVICES];
@@ -39,6 +41,8 @@ static size_t device_bytes;
         FAIL(name);                 \
         if (!initialised)           \
             return NOT_INITIALIZED; \
+        if (on_stream)              \
+            return NOT_PERMITTED;   \
     } while (0)
 #define IN_CONTEXT(name)            \
     do {                            \
@@ -295,6 +299,7 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *out)
 EXPORT CUresult cuCtxSynchronize(void)
 {
     IN_CONTEXT("cuCtxSynchronize");
+    streams_drain();
     return 0;
 }
 
@@ -403,12 +408,13 @@ EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *p, unsigned fl
     return cuMemHostGetDevicePointer_v2(out, p, flags);
 }
 
-#define COPY(name, parameters, to, from, device_side)    \
+#define COPY(name, parameters, to, from, device_side, before) \
     EXPORT CUresult name parameters                      \
     {                                                    \
         IN_CONTEXT(#name);                               \
         if (!in_device(device_side, n))                  \
             return INVALID_VALUE;                        \
+        before;                                          \
         memcpy((void *)(to), (const void *)(from), n);   \
         spoil(#name, (char *)(to), n);                   \
         return 0;                                        \
@@ -421,13 +427,13 @@ static void spoil(const char *name, char *to, size_t n)
         to[n - 1] ^= 1;
 }
 
-#define UNUSED_STREAM CUstream s __attribute__((unused))
-COPY(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t n), to, from, to)
-COPY(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t n, UNUSED_STREAM), to, from, to)
-COPY(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t n), to, from, from)
-COPY(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t n, UNUSED_STREAM), to, from, from)
-COPY(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t n), to, from, to)
-COPY(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t n, UNUSED_STREAM), to, from, to)
+/* After what is on the stream before, as there. */
+COPY(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t n), to, from, to, )
+COPY(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t n, CUstream s), to, from, to, stream_drain(s))
+COPY(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t n), to, from, from, )
+COPY(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t n, CUstream s), to, from, from, stream_drain(s))
+COPY(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t n), to, from, to, )
+COPY(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s), to, from, to, stream_drain(s))
 
 EXPORT CUresult cuMemsetD8_v2(CUdeviceptr p, unsigned char value, size_t n)
 {
@@ -440,8 +446,8 @@ EXPORT CUresult cuMemsetD8_v2(CUdeviceptr p, unsigned char value, size_t n)
 
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char value, size_t n, CUstream s)
 {
-    (void)s;
     FAIL("cuMemsetD8Async");
+    stream_drain(s);
     return cuMemsetD8_v2(p, value, n);
 }
 
@@ -467,7 +473,7 @@ EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags)
 {
     IN_CONTEXT("cuStreamCreate");
     (void)flags;
-    *out = calloc(1, sizeof **out);
+    *out = stream_open();
     return *out ? 0 : OUT_OF_MEMORY;
 }
 
@@ -481,23 +487,57 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 EXPORT CUresult cuStreamDestroy_v2(CUstream s)
 {
     READY("cuStreamDestroy_v2");
-    free(s);
-    return s ? 0 : INVALID_HANDLE;
+    if (!s)
+        return INVALID_HANDLE;
+    stream_close(s);
+    return 0;
 }
 
-#define STREAM_CALL(name, ...)                  \
-    EXPORT CUresult name(CUstream s, ##__VA_ARGS__) \
-    {                                           \
-        (void)s;                                \
-        IN_CONTEXT(#name);                      \
-        return 0;                               \
-    }
-STREAM_CALL(cuStreamSynchronize)
-STREAM_CALL(cuStreamQuery)
+EXPORT CUresult cuStreamSynchronize(CUstream s)
+{
+    IN_CONTEXT("cuStreamSynchronize");
+    stream_drain(s);
+    return 0;
+}
+
+EXPORT CUresult cuStreamQuery(CUstream s)
+{
+    IN_CONTEXT("cuStreamQuery");
+    return s && stream_is_busy(s) ? NOT_READY : 0;
+}
+
+EXPORT CUresult cuLaunchHostFunc(CUstream s, void (*run)(void *), void *data)
+{
+    IN_CONTEXT("cuLaunchHostFunc");
+    return run ? stream_put(s, run, data) : INVALID_VALUE;
+}
+
+struct callback {
+    void (*tell)(CUstream, CUresult, void *);
+    void *data;
+    CUstream stream;
+};
+
+static void call_back(void *of)
+{
+    struct callback *c = of;
+    c->tell(c->stream, standin_fail("STANDIN_CUDA_FAIL", "cuStreamAddCallback.later"), c->data);
+    free(c);
+}
+
+EXPORT CUresult cuStreamAddCallback(CUstream s, void (*tell)(CUstream, CUresult, void *), void *data, unsigned flags)
+{
+    IN_CONTEXT("cuStreamAddCallback");
+    if (!tell || flags)
+        return INVALID_VALUE;
+    struct callback *c = malloc(sizeof *c);
+    *c = (struct callback){tell, data, s};
+    return stream_put(s, call_back, c);
+}
 
 EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
 {
-    (void)s;
+    (void)s; /* an event is recorded when what is before it has ended */
     (void)flags;
     IN_CONTEXT("cuStreamWaitEvent");
     return e ? 0 : INVALID_HANDLE;
@@ -513,10 +553,10 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
 
 EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
 {
-    (void)s;
     IN_CONTEXT("cuEventRecord");
     if (!e)
         return INVALID_HANDLE;
+    stream_drain(s);
     clock_gettime(CLOCK_MONOTONIC, &e->at);
     e->recorded = 1;
     return 0;
@@ -570,9 +610,11 @@ static const struct { CUresult code; const char *name, *words; } errors[] = {
     {101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {600, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped"},
     {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region"},
+    {800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {999, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 

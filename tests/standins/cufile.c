@@ -2,7 +2,9 @@
  *
  * STANDIN_CUFILE_VERSION=1200      number of cuFileGetVersion; below 1190 the statistics have the older layout
  * STANDIN_CUFILE_FAIL=call:code[:nth][,…]   a code of 5000 and more is a cuFile code, a smaller one of a transfer is errno; `hang`, `abort`.
- *                                  Also cuFileBatchIO.entry and cuFileReadAsync.later, cuFileWriteAsync.later: failures after the submit
+ *                                  Also cuFileBatchIO.entry and cuFileReadAsync.later, cuFileWriteAsync.later: failures after the submit.
+ *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real one does, and answers EIO
+ *                                  at an offset of the memory; the other routes move them when the stream gets there
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
  * STANDIN_CUFILE_CORRUPT=3         the third transfer gets its last byte wrong
  * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing and says that it did
@@ -11,6 +13,7 @@
  */
 #include "standin.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -515,6 +518,7 @@ EXPORT void cuFileBatchIODestroy(CUfileBatchHandle_t id)
     free(id);
 }
 
+#ifndef STANDIN_OLD /* a library of before GDS 1.7 */
 EXPORT CUfileError_t cuFileStreamRegister(CUstream stream, unsigned flags)
 {
     (void)stream;
@@ -530,30 +534,70 @@ EXPORT CUfileError_t cuFileStreamDeregister(CUstream stream)
     return answer(0);
 }
 
+/* A transfer on a stream: where its parameters are, and what they were when it was put there. */
+struct late {
+    const char *after;
+    int direction, is_compat;
+    CUfileHandle_t fh;
+    void *base;
+    size_t *size, size_then;
+    off_t *file_offset, file_offset_then, *base_offset, base_offset_then;
+    ssize_t *bytes;
+};
+
+static void move_late(void *of)
+{
+    struct late *l = of;
+    if (*l->size != l->size_then || *l->file_offset != l->file_offset_then || *l->base_offset != l->base_offset_then) {
+        fprintf(stderr, "stand-in libcufile: the parameters of a transfer changed, or were freed, before the stream was past it\n");
+        abort();
+    }
+    ssize_t n = told_transfer(l->after);
+    if (!n && l->is_compat && *l->base_offset)
+        n = -EIO;
+    if (!n)
+        n = transfer("", l->direction, l->fh, l->base, *l->size, *l->file_offset, *l->base_offset);
+    *l->bytes = n == -1 ? -errno : n; /* nobody could read errno on another thread */
+    free(l);
+}
+
+/* cuLaunchHostFunc of the libcuda that the process has; none on the default stream, whose work is done at once. */
+static int (*launcher(CUstream stream))(CUstream, void (*)(void *), void *)
+{
+    void *cuda = stream ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return cuda ? (int (*)(CUstream, void (*)(void *), void *))dlsym(cuda, "cuLaunchHostFunc") : NULL;
+}
+
 static CUfileError_t later(const char *call, const char *after, int direction, CUfileHandle_t fh, void *base, size_t *size,
-                           off_t *file_offset, off_t *base_offset, ssize_t *bytes)
+                           off_t *file_offset, off_t *base_offset, ssize_t *bytes, CUstream stream)
 {
     FAIL(call);
     OPEN_ONLY();
     if (!size || !file_offset || !base_offset || !bytes)
         return answer(5022);
-    *bytes = told_transfer(after);
-    if (*bytes == 0)
-        *bytes = transfer("", direction, fh, base, *size, *file_offset, *base_offset);
+    int is_compat = !strcmp(standin_text("STANDIN_CUFILE_ROUTE", "posix"), "posix");
+    int (*launch)(CUstream, void (*)(void *), void *) = is_compat ? NULL : launcher(stream);
+    struct late *l = malloc(sizeof *l);
+    *l = (struct late){after, direction, is_compat, fh, base, size, *size, file_offset, *file_offset, base_offset, *base_offset, bytes};
+    if (!launch)
+        move_late(l);
+    else if (launch(stream, move_late, l)) {
+        free(l);
+        return answer(5011);
+    }
     return answer(0);
 }
 
 EXPORT CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void *base, size_t *size, off_t *file_offset, off_t *base_offset, ssize_t *bytes, CUstream stream)
 {
-    (void)stream;
-    return later("cuFileReadAsync", "cuFileReadAsync.later", READ, fh, base, size, file_offset, base_offset, bytes);
+    return later("cuFileReadAsync", "cuFileReadAsync.later", READ, fh, base, size, file_offset, base_offset, bytes, stream);
 }
 
 EXPORT CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void *base, size_t *size, off_t *file_offset, off_t *base_offset, ssize_t *bytes, CUstream stream)
 {
-    (void)stream;
-    return later("cuFileWriteAsync", "cuFileWriteAsync.later", WRITE, fh, base, size, file_offset, base_offset, bytes);
+    return later("cuFileWriteAsync", "cuFileWriteAsync.later", WRITE, fh, base, size, file_offset, base_offset, bytes, stream);
 }
+#endif
 
 #define PARAMETER(suffix, type, list, length)                                        \
     EXPORT CUfileError_t cuFileGetParameter##suffix(unsigned p, type *out)           \

@@ -14,7 +14,7 @@ const SOURCES: [(&str, &str, &str); 5] = [
     ("nixl", "libnixl_capi.so", include_str!("nixl.c")),
     ("redirect", "redirect.so", include_str!("redirect.c")),
 ];
-const HEADER: &str = include_str!("standin.h");
+const HEADERS: [(&str, &str); 2] = [("standin.h", include_str!("standin.h")), ("streams.h", include_str!("streams.h"))];
 
 /// Where the stand-ins lie.
 #[derive(Clone, Debug)]
@@ -38,12 +38,14 @@ pub struct Standins {
 /// Tests of several processes may ask at once: each builds into a folder of its own, and the first to rename it wins.
 pub fn build() -> Option<Standins> {
     let mut hasher = std::hash::DefaultHasher::new();
-    (SOURCES, HEADER).hash(&mut hasher);
+    (SOURCES, HEADERS).hash(&mut hasher);
     let room = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let folder = room.join(format!("standins-{:016x}", hasher.finish()));
     if !folder.is_dir() {
         let scratch = tempfile::Builder::new().prefix("standins-building-").tempdir_in(room).expect("a scratch folder");
-        std::fs::write(scratch.path().join("standin.h"), HEADER).expect("the header");
+        for (file, header) in HEADERS {
+            std::fs::write(scratch.path().join(file), header).expect("a header");
+        }
         for (name, file, source) in SOURCES {
             let c = scratch.path().join(format!("{name}.c"));
             std::fs::write(&c, source).expect("the source");

@@ -1,0 +1,236 @@
+//! Asynchronous transfers of UCM's store, on stand-ins for CUDA and cuFile whose streams do what is on them in order, on threads of their own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod kv_support;
+
+use kv_support::{Place, check_schema, number, run, runs};
+use serde_json::Value;
+
+/// On the route posix the stand-in moves the bytes in the call, as libcufile does in compat mode; on this one when the stream gets there.
+const ON_STREAM: (&str, &str) = ("STANDIN_CUFILE_ROUTE", "nvfs");
+const COMPAT: (&str, &str) = ("STANDIN_CUFILE_ROUTE", "posix");
+/// 300 tokens in blocks of 64 are 4 files of 12 pieces.
+const OPERATIONS: u64 = 48;
+const SET: [&str; 2] = ["--set", "block_tokens=64"];
+
+fn ucm(place: &Place, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
+    place.report("ucm", &[&SET[..], more].concat(), env)
+}
+
+/// The sentence of the one lane that failed, behind which nothing half written is left.
+fn failure(place: &Place, more: &[&str], env: &[(&str, &str)]) -> String {
+    let (report, status) = ucm(place, more, env);
+    let error = runs(&report)[0]["error"].as_str().unwrap_or_else(|| panic!("{env:?}: {report:#}")).to_owned();
+    assert_eq!((status, runs(&report).len()), (3, 1), "{env:?}: {error}");
+    assert!(place.files().iter().all(|file| file.extension().is_none_or(|e| e != "act")), "{:?}", place.files());
+    error
+}
+
+#[test]
+fn synchronous_and_asynchronous_calls_are_shown_by_one_command_and_by_its_recording() {
+    let Some(place) = Place::gpu() else { return };
+    for (env, route) in [(ON_STREAM, "nvfs"), (COMPAT, "compat")] {
+        let record = place.folder.path().join(format!("{route}.gdsrec"));
+        let more = ["--variants", "gds", "--compare", "async=0,1", "--record", record.to_str().unwrap()];
+        let (report, status) = ucm(&place, &more, &[env]);
+        assert_eq!(status, 0, "{report:#}");
+        check_schema(&report);
+        for direction in ["write", "read"] {
+            let called = run(&report, &format!("ucm/gds:async=0/{direction}"));
+            assert_eq!((called["phases"].get("submit"), called["workload"].get("on_streams")), (None, None));
+            let told = run(&report, &format!("ucm/gds:async=1/{direction}"));
+            assert!(number(told, "/phases/submit") > 0, "{told:#}");
+            assert_eq!(number(told, "/knobs/async"), 1);
+            assert_eq!(number(told, "/workload/operations"), OPERATIONS);
+            assert_eq!(number(told, "/workload/handle_registrations"), 4);
+            assert_eq!(told["route"]["route"].as_str(), Some(route));
+            let seen = &told["workload"]["on_streams"];
+            assert_eq!((number(seen, "/streams"), number(seen, "/depth")), (32, 16), "{seen:#}");
+            assert!((1..=16).contains(&number(seen, "/most_under_way")), "{seen:#}");
+            assert!(number(seen, "/in_call_ns") <= number(seen, "/in_flight_ns"), "{seen:#}");
+            let notes = told["notes"].as_array().unwrap();
+            assert!(notes.iter().any(|note| note.as_str().unwrap().contains("asynchronous on 32 CUDA streams")));
+        }
+        let out = place.folder.path().join(format!("{route}-out"));
+        let again = place.run(&["report", record.to_str().unwrap(), "--export", out.to_str().unwrap()], &[]);
+        assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+        for (file, words) in [
+            ("report.json", "most_under_way"),
+            ("report.md", "ucm/gds:async=1/read"),
+            ("report.html", "asynchronous on 32 CUDA streams"),
+            ("workloads.csv", "ucm/gds:async=1/write"),
+            ("runs.csv", "ucm/gds:async=0/read"),
+        ] {
+            assert!(std::fs::read_to_string(out.join(file)).unwrap().contains(words), "{file}");
+        }
+    }
+    assert_eq!(place.files(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_stream_has_as_many_transfers_under_way_as_it_may_and_files_stay_open_until_their_callback() {
+    let Some(place) = Place::gpu() else { return };
+    for (depth, cache) in [(1, 0), (4, 0), (4, 1), (30, 65_536)] {
+        let (depth_set, cache_set) = (format!("async_depth={depth}"), format!("handle_cache={cache}"));
+        let set = ["--set", "async=1", "--set", "stream_number=1", "--set", &depth_set, "--set", &cache_set];
+        // A transfer and its callback: the stream begins when as many as may be are on it, so a file that were let go earlier would be gone by then,
+        // and so would parameters.
+        let hold = (2 * depth).to_string();
+        let more = [&["--variants", "gds"][..], &set].concat();
+        let (report, status) = ucm(&place, &more, &[ON_STREAM, ("STANDIN_CUDA_HOLD", &hold)]);
+        assert_eq!(status, 0, "{report:#}");
+        for direction in ["write", "read"] {
+            let run = run(&report, &format!("ucm/gds/{direction}"));
+            assert_eq!(number(run, "/workload/on_streams/most_under_way"), depth, "{run:#}");
+            let registrations = number(run, "/workload/handle_registrations");
+            if cache > 0 {
+                assert_eq!(registrations, 4, "{run:#}");
+            } else if depth == 1 {
+                // Nothing is under way when the next is opened.
+                assert_eq!(registrations, OPERATIONS, "{run:#}");
+            } else {
+                // Those under way at first are of one file, which each has a reference of until its callback.
+                assert!((4..=OPERATIONS + 1 - depth).contains(&registrations), "{run:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_made_asynchronously_ends_the_job_at_once_and_is_never_made_otherwise() {
+    let Some(place) = Place::gpu() else { return };
+    /// What is told to fail, in which direction, and what the sentence says.
+    type Case = (&'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
+    let cases: [Case; 11] = [
+        (&[("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5038")], "read", &["5038", "CU_FILE_ASYNC_NOT_SUPPORTED"]),
+        (&[("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5011:9")], "read", &["5011", "reading"]),
+        (&[("STANDIN_CUFILE_FAIL", "cuFileReadAsync.later:5044:20")], "read", &["5044", "cuFileReadAsync"]),
+        (&[("STANDIN_CUFILE_FAIL", "cuFileReadAsync.later:5:48")], "read", &["Input/output error"]),
+        (&[("STANDIN_CUFILE_FAIL", "cuFileWriteAsync:5038")], "write", &["5038", "writing"]),
+        (&[("STANDIN_CUFILE_FAIL", "cuFileWriteAsync.later:5030:20")], "write", &["5030", "cuFileWriteAsync"]),
+        (&[("STANDIN_CUFILE_FAIL", "cuFileStreamRegister:5038")], "read", &["5038", "registering a CUDA stream"]),
+        (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback:801:7")], "read", &["would not tell"]),
+        (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback.later:700:7")], "read", &["CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback.later:700:7")], "write", &["CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        (&[("STANDIN_CUDA_FAIL", "cuLaunchHostFunc:700:7")], "read", &["5011"]),
+    ];
+    for (told, direction, words) in cases {
+        for route in [ON_STREAM, COMPAT] {
+            if route == COMPAT && told[0].1.starts_with("cuLaunch") {
+                continue;
+            }
+            let set = ["--set", "async=1", "--set", "stream_number=3", "--set", "stream_flags=7"];
+            let more = [&["--variants", "gds", "--direction", direction, "--keep"][..], &set].concat();
+            let error = failure(&place, &more, &[told, &[route]].concat());
+            for words in words.iter().chain(&["the job is aborted", "async=0"]) {
+                assert!(error.contains(words), "{told:?} {route:?}: {error}");
+            }
+            std::fs::remove_dir_all(place.dir().join("gds-top-kv-ucm")).unwrap();
+        }
+    }
+    // The lanes beside go on.
+    let more = ["--variants", "gds", "--compare", "async=1,0", "--direction", "read"];
+    let (report, _) = ucm(&place, &more, &[("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5038")]);
+    assert!(runs(&report)[0]["error"].as_str().unwrap().contains("5038"));
+    run(&report, "ucm/gds:async=0/read");
+}
+
+#[test]
+fn other_failures_are_those_of_synchronous_calls() {
+    let Some(place) = Place::gpu() else { return };
+    let set = ["--variants", "gds", "--set", "async=1", "--direction"];
+    for route in [ON_STREAM, COMPAT] {
+        let full = failure(
+            &place,
+            &[&set[..], &["write"]].concat(),
+            &[route, ("STANDIN_CUFILE_FAIL", "cuFileWriteAsync.later:28:9")],
+        );
+        assert!(full.contains("the disk is full") && !full.contains("aborted"), "{full}");
+        let fails = ("STANDIN_CUFILE_FAIL", "cuFileHandleRegister:5027:3");
+        let unknown = failure(&place, &[&set[..], &["read"]].concat(), &[route, fails]);
+        assert!(unknown.contains("5027") && unknown.contains("udev"), "{unknown}");
+        let (report, status) = ucm(&place, &[&set[..], &["read"]].concat(), &[route, ("STANDIN_CUFILE_CORRUPT", "30")]);
+        assert_eq!((status, &runs(&report)[0]["verified"]), (1, &Value::Bool(false)));
+    }
+}
+
+#[test]
+fn a_process_that_dies_with_transfers_under_way_leaves_no_file_that_is_taken_for_whole() {
+    let Some(place) = Place::gpu() else { return };
+    for fails in ["cuFileWriteAsync:abort:20", "cuFileWriteAsync.later:abort:20"] {
+        let write = ["--variants", "gds", "--set", "async=1", "--direction", "write", "--keep"];
+        let (report, status) = ucm(&place, &write, &[ON_STREAM, ("STANDIN_CUFILE_FAIL", fails)]);
+        assert_eq!(status, 3);
+        assert!(runs(&report)[0]["error"].as_str().unwrap().contains("signal"), "{report:#}");
+        let (report, _) = ucm(&place, &["--variants", "disk", "--as-found"], &[]);
+        match runs(&report)[0]["error"].as_str() {
+            Some(error) => assert!(error.contains("none of the 4 files"), "{error}"),
+            None => assert!(number(run(&report, "ucm/disk/read"), "/workload/hits") < 4),
+        }
+        std::fs::remove_dir_all(place.dir().join("gds-top-kv-ucm")).unwrap();
+    }
+}
+
+#[test]
+fn short_and_unaligned_transfers_arrive_whole() {
+    let Some(place) = Place::gpu() else { return };
+    for route in [ON_STREAM, COMPAT] {
+        let more = ["--variants", "gds", "--compare", "misalign=0,512", "--set", "async=1"];
+        let (report, status) = ucm(&place, &more, &[route, ("STANDIN_CUFILE_SHORT", "1")]);
+        assert_eq!(status, 0, "{report:#}");
+        for lane in ["misalign=0/write", "misalign=0/read", "misalign=512/write", "misalign=512/read"] {
+            let run = run(&report, &format!("ucm/gds:{lane}"));
+            assert_eq!(number(run, "/workload/operations"), OPERATIONS);
+            assert_eq!(number(run, "/bytes"), 4 * 64 * 6 * 2 * 256);
+        }
+    }
+}
+
+#[test]
+fn registered_memory_is_given_by_its_base_and_the_eio_of_compat_mode_is_explained() {
+    let Some(place) = Place::gpu() else { return };
+    let more = ["--variants", "gds-registered", "--set", "async=1", "--direction", "read"];
+    let (report, status) = ucm(&place, &more, &[ON_STREAM]);
+    assert_eq!(status, 0, "{report:#}");
+    run(&report, "ucm/gds-registered/read");
+    let error = failure(&place, &more, &[COMPAT]);
+    assert!(error.contains("Input/output error") && error.contains("registered memory"), "{error}");
+}
+
+#[test]
+fn layers_are_waited_for_by_their_callbacks() {
+    let Some(place) = Place::gpu() else { return };
+    let set = ["--set", "async=1", "--set", "enable_layerwise=1", "--set", "compute_us=200"];
+    let more = [&["--variants", "gds", "--direction", "read"][..], &set].concat();
+    for route in [ON_STREAM, COMPAT] {
+        let (report, status) = ucm(&place, &more, &[route, ("STANDIN_CUFILE_SHORT", "1")]);
+        assert_eq!(status, 0, "{report:#}");
+        let layers = run(&report, "ucm/gds/read")["workload"]["layers"].as_array().unwrap();
+        assert_eq!(layers.len(), 6);
+        let time = |layer: &Value, name: &str| layer[name].as_u64().unwrap();
+        for layer in layers {
+            let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
+            assert!(loaded <= time(layer, "compute_start_ns"), "computed before it was there: {layer}");
+        }
+    }
+}
+
+#[test]
+fn host_memory_and_a_library_without_the_calls_are_told_before_anything_is_moved() {
+    let Some(place) = Place::gpu() else { return };
+    let more = ["--variants", "gds", "--set", "async=1", "--direction", "read"];
+    let host = failure(&place, &[&more[..], &["--gpu", "host"]].concat(), &[]);
+    assert!(host.contains("host memory") && host.contains("async=0"), "{host}");
+    let old = place.folder.path().join("libcufile.so.0");
+    let built = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-fvisibility=hidden", "-DSTANDIN_OLD", "-Wl,-soname,libcufile.so.0", "-o"])
+        .arg(&old)
+        .args(["tests/standins/cufile.c", "-lpthread", "-ldl"])
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let env = [("GDS_TOP_LIBCUFILE", old.to_str().unwrap()), ("STANDIN_CUFILE_VERSION", "1160")];
+    let error = failure(&place, &more, &env);
+    assert!(error.contains("cuFileReadAsync is not in this libcufile") && error.contains("GDS 1.7"), "{error}");
+}
