@@ -3,8 +3,9 @@
 
 mod check_support;
 
+use check_support::{Put, build};
 use gds_top::checks;
-use gds_top::domain::Finding;
+use gds_top::domain::{Finding, Status};
 use gds_top::host::{LiveOptions, Root};
 
 /// Findings as text, with the host's name as the capture writes it.
@@ -116,6 +117,16 @@ fn assert_same_answer(name: &str, machine: &std::path::Path) {
     let redacted = Root::open(&taken).unwrap();
     let here = checks::run(&redacted, &redacted.captured_paths(), None, &mut |_| {});
     assert_eq!(answer(&there), answer(&here), "{name}");
+}
+
+#[test]
+fn that_secure_boot_is_off_without_efi_is_known_of_the_capture_too() {
+    let machine = build("h200-vm-no-udev", &[Put("files/sys/firmware/acpi/tables/DSDT", "")]);
+    let root = Root::open(machine.path()).unwrap();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let told = report.findings.iter().find(|finding| finding.id == "nvfs-secureboot").unwrap();
+    assert_eq!((told.status, told.summary.as_str()), (Status::Pass, "Secure Boot is off"));
+    assert_same_answer("without EFI", machine.path());
 }
 
 #[test]

@@ -248,8 +248,9 @@ fn secure_boot_on(ctx: &Context<'_>) -> Option<(bool, &'static str, String)> {
     {
         return Some((*on == 1, VARIABLE, format!("{on}")));
     }
-    if ctx.root.is_live() && !ctx.root.exists("/sys/firmware/efi") {
-        return Some((false, "/sys/firmware/efi", "does not exist".to_owned()));
+    // The folder's list and not the absence of efi in it: a capture holds what was there.
+    if ctx.root.entries("/sys/firmware").is_ok_and(|names| !names.iter().any(|name| name == "efi")) {
+        return Some((false, "/sys/firmware", "no efi in it: not started by EFI".to_owned()));
     }
     let said = ctx.root.command(&["mokutil", "--sb-state"])?.stdout;
     let on = said.contains("SecureBoot enabled");

@@ -69,12 +69,16 @@ impl Examiner {
     pub(super) fn check_with(&mut self, root: &Root) {
         let bus = self.bus.clone();
         let mut report = std::thread::scope(|scope| {
-            // The machine's summary waits for NVML, the first findings do not.
-            scope.spawn(|| self.machine(root));
+            // The machine's summary waits for NVML, the first findings do not. The last round's, if there was one, names more than the first words of this.
+            if self.report.is_none() {
+                scope.spawn(|| self.machine(root));
+            }
             checks::run(root, &self.paths(root), self.gpu.as_deref(), &mut |finding| {
                 bus.emit(EventBody::CheckDone { finding });
             })
         });
+        // The checks have asked libcufile by now, which the summary waits for no more than it must.
+        self.machine(root);
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
         }

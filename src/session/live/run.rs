@@ -190,8 +190,9 @@ impl Session {
             examiner.recover();
             // The slow answers are fetched beside the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
+        } else {
+            examiner.machine(&root);
         }
-        examiner.machine(&root);
         drop(root);
         // The checks read much and keep little.
         heap::give_back();
