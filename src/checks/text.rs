@@ -25,9 +25,9 @@ pub(crate) fn strong(text: &str, colour: bool) -> String {
     if colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// The answer for a verdict, in one sentence.
+/// The answer for a verdict, in one sentence; `findings` tell which of its blockers are steps.
 #[must_use]
-pub fn headline(verdict: &Verdict) -> String {
+pub fn headline(verdict: &Verdict, findings: &[Finding]) -> String {
     let path = verdict.path.display();
     if verdict.gpu.is_none() && verdict.route == Route::None && verdict.blockers.iter().any(|id| id == "gpu-present") {
         return format!("No GPU: reads of {path} can only go to host memory.");
@@ -36,7 +36,7 @@ pub fn headline(verdict: &Verdict) -> String {
     match verdict.route {
         Route::None => format!("No: no cuFile read of {path} works."),
         Route::Compat if verdict.possible.is_direct() => {
-            let steps = match verdict.blockers.len() {
+            let steps = match verdict.steps(findings).len() {
                 // The library's own word is in the proof, and it weighs more than checks that found nothing.
                 0 if verdict.proof.contains(super::library_routes::DENIED) => {
                     "open by all checks, but not by libcufile".to_owned()
@@ -71,7 +71,7 @@ pub fn render(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: 
             _ => Status::Pass,
         };
         let mark = paint(status, &status.mark().to_string(), colour);
-        paragraph(&mut out, &format!("{mark} "), 2, &strong(&headline(verdict), colour), width);
+        paragraph(&mut out, &format!("{mark} "), 2, &strong(&headline(verdict, findings), colour), width);
         if !gpus.is_empty() {
             paragraph(&mut out, "  GPU     ", 10, &gpus.join(", "), width);
         }

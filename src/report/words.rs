@@ -1,7 +1,7 @@
 //! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
 
 use crate::analysis::{Comparison, Standing, compare, grid_sentences};
-use crate::domain::{LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
+use crate::domain::{Finding, LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
 
 /// Text of others without control characters (a tensor's name may hold an escape sequence) and without those that turn the writing direction.
@@ -11,9 +11,8 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).filter(|c| !turns(*c)).collect()
 }
 
-/// `Will reads of this path go straight to the GPU?`, answered.
-#[must_use]
-pub fn verdict_sentence(verdict: &Verdict) -> String {
+/// `Will reads of this path go straight to the GPU?`, answered; `findings` tell which of the verdict's blockers are steps.
+fn verdict_sentence(verdict: &Verdict, findings: &[Finding]) -> String {
     let path = plain(&verdict.path.to_string_lossy());
     let proof = if verdict.proven { "proven" } else { "not proven, from the checks" };
     let mut said = match verdict.route {
@@ -22,8 +21,8 @@ pub fn verdict_sentence(verdict: &Verdict) -> String {
         _ => format!("No: no cuFile read of {path} works ({proof})."),
     };
     if verdict.possible != verdict.route {
-        let blockers: Vec<String> = verdict.blockers.iter().map(|b| plain(b)).collect();
-        match blockers.as_slice() {
+        let steps: Vec<String> = verdict.steps(findings).into_iter().map(plain).collect();
+        match steps.as_slice() {
             [] => said += &format!(" {} is possible here.", verdict.possible),
             [one] => said += &format!(" {} is possible once {one} is mended.", verdict.possible),
             [rest @ .., last] => {
@@ -75,7 +74,7 @@ fn told_apart(best: &Standing, next: &Standing) -> bool {
 /// The answers of a whole session, each a sentence: the verdict per path, the race per cache state, and what went wrong.
 #[must_use]
 pub fn headlines(state: &State) -> Vec<String> {
-    let mut said: Vec<String> = state.verdicts.iter().map(verdict_sentence).collect();
+    let mut said: Vec<String> = state.verdicts.iter().map(|verdict| verdict_sentence(verdict, &state.checks)).collect();
     let runs = state.runs();
     let comparisons = compare(&runs.iter().collect::<Vec<_>>());
     // What ran together is told by the sentences of its groups; engines are compared where there are several.
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     fn verdict(route: Route, possible: Route, proven: bool, blockers: &[&str]) -> String {
-        verdict_sentence(&Verdict {
+        let verdict = Verdict {
             path: "/data".into(),
             gpu: None,
             route,
@@ -195,7 +194,8 @@ mod tests {
             proof: String::new(),
             blockers: blockers.iter().map(|b| (*b).to_owned()).collect(),
             advice: String::new(),
-        })
+        };
+        verdict_sentence(&verdict, &[])
     }
 
     #[test]

@@ -44,17 +44,10 @@ pub(crate) fn unchecked(state: &State, over: bool) -> bool {
         && (over || state.ended.is_some() || !state.lanes.is_empty() || state.grid.is_some())
 }
 
-/// What leads to the goal of a verdict, in order. Beside it `blockers` may name why the route that was set up is not taken, which is no step on
-/// the way to another one; the advice is made of the steps alone.
+/// The findings that are to be mended on the way to the goal of a verdict, in order.
 pub(crate) fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
-    let all = verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id));
-    let all: Vec<&Finding> = all.collect();
-    let advised = |finding: &&Finding| {
-        let words = finding.advice.as_deref().unwrap_or(&finding.summary).trim_end_matches('.');
-        verdict.advice.contains(words)
-    };
-    let steps: Vec<&Finding> = all.iter().copied().filter(advised).collect();
-    if steps.is_empty() { all } else { steps }
+    let of = |id: &str| state.checks.iter().find(|finding| finding.id == id);
+    verdict.steps(&state.checks).into_iter().filter_map(of).collect()
 }
 
 /// Will reads of the path go straight to the GPU?
@@ -82,7 +75,7 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, over: bool) 
         );
     }
     let goal = route_word(verdict.possible);
-    let fixes = match steps(state, verdict).len().max(usize::from(!verdict.blockers.is_empty())) {
+    let fixes = match verdict.steps(&state.checks).len() {
         _ if verdict.possible == verdict.route => "This machine has no direct route.".to_owned(),
         0 => format!("{goal} is possible."),
         1 => format!("One fix away from {goal}."),
