@@ -153,7 +153,7 @@ pub(super) fn is_lent(gpu: &host::PciGpu) -> bool {
 fn not_loaded(ctx: &Context<'_>) -> Judged {
     const ID: &str = "gpu-present";
     let release = host::kernel_release(ctx.root).unwrap_or_default();
-    let rows = super::nvfs_module::dkms_rows(ctx);
+    let rows = super::nvfs_dkms::dkms_rows(ctx);
     if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau")) {
         return Judged::lack(ID, Gpu, "nouveau has the GPU, and the NVIDIA driver cannot be loaded beside it")
             .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau")

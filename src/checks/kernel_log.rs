@@ -12,7 +12,7 @@ const NVFS: &[Route] = &[Route::Nvfs];
 /// The kernel log of this boot; none where it may not be read, or where it was not asked for: without nvidia-fs it has little to say, and
 /// reading it is slow.
 pub(super) fn text(ctx: &Context<'_>) -> Option<String> {
-    if is_loaded(ctx) != Some(true) && !super::nvfs_module::is_anywhere(ctx) {
+    if is_loaded(ctx) != Some(true) && !super::nvfs_dkms::is_anywhere(ctx) {
         return None;
     }
     let output = ctx.root.command(&["journalctl", "-k", "-b", "-o", "cat"])?;
@@ -106,7 +106,7 @@ pub(super) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "nvfs-load-errors";
     let loaded = is_loaded(ctx);
     let Some(log) = text(ctx) else {
-        let installed = nvfs_version(ctx).is_some() || super::nvfs_module::is_anywhere(ctx);
+        let installed = nvfs_version(ctx).is_some() || super::nvfs_dkms::is_anywhere(ctx);
         return (installed && loaded == Some(false)).then(|| {
             Judged::na(ID, NvidiaFs, "the kernel log could not be read")
                 .found(SOURCE, "not available to this user")

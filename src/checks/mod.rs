@@ -17,6 +17,7 @@ mod limits;
 mod log_scan;
 pub mod log_signatures;
 mod nvfs_build;
+mod nvfs_dkms;
 mod nvfs_module;
 mod nvidia_fs;
 mod proof;

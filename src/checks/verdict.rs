@@ -167,7 +167,7 @@ const SET_UP_BONUS: u32 = 4;
 
 fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
     let mut out = Vec::new();
-    let nvfs_is_set_up = ctx.has_gpu() && super::nvfs_module::is_anywhere(ctx);
+    let nvfs_is_set_up = ctx.has_gpu() && super::nvfs_dkms::is_anywhere(ctx);
     for (path, subject) in ctx.subjects.iter().enumerate() {
         let gpus: Vec<Option<usize>> =
             if ctx.gpus().is_empty() { vec![None] } else { (0..ctx.gpus().len()).map(Some).collect() };

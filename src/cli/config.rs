@@ -1,7 +1,8 @@
 //! cufile.json: lint, show, tune, diff.
 
-use super::args::{ConfigSub, OutputArgs};
+use super::args::OutputArgs;
 use super::check::{examined, open_view};
+use super::commands::ConfigSub;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use super::race::headless_options;
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};

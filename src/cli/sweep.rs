@@ -3,6 +3,7 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, fail, note, print, print_json};
 use super::race::config;
+use super::swept::{Proof, Swept, Tried, noise, value_text};
 use crate::analysis;
 use crate::domain::{CacheState, Engine, EventBody, LaneId, RunResult, units};
 use crate::session::Command;
@@ -10,19 +11,18 @@ use crate::session::live::{self, SessionConfig};
 use crossbeam_channel::Sender;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Settings = BTreeMap<String, u64>;
+pub(super) type Settings = BTreeMap<String, u64>;
 
 const MIB: u64 = units::MIB;
 
 /// Engines that are swept where none was named.
 const USUAL: [Engine; 3] = [Engine::Pread, Engine::Direct, Engine::GdsSlab];
 /// Runs of the default and of the best, in turn, from which the gain is told.
-const PROOF_RUNS: u32 = 3;
+pub(super) const PROOF_RUNS: u32 = 3;
 /// Gains below this share are no reason to set anything: a disk varies by more from minute to minute.
-const WORTH: f64 = 0.03;
+pub(super) const WORTH: f64 = 0.03;
 /// No settings are tried that pin or hold more than this.
 const MOST_STAGING: u64 = 512 * MIB;
 
@@ -66,37 +66,6 @@ fn staging_bytes(engine: &Engine, settings: &Settings) -> u64 {
         Engine::Direct => get("depth").saturating_mul(2).saturating_mul(get("block_bytes")),
         _ => 0,
     }
-}
-
-/// One setting that was tried: what it was, and the median of its runs or why there is none.
-#[derive(Clone, Debug)]
-struct Tried {
-    settings: Settings,
-    changed: Option<(&'static str, u64)>,
-    wall_ns: Result<u64, String>,
-    bytes: u64,
-}
-
-/// What came of one engine in one state of the page cache.
-struct Swept {
-    engine: Engine,
-    cache: CacheState,
-    tried: Vec<Tried>,
-    /// Settings of the engine's own choice, as its first run told them.
-    default: Settings,
-    best: Settings,
-    reasons: Vec<String>,
-    /// Medians of default and best, verified, and the spread of both together; none where the default is the best.
-    proof: Option<Proof>,
-    failed_proof: Option<String>,
-}
-
-/// The best beside the default.
-#[derive(Clone, Copy)]
-struct Proof {
-    default_ns: u64,
-    best_ns: u64,
-    bytes: u64,
 }
 
 /// Sweeps one model and prints what was found.
@@ -361,25 +330,6 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// A sentence where one and the same setting took times that differ by more than a change must bring.
-fn noise(tried: &[Tried]) -> Option<String> {
-    let extent = |settings: &Settings| {
-        let same = tried.iter().filter(|t| t.settings == *settings).filter_map(|t| t.wall_ns.as_ref().ok());
-        Some((*same.clone().min()?, *same.max()?))
-    };
-    let widest = |(low, high): &(u64, u64)| *high as f64 / (*low).max(1) as f64;
-    let (low, high) =
-        tried.iter().filter_map(|t| extent(&t.settings)).max_by(|a, b| widest(a).total_cmp(&widest(b)))?;
-    (low as f64 <= high as f64 * (1.0 - WORTH)).then(|| {
-        format!(
-            "the very same settings took {} to {} in this sweep: what differs by less than a factor of {:.1} may be noise",
-            units::duration(low),
-            units::duration(high),
-            high as f64 / low.max(1) as f64
-        )
-    })
-}
-
 fn tried(changed: Option<(&'static str, u64)>, settings: &Settings, runs: &[Result<RunResult, String>]) -> Tried {
     let times: Vec<u64> = runs.iter().flatten().map(|run| run.wall_ns).collect();
     let error = runs.iter().find_map(|run| run.as_ref().err().cloned());
@@ -390,88 +340,6 @@ fn tried(changed: Option<(&'static str, u64)>, settings: &Settings, runs: &[Resu
             .filter(|_| error.is_none())
             .ok_or_else(|| error.unwrap_or_else(|| "it gave no result".to_owned())),
         bytes: runs.iter().flatten().next().map_or(0, |run| run.bytes),
-    }
-}
-
-fn value_text(name: &str, value: u64) -> String {
-    if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
-}
-
-impl Swept {
-    /// What differs from the engine's own choice, as arguments.
-    fn arguments(&self) -> String {
-        let differs = self.best.iter().filter(|(name, value)| self.default.get(*name) != Some(*value));
-        differs.map(|(name, value)| format!(" --set {}.{name}={value}", self.engine)).collect()
-    }
-
-    fn command(&self, model: &str, race: &RaceArgs) -> String {
-        let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
-        let quoted = if model.chars().all(|c| c.is_ascii_alphanumeric() || "/._-@".contains(c)) {
-            model.to_owned()
-        } else {
-            format!("'{}'", model.replace('\'', "'\\''"))
-        };
-        format!("gds-top load {quoted} --engine {} --cache {}{gpu}{}", self.engine, self.cache, self.arguments())
-    }
-
-    fn to_text(&self, model: &str, race: &RaceArgs) -> String {
-        let mut out = format!("{}, {}\n", self.engine, self.cache);
-        let fastest = self.tried.iter().filter_map(|t| t.wall_ns.as_ref().ok()).min().copied().unwrap_or(0);
-        for (number, tried) in self.tried.iter().enumerate() {
-            let what = match tried.changed {
-                None if number == 0 => "default".to_owned(),
-                None => "best so far, again".to_owned(),
-                Some((name, value)) => format!("{name}={}", value_text(name, value)),
-            };
-            let all: Vec<String> =
-                tried.settings.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
-            let line = match &tried.wall_ns {
-                Ok(ns) => {
-                    let rate = units::bytes_per_s(tried.bytes, *ns).map_or_else(String::new, units::rate);
-                    let mark = if *ns == fastest { " ◀" } else { "" };
-                    format!("{:>9} {rate:>10}  {}{mark}", units::duration(*ns), all.join(", "))
-                }
-                Err(why) => format!("failed: {why}"),
-            };
-            let _ = writeln!(out, "  {what:<22} {line}");
-        }
-        for reason in &self.reasons {
-            let _ = writeln!(out, "  {reason}");
-        }
-        if let Some(why) = &self.failed_proof {
-            let _ = writeln!(out, "  the settings were not proven: {why}");
-            return out;
-        }
-        if let Some(proof) = self.proof {
-            let rate = |ns| units::bytes_per_s(proof.bytes, ns).map_or_else(String::new, units::rate);
-            let verdict = if self.best == self.default {
-                format!("keep the default: {} ({})", units::duration(proof.default_ns), rate(proof.default_ns))
-            } else {
-                format!(
-                    "best: {} ({}), the default took {} ({})",
-                    units::duration(proof.best_ns),
-                    rate(proof.best_ns),
-                    units::duration(proof.default_ns),
-                    rate(proof.default_ns)
-                )
-            };
-            let _ = writeln!(out, "  {verdict}; medians of {PROOF_RUNS} verified runs, in turn");
-        }
-        let _ = writeln!(out, "  {}\n", self.command(model, race));
-        out
-    }
-
-    fn to_json(&self, model: &str, race: &RaceArgs) -> serde_json::Value {
-        let tried: Vec<_> = self
-            .tried
-            .iter()
-            .map(|t| json!({"settings": t.settings, "wall_ns": t.wall_ns.as_ref().ok(), "error": t.wall_ns.as_ref().err()}))
-            .collect();
-        json!({
-            "engine": self.engine, "cache": self.cache, "tried": tried, "default": self.default, "best": self.best,
-            "reasons": self.reasons, "best_wall_ns": self.proof.map(|p| p.best_ns), "default_wall_ns": self.proof.map(|p| p.default_ns),
-            "verified": self.failed_proof.is_none(), "error": self.failed_proof, "command": self.command(model, race),
-        })
     }
 }
 
@@ -493,37 +361,5 @@ mod tests {
         }
         let large = Settings::from([("threads".into(), 32), ("slots".into(), 8), ("block_bytes".into(), 16 * MIB)]);
         assert!(staging_bytes(&Engine::Pread, &large) > MOST_STAGING);
-    }
-
-    #[test]
-    fn noise_is_told_where_one_setting_took_different_times() {
-        let tried = |threads: u64, wall_ns: u64| Tried {
-            settings: Settings::from([("threads".to_owned(), threads)]),
-            changed: None,
-            wall_ns: Ok(wall_ns),
-            bytes: 1,
-        };
-        let said = noise(&[tried(4, 100_000_000), tried(8, 20_000_000), tried(4, 250_000_000)]).unwrap();
-        assert!(said.contains("100 ms to 250 ms") && said.contains("factor of 2.5"), "{said}");
-        assert_eq!(noise(&[tried(4, 100_000_000), tried(8, 20_000_000), tried(4, 101_000_000)]), None);
-    }
-
-    #[test]
-    fn the_command_names_only_what_differs_and_quotes_what_must_be() {
-        let swept = Swept {
-            engine: Engine::Pread,
-            cache: CacheState::Hot,
-            tried: Vec::new(),
-            default: Settings::from([("threads".into(), 8), ("slots".into(), 2)]),
-            best: Settings::from([("threads".into(), 16), ("slots".into(), 2)]),
-            reasons: Vec::new(),
-            proof: None,
-            failed_proof: None,
-        };
-        let race = RaceArgs::default();
-        assert_eq!(
-            swept.command("/m/it's", &race),
-            "gds-top load '/m/it'\\''s' --engine pread --cache hot --set pread.threads=16"
-        );
     }
 }

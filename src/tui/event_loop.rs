@@ -1,6 +1,7 @@
 //! The one loop: events of the session, keys, signals and, only while something moves, a clock for frames. It blocks in one place.
 
-use super::app::{Effect, Screen, UiState};
+use super::app::{Screen, UiState};
+use super::dispatch::Effect;
 use super::lesson::Lesson;
 use super::painter::Painter;
 use super::screens;

@@ -1,9 +1,10 @@
 //! The mouse: the wheel scrolls, a click selects what the last frame drew there, a click on what is selected opens it.
 
-use super::app::{Effect, Pane, RowKey, Screen, Sheet, UiState};
+use super::app::{Pane, RowKey, Screen, Sheet, UiState};
 use super::choices::ProcessSort;
+use super::dispatch::Effect;
 use super::keymap::Action;
-use super::tensor_view::Sort;
+use super::tensor_order::Sort;
 use crate::session::State;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};

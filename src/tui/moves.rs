@@ -4,7 +4,7 @@ use super::app::{Screen, Sheet, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
 use super::lesson::Simulation;
-use super::screens::{environment, grid, guide, plans, race, race_charts, system, system_time};
+use super::screens::{findings, grid, guide, plans, race, race_charts, system, system_time};
 use super::widgets::time_view::TimeView;
 use crate::session::State;
 
@@ -69,7 +69,7 @@ impl UiState {
             self.tensors.open = !self.tensors.open;
             return;
         }
-        match environment::selected_row(state, self) {
+        match findings::selected_row(state, self) {
             Some(RowKey::Group(group)) => {
                 if !self.environment.toggled.remove(&group) {
                     self.environment.toggled.insert(group);
@@ -83,14 +83,14 @@ impl UiState {
 
     /// In the list of checks, as in any tree: right opens and goes in, left goes back and closes.
     pub(super) fn sideways(&mut self, inwards: bool, state: &State) {
-        let row = environment::selected_row(state, self);
+        let row = findings::selected_row(state, self);
         match (inwards, self.environment.pane, row) {
-            (true, Pane::List, Some(RowKey::Group(group))) if !environment::is_open(state, self, group) => {
+            (true, Pane::List, Some(RowKey::Group(group))) if !findings::is_open(state, self, group) => {
                 self.open(state);
             }
             (true, Pane::List, Some(RowKey::Check(_))) => self.environment.pane = Pane::Detail,
             (false, Pane::Detail, _) => self.environment.pane = Pane::List,
-            (false, Pane::List, Some(RowKey::Group(group))) if environment::is_open(state, self, group) => {
+            (false, Pane::List, Some(RowKey::Group(group))) if findings::is_open(state, self, group) => {
                 self.open(state);
             }
             (false, Pane::List, Some(RowKey::Check(id))) => {
@@ -164,9 +164,9 @@ impl UiState {
         } else if self.environment.pane == Pane::Detail {
             self.environment.detail_scroll = moved(self.environment.detail_scroll, TEXT_END);
         } else {
-            let rows = environment::rows(state, self);
+            let rows = findings::rows(state, self);
             if let Some(last) = rows.len().checked_sub(1) {
-                let now = environment::selected_row(state, self);
+                let now = findings::selected_row(state, self);
                 let at = rows.iter().position(|row| Some(row) == now.as_ref()).unwrap_or(0);
                 self.environment.selected = rows.get(moved(at, last)).cloned();
                 self.environment.detail_scroll = 0;

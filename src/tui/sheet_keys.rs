@@ -1,7 +1,7 @@
 //! When keys do something that depends on a fix, its sheet or the checklist.
 
 use super::app::{Sheet, UiState};
-use super::keymap::on_environment;
+use super::when::on_environment;
 use crate::domain::FixStage;
 use crate::session::State;
 

@@ -2,7 +2,8 @@
 
 use super::derived::{Curve, Studied};
 use super::lesson::{Seeds, Told};
-use super::tensor_view::{Names, Tensors};
+use super::tensor_order::Names;
+use super::tensor_view::Tensors;
 use crate::analysis::{RunFacts, cost_model, tensor_rows};
 use crate::domain::{LaneId, ModelInfo, PackedSpans, RunResult};
 use crate::session::{Lane, State};

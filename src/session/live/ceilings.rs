@@ -2,7 +2,8 @@
 
 use super::bus::Bus;
 use super::child::{child_until, probe_child};
-use super::run::{Heard, Session, listen};
+use super::race::{Heard, listen};
+use super::run::Session;
 use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target};
 use crossbeam_channel::bounded;
 use std::path::Path;

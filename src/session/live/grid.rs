@@ -1,6 +1,7 @@
 //! The grid of storage measurements: makes its files, runs its process, and turns what that says into events.
 
-use super::run::{After, Session, listen};
+use super::race::listen;
+use super::run::{After, Session};
 use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer};
 use crate::iogrid::{Files, GridMessage, GridOrder};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};

@@ -14,6 +14,7 @@ mod nixl;
 mod outside;
 mod plan;
 mod prove;
+mod race;
 mod race_plans;
 mod run;
 mod targets;

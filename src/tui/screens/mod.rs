@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod environment;
+pub(crate) mod findings;
 pub(crate) mod fix;
 pub(crate) mod frame;
 pub(crate) mod grid;

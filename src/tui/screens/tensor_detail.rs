@@ -7,7 +7,7 @@ use crate::domain::{PHASES, Phase};
 use crate::session::Lane;
 use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run, width, wrap};
-use crate::tui::tensor_view::rate_of;
+use crate::tui::tensor_order::rate_of;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars::{self, phase_word};
 use crate::tui::words::short_engine;

@@ -3,7 +3,8 @@
 use super::{frame, text};
 use crate::config::Taste;
 use crate::session::State;
-use crate::tui::app::{Effect, Pane, RowKey, Screen, Sheet, UiState};
+use crate::tui::app::{Pane, RowKey, Screen, Sheet, UiState};
+use crate::tui::dispatch::Effect;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -88,7 +89,7 @@ fn right_and_left_go_into_the_list_and_back() {
     assert_eq!(ui.environment.pane, Pane::List);
     press(&mut ui, &state, KeyCode::Left);
     let Some(RowKey::Group(group)) = ui.environment.selected else { panic!("the group of the check is selected") };
-    let open = |ui: &UiState| crate::tui::screens::environment::is_open(&state, ui, group);
+    let open = |ui: &UiState| crate::tui::screens::findings::is_open(&state, ui, group);
     assert!(open(&ui));
     press(&mut ui, &state, KeyCode::Left);
     assert!(!open(&ui));

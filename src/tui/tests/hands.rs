@@ -3,7 +3,8 @@
 use super::{frame, text};
 use crate::config::Taste;
 use crate::session::{Command, State};
-use crate::tui::app::{Effect, Screen, UiState};
+use crate::tui::app::{Screen, UiState};
+use crate::tui::dispatch::Effect;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -156,7 +157,7 @@ fn a_tensor_is_opened_compared_and_left_again() {
     let (x, y) = find(&shown, "size ");
     mouse(&mut ui, &state, CLICK, x + 1, y);
     frame(&state, &mut ui, &theme(), 120, 36);
-    assert_eq!(ui.tensors.sort, crate::tui::tensor_view::Sort::Size);
+    assert_eq!(ui.tensors.sort, crate::tui::tensor_order::Sort::Size);
     mouse(&mut ui, &state, CLICK, x + 1, y);
     assert!(ui.tensors.reversed);
 }

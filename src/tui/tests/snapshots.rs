@@ -5,7 +5,7 @@ use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::FixStage;
 use crate::session::State;
 use crate::tui::app::{Screen, Sheet, UiState};
-use crate::tui::tensor_view::Sort;
+use crate::tui::tensor_order::Sort;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use ratatui::buffer::{Buffer, Cell};

@@ -1,0 +1,342 @@
+//! A race: all lanes are planned, then run one after another, or those of a turn at the same time, while commands are listened to.
+
+use super::child::probe_child;
+use super::examine::Examiner;
+use super::follow::Follower;
+use super::lanes::{self, LaneEnd};
+use super::run::{After, PROBE_LIMIT, Session, Watcher};
+use super::{ceilings, gate, targets, turns};
+use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
+use crate::engines;
+use crate::session::Command;
+use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use std::sync::Arc;
+
+impl Session {
+    /// Plans all lanes, then runs them: one after another, or those of a turn at the same time.
+    pub(super) fn race(
+        &mut self,
+        models: &[ModelInfo],
+        engines: Option<Vec<Engine>>,
+        examiner: &mut Examiner,
+    ) -> After {
+        let targets = targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
+        let (Some(target), Some(model)) = (targets.first().cloned(), models.first()) else { return After::GoOn };
+        let engines = match engines {
+            Some(named) => named,
+            None => self.able_engines(&target),
+        };
+        let engines = targets::that_take_parts(&self.bus, engines, models.len(), targets.len());
+        let mut readers = ceilings::Readers::default();
+        if std::mem::take(&mut self.config.ceilings) {
+            readers = ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
+        }
+        let planned = self.planned(models, &targets, &engines);
+        let sampler = self.sampler(&target, model);
+        let mut round = None;
+        for turn in planned {
+            let before = std::mem::replace(&mut round, turn.first().map(|(_, order)| (order.cache, order.repeat)));
+            let passed = match round {
+                Some((CacheState::Cold, repeat)) if round != before => self.read_pass(&mut readers, repeat),
+                _ => Heard::default(),
+            };
+            let (ends, heard) = match passed {
+                Heard { cancel: false, quit: false } => self.take_turn(&turn, sampler.as_ref()),
+                heard => (Vec::new(), heard),
+            };
+            for (end, (_, order)) in ends.iter().zip(&turn) {
+                if let LaneEnd::Finished { route: Some(route), .. } = end {
+                    examiner.learn(route, &order.target);
+                }
+            }
+            if heard.quit {
+                return After::Quit;
+            }
+            if ends.contains(&LaneEnd::Cancelled) || heard.cancel {
+                self.bus.say(LogLevel::Warn, "the race was cancelled; lanes that had not started were dropped");
+                break;
+            }
+        }
+        After::GoOn
+    }
+
+    /// All lanes in the order of their turns, told as planned.
+    fn planned(
+        &mut self,
+        models: &[ModelInfo],
+        targets: &[Target],
+        engines: &[Engine],
+    ) -> Vec<Vec<(LaneId, LaneOrder)>> {
+        let mut variants = self.config.variants.clone();
+        if variants.is_empty() {
+            variants.push(Default::default());
+        }
+        let turns = turns::turns(models.len(), targets);
+        let models: Vec<Arc<ModelInfo>> = models.iter().cloned().map(Arc::new).collect();
+        let plain = models.len() == 1 && targets.len() == 1;
+        let mut planned = Vec::new();
+        for cache in &self.config.caches.clone() {
+            for repeat in 0..self.config.repeat.max(1) {
+                let mut round: Vec<_> = engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))).collect();
+                // Another goes first in each round, so that nobody always comes after the same other, whose use of the disk and of the machine may tell
+                // on it. What a workload reads was written by the lanes before.
+                if self.config.workload.is_none() {
+                    let first = goes_first(repeat, round.len());
+                    round.rotate_left(first);
+                }
+                for (engine, variant) in round {
+                    for turn in &turns {
+                        let group = (turn.len() > 1).then_some(self.next_lane);
+                        let mut lanes = Vec::with_capacity(turn.len());
+                        for load in turn {
+                            let Some(model) = models.get(load.model) else { continue };
+                            let lane = LaneId(self.next_lane);
+                            self.next_lane += 1;
+                            let mut order = self.order(model, engine, *cache, repeat, &load.target);
+                            order.knobs.extend(variant.iter().map(|(name, value)| (name.clone(), *value)));
+                            self.bus.emit(EventBody::LanePlanned {
+                                lane,
+                                engine: engine.clone(),
+                                cache: *cache,
+                                target: load.target.clone(),
+                                repeat,
+                            });
+                            if !plain {
+                                let share = turns::share(&mut order, model, load, group);
+                                self.bus.emit(EventBody::LaneShared { lane, share });
+                            }
+                            lanes.push((lane, order));
+                        }
+                        planned.push(lanes);
+                    }
+                }
+            }
+        }
+        planned
+    }
+
+    /// Runs the lanes of a turn to their ends, while commands are looked at on this thread's behalf.
+    fn take_turn(&self, turn: &[(LaneId, LaneOrder)], sampler: Option<&Sampler>) -> (Vec<LaneEnd>, Heard) {
+        let places = if turn.len() > 1 { gate::places(turn.len()) } else { Vec::new() };
+        let (cancels, cancelled): (Vec<_>, Vec<_>) = turn.iter().map(|_| bounded(1)).unzip();
+        let (done, is_done) = bounded::<()>(1);
+        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
+        let listener = std::thread::spawn(move || listen(&commands, &cancels, &is_done, &watcher));
+        let run = |number: usize| {
+            let (lane, order) = turn[number].clone();
+            // Of our own engines only those of cuFile leave anything there, its log.
+            let drops = order.engine.opens_cufile() || order.engine.is_outside() || order.workload.is_some();
+            if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
+                self.bus.say(LogLevel::Warn, format!("the lane's temporary folder could not be made: {error}"));
+            }
+            // Each lane of a group has meters of its own; the first, and a lane that runs alone, has those of the race.
+            let own = sampler.filter(|_| number > 0).and_then(|_| self.sampler(&order.target, &order.model));
+            let meters = own.as_ref().or(sampler);
+            let watch = |pid: u32| {
+                if let Some(meters) = meters {
+                    meters.set_gpu(GpuRef::of(&turn[number].1.target));
+                    meters.watch(Some((lane, pid)));
+                }
+            };
+            let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
+            // Whoever wants no meters wants nothing else to look on either; what the log says is then told at the end.
+            let follower = self.config.telemetry.then(|| Follower::begin(&self.bus, lane, &order.engine, log.clone()));
+            let end = lanes::run_lane(
+                &self.bus,
+                &self.config.exe,
+                (lane, order),
+                places.get(number),
+                &cancelled[number],
+                &watch,
+            );
+            let said = follower.map(Follower::end).unwrap_or_default();
+            if uses_cufile {
+                super::explain::after_lane(&self.bus, &end, &log, &said);
+            }
+            if let Some(meters) = meters {
+                meters.watch(None);
+            }
+            end
+        };
+        let ends = std::thread::scope(|scope| {
+            let run = &run;
+            let others: Vec<_> = (1..turn.len()).map(|number| scope.spawn(move || run(number))).collect();
+            let mut ends = vec![run(0)];
+            ends.extend(others.into_iter().map(|other| match other.join() {
+                Ok(end) => end,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }));
+            ends
+        });
+        let _ = done.send(());
+        (ends, listener.join().unwrap_or_default())
+    }
+
+    /// Starts the meters.
+    fn sampler(&self, target: &Target, model: &ModelInfo) -> Option<Sampler> {
+        if !self.config.telemetry {
+            return None;
+        }
+        let config = SamplerConfig {
+            gpu: GpuRef::of(target),
+            // The files of a workload are not there yet; their folder is.
+            model_device: model
+                .shards
+                .first()
+                .and_then(|shard| telemetry::device_of(&shard.path))
+                .or_else(|| telemetry::device_of(&model.path)),
+            ..SamplerConfig::default()
+        };
+        let bus = self.bus.clone();
+        match Sampler::start(config, move |sample| bus.emit(EventBody::Sampled { sample })) {
+            Ok(sampler) => Some(sampler),
+            Err(error) => {
+                self.bus.say(LogLevel::Warn, format!("no meters are read: their thread could not be started: {error}"));
+                None
+            }
+        }
+    }
+
+    fn order(
+        &self,
+        model: &Arc<ModelInfo>,
+        engine: &Engine,
+        cache: CacheState,
+        repeat: u32,
+        target: &Target,
+    ) -> LaneOrder {
+        LaneOrder {
+            engine: engine.clone(),
+            model: model.clone(),
+            cache,
+            target: target.clone(),
+            repeat,
+            verify: self.config.verify,
+            knobs: self.config.knobs_for(engine),
+            libcufile: None,
+            scratch: self.scratch.path().join(format!("lane-{}", self.next_lane)),
+            spawned_monotonic_ns: 0,
+            ranges: Vec::new(),
+            gated: false,
+            poison: self.config.poison,
+            workload: self.config.workload.as_ref().map(|plan| plan.order.clone()),
+        }
+    }
+
+    /// What would run if it can: the lanes of a workload, or the engines of this version.
+    fn offered(&self) -> Vec<Engine> {
+        match &self.config.workload {
+            Some(plan) => plan.lanes.clone(),
+            None => engines::AVAILABLE.to_vec(),
+        }
+    }
+
+    /// Why cuFile cannot serve the target, by asking a child process; `None` where it can.
+    pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
+        let scratch = self.scratch.path().to_string_lossy().into_owned();
+        match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
+            Ok(answer) => cufile_obstacle(&answer, target),
+            Err(error) => Some(error),
+        }
+    }
+
+    /// The engines that can run here; the others are said with their reasons.
+    fn able_engines(&self, target: &Target) -> Vec<Engine> {
+        let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
+            self.offered().into_iter().partition(Engine::uses_cufile);
+        if cufile.is_empty() {
+            return others;
+        }
+        let reason = self.cufile_obstacle(target);
+        others.retain(|engine| match super::nixl::obstacle(&self.config.exe, engine, reason.as_deref()) {
+            Some(why) => {
+                self.bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
+                false
+            }
+            None => true,
+        });
+        match reason {
+            None => {
+                let (able, unable): (Vec<Engine>, Vec<Engine>) =
+                    cufile.into_iter().partition(|engine| *engine != Engine::GdsStream || *target != Target::Host);
+                for engine in unable {
+                    let why = "cuFile reads on CUDA streams, and the target is host memory".to_owned();
+                    self.bus.emit(EventBody::EngineUnavailable { engine, why });
+                }
+                others.into_iter().chain(able).collect()
+            }
+            Some(why) => {
+                for engine in cufile {
+                    self.bus.emit(EventBody::EngineUnavailable { engine, why: why.clone() });
+                }
+                others
+            }
+        }
+    }
+}
+
+/// Which of so many goes first in a round: each round begins with the next one.
+#[must_use]
+pub const fn goes_first(repeat: u32, count: usize) -> usize {
+    if count == 0 { 0 } else { repeat as usize % count }
+}
+
+/// Why cuFile cannot serve the target, by the probe's answer.
+fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
+    if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
+        return Some(format!(
+            "{error}; install libcufile (package nvidia-gds, or the Python package nvidia-cufile), or set GDS_TOP_LIBCUFILE"
+        ));
+    }
+    let open = answer.get("open")?;
+    if open.get("code").and_then(serde_json::Value::as_i64) != Some(0) {
+        let said = open.get("error").and_then(|e| e.as_str()).unwrap_or("the driver does not open");
+        return Some(format!("libcufile was found, but {said}"));
+    }
+    let version = answer.get("version").and_then(|v| v.as_str()).unwrap_or_default();
+    let minor = version.split('.').nth(1).and_then(|m| m.parse::<u32>().ok()).unwrap_or(0);
+    if *target == Target::Host && version.starts_with("1.") && minor < 16 {
+        return Some(format!("cuFile reads into host memory need libcufile 1.16 or later, and this is {version}"));
+    }
+    None
+}
+
+/// What was asked for while a lane ran.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Heard {
+    pub(super) cancel: bool,
+    pub(super) quit: bool,
+}
+
+/// Listens to commands until the turn is done.
+pub(super) fn listen(
+    commands: &Receiver<Command>,
+    cancels: &[Sender<()>],
+    done: &Receiver<()>,
+    watcher: &Watcher,
+) -> Heard {
+    let mut heard = Heard::default();
+    loop {
+        crossbeam_channel::select! {
+            recv(done) -> _ => return heard,
+            recv(commands) -> command => match command {
+                Ok(Command::CancelRace) => heard.cancel = true,
+                // A front that is gone ends the session.
+                Ok(Command::Quit) | Err(_) => heard.quit = true,
+                Ok(Command::WatchSystem(on)) => {
+                    watcher.set(on);
+                    continue;
+                }
+                Ok(_) => continue,
+            },
+        }
+        for cancel in cancels {
+            let _ = cancel.try_send(());
+        }
+        if heard.quit {
+            let _ = done.recv();
+            return heard;
+        }
+    }
+}

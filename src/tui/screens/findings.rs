@@ -1,0 +1,370 @@
+//! The checks of screen 1: the list with its groups, what is selected in it, and the details of that.
+
+use super::answer;
+use super::environment::verdict;
+use crate::domain::{Finding, Group, Status};
+use crate::session::State;
+use crate::tui::app::{Pane, RowKey, UiState};
+use crate::tui::keymap::Action;
+use crate::tui::mouse::Spot;
+use crate::tui::pen::{Pen, Run, cut, runs_width, width, wrap};
+use crate::tui::theme::Theme;
+use crate::tui::widgets::sheet::{self, labelled};
+use crate::tui::words::{self, route_word};
+
+const GROUPS: [Group; 7] =
+    [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
+
+/// How bad a status is; worst wins.
+pub(super) const fn weight(status: Status) -> u8 {
+    match status {
+        Status::Na => 0,
+        Status::Pass => 1,
+        Status::Info => 2,
+        Status::Warn => 3,
+        Status::Fail => 4,
+    }
+}
+
+fn matches(finding: &Finding, filter: &str) -> bool {
+    let filter = filter.to_lowercase();
+    filter.is_empty()
+        || [&finding.id, &finding.summary, &finding.why].iter().any(|text| text.to_lowercase().contains(&filter))
+        || finding.status.word() == filter
+        || finding
+            .evidence
+            .iter()
+            .any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
+}
+
+/// The checks of a group, the worst first, so that what is wrong stands right below the group's name.
+fn members<'s>(state: &'s State, ui: &UiState, group: Group) -> Vec<&'s Finding> {
+    let mut found: Vec<&Finding> = state.group(group).filter(|f| matches(f, &ui.environment.filter)).collect();
+    found.sort_by_key(|f| std::cmp::Reverse(weight(f.status)));
+    found
+}
+
+/// Whether the checks of a group are in the list.
+pub(crate) fn is_open(state: &State, ui: &UiState, group: Group) -> bool {
+    open_groups(state, ui).contains(&group)
+}
+
+fn worst(findings: &[&Finding]) -> Status {
+    findings.iter().map(|f| f.status).max_by_key(|s| weight(*s)).unwrap_or(Status::Na)
+}
+
+/// The groups that are open: those in which something wants attention, as many of the others as there is room for, and what the user turned
+/// around; a filter opens all.
+fn open_groups(state: &State, ui: &UiState) -> Vec<Group> {
+    let count = |group: Group| state.group(group).count();
+    let all = |group: Group| state.group(group).collect::<Vec<&Finding>>();
+    let steps = verdict(state, ui).map(|verdict| words::steps(state, verdict)).unwrap_or_default();
+    let next = steps.first().map(|finding| finding.group);
+    // What is to be mended first, then what failed, then what is only a warning.
+    let rank = |group: Group| match worst(&all(group)) {
+        _ if next == Some(group) => 4,
+        _ if steps.iter().any(|finding| finding.group == group) => 3,
+        Status::Fail => 2,
+        Status::Warn => 1,
+        _ => 0,
+    };
+    let room = ui.environment.room.get();
+    let heads = GROUPS.into_iter().filter(|g| count(*g) > 0).count();
+    let mut ordered = GROUPS;
+    ordered.sort_by_key(|group| std::cmp::Reverse(rank(*group)));
+    let (mut used, mut open) = (heads, Vec::new());
+    for group in ordered {
+        // The worst one always; others as far as the whole list stays in sight. In a short list what is in order stays closed: the rest stands out.
+        let fits = used + count(group) <= room && (rank(group) > 0 || room >= 24);
+        if (rank(group) > 0 && open.is_empty()) || fits {
+            used += count(group);
+            open.push(group);
+        }
+    }
+    let toggled = |group: &Group| ui.environment.toggled.contains(group);
+    GROUPS
+        .into_iter()
+        .filter(|group| !ui.environment.filter.is_empty() || open.contains(group) != toggled(group))
+        .collect()
+}
+
+/// The lines of the list.
+pub(crate) fn rows(state: &State, ui: &UiState) -> Vec<RowKey> {
+    let mut rows = Vec::new();
+    let open = open_groups(state, ui);
+    for group in GROUPS {
+        let found = members(state, ui, group);
+        if found.is_empty() {
+            continue;
+        }
+        rows.push(RowKey::Group(group));
+        if open.contains(&group) {
+            rows.extend(found.iter().map(|f| RowKey::Check(f.id.clone())));
+        }
+    }
+    rows
+}
+
+/// The selected line: the user's, or by itself what stands in the way of the goal, or the worst check (what has a fix first).
+pub(crate) fn selected_row(state: &State, ui: &UiState) -> Option<RowKey> {
+    let rows = rows(state, ui);
+    if let Some(chosen) = &ui.environment.selected
+        && rows.contains(chosen)
+    {
+        return Some(chosen.clone());
+    }
+    if let Some(verdict) = verdict(state, ui) {
+        let row = |step: &&Finding| rows.iter().find(|row| matches!(row, RowKey::Check(id) if *id == step.id));
+        if let Some(row) = words::steps(state, verdict).iter().find_map(row) {
+            return Some(row.clone());
+        }
+    }
+    let check = |row: &RowKey| match row {
+        RowKey::Check(id) => state.checks.iter().find(|f| f.id == *id),
+        RowKey::Group(_) => None,
+    };
+    // `max_by_key` keeps the last of equals, so the list is read backwards to get the first.
+    let best = rows.iter().rev().filter_map(|row| Some((row, check(row)?)));
+    let best = best.max_by_key(|(_, f)| (weight(f.status), f.fix.is_some(), f.cause.is_none()));
+    best.filter(|(_, f)| weight(f.status) > 2).map(|(row, _)| row.clone()).or_else(|| rows.first().cloned())
+}
+
+/// The selected check.
+pub(crate) fn selected_finding<'s>(state: &'s State, ui: &UiState) -> Option<&'s Finding> {
+    match selected_row(state, ui)? {
+        RowKey::Check(id) => state.checks.iter().find(|f| f.id == id),
+        RowKey::Group(_) => None,
+    }
+}
+
+fn border(ui: &UiState, pane: Pane, theme: &Theme) -> ratatui::style::Style {
+    if ui.environment.pane == pane && ui.sheet.is_none() { theme.dim } else { theme.faint }
+}
+
+pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, alone: bool, theme: &Theme) {
+    under_pointer(pen, ui, Pane::List);
+    let mut title: Vec<Run> = vec![("Checks".to_owned(), theme.strong)];
+    // The worst first: where there is no room for all counts, those that matter least are left out.
+    let room = usize::from(pen.width()).saturating_sub(12 + ui.environment.filter.len());
+    for status in [Status::Fail, Status::Warn, Status::Info, Status::Pass, Status::Na] {
+        let count = state.checks.iter().filter(|f| f.status == status).count();
+        if count > 0 && runs_width(&title) < room {
+            // The dash of n/a would drown in the border.
+            let mark = if status == Status::Na { status.word().to_owned() } else { status.mark().to_string() };
+            title.push((format!("  {count} {mark}"), theme.status(status)));
+        }
+    }
+    let filter = &ui.environment.filter;
+    if !filter.is_empty() {
+        title.push((format!("  /{filter}"), theme.accent));
+    }
+    let mut inside = pen.frame(&title, border(ui, Pane::List, theme));
+    let (w, h) = (inside.width(), usize::from(inside.height()));
+    ui.environment.room.set(h);
+    let rows = rows(state, ui);
+    let open = open_groups(state, ui);
+    if rows.is_empty() {
+        let text = if state.checks.is_empty() && words::unchecked(state, ui.over) {
+            "Nothing was checked in this session."
+        } else if state.checks.is_empty() {
+            "The first answers are on their way."
+        } else {
+            "No check contains this text."
+        };
+        inside.text(1, 0, text, theme.dim);
+        return;
+    }
+    let selected = selected_row(state, ui);
+    let at = rows.iter().position(|row| Some(row) == selected.as_ref()).unwrap_or(0);
+    // The selection stays two lines away from the edges, so that one sees where one goes.
+    let first = at.saturating_sub(h.saturating_sub(3)).min(rows.len().saturating_sub(h));
+    for (y, row) in rows.iter().skip(first).take(h).enumerate() {
+        let y = y as u16;
+        inside.hit(ui, y, 0, w, Spot::Check(row.clone()));
+        match row {
+            RowKey::Group(group) => {
+                let open = open.contains(group);
+                group_row(&mut inside, y, &members(state, ui, *group), (*group, open), theme);
+            }
+            RowKey::Check(id) => {
+                if let Some(finding) = state.checks.iter().find(|f| f.id == *id) {
+                    check_row(&mut inside, y, finding, alone, theme);
+                }
+            }
+        }
+        if first + usize::from(y) == at {
+            inside.restyle(0, y, w, 1, theme.selected);
+            if !theme.mono {
+                inside.cell(0, y, '▌', theme.accent.patch(theme.selected));
+            }
+        }
+    }
+    sheet::scrollbar(&mut inside, rows.len(), first, theme);
+}
+
+fn group_row(pen: &mut Pen<'_>, y: u16, found: &[&Finding], (group, open): (Group, bool), theme: &Theme) {
+    let worst = worst(found);
+    let passed = found.iter().filter(|f| f.status == Status::Pass).count();
+    let judged = found.iter().filter(|f| f.status != Status::Na).count();
+    let fold = if open { "▾" } else { "▸" };
+    pen.text(1, y, fold, theme.dim);
+    let count =
+        if judged == 0 { format!("{} n/a", worst.mark()) } else { format!("{} {passed}/{judged}", worst.mark()) };
+    let room = pen.width().saturating_sub(width(&count) as u16 + 6);
+    pen.fit(3, y, room, group.title(), theme.strong);
+    pen.right(pen.width().saturating_sub(2), y, &count, theme.status(worst));
+}
+
+/// `alone`: nothing beside the list tells more, so what was found is worth more than the name of the check.
+fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &Theme) {
+    pen.cell(3, y, finding.status.mark(), theme.status(finding.status));
+    let name = if weight(finding.status) >= weight(Status::Warn) { theme.text } else { theme.dim };
+    let room = pen.width().saturating_sub(7);
+    if alone && width(&finding.id) + 2 + width(&finding.summary) > usize::from(room) {
+        pen.fit(5, y, room, &finding.summary, name);
+        return;
+    }
+    let end = pen.fit(5, y, room, &finding.id, name);
+    let left = pen.width().saturating_sub(end + 4);
+    if usize::from(left) >= width(&finding.summary).min(20) {
+        pen.fit(end + 2, y, left, &finding.summary, theme.dim);
+    }
+}
+
+/// The pane takes the wheel and the click wherever in it they are.
+fn under_pointer(pen: &Pen<'_>, ui: &UiState, pane: Pane) {
+    (0..pen.height()).for_each(|y| pen.hit(ui, y, 0, pen.width(), Spot::Pane(pane)));
+}
+
+pub(super) fn detail(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+    under_pointer(pen, ui, Pane::Detail);
+    let border = border(ui, Pane::Detail, theme);
+    let room = pen.width().saturating_sub(6);
+    let (title, lines) = match (selected_row(state, ui), selected_finding(state, ui)) {
+        (_, Some(finding)) => check(finding, state, ui, room, theme),
+        (Some(RowKey::Group(group)), _) => {
+            (vec![(group.title().to_owned(), theme.strong)], group_lines(&members(state, ui, group), room, theme))
+        }
+        _ => (vec![("Details".to_owned(), theme.dim)], Vec::new()),
+    };
+    let mut inside = pen.frame(&title, border);
+    let (w, h) = (inside.width(), inside.height());
+    let top = u16::from(h >= 10);
+    let mut page = inside.part(2, top, w.saturating_sub(2), h - top);
+    sheet::text(&mut page, &lines, ui.environment.detail_scroll, theme)
+}
+
+/// Title and text of a check. What it blocks is in the title where there is room for all of it.
+fn check(finding: &Finding, state: &State, ui: &UiState, room: u16, theme: &Theme) -> (Vec<Run>, Vec<Vec<Run>>) {
+    let mut title = check_title(finding, theme);
+    let blocks = blocked(finding);
+    let in_title = blocks.as_ref().is_some_and(|b| runs_width(&title) + width(b) + 12 <= usize::from(room));
+    if let Some(routes) = blocks.as_ref().filter(|_| in_title) {
+        title.push((" ── ".to_owned(), theme.faint));
+        title.push((format!("blocks {routes}"), theme.text));
+    }
+    (title, check_lines(finding, (state, ui), blocks.filter(|_| !in_title), room, theme))
+}
+
+/// The routes that a check blocks.
+fn blocked(finding: &Finding) -> Option<String> {
+    let routes: Vec<&str> = finding.blocks.iter().map(|r| route_word(*r)).collect();
+    (finding.status == Status::Fail && !routes.is_empty()).then(|| routes.join(", "))
+}
+
+fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
+    let mark = format!("{} {}", finding.status.mark(), finding.status.word());
+    vec![(finding.id.clone(), theme.strong), (" ── ".to_owned(), theme.faint), (mark, theme.status(finding.status))]
+}
+
+/// What is wrong, what mends it, why it matters, and last what was seen.
+fn check_lines(
+    finding: &Finding,
+    (state, ui): (&State, &UiState),
+    blocks: Option<String>,
+    room: u16,
+    theme: &Theme,
+) -> Vec<Vec<Run>> {
+    let mut lines: Vec<Vec<Run>> =
+        wrap(&finding.summary, room).into_iter().map(|line| vec![(line, theme.strong)]).collect();
+    lines.push(Vec::new());
+    let part = |lines: &mut Vec<Vec<Run>>, label, text: &str| {
+        lines.extend(labelled(label, text, room, theme.dim, theme.text));
+        lines.push(Vec::new());
+    };
+    if let Some(cause) = &finding.cause {
+        part(&mut lines, "Cause", &format!("comes from {cause}; mend that first"));
+    }
+    let plan = answer::plan_for(state, finding);
+    if let Some(plan) = plan {
+        let mended = finding.status == Status::Pass;
+        let (label, words) = if mended {
+            ("Mended", " shows what was changed, and undoes it")
+        } else {
+            ("Fix", " shows what it would change")
+        };
+        lines.extend(labelled(label, &plan.title, room, theme.dim, theme.text));
+        if !mended {
+            lines.extend(labelled("", super::fix::needs_words(plan), room, theme.dim, theme.dim));
+        }
+        lines.push(vec![
+            ("        ".to_owned(), theme.dim),
+            (ui.keys.key_of(Action::Fix), theme.accent),
+            (words.to_owned(), theme.dim),
+        ]);
+        if finding.advice.is_none() {
+            lines.push(Vec::new());
+        }
+    }
+    if let Some(advice) = &finding.advice {
+        let mends = weight(finding.status) >= weight(Status::Warn) && finding.id != "gpu-present";
+        part(
+            &mut lines,
+            if plan.is_some() {
+                "Or"
+            } else if mends {
+                "Fix"
+            } else {
+                "Advice"
+            },
+            advice,
+        );
+    }
+    if !finding.why.is_empty() {
+        part(&mut lines, "Why", &finding.why);
+    }
+    if let Some(routes) = blocks {
+        part(&mut lines, "Blocks", &routes);
+    }
+    for (i, evidence) in finding.evidence.iter().enumerate() {
+        let label = if i == 0 { "Found" } else { "" };
+        let first = evidence.text.lines().count() <= 1;
+        let whole = format!("{}  ({})", evidence.text.trim_end(), evidence.source);
+        if first && width(&whole) + 8 <= usize::from(room) {
+            lines.push(vec![
+                (format!("{label:<8}"), theme.dim),
+                (evidence.text.trim_end().to_owned(), theme.text),
+                (format!("  ({})", evidence.source), theme.dim),
+            ]);
+        } else {
+            lines.extend(labelled(label, &evidence.text, room, theme.dim, theme.text));
+            lines.extend(labelled("", &format!("({})", evidence.source), room, theme.dim, theme.dim));
+        }
+    }
+    while lines.last().is_some_and(Vec::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+fn group_lines(found: &[&Finding], room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    let mut lines = Vec::new();
+    for finding in found {
+        for (i, line) in wrap(&finding.summary, room.saturating_sub(3)).into_iter().enumerate() {
+            let mark = if i == 0 { format!("{}  ", finding.status.mark()) } else { "   ".to_owned() };
+            let style = if weight(finding.status) > 2 { theme.text } else { theme.dim };
+            lines.push(vec![(mark, theme.status(finding.status)), (cut(&line, room), style)]);
+        }
+    }
+    lines
+}
