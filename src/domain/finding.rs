@@ -1,8 +1,8 @@
 //! Findings of the checks, and the verdict that they add up to.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -30,6 +30,18 @@ impl Status {
             Self::Warn => "warn",
             Self::Fail => "fail",
             Self::Na => "n/a",
+        }
+    }
+
+    /// How bad it is; the worst has the most.
+    #[must_use]
+    pub const fn weight(self) -> u8 {
+        match self {
+            Self::Na => 0,
+            Self::Pass => 1,
+            Self::Info => 2,
+            Self::Warn => 3,
+            Self::Fail => 4,
         }
     }
 
@@ -164,6 +176,7 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The path.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// The GPU, its UUID; `None` on a machine without one.
     pub gpu: Option<String>,
@@ -179,6 +192,11 @@ pub struct Verdict {
     pub blockers: Vec<String>,
     /// What to do next.
     pub advice: String,
+}
+
+/// A path as text. JSON has no other bytes, and one name that is no UTF-8 must not cost a whole report or recording.
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
 impl Verdict {
@@ -199,6 +217,7 @@ impl Verdict {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -240,5 +259,20 @@ mod tests {
         assert_eq!(verdict(&all, "Something else.").steps(&findings), all);
         assert_eq!(verdict(&["never-seen"], "Something else.").steps(&findings), ["never-seen"]);
         assert!(verdict(&[], "Nothing is in the way.").steps(&findings).is_empty());
+    }
+    #[test]
+    fn a_path_that_is_no_utf8_is_told_as_well_as_text_can() {
+        use std::os::unix::ffi::OsStringExt;
+        let verdict = Verdict {
+            path: std::ffi::OsString::from_vec(b"/data/\xff".to_vec()).into(),
+            gpu: None,
+            route: Route::None,
+            possible: Route::None,
+            proven: false,
+            proof: String::new(),
+            blockers: Vec::new(),
+            advice: String::new(),
+        };
+        assert_eq!(serde_json::to_value(&verdict).unwrap()["path"], "/data/\u{fffd}");
     }
 }

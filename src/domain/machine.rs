@@ -1,5 +1,6 @@
 //! What machine this is: the `machine` part of a report.
 
+use super::units;
 use serde::{Deserialize, Serialize};
 
 /// A machine as the report names it.
@@ -11,9 +12,9 @@ pub struct Machine {
     pub kernel: String,
     /// Distribution, `PRETTY_NAME` of os-release.
     pub distribution: String,
-    /// Logical CPUs that this process may use.
+    /// Logical CPUs that this process may use; 0 where they are not known.
     pub cpus: u32,
-    /// Memory in bytes.
+    /// Memory in bytes; 0 where it is not known.
     pub memory_bytes: u64,
     /// GPUs by NVML index.
     pub gpus: Vec<Gpu>,
@@ -27,6 +28,17 @@ pub struct Machine {
     pub nvidia_fs: Option<NvidiaFsSeen>,
     /// Container runtime, where the process runs in one.
     pub container: Option<String>,
+}
+
+impl Machine {
+    /// Its CPUs and its memory in words. A folder that stands for a machine may tell of neither, and none is not 0.
+    #[must_use]
+    pub fn size(&self) -> (String, String) {
+        let cpus = if self.cpus > 0 { format!("{} CPUs", self.cpus) } else { "CPUs not known".to_owned() };
+        let memory =
+            if self.memory_bytes > 0 { units::bytes(self.memory_bytes) } else { "memory not known".to_owned() };
+        (cpus, memory)
+    }
 }
 
 /// A GPU.

@@ -21,6 +21,8 @@ pub struct CuFile {
     statistics: Result<(), String>,
 }
 
+const UNREAD: &str = "cuFile's statistics could not be read";
+
 /// Counters of all GPUs together, at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadCounts {
@@ -33,9 +35,13 @@ pub struct ReadCounts {
     all: u64,
     /// Reads that failed, alone or in batches.
     failed: u64,
+    /// The library keeps counters, and did not give them this time: the others are no counts.
+    unread: bool,
 }
 
 impl ReadCounts {
+    const UNREAD: Self = Self { nvfs: 0, p2p: 0, posix: 0, batch: [0; 3], all: 0, failed: 0, unread: true };
+
     /// Reads that failed since an earlier reading.
     pub(super) const fn failed_since(self, before: Self) -> u64 {
         self.failed.saturating_sub(before.failed)
@@ -91,7 +97,7 @@ impl CuFile {
     #[must_use]
     pub fn counts(&self) -> ReadCounts {
         let Ok(()) = &self.statistics else { return ReadCounts::default() };
-        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::default() };
+        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::UNREAD };
         let basic = &stats.detailed.totals.basic;
         let batch = [basic.batch_nvfs_submit_ops.ok, basic.batch_p2p_submit_ops.ok, basic.batch_posix_processed_ops.ok];
         let all = basic.read_ops.ok + batch.iter().sum::<u64>();
@@ -109,7 +115,7 @@ impl CuFile {
     #[must_use]
     pub fn write_counts(&self) -> ReadCounts {
         let Ok(()) = &self.statistics else { return ReadCounts::default() };
-        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::default() };
+        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::UNREAD };
         let all = stats.detailed.totals.basic.write_ops.ok;
         let mut counts = ReadCounts { all, ..ReadCounts::default() };
         for gpu in &stats.gpus {
@@ -123,6 +129,9 @@ impl CuFile {
     /// The route of the reads between two readings of the counters.
     #[must_use]
     pub fn route(&self, before: ReadCounts, after: ReadCounts) -> RouteCounts {
+        let unread = before.unread || after.unread;
+        // What was counted before the first reading that came is not of these reads.
+        let before = if unread { after } else { before };
         let mut told = [
             after.nvfs.saturating_sub(before.nvfs),
             after.p2p.saturating_sub(before.p2p),
@@ -143,7 +152,12 @@ impl CuFile {
                 p2p_reads: None,
                 posix_reads: None,
                 source: format!(
-                    "the target is host memory, which cuFile reaches by POSIX reads only ({all} reads by level-1 statistics)"
+                    "the target is host memory, which cuFile reaches by POSIX reads only ({})",
+                    match &self.statistics {
+                        Ok(()) if unread => UNREAD.to_owned(),
+                        Ok(()) => format!("{all} reads by level-1 statistics"),
+                        Err(why) => why.clone(),
+                    }
                 ),
                 proven: true,
             };
@@ -166,6 +180,7 @@ impl CuFile {
         }
         let why = match &self.statistics {
             Err(why) => why.clone(),
+            Ok(()) if unread => UNREAD.to_owned(),
             Ok(()) => "cuFile level-3 statistics counted no read of this GPU".to_owned(),
         };
         if self.direct_possible {

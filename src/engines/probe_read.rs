@@ -71,8 +71,8 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     let driver = Driver::open(&library, &OpenOptions::default()).map_err(refused("open"))?;
     if !allow_compat {
         // force_compat_mode wins over the prohibition, and then a read that works shows nothing.
-        let forced = library.flag(PARAM_FORCE_COMPAT_MODE).unwrap_or(false);
-        if forced || library.flag(PARAM_ALLOW_COMPAT_MODE).unwrap_or(false) {
+        let is_on = |flag| library.flag(flag).map_err(plain("library"));
+        if is_on(PARAM_FORCE_COMPAT_MODE)? || is_on(PARAM_ALLOW_COMPAT_MODE)? {
             return Err(Refusal {
                 stage: "config",
                 code: None,
@@ -105,7 +105,9 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     let route = route(before, counts(&driver, statistics));
     drop(registered);
     drop(handle);
-    Ok(json!({"ok": true, "file": chosen, "bytes": done, "compat_allowed": allow_compat, "route": route}))
+    Ok(
+        json!({"ok": true, "file": chosen.display().to_string(), "bytes": done, "compat_allowed": allow_compat, "route": route}),
+    )
 }
 
 /// Reads by nvidia-fs, by P2PDMA and by POSIX, of all GPUs of this process.

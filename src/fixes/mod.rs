@@ -135,6 +135,7 @@ impl Place {
 pub fn consent(plan: &FixPlan) -> String {
     let mut hasher = std::hash::DefaultHasher::new();
     plan.id.hash(&mut hasher);
-    serde_json::to_string(&plan.changes).unwrap_or_default().hash(&mut hasher);
+    // Written out for debugging, for that cannot fail: what could not be written otherwise would be consented to unseen.
+    format!("{:?}", plan.changes).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }

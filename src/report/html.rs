@@ -77,18 +77,8 @@ fn row(page: &mut String, name: &str, value: &str) {
 fn machine(page: &mut String, state: &State) {
     let Some(m) = &state.machine else { return };
     page.push_str("<div class=\"card\"><table>");
-    row(
-        page,
-        "Host",
-        &format!(
-            "{} · {} · kernel {} · {} CPUs · {}",
-            m.host,
-            m.distribution,
-            m.kernel,
-            m.cpus,
-            units::bytes(m.memory_bytes)
-        ),
-    );
+    let (cpus, memory) = m.size();
+    row(page, "Host", &format!("{} · {} · kernel {} · {cpus} · {memory}", m.host, m.distribution, m.kernel));
     let gpus: Vec<String> = m.gpus.iter().map(|g| g.name.clone()).collect();
     row(page, "GPU", &if gpus.is_empty() { "none: loads land in host memory".to_owned() } else { gpus.join(", ") });
     let or_none = |v: &Option<String>| v.clone().unwrap_or_else(|| "not seen".to_owned());

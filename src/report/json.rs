@@ -15,7 +15,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// The report as a JSON value. A model of many tensors makes it large; [`write()`] does not hold it in memory.
 #[must_use]
 pub fn json(state: &State) -> Value {
-    // Every part is made of maps with text keys and finite numbers, which cannot fail.
+    // Every part is made of maps with text keys, of text and of finite numbers, which cannot fail.
     serde_json::to_value(Report::new(&Document::new(state))).unwrap_or(Value::Null)
 }
 

@@ -151,8 +151,9 @@ fn command(fix: &str) -> String {
 fn machine(page: &mut Page, state: &State) {
     let Some(m) = &state.machine else { return };
     page.title("Machine");
+    let (cpus, memory) = m.size();
     let mut rows = vec![
-        ("Host", format!("{}, {} CPUs, {}", escape(&m.host), m.cpus, units::bytes(m.memory_bytes))),
+        ("Host", format!("{}, {cpus}, {memory}", escape(&m.host))),
         ("System", format!("{}, kernel {}", escape(&m.distribution), escape(&m.kernel))),
     ];
     if m.gpus.is_empty() {

@@ -29,6 +29,15 @@ pub enum WeightsError {
         /// The system's word.
         source: io::Error,
     },
+    /// A name that recordings, reports and lanes cannot be told of.
+    #[error(
+        "{} has a name with bytes that are no UTF-8, so nothing could be told of it; rename it, or name a link to it",
+        path_text(path)
+    )]
+    NotUtf8 {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// Not a regular file.
     #[error(
         "{} is {kind}, not a file of tensors; name a .safetensors file, a folder of them or an index.json",

@@ -20,6 +20,9 @@ pub fn open(spec: impl AsRef<Path>) -> Result<ModelInfo, WeightsError> {
 /// As [`open`], with the cache folders given.
 pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, WeightsError> {
     let located = locate(spec, hubs)?;
+    if let Some(path) = std::iter::once(&located.path).chain(&located.files).find(|path| path.to_str().is_none()) {
+        return Err(WeightsError::NotUtf8 { path: path.clone() });
+    }
     let headers = headers(&located.files)?;
     assemble(located, headers)
 }

@@ -342,3 +342,17 @@ fn a_hundred_thousand_tensors_in_hundreds_of_shards_open_in_a_moment() {
     // Less than a second unoptimized; a quadratic step anywhere would take minutes.
     assert!(took_s < 60, "{took_s} s of CPU time");
 }
+
+#[test]
+fn a_name_that_is_no_utf8_is_refused_and_a_link_to_it_is_not() {
+    use std::os::unix::ffi::OsStringExt;
+    let folder = TempDir::new().unwrap();
+    let hidden = folder.path().join(std::ffi::OsString::from_vec(b"m\xff".to_vec()));
+    std::fs::create_dir(&hidden).unwrap();
+    std::fs::write(hidden.join("model.safetensors"), good(&[("a", 8)])).unwrap();
+    let said = open_with(&hidden, &[]).unwrap_err();
+    assert!(matches!(&said, WeightsError::NotUtf8 { .. }) && said.to_string().contains("no UTF-8"), "{said}");
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&hidden, &link).unwrap();
+    assert_eq!(open_with(&link, &[]).unwrap().tensors.len(), 1);
+}

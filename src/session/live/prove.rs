@@ -4,6 +4,7 @@ use super::child::probe_child;
 use crate::checks::{Report, Trial, with_trial};
 use crate::domain::{RouteCounts, Status, Verdict};
 use serde_json::Value;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
     if report.finding("lib-open-probe").is_none_or(|finding| finding.status != Status::Pass) {
         return Vec::new();
     }
-    let Ok(scratch) = tempfile::Builder::new().prefix("gds-top-proof").tempdir() else { return Vec::new() };
+    let scratch = tempfile::Builder::new().prefix("gds-top-proof").tempdir();
     let mut out = Vec::new();
     let able: Vec<&Verdict> =
         report.verdicts.iter().filter(|v| v.gpu.as_deref().is_some_and(|gpu| gpu.starts_with("GPU-"))).collect();
@@ -27,8 +28,15 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
         let (group, others) = rest.split_at(rest.iter().take_while(|v| v.path == first.path).count());
         rest = others;
         let proven: Vec<Verdict> = std::thread::scope(|scope| {
-            let tasks: Vec<_> = group.iter().map(|verdict| scope.spawn(|| one(exe, verdict, scratch.path()))).collect();
-            tasks.into_iter().filter_map(|task| task.join().ok()).collect()
+            let try_one = |verdict| match &scratch {
+                Ok(scratch) => one(exe, verdict, scratch.path()),
+                Err(why) => {
+                    let error = format!("a temporary folder cannot be made: {why}");
+                    with_trial(verdict, &Trial::Untried { error }, None)
+                }
+            };
+            let tasks: Vec<_> = group.iter().map(|verdict| scope.spawn(move || try_one(verdict))).collect();
+            tasks.into_iter().map(|task| task.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
         });
         out.extend(proven.into_iter().zip(group).filter(|(new, old)| new != **old).map(|(new, _)| new));
     }

@@ -116,9 +116,10 @@ fn machine(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
 }
 
 fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
+    let (cpus, memory) = machine.size();
     let mut facts = vec![
         ("Host", format!("{}, {}, Linux {}", machine.host, machine.distribution, machine.kernel)),
-        ("Has", format!("{} CPUs, {}", machine.cpus, bytes(machine.memory_bytes))),
+        ("Has", format!("{cpus}, {memory}")),
     ];
     for gpu in &machine.gpus {
         let memory = gpu.memory_total_bytes.map_or_else(String::new, |b| format!(", {}", bytes(b)));
