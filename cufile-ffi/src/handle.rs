@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::memory::{IoMemory, offset, within};
-use crate::raw::{CUfileDescr, CUfileDescrHandle, CUfileHandle, CUfileIOVec};
+use crate::raw::{CUfileDescr, CUfileDescrHandle, CUfileHandle, CUfileIOVec, fns};
 use crate::values::HANDLE_TYPE_OPAQUE_FD;
 
 /// A file registered with cuFile. Deregistered before its descriptor closes: the library keys on the number, and a descriptor closed
@@ -135,13 +135,7 @@ impl<'f> FileHandle<'f> {
     /// # Errors
     /// [`Error::OutOfBounds`]; what `cuFileReadv` answered; [`Error::MissingSymbol`] before GDS 1.19.
     pub fn readv_at(&self, pieces: &[Piece<'_>], file_offset: u64) -> Result<usize, Error> {
-        let library = self.driver.library();
-        let f = library.need(library.symbols().readv, "cuFileReadv")?;
-        let (vector, asked) = vector(pieces)?;
-        let from = offset(file_offset)?;
-        // SAFETY: each piece lies in memory that IoMemory promises to be valid; the vector lives through the call.
-        let returned = unsafe { f(self.raw, vector.as_ptr(), vector.len(), from, 0) };
-        library.check_bytes("cuFileReadv", returned, errno(), asked)
+        self.vectored(self.driver.library().symbols().readv, "cuFileReadv", pieces, file_offset)
     }
 
     /// Writes several pieces, one after another in the file.
@@ -149,13 +143,23 @@ impl<'f> FileHandle<'f> {
     /// # Errors
     /// [`Error::OutOfBounds`]; what `cuFileWritev` answered; [`Error::MissingSymbol`] before GDS 1.19.
     pub fn writev_at(&self, pieces: &[Piece<'_>], file_offset: u64) -> Result<usize, Error> {
+        self.vectored(self.driver.library().symbols().writev, "cuFileWritev", pieces, file_offset)
+    }
+
+    fn vectored(
+        &self,
+        symbol: Option<fns::Vectored>,
+        name: &'static str,
+        pieces: &[Piece<'_>],
+        file_offset: u64,
+    ) -> Result<usize, Error> {
         let library = self.driver.library();
-        let f = library.need(library.symbols().writev, "cuFileWritev")?;
+        let f = library.need(symbol, name)?;
         let (vector, asked) = vector(pieces)?;
-        let to = offset(file_offset)?;
-        // SAFETY: as in `readv_at`.
-        let returned = unsafe { f(self.raw, vector.as_ptr(), vector.len(), to, 0) };
-        library.check_bytes("cuFileWritev", returned, errno(), asked)
+        let at = offset(file_offset)?;
+        // SAFETY: each piece lies in memory that IoMemory promises to be valid; the vector lives through the call.
+        let returned = unsafe { f(self.raw, vector.as_ptr(), vector.len(), at, 0) };
+        library.check_bytes(name, returned, errno(), asked)
     }
 }
 

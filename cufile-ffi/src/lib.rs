@@ -51,6 +51,6 @@ pub use handle::{FileHandle, Piece};
 pub use library::Library;
 pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};
-pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, python_folders};
+pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, children, python_folders};
 pub use stream::{AsyncIo, IoStream, Notice, StreamIo};
 pub use version::Version;

@@ -104,8 +104,8 @@ impl Search {
     }
 }
 
-/// Entries of `folder` whose name starts with `prefix`, sorted; newest CUDA or Python last name first.
-fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+/// Entries of `folder` whose name starts with `prefix`, the last name first: of CUDA and Python the newest. None where it cannot be listed.
+pub fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };

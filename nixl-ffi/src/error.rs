@@ -1,6 +1,7 @@
 //! What can go wrong, as sentences.
 
-use crate::search::{ENV_NIXL, Tried};
+use crate::search::ENV_NIXL;
+use cufile_ffi::Tried;
 use std::fmt;
 
 /// An error of finding or using NIXL.

@@ -16,6 +16,7 @@ mod raw;
 mod search;
 
 pub use agent::{Agent, Memory, Registered, RegisteredFile, Transfer};
+pub use cufile_ffi::Tried;
 pub use error::Error;
 pub use library::Library;
-pub use search::{ENV_NIXL, FILE, Search, Tried};
+pub use search::{ENV_NIXL, FILE, Search};

@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::raw::Functions;
-use crate::search::{Search, Tried};
+use crate::search::Search;
+use cufile_ffi::Tried;
 use libloading::os::unix::{Library as RawLibrary, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

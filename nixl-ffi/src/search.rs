@@ -4,6 +4,7 @@
 //! run paths to the wheel's other folders, so that loading the one file by its path is enough. A build from source installs into
 //! `/usr/local/nixl` or `/opt/nvidia/nvda_nixl`.
 
+use cufile_ffi::children;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -11,15 +12,6 @@ use std::path::{Path, PathBuf};
 pub const ENV_NIXL: &str = "GDS_TOP_NIXL";
 /// The file's name.
 pub const FILE: &str = "libnixl_capi.so";
-
-/// A name that the loader was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
-    /// The name as given to the loader: a plain name or a path.
-    pub name: String,
-    /// The loader's words; None where it loaded.
-    pub error: Option<String>,
-}
 
 /// Where to look, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,19 +72,6 @@ fn inside(folder: &Path) -> Vec<PathBuf> {
         folders.extend(["x86_64-linux-gnu", "aarch64-linux-gnu"].map(|triple| folder.join(lib).join(triple)));
     }
     folders.into_iter().map(|folder| folder.join(FILE)).filter(|file| file.is_file()).collect()
-}
-
-/// Entries of `folder` whose name starts with `prefix`, the last name first.
-fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|e| e.file_name().to_string_lossy().starts_with(prefix))
-        .map(|e| e.path())
-        .collect();
-    found.sort_by(|a, b| b.cmp(a));
-    found
 }
 
 #[cfg(test)]

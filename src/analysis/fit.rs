@@ -21,8 +21,8 @@ pub struct Fit {
     pub sizes_bytes: (u64, u64),
     /// Typical deviation of a tensor's time from the line, as a share of that time.
     pub relative_error: f64,
-    /// Variances and covariance of overhead (ns) and cost per byte (ns).
-    covariance: [f64; 3],
+    /// Variances of overhead (ns) and cost per byte (ns).
+    variances: [f64; 2],
 }
 
 impl Fit {
@@ -38,24 +38,10 @@ impl Fit {
         1e9 / self.bytes_per_s
     }
 
-    /// Nanoseconds on slots for a model: all tensors, one after the other.
-    #[must_use]
-    pub fn model_ns(&self, tensors: u64, bytes: u64) -> f64 {
-        self.overhead_ns * tensors as f64 + self.ns_per_byte() * bytes as f64
-    }
-
     /// Standard errors of the overhead (ns) and of the cost of a byte (ns).
     #[must_use]
     pub fn errors(&self) -> (f64, f64) {
-        (self.covariance[0].max(0.0).sqrt(), self.covariance[1].max(0.0).sqrt())
-    }
-
-    /// Standard error of [`Self::model_ns`] that comes from the line itself being uncertain.
-    #[must_use]
-    pub fn model_error_ns(&self, tensors: u64, bytes: u64) -> f64 {
-        let (n, b) = (tensors as f64, bytes as f64);
-        let [va, vb, cab] = self.covariance;
-        (n * n * va + b * b * vb + 2.0 * n * b * cab).max(0.0).sqrt()
+        (self.variances[0].max(0.0).sqrt(), self.variances[1].max(0.0).sqrt())
     }
 }
 
@@ -176,7 +162,7 @@ fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), 
         rejected,
         sizes_bytes: sizes,
         relative_error: variance.sqrt(),
-        covariance: [va, vb, -mean_x * variance / sxx],
+        variances: [va, vb],
     }
 }
 
@@ -229,7 +215,7 @@ pub(super) mod tests {
             let fit = fit(&rows).unwrap();
             prop_assert!((fit.overhead_ns / (overhead_us as f64 * 1e3) - 1.0).abs() < 0.05, "{fit:?}");
             // The slope shows only as far as it is not drowned by the overhead.
-            let total = fit.model_ns(309, sizes().iter().sum());
+            let total: f64 = sizes().into_iter().map(|bytes| fit.tensor_ns(bytes)).sum();
             let truth = 309.0 * overhead_us as f64 * 1e3 + sizes().iter().sum::<u64>() as f64 / gigabytes_per_s as f64;
             prop_assert!((total / truth - 1.0).abs() < 0.05, "{total} {truth}");
             prop_assert!(fit.rejected >= 20 && fit.relative_error < 0.05, "{fit:?}");

@@ -81,7 +81,7 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
 }
 
 fn severity(judged: &Judged) -> u8 {
-    super::verdict::rank(judged.finding.status)
+    judged.finding.status.weight()
 }
 
 fn distance(pair: &Pair) -> Judged {

@@ -85,7 +85,7 @@ pub(super) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
             continue;
         }
         let mine = pairs.iter().filter(|pair| concerns(judged, pair));
-        let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| rank(*status));
+        let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| status.weight());
         // With no path to judge there is no pair; what stops everything still does.
         let status = worst.unwrap_or_else(|| if judged.stops(Route::Compat) { judged.severity } else { Status::Info });
         let unused = judged.explains
@@ -93,7 +93,7 @@ pub(super) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
             && judged.finding.cause.is_none()
             && pairs.iter().any(|pair| concerns(judged, pair) && !pair.route.is_direct());
         let provisional = if unused { Status::Warn } else { judged.finding.status };
-        judged.finding.status = if rank(status) >= rank(provisional) { status } else { provisional };
+        judged.finding.status = if status.weight() >= provisional.weight() { status } else { provisional };
         if judged.finding.status == Status::Fail {
             let relevant = |route: &Route| {
                 *route == Route::Compat || pairs.is_empty() || pairs.iter().any(|pair| pair.candidates.contains(route))
@@ -107,16 +107,6 @@ pub(super) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         }
     }
     pairs.iter().map(|pair| verdict(ctx, judged, pair)).collect()
-}
-
-pub(super) fn rank(status: Status) -> u8 {
-    match status {
-        Status::Na => 0,
-        Status::Pass => 1,
-        Status::Info => 2,
-        Status::Warn => 3,
-        Status::Fail => 4,
-    }
 }
 
 /// The place of a check among causes and consequences.
@@ -409,8 +399,8 @@ pub(super) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
         if members.len() == 1 {
             continue;
         }
-        let worst = members.iter().map(|j| rank(j.finding.status)).max().unwrap_or(0);
-        let bad: Vec<&&Judged> = members.iter().filter(|j| rank(j.finding.status) == worst).collect();
+        let worst = members.iter().map(|j| j.finding.status.weight()).max().unwrap_or(0);
+        let bad: Vec<&&Judged> = members.iter().filter(|j| j.finding.status.weight() == worst).collect();
         if let Some(first) = bad.first() {
             *finding = first.finding.clone();
             let same = bad.iter().all(|j| j.finding.summary == first.finding.summary);

@@ -114,12 +114,6 @@ impl PackedSpans {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-
-    /// Memory that they take, in bytes.
-    #[must_use]
-    pub fn packed_bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.len()).sum()
-    }
 }
 
 impl From<&[Span]> for PackedSpans {
@@ -240,6 +234,7 @@ mod tests {
         }
         let packed = PackedSpans::from(spans.as_slice());
         assert_eq!(packed.unpack(), spans);
-        assert!(packed.packed_bytes() < 12 * spans.len(), "{} bytes for {}", packed.packed_bytes(), spans.len());
+        let packed_bytes: usize = packed.chunks.iter().map(|chunk| chunk.len()).sum();
+        assert!(packed_bytes < 12 * spans.len(), "{packed_bytes} bytes for {}", spans.len());
     }
 }

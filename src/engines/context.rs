@@ -29,11 +29,6 @@ impl Counters {
         let now = self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pinned_peak_bytes.fetch_max(now, Ordering::Relaxed);
     }
-
-    /// Notes pinned memory that was given back.
-    pub fn unpin(&self, bytes: u64) {
-        self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
 }
 
 /// What a target is filled with before a load that is to show which bytes never arrive.

@@ -6,14 +6,14 @@ use super::context::{EngineContext, Loaded};
 use super::cufile::explain;
 use super::error::LoadError;
 use super::files;
-use crate::domain::{Phase, units};
+use crate::domain::{ModelInfo, Phase, TensorInfo, units};
 use cufile_ffi::FileHandle;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 
 /// Each tensor starts on a GPU page of its own (64 KiB), as separate allocations would, so that no two registrations share one.
-pub(super) const GPU_PAGE: u64 = 64 << 10;
+const GPU_PAGE: u64 = 64 << 10;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
@@ -25,16 +25,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let odirect = context.knob("odirect", 1) != 0;
     let opened = open_for_cufile(context, odirect, &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
-    let mut total = 0;
-    let offsets: Vec<u64> = model
-        .tensors
-        .iter()
-        .map(|tensor| {
-            let here = total;
-            total += tensor.bytes.next_multiple_of(GPU_PAGE);
-            here
-        })
-        .collect();
+    let (offsets, total) = on_pages_of_their_own(model);
     let memory = context.allocate(total)?;
     at = rec.end(Phase::Allocate, at, What::SETUP);
     let counts = cufile.counts();
@@ -86,6 +77,18 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         notes,
         route: Some(cufile.route(counts, cufile.counts())),
     })
+}
+
+/// Where each tensor begins in the target, and the length of all.
+pub(super) fn on_pages_of_their_own(model: &ModelInfo) -> (Vec<u64>, u64) {
+    let mut total = 0;
+    let place = |tensor: &TensorInfo| {
+        let here = total;
+        total += tensor.bytes.next_multiple_of(GPU_PAGE);
+        here
+    };
+    let offsets = model.tensors.iter().map(place).collect();
+    (offsets, total)
 }
 
 /// Opens the shards, with O_DIRECT where that is wanted and the file system takes it; libcufile takes files without it from GDS 1.7 on.

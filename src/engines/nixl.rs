@@ -5,7 +5,7 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::files;
-use super::gds_per_tensor::{GPU_PAGE, open_for_cufile};
+use super::gds_per_tensor::{on_pages_of_their_own, open_for_cufile};
 use crate::device::{Device, DeviceMemory};
 use crate::domain::{Engine, LaneOrder, NixlPlugin, Phase, units};
 use nixl_ffi::{Agent, Library, Memory};
@@ -60,13 +60,13 @@ impl Nixl {
             }
         }
         agent.create_backend(plugin.name(), &settings).map_err(|error| {
-            let have = agent.plugins().unwrap_or_default();
-            let hint = match missing {
-                Some(missing) => format!("; {missing}"),
-                None if !have.iter().any(|name| name == plugin.name()) => {
+            let hint = match (missing, agent.plugins()) {
+                (Some(missing), _) => format!("; {missing}"),
+                (None, Ok(have)) if !have.iter().any(|name| name == plugin.name()) => {
                     format!("; its plugins are [{}]", have.join(", "))
                 }
-                None => String::new(),
+                (None, Ok(_)) => String::new(),
+                (None, Err(why)) => format!("; which plugins it has it does not tell: {why}"),
             };
             LoadError::Nixl(format!("{}: {error}{hint}", named(&library)))
         })?;
@@ -127,16 +127,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let odirect = context.knob("odirect", u64::from(nixl.plugin.uses_cufile())) != 0;
     let opened = open_for_cufile(context, odirect, &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
-    let mut total = 0;
-    let offsets: Vec<u64> = model
-        .tensors
-        .iter()
-        .map(|tensor| {
-            let here = total;
-            total += tensor.bytes.next_multiple_of(GPU_PAGE);
-            here
-        })
-        .collect();
+    let (offsets, total) = on_pages_of_their_own(model);
     let memory = context.allocate(total)?;
     // The POSIX plugin knows host memory only, so that what goes to a GPU goes through a buffer.
     let staging = if context.device.is_gpu() && !nixl.plugin.uses_cufile() {

@@ -92,7 +92,7 @@ impl<'a> Slab<'a> {
     }
 
     /// Whether the slab is registered.
-    pub(super) fn is_registered(&self) -> bool {
+    fn is_registered(&self) -> bool {
         self.registration.is_some()
     }
 

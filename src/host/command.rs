@@ -30,7 +30,7 @@ pub struct CommandOutput {
 
 /// The commands that may be run, all of them readers.
 #[must_use]
-pub fn allowed_commands() -> &'static [&'static [&'static str]] {
+fn allowed_commands() -> &'static [&'static [&'static str]] {
     &[
         &["uname", "-r"],
         &["dkms", "status"],

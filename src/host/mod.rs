@@ -20,7 +20,7 @@ mod secrets;
 
 pub use block::{BlockDevice, BlockKind};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
-pub use command::{CommandOutput, Ran, allowed_commands, run_limited};
+pub use command::{CommandOutput, Ran, run_limited};
 pub use kconfig::{KernelConfig, kernel_config};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use machine::{Container, container, kernel_release, machine, nvidia_fs_version, nvidia_version_line, os_release};

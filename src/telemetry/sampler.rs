@@ -50,7 +50,6 @@ pub struct Cost {
 enum Order {
     Watch(Option<(LaneId, u32)>),
     Gpu(Option<GpuRef>),
-    Device(Option<(u32, u32)>),
     Stop,
 }
 
@@ -93,11 +92,6 @@ impl Sampler {
     /// Reads another GPU, or none, from the next sample on.
     pub fn set_gpu(&self, gpu: Option<GpuRef>) {
         let _ = self.orders.send(Order::Gpu(gpu));
-    }
-
-    /// Reads another block device, or none, from the next sample on.
-    pub fn set_model_device(&self, device: Option<(u32, u32)>) {
-        let _ = self.orders.send(Order::Device(device));
     }
 
     /// Why the GPU has no meters, in a sentence, once that is known.
@@ -145,7 +139,6 @@ impl Worker {
                 match orders.recv_deadline(next) {
                     Ok(Order::Watch(lane)) => self.lane = lane.map(|(id, pid)| (id, LaneMeters::of(pid))),
                     Ok(Order::Gpu(gpu)) => self.set_gpu(gpu),
-                    Ok(Order::Device(device)) => self.machine.device = device,
                     Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break 'sampling,
                     Err(RecvTimeoutError::Timeout) => break,
                 }

@@ -5,7 +5,7 @@ use super::screens::{layers, plans};
 use super::when::{bare, has_cursor, on_environment, on_learn, on_race, on_tensors};
 use crate::session::State;
 
-pub(super) fn in_plans(_: &State, ui: &UiState) -> bool {
+fn in_plans(_: &State, ui: &UiState) -> bool {
     ui.sheet == Some(Sheet::Plans)
 }
 

@@ -51,7 +51,7 @@ pub(super) fn has_guide(state: &State, ui: &UiState) -> bool {
     on_environment(state, ui) && state.guide.is_some()
 }
 
-pub(super) fn in_guide(_: &State, ui: &UiState) -> bool {
+fn in_guide(_: &State, ui: &UiState) -> bool {
     ui.sheet == Some(Sheet::Guide)
 }
 

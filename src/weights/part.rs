@@ -53,31 +53,8 @@ fn pieces<'a>(model: &'a ModelInfo, ranges: &'a [Range<u64>]) -> impl Iterator<I
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ShardInfo;
+    use crate::weights::any_model::any_model;
     use proptest::prelude::*;
-
-    fn any_model() -> impl Strategy<Value = ModelInfo> {
-        let sizes = proptest::collection::vec(prop_oneof![Just(0_u64), 1..200_u64, 4000..90_000_u64], 0..12);
-        proptest::collection::vec((10..9000_u64, sizes), 0..5).prop_map(|files| {
-            let mut model = ModelInfo::default();
-            for (number, (data_offset, sizes)) in (0_u32..).zip(files) {
-                let mut at = data_offset;
-                for (index, bytes) in sizes.iter().enumerate() {
-                    model.tensors.push(TensorInfo {
-                        name: format!("{number}.{index}"),
-                        dtype: "U8".to_owned(),
-                        shape: vec![*bytes],
-                        shard: number,
-                        file_offset: at,
-                        bytes: *bytes,
-                    });
-                    at += bytes;
-                }
-                model.shards.push(ShardInfo { path: "x".into(), file_bytes: at, data_offset });
-            }
-            model
-        })
-    }
 
     proptest! {
         #[test]

@@ -22,13 +22,6 @@ impl Block {
     pub const fn file_end(&self) -> u64 {
         self.file_offset + self.bytes
     }
-
-    /// The length to ask for where lengths must be multiples of `align` (O_DIRECT): only the last block of a file grows. The image has room for
-    /// it as long as `align` is at most [`crate::domain::model::IMAGE_ALIGN`].
-    #[must_use]
-    pub const fn aligned_bytes(&self, align: u64) -> u64 {
-        if align == 0 { self.bytes } else { self.bytes.next_multiple_of(align) }
-    }
 }
 
 /// One tensor's read.
@@ -115,45 +108,11 @@ pub fn per_tensor(model: &ModelInfo) -> Vec<TensorRange> {
         .collect()
 }
 
-/// The tensors that have bytes in a block, as a range of indices into the model's tensors (tensors without bytes may lie in between).
-#[must_use]
-pub fn tensors_in(model: &ModelInfo, block: &Block) -> Range<usize> {
-    let first =
-        model.tensors.partition_point(|t| (t.shard, t.file_offset + t.bytes) <= (block.shard, block.file_offset));
-    let end = model.tensors.partition_point(|t| (t.shard, t.file_offset) < (block.shard, block.file_end()));
-    first..end.max(first)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{ShardInfo, TensorInfo};
+    use crate::weights::any_model::{any_model, model};
     use proptest::prelude::*;
-
-    fn model(shards: &[(u64, Vec<u64>)]) -> ModelInfo {
-        let mut model = ModelInfo::default();
-        for (number, (data_offset, sizes)) in (0_u32..).zip(shards) {
-            let mut at = *data_offset;
-            for (index, bytes) in sizes.iter().enumerate() {
-                model.tensors.push(TensorInfo {
-                    name: format!("{number}.{index}"),
-                    dtype: "U8".to_owned(),
-                    shape: vec![*bytes],
-                    shard: number,
-                    file_offset: at,
-                    bytes: *bytes,
-                });
-                at += bytes;
-            }
-            model.shards.push(ShardInfo { path: "x".into(), file_bytes: at, data_offset: *data_offset });
-        }
-        model
-    }
-
-    fn any_model() -> impl Strategy<Value = ModelInfo> {
-        let sizes = proptest::collection::vec(prop_oneof![Just(0_u64), 1..200_u64, 4000..70_000_u64], 0..12);
-        proptest::collection::vec((10..9000_u64, sizes), 0..5).prop_map(|shards| model(&shards))
-    }
 
     proptest! {
         #[test]
@@ -167,7 +126,7 @@ mod tests {
                     prop_assert_eq!(pair[0].file_end(), pair[1].file_offset);
                 } else {
                     prop_assert!(pair[0].shard < pair[1].shard);
-                    prop_assert!(pair[0].image_offset + pair[0].aligned_bytes(align) <= pair[1].image_offset);
+                    prop_assert!(pair[0].image_offset + pair[0].bytes.next_multiple_of(align) <= pair[1].image_offset);
                 }
             }
             for (number, shard) in (0_u32..).zip(&model.shards) {
@@ -195,22 +154,6 @@ mod tests {
                 prop_assert_eq!(block.image_offset, bases[block.shard as usize] + block.file_offset);
                 prop_assert!(block.file_end() % step == 0 || block.file_end() == shard.file_bytes);
                 prop_assert_eq!(block.file_offset / step, (block.file_end() - 1) / step);
-            }
-        }
-
-        #[test]
-        fn a_block_names_exactly_the_tensors_that_have_bytes_in_it(model in any_model(), block in 1..40_000_u64) {
-            for block in coalesced(&model, block, 512) {
-                let range = tensors_in(&model, &block);
-                for (index, tensor) in model.tensors.iter().enumerate() {
-                    let overlaps = tensor.shard == block.shard
-                        && tensor.bytes > 0
-                        && tensor.file_offset < block.file_end()
-                        && tensor.file_offset + tensor.bytes > block.file_offset;
-                    if tensor.bytes > 0 {
-                        prop_assert_eq!(range.contains(&index), overlaps, "tensor {} in {:?}", index, range);
-                    }
-                }
             }
         }
 

@@ -22,7 +22,7 @@ pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s Fi
 }
 
 /// What stands in the way of the goal, in the order in which it is to be mended.
-pub(super) fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
+fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id)).collect()
 }
 

@@ -8,7 +8,7 @@
 //! ```
 
 use super::answer;
-use super::findings::{detail, list, weight};
+use super::findings::{detail, list};
 use crate::domain::units::rate;
 use crate::domain::{Finding, Route, Status, Verdict};
 use crate::session::{LaneStatus, State};
@@ -71,8 +71,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 /// Failures and warnings with what mends them, the worst first; what another one causes is left to that one.
 fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let mut found: Vec<&Finding> =
-        state.checks.iter().filter(|f| weight(f.status) >= weight(Status::Warn) && f.cause.is_none()).collect();
-    found.sort_by_key(|f| std::cmp::Reverse(weight(f.status)));
+        state.checks.iter().filter(|f| f.status.weight() >= Status::Warn.weight() && f.cause.is_none()).collect();
+    found.sort_by_key(|f| std::cmp::Reverse(f.status.weight()));
     let mut lines = Vec::new();
     for finding in found {
         for (i, line) in wrap(&finding.summary, room.saturating_sub(2)).into_iter().enumerate() {

@@ -15,17 +15,6 @@ use crate::tui::words::{self, route_word};
 const GROUPS: [Group; 7] =
     [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
 
-/// How bad a status is; worst wins.
-pub(super) const fn weight(status: Status) -> u8 {
-    match status {
-        Status::Na => 0,
-        Status::Pass => 1,
-        Status::Info => 2,
-        Status::Warn => 3,
-        Status::Fail => 4,
-    }
-}
-
 fn matches(finding: &Finding, filter: &str) -> bool {
     let filter = filter.to_lowercase();
     filter.is_empty()
@@ -40,7 +29,7 @@ fn matches(finding: &Finding, filter: &str) -> bool {
 /// The checks of a group, the worst first, so that what is wrong stands right below the group's name.
 fn members<'s>(state: &'s State, ui: &UiState, group: Group) -> Vec<&'s Finding> {
     let mut found: Vec<&Finding> = state.group(group).filter(|f| matches(f, &ui.environment.filter)).collect();
-    found.sort_by_key(|f| std::cmp::Reverse(weight(f.status)));
+    found.sort_by_key(|f| std::cmp::Reverse(f.status.weight()));
     found
 }
 
@@ -50,7 +39,7 @@ pub(crate) fn is_open(state: &State, ui: &UiState, group: Group) -> bool {
 }
 
 fn worst(findings: &[&Finding]) -> Status {
-    findings.iter().map(|f| f.status).max_by_key(|s| weight(*s)).unwrap_or(Status::Na)
+    findings.iter().map(|f| f.status).max_by_key(|s| s.weight()).unwrap_or(Status::Na)
 }
 
 /// The groups that are open: those in which something wants attention, as many of the others as there is room for, and what the user turned
@@ -125,8 +114,10 @@ pub(crate) fn selected_row(state: &State, ui: &UiState) -> Option<RowKey> {
     };
     // `max_by_key` keeps the last of equals, so the list is read backwards to get the first.
     let best = rows.iter().rev().filter_map(|row| Some((row, check(row)?)));
-    let best = best.max_by_key(|(_, f)| (weight(f.status), f.fix.is_some(), f.cause.is_none()));
-    best.filter(|(_, f)| weight(f.status) > 2).map(|(row, _)| row.clone()).or_else(|| rows.first().cloned())
+    let best = best.max_by_key(|(_, f)| (f.status.weight(), f.fix.is_some(), f.cause.is_none()));
+    best.filter(|(_, f)| f.status.weight() >= Status::Warn.weight())
+        .map(|(row, _)| row.clone())
+        .or_else(|| rows.first().cloned())
 }
 
 /// The selected check.
@@ -145,7 +136,7 @@ pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, alone: bool, 
     under_pointer(pen, ui, Pane::List);
     let mut title: Vec<Run> = vec![("Checks".to_owned(), theme.strong)];
     // The worst first: where there is no room for all counts, those that matter least are left out.
-    let room = usize::from(pen.width()).saturating_sub(12 + ui.environment.filter.len());
+    let room = usize::from(pen.width()).saturating_sub(12 + width(&ui.environment.filter));
     for status in [Status::Fail, Status::Warn, Status::Info, Status::Pass, Status::Na] {
         let count = state.checks.iter().filter(|f| f.status == status).count();
         if count > 0 && runs_width(&title) < room {
@@ -218,7 +209,7 @@ fn group_row(pen: &mut Pen<'_>, y: u16, found: &[&Finding], (group, open): (Grou
 /// `alone`: nothing beside the list tells more, so what was found is worth more than the name of the check.
 fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &Theme) {
     pen.cell(3, y, finding.status.mark(), theme.status(finding.status));
-    let name = if weight(finding.status) >= weight(Status::Warn) { theme.text } else { theme.dim };
+    let name = if finding.status.weight() >= Status::Warn.weight() { theme.text } else { theme.dim };
     let room = pen.width().saturating_sub(7);
     if alone && width(&finding.id) + 2 + width(&finding.summary) > usize::from(room) {
         pen.fit(5, y, room, &finding.summary, name);
@@ -317,7 +308,7 @@ fn check_lines(
         }
     }
     if let Some(advice) = &finding.advice {
-        let mends = weight(finding.status) >= weight(Status::Warn) && finding.id != "gpu-present";
+        let mends = finding.status.weight() >= Status::Warn.weight() && finding.id != "gpu-present";
         part(
             &mut lines,
             if plan.is_some() {
@@ -362,7 +353,7 @@ fn group_lines(found: &[&Finding], room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     for finding in found {
         for (i, line) in wrap(&finding.summary, room.saturating_sub(3)).into_iter().enumerate() {
             let mark = if i == 0 { format!("{}  ", finding.status.mark()) } else { "   ".to_owned() };
-            let style = if weight(finding.status) > 2 { theme.text } else { theme.dim };
+            let style = if finding.status.weight() >= Status::Warn.weight() { theme.text } else { theme.dim };
             lines.push(vec![(mark, theme.status(finding.status)), (cut(&line, room), style)]);
         }
     }

@@ -91,7 +91,7 @@ fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     lines
 }
 
-pub(super) fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     match change {
         Change::Run { argv } => {
             let line = argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");

@@ -18,7 +18,7 @@ use crate::tui::theme::Theme;
 use crate::tui::words;
 
 /// Panes that small screens show one at a time: lanes, phases, three charts.
-pub(crate) const PANES: usize = 5;
+const PANES: usize = 5;
 /// The pane of a read's layers, where it has some.
 pub(crate) const LAYERS_PANE: usize = PANES;
 /// Fewest rows in which a chart says something, its border included.
