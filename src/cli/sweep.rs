@@ -176,7 +176,7 @@ impl<'a> Runner<'a> {
         let feed = live::start(config).map_err(|error| End::Failed(error.to_string()))?;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
         let mut results: Vec<Vec<Result<RunResult, String>>> = vec![Vec::new(); variants.len()];
-        let place = |lane: LaneId| lane.0 as usize % variants.len().max(1);
+        let place = |lane: LaneId| place(lane, variants.len());
         for event in &feed.events {
             match event.body {
                 EventBody::LaneFinished { lane, result } => {
@@ -330,6 +330,12 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// The variant that a lane ran: they run in turn, and each round begins with the next one.
+fn place(lane: LaneId, variants: usize) -> usize {
+    let round = u32::try_from(variants).unwrap_or(u32::MAX).max(1);
+    ((lane.0 % round) as usize + live::goes_first(lane.0 / round, variants)) % variants.max(1)
+}
+
 fn tried(changed: Option<(&'static str, u64)>, settings: &Settings, runs: &[Result<RunResult, String>]) -> Tried {
     let times: Vec<u64> = runs.iter().flatten().map(|run| run.wall_ns).collect();
     let error = runs.iter().find_map(|run| run.as_ref().err().cloned());
@@ -361,5 +367,12 @@ mod tests {
         }
         let large = Settings::from([("threads".into(), 32), ("slots".into(), 8), ("block_bytes".into(), 16 * MIB)]);
         assert!(staging_bytes(&Engine::Pread, &large) > MOST_STAGING);
+    }
+
+    #[test]
+    fn each_run_is_told_of_the_variant_that_it_ran() {
+        let variants = ["default", "best"];
+        let ran: Vec<&str> = (0..6).map(|lane| variants[place(LaneId(lane), variants.len())]).collect();
+        assert_eq!(ran, ["default", "best", "best", "default", "default", "best"]);
     }
 }

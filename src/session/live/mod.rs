@@ -25,4 +25,5 @@ pub use grid::GridRequest;
 pub use outside::{Loader, loaders, python, supervise};
 pub use plan::{GpuChoice, SessionConfig, WorkloadPlan};
 pub use prove::prove;
+pub use race::goes_first;
 pub use run::{SessionError, start};
