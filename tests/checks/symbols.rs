@@ -1,16 +1,12 @@
 //! Why nvidia-fs is not loaded, told from what the kernel logged and how the module was built: each cause by its check and with its own fix, which the
 //! guided installation names too.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod check_support;
-
-use check_support::{COMMANDS, Edit, Put, Set, build, check, said};
+use crate::machine::*;
 use gds_top::domain::Status;
 use gds_top::fixes::{self, guide};
 use gds_top::host::Root;
 use serde_json::{Value, json};
 
-const JOURNAL: [&str; 5] = ["journalctl", "-k", "-b", "-o", "cat"];
 const MISSING: &str = "nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)\n";
 const OPEN: &str = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n";
 const PROPRIETARY: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23 09:55:41 UTC 2025\n";
@@ -36,7 +32,7 @@ fn cases() -> Vec<Case> {
         |state: &str| said(&["dkms", "status"], &format!("nvidia-fs/2.26.6, 6.14.0-37-generic, x86_64: {state}\n"));
     vec![
         Case {
-            edits: vec![Put("files/proc/driver/nvidia/version", PROPRIETARY)],
+            edits: vec![put("files/proc/driver/nvidia/version", PROPRIETARY)],
             ..case(
                 "cause 1: proprietary modules",
                 "nvidia_fs: module using GPL-only symbols uses symbols nvidia_p2p_get_pages from proprietary module nvidia.\n\
@@ -54,7 +50,7 @@ fn cases() -> Vec<Case> {
             "not loaded before it",
         ),
         Case {
-            edits: vec![Put(
+            edits: vec![put(
                 "files/proc/kallsyms",
                 "0 T nvme_v1_register_nvfs_dma_ops [nvme]\n0 T nvidia_p2p_get_pages [nvidia]\n",
             )],
@@ -68,7 +64,7 @@ fn cases() -> Vec<Case> {
             "does not have",
         ),
         Case {
-            edits: vec![Put(
+            edits: vec![put(
                 "files/proc/kallsyms",
                 "0 T nvme_v1_register_nvfs_dma_ops [nvme]\n0 T nvidia_p2p_get_pages [nvidia]\n",
             )],
@@ -101,7 +97,7 @@ fn cases() -> Vec<Case> {
             )
         },
         Case {
-            edits: vec![Put("files/usr/src/nvidia-580.95.05/x", ""), Put("files/usr/src/nvidia-570.86.15/x", "")],
+            edits: vec![put("files/usr/src/nvidia-580.95.05/x", ""), put("files/usr/src/nvidia-570.86.15/x", "")],
             ..case(
                 "cause 4: because a stale driver source was taken",
                 "nvidia_fs: no symbol version for nvidia_p2p_get_pages\n",
@@ -148,8 +144,8 @@ fn cases() -> Vec<Case> {
         Case {
             more: vec![dkms("added")],
             edits: vec![
-                Put("files/lib/modules/6.14.0-37-generic/modules.dep", ""),
-                Put("files/usr/src/nvidia-fs-2.26.6/dkms.conf", ""),
+                put("files/lib/modules/6.14.0-37-generic/modules.dep", ""),
+                put("files/usr/src/nvidia-fs-2.26.6/dkms.conf", ""),
             ],
             ..case("no headers", "Linux version 6.14.0-37-generic\nx\n", "nvfs-build-inputs", "nvfs-dkms", "headers")
         },
@@ -169,8 +165,7 @@ fn each_line_of_the_log_leads_to_its_cause_and_the_fix_of_that_cause() {
             said(&JOURNAL, &format!("Linux version 6.14.0-37-generic\n{}", case.log)),
         ];
         commands.extend(case.more);
-        let text: &'static str = Box::leak(json!(commands).to_string().into_boxed_str());
-        let mut edits = vec![Put(COMMANDS, text)];
+        let mut edits = vec![put(COMMANDS, json!(commands).to_string())];
         edits.extend(case.edits);
         let folder = build("unknown-symbol", &edits);
         let report = check(folder.path());
@@ -198,8 +193,8 @@ fn each_line_of_the_log_leads_to_its_cause_and_the_fix_of_that_cause() {
 fn a_taint_notice_without_secure_boot_is_no_refusal() {
     let log = "nvidia_fs: module verification failed: signature and/or required key missing - tainting kernel\n\
                nvidia_fs: Initializing nvfs driver module\nnvidia_fs: registered correctly with major number 505\n";
-    let folder = build("nvfs-healthy", &[Set(COMMANDS, "/-", said(&JOURNAL, log))]);
+    let folder = build("nvfs-healthy", &[kernel_log(log)]);
     let report = check(folder.path());
-    assert_eq!(check_support::loud(&report), Vec::<&str>::new());
+    assert_eq!(loud(&report), Vec::<&str>::new());
     assert_eq!(report.finding("nvfs-load-errors").unwrap().status, Status::Pass);
 }

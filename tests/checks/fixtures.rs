@@ -1,13 +1,13 @@
 //! Whole machines as folders: the right cause first, the right verdict, and no alarm on a healthy one.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use crate::machine::fixture;
 use gds_top::checks::{self, Report};
 use gds_top::domain::{Finding, Route, RouteCounts, Status};
 use gds_top::host::Root;
 use std::path::{Path, PathBuf};
 
 fn root(name: &str) -> Root {
-    Root::folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name)).unwrap()
+    Root::folder(&fixture(name)).unwrap()
 }
 
 fn check(name: &str) -> Report {

@@ -1,27 +1,17 @@
 //! Where a fix does not belong it says so: containers, WSL, images, other distributions, GPUs without a direct route; and the checklist leads from a bare
 //! machine to the proof.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod check_support;
-
-use check_support::{COMMANDS, Edit, Put, build};
-use gds_top::checks::{self, Report};
+use crate::copies::{image, look};
+use crate::machine::{COMMANDS, Edit, build, config, put, without};
 use gds_top::domain::{Change, FixPlan, Route};
 use gds_top::fixes::guide::{self, State};
 use gds_top::fixes::{self, Place, RECIPES, Step};
-use gds_top::host::Root;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 const RELEASE: &str = "files/etc/os-release";
-
-fn look(folder: &Path) -> (Root, Report) {
-    let root = Root::folder(folder).unwrap();
-    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-    (root, report)
-}
 
 fn plan_of(base: &str, edits: &[Edit], id: &str) -> FixPlan {
     let folder = build(base, edits);
@@ -81,7 +71,7 @@ fn images_and_foreign_distributions_are_told_that_the_commands_are_not_theirs() 
             "libcufile-install",
             "nvidia-repository",
         ] {
-            let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], id);
+            let plan = plan_of("p2pdma-two-steps", &[put(RELEASE, release)], id);
             assert!(
                 plan.obstacle.as_ref().is_some_and(|why| why.contains(words)),
                 "{release} {id}: {:?}",
@@ -96,7 +86,7 @@ fn images_and_foreign_distributions_are_told_that_the_commands_are_not_theirs() 
             }
         }
         assert_eq!(
-            plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], "cufile-p2pdma-keys").obstacle,
+            plan_of("p2pdma-two-steps", &[put(RELEASE, release)], "cufile-p2pdma-keys").obstacle,
             None,
             "{release}"
         );
@@ -154,7 +144,7 @@ fn commands_and_addresses_are_those_of_the_release() {
             "/repos/opensuse15/",
         ),
     ] {
-        let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], id);
+        let plan = plan_of("p2pdma-two-steps", &[put(RELEASE, release)], id);
         assert!(lines(&plan).contains(wanted), "{release}: {}", lines(&plan));
         assert_eq!(plan.obstacle, None, "{release}");
     }
@@ -163,10 +153,10 @@ fn commands_and_addresses_are_those_of_the_release() {
         "ID=\"opensuse-tumbleweed\"\nID_LIKE=\"opensuse suse\"\nVERSION_ID=\"20261101\"\n",
         "ID=kali\nID_LIKE=debian\n",
     ] {
-        let plan = plan_of("p2pdma-two-steps", &[Put(RELEASE, release)], "nvidia-repository");
+        let plan = plan_of("p2pdma-two-steps", &[put(RELEASE, release)], "nvidia-repository");
         assert!(plan.obstacle.is_some(), "{release}: {}", lines(&plan));
     }
-    let fedora = plan_of("p2pdma-two-steps", &[Put(RELEASE, "ID=fedora\nVERSION_ID=42\n")], "nvidia-driver-open");
+    let fedora = plan_of("p2pdma-two-steps", &[put(RELEASE, "ID=fedora\nVERSION_ID=42\n")], "nvidia-driver-open");
     assert!(!lines(&fedora).contains("module"), "{}", lines(&fedora));
 }
 
@@ -175,7 +165,7 @@ fn files_of_others_keep_their_lines() {
     const MODPROBE: &str = "/etc/modprobe.d/nvidia-fs.conf";
     let plan = plan_of(
         "unknown-symbol",
-        &[Put("files/etc/modprobe.d/nvidia-fs.conf", "options nvidia_fs dbg_enabled=1")],
+        &[put("files/etc/modprobe.d/nvidia-fs.conf", "options nvidia_fs dbg_enabled=1")],
         "nvfs-load",
     );
     let written = plan.changes.iter().find_map(|change| match change {
@@ -184,14 +174,14 @@ fn files_of_others_keep_their_lines() {
     });
     assert_eq!(written, Some("options nvidia_fs dbg_enabled=1\nsoftdep nvidia_fs pre: nvidia nvme\n"));
     let done = [
-        Put("files/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme\n"),
-        Put("files/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n"),
+        put("files/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme\n"),
+        put("files/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs\n"),
     ];
     assert_eq!(lines(&plan_of("unknown-symbol", &done, "nvfs-load")), "sudo modprobe nvidia-fs");
 
     let theirs =
         "# tuned\noptions nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_RegistryDwords=\"PeerMappingOverride=1\"\n";
-    let plan = plan_of("p2pdma-two-steps", &[Put("files/etc/modprobe.d/nvidia.conf", theirs)], "p2pdma-registry-keys");
+    let plan = plan_of("p2pdma-two-steps", &[put("files/etc/modprobe.d/nvidia.conf", theirs)], "p2pdma-registry-keys");
     let Some(Change::WriteFile { path, after, .. }) = plan.changes.first() else { panic!("{plan:?}") };
     assert_eq!(
         path,
@@ -202,17 +192,17 @@ fn files_of_others_keep_their_lines() {
         after,
         "# tuned\noptions nvidia NVreg_OpenRmEnableUnsupportedGpus=1 NVreg_RegistryDwords=\"PeerMappingOverride=1;RMForceStaticBar1=1;RmForceDisableIomapWC=1;\"\n"
     );
-    let packaged = [Put("files/usr/lib/modprobe.d/nvidia.conf", theirs)];
+    let packaged = [put("files/usr/lib/modprobe.d/nvidia.conf", theirs)];
     assert!(
         plan_of("p2pdma-two-steps", &packaged, "p2pdma-registry-keys")
             .obstacle
             .unwrap()
             .contains("/usr/lib/modprobe.d/nvidia.conf")
     );
-    let twice = [Put("files/etc/modprobe.d/nvidia.conf", theirs), Put("files/etc/modprobe.d/a.conf", theirs)];
+    let twice = [put("files/etc/modprobe.d/nvidia.conf", theirs), put("files/etc/modprobe.d/a.conf", theirs)];
     assert!(plan_of("p2pdma-two-steps", &twice, "p2pdma-registry-keys").obstacle.unwrap().contains("more than once"));
 
-    let grub = [Put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")];
+    let grub = [put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")];
     let plan = plan_of("iommu-on", &grub, "iommu-off");
     assert!(
         fixes::preview(&plan).contains("+GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
@@ -224,7 +214,7 @@ fn files_of_others_keep_their_lines() {
 
 #[test]
 fn a_module_without_a_signature_is_built_again_before_its_key_is_enrolled() {
-    let known = [Put(
+    let known = [put(
         COMMANDS,
         r#"[{"argv": ["dkms", "status"], "exit_code": 0, "stdout": "nvidia-fs/2.26.6, 6.14.0-37-generic, x86_64: installed\n", "stderr": ""},
             {"argv": ["modinfo", "nvidia_fs"], "exit_code": 0, "stdout": "filename: /lib/modules/6.14.0-37-generic/updates/dkms/nvidia-fs.ko\nversion: 2.26.6\n", "stderr": ""},
@@ -294,13 +284,13 @@ fn to_do(folder: &Path) -> (Vec<String>, usize, Route) {
 fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
     // A fresh Ubuntu with the GPU on the bus and nothing of NVIDIA.
     let bare: Vec<Edit> = vec![
-        Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
-        Put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n"),
-        Edit::Drop("files/proc/driver"),
-        Edit::Drop("files/sys/module/nvidia"),
-        Put("files/proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n"),
-        Put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
-        Put("libcufile.json", r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
+        put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
+        put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n"),
+        without("files/proc/driver"),
+        without("files/sys/module/nvidia"),
+        put("files/proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n"),
+        put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
+        put("libcufile.json", r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
     ];
     let (plans, done, _) = to_do(build("p2pdma-two-steps", &bare).path());
     for id in ["nvidia-driver-open", "nvidia-repository", "libcufile-install"] {
@@ -309,8 +299,8 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
     assert_eq!(plans[0], "nvidia-repository", "what is installed from it comes behind it: {plans:?}");
     // The repository is added, driver and library are installed.
     let installed = [
-        Put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
-        Put(
+        put(RELEASE, "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n"),
+        put(
             "files/etc/apt/sources.list.d/cuda.list",
             "deb https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/ /\n",
         ),
@@ -341,34 +331,16 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
     assert!(plans.is_empty() && last >= nearly, "{plans:?}");
 }
 
-fn image(folder: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
-    let mut out = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(at) = folders.pop() {
-        for entry in fs::read_dir(&at).unwrap() {
-            let path = entry.unwrap().path();
-            let meta = fs::symlink_metadata(&path).unwrap();
-            if meta.is_dir() {
-                folders.push(path.clone());
-            }
-            let bytes = if meta.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
-            out.push((path, meta.permissions().mode(), bytes));
-        }
-    }
-    out.sort();
-    out
-}
-
 #[test]
 fn every_recipe_that_writes_survives_a_cut_at_every_step_and_is_taken_back_without_a_trace() {
     const FSTAB: &str = "# ours\n/dev/nvme0n1p1  /data\text4\tdefaults 0 2\n";
     let edits = || {
         vec![
-            Put("files/etc/fstab", FSTAB),
-            Put("files/etc/modprobe.d/nvidia-fs.conf", "# theirs\n"),
-            Put("files/etc/cufile.json", "{ // ours\n\t\"properties\": { },\r\n}\n"),
-            Put("files/etc/security/limits.d/99-gds.conf", "* - core 0"),
-            Put("files/etc/modprobe.d/nvidia.conf", "options nvidia NVreg_RegistryDwords=\"A=1;\"\n"),
+            put("files/etc/fstab", FSTAB),
+            put("files/etc/modprobe.d/nvidia-fs.conf", "# theirs\n"),
+            config("{ // ours\n\t\"properties\": { },\r\n}\n"),
+            put("files/etc/security/limits.d/99-gds.conf", "* - core 0"),
+            put("files/etc/modprobe.d/nvidia.conf", "options nvidia NVreg_RegistryDwords=\"A=1;\"\n"),
         ]
     };
     let mut tried = 0;
@@ -461,7 +433,7 @@ fn a_journal_of_another_version_or_of_no_file_is_left_alone_and_named() {
 
 #[test]
 fn what_is_written_already_is_not_written_again() {
-    let line = [Put("files/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")];
+    let line = [put("files/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")];
     let plan = plan_of("p2pdma-two-steps", &line, "memlock");
     assert!(plan.changes.is_empty() && plan.obstacle.unwrap().contains("already"));
 }

@@ -1,78 +1,17 @@
 //! Fixes that write configuration, on copies of captured machines: applied, checked again, undone; the guided checklist; and logs read into causes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use gds_top::checks::{self, Report};
-use gds_top::domain::{FixPlan, FixStage, Route, Status};
+use crate::copies::Machine;
+use crate::machine::{JOURNAL, said};
+use gds_top::domain::{FixStage, Route, Status};
+use gds_top::fixes;
 use gds_top::fixes::guide::{self, State};
-use gds_top::fixes::{self, Place};
-use gds_top::host::Root;
 use std::fs;
-use std::path::{Path, PathBuf};
-
-struct Machine {
-    folder: tempfile::TempDir,
-}
-
-impl Machine {
-    fn new(name: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name), &folder.path().join("machine"));
-        Self { folder }
-    }
-
-    fn root(&self) -> Root {
-        Root::open(&self.folder.path().join("machine")).unwrap()
-    }
-
-    fn file(&self, path: &str) -> PathBuf {
-        self.folder.path().join("machine/files").join(path.trim_start_matches('/'))
-    }
-
-    fn place(&self) -> Place {
-        Place::below(&self.file("/"), &self.folder.path().join("state"))
-    }
-
-    fn report(&self) -> Report {
-        let root = self.root();
-        checks::run(&root, &root.captured_paths(), None, &mut |_| {})
-    }
-
-    fn plan(&self, id: &str) -> FixPlan {
-        let plans = fixes::plan(&self.root(), &self.report());
-        plans.into_iter().find(|plan| plan.id == id).expect("the fix is offered")
-    }
-
-    fn apply(&self, plan: &FixPlan) -> Vec<(FixStage, String)> {
-        let root = self.root();
-        let mut said = Vec::new();
-        let paths = root.captured_paths();
-        fixes::apply_and_verify(&root, plan, &self.place(), &paths, &mut |p| said.push((p.stage, p.text)));
-        said
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            copy(&source, &target);
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(&source).unwrap(), &target).unwrap();
-        } else {
-            fs::copy(&source, &target).unwrap();
-        }
-    }
-}
 
 #[test]
 fn the_keys_of_p2pdma_are_set_in_the_file_that_is_there_and_taken_back() {
     let machine = Machine::new("p2pdma-two-steps");
     let before = "{\n\t// ours, do not touch\n\t\"logging\": { \"level\": \"ERROR\" },\n\t\"properties\": {\n\t\t\"allow_compat_mode\": true // keep\n\t}\n}\n";
-    let path = machine.file("/etc/cufile.json");
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, before).unwrap();
+    let path = machine.write("/etc/cufile.json", before);
     let plan = machine.plan("cufile-p2pdma-keys");
     let said = machine.apply(&plan);
     assert_eq!(said.last().unwrap().0, FixStage::Mended, "{said:?}");
@@ -89,9 +28,7 @@ fn the_keys_of_p2pdma_are_set_in_the_file_that_is_there_and_taken_back() {
 #[test]
 fn keys_in_a_file_that_libcufile_refuses_are_not_called_in_effect() {
     let machine = Machine::new("p2pdma-two-steps");
-    let file = machine.file("/etc/cufile.json");
-    fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, "{ \"properties\": { \"io_batchsize\": \"many\" } }\n").unwrap();
+    machine.write("/etc/cufile.json", "{ \"properties\": { \"io_batchsize\": \"many\" } }\n");
     let plan = fixes::plan_by_id(&machine.root(), &machine.report(), "cufile-p2pdma-keys").unwrap();
     let told = machine.apply(&plan);
     assert_eq!(told.last().map(|(stage, _)| *stage), Some(FixStage::StillWrong), "{told:?}");
@@ -100,9 +37,7 @@ fn keys_in_a_file_that_libcufile_refuses_are_not_called_in_effect() {
 #[test]
 fn a_file_that_is_broken_is_not_edited() {
     let machine = Machine::new("p2pdma-two-steps");
-    let path = machine.file("/etc/cufile.json");
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, "{ \"properties\": { \"use_pci_p2pdma\": false, } }").unwrap();
+    let path = machine.write("/etc/cufile.json", "{ \"properties\": { \"use_pci_p2pdma\": false, } }");
     let root = machine.root();
     let guided = guide::guide(&root, &machine.report());
     let plan = guided.steps.iter().flat_map(|step| &step.plans).find(|plan| plan.id == "cufile-p2pdma-keys").unwrap();
@@ -174,18 +109,11 @@ fn a_log_is_explained_and_old_lines_are_no_alarm_where_the_check_passes_now() {
         ("h200-vm-udev", Status::Info, "its check finds it in order now"),
     ] {
         let machine = Machine::new(name);
-        let log = machine.file("/var/log/cufile.log");
-        fs::create_dir_all(log.parent().unwrap()).unwrap();
-        fs::write(
-            &log,
+        machine.write(
+            "/var/log/cufile.log",
             " 20-11-2026 14:32:16:1 [pid=1 tid=1] ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE vda\n",
-        )
-        .unwrap();
-        fs::write(
-            machine.folder.path().join("machine/environment.json"),
-            r#"{"CUFILE_LOGFILE_PATH": "/var/log/cufile.log"}"#,
-        )
-        .unwrap();
+        );
+        fs::write(machine.top().join("environment.json"), r#"{"CUFILE_LOGFILE_PATH": "/var/log/cufile.log"}"#).unwrap();
         let report = machine.report();
         let finding = report.finding("log-scan").unwrap();
         assert_eq!(finding.status, status, "{name}: {}", finding.summary);
@@ -197,13 +125,12 @@ fn a_log_is_explained_and_old_lines_are_no_alarm_where_the_check_passes_now() {
 #[test]
 fn a_line_of_the_kernel_log_is_told_by_one_finding_only() {
     let machine = Machine::new("nvfs-healthy");
-    let path = machine.folder.path().join("machine/commands.json");
+    let path = machine.top().join("commands.json");
     let mut commands: Vec<serde_json::Value> = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    let journal = ["journalctl", "-k", "-b", "-o", "cat"];
-    commands.retain(|command| command["argv"] != serde_json::json!(journal));
+    commands.retain(|command| command["argv"] != serde_json::json!(JOURNAL));
     let log = "nvidia_fs: registered correctly with major number 505\n\
                nvidia-fs: rw_verify_area failed with -14\nNVRM: Xid (PCI:0000:be:00): 79\n";
-    commands.push(serde_json::json!({"argv": journal, "exit_code": 0, "stdout": log, "stderr": ""}));
+    commands.push(said(&JOURNAL, log));
     fs::write(&path, serde_json::to_string(&commands).unwrap()).unwrap();
     let report = machine.report();
     let telling = |part: &str| -> Vec<&str> {

@@ -1,79 +1,13 @@
 //! The fix of the missing udev record, all the way: planned, previewed, applied, verified, undone, interrupted at every step.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use crate::copies::{Machine, look};
+use crate::machine::{fixture, fixtures};
 use gds_top::checks;
 use gds_top::domain::{Change, FixPlan, FixRisk, FixStage, Route, Status};
-use gds_top::fixes::{self, FixError, Place, Step};
-use gds_top::host::Root;
+use gds_top::fixes::{self, FixError, Step};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-
-/// A copy of a captured machine that may be written to.
-struct Machine {
-    folder: tempfile::TempDir,
-}
-
-impl Machine {
-    fn new(name: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name), &folder.path().join("machine"));
-        Self { folder }
-    }
-
-    fn root(&self) -> Root {
-        Root::folder(&self.folder.path().join("machine")).unwrap()
-    }
-
-    fn files(&self) -> PathBuf {
-        self.folder.path().join("machine/files")
-    }
-
-    fn place(&self) -> Place {
-        Place::below(&self.files(), &self.folder.path().join("state"))
-    }
-
-    fn plan(&self) -> FixPlan {
-        let root = self.root();
-        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
-        let plans = fixes::plan(&root, &report);
-        plans.into_iter().find(|plan| plan.id == "udev-record").expect("the fix is offered")
-    }
-
-    /// Every file and folder below the machine with mode and content.
-    fn image(&self) -> Vec<(PathBuf, u32, Option<Vec<u8>>)> {
-        let mut out = Vec::new();
-        walk(&self.files(), &mut out);
-        out.sort();
-        out
-    }
-}
-
-fn walk(folder: &Path, out: &mut Vec<(PathBuf, u32, Option<Vec<u8>>)>) {
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let meta = fs::symlink_metadata(entry.path()).unwrap();
-        let bytes = meta.is_file().then(|| fs::read(entry.path()).unwrap());
-        out.push((entry.path(), meta.permissions().mode(), bytes));
-        if meta.is_dir() {
-            walk(&entry.path(), out);
-        }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            copy(&entry.path(), &target);
-        } else if kind.is_symlink() {
-            symlink(fs::read_link(entry.path()).unwrap(), target).unwrap();
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
+use std::path::PathBuf;
 
 const RECORD: &str = "run/udev/data/b254:0";
 
@@ -81,7 +15,7 @@ const RECORD: &str = "run/udev/data/b254:0";
 fn the_fault_is_mended_proven_and_taken_back_without_a_trace() {
     let machine = Machine::new("h200-vm-no-udev");
     let before = machine.image();
-    let plan = machine.plan();
+    let plan = machine.plan("udev-record");
     assert_eq!(plan.risk, FixRisk::Low);
     let root = machine.root();
     let mut news = Vec::new();
@@ -89,10 +23,7 @@ fn the_fault_is_mended_proven_and_taken_back_without_a_trace() {
     let stages: Vec<FixStage> = news.iter().map(|p| p.stage).collect();
     assert_eq!(stages, [FixStage::Applying, FixStage::Verifying, FixStage::Mended]);
     assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Pass);
-    assert_eq!(
-        fs::read_to_string(machine.files().join(RECORD)).unwrap(),
-        "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n"
-    );
+    assert_eq!(fs::read_to_string(machine.file(RECORD)).unwrap(), "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n");
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
     assert_eq!(report.verdicts[0].route, Route::Compat);
     assert!(fixes::plan(&root, &report).is_empty(), "nothing is left to fix");
@@ -109,19 +40,17 @@ fn the_fault_is_mended_proven_and_taken_back_without_a_trace() {
 
 #[test]
 fn the_preview_is_a_diff() {
-    let text = fixes::preview(&Machine::new("h200-vm-no-udev").plan());
+    let text = fixes::preview(&Machine::new("h200-vm-no-udev").plan("udev-record"));
     insta::assert_snapshot!(text);
 }
 
 #[test]
 fn an_existing_record_keeps_its_lines_its_mode_and_comes_back_byte_for_byte() {
     let machine = Machine::new("h200-vm-no-udev");
-    let path = machine.files().join(RECORD);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, "I:77\nE:ID_SERIAL=disk").unwrap();
+    let path = machine.write(RECORD, "I:77\nE:ID_SERIAL=disk");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let before = machine.image();
-    let plan = machine.plan();
+    let plan = machine.plan("udev-record");
     fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
@@ -148,20 +77,18 @@ fn a_cut_at_any_step_of_applying_is_finished_or_rolled_back_at_the_next_start() 
         let prepare = || {
             let machine = Machine::new("h200-vm-no-udev");
             if existing {
-                let path = machine.files().join(RECORD);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(&path, "I:77\n").unwrap();
+                machine.write(RECORD, "I:77\n");
             }
             machine
         };
         let whole = prepare();
-        let plan = whole.plan();
+        let plan = whole.plan("udev-record");
         let steps = steps_of(|hook| fixes::apply(&plan, &whole.place(), hook).unwrap());
         assert!(steps >= 4);
         for cut in 0..steps {
             let machine = prepare();
             let before = machine.image();
-            let plan = machine.plan();
+            let plan = machine.plan("udev-record");
             let mut at = 0;
             let stopped = fixes::apply(&plan, &machine.place(), &mut |_| {
                 at += 1;
@@ -169,7 +96,7 @@ fn a_cut_at_any_step_of_applying_is_finished_or_rolled_back_at_the_next_start() 
             });
             assert!(matches!(stopped, Err(FixError::Stopped { .. })), "cut {cut}");
             fixes::recover(&machine.place()).unwrap();
-            let written = fs::read_to_string(machine.files().join(RECORD)).unwrap_or_default();
+            let written = fs::read_to_string(machine.file(RECORD)).unwrap_or_default();
             if written.contains("ID_FS_USAGE") {
                 fixes::undo("udev-record", &machine.place(), &mut |_| true).unwrap();
             }
@@ -182,12 +109,12 @@ fn a_cut_at_any_step_of_applying_is_finished_or_rolled_back_at_the_next_start() 
 #[test]
 fn a_cut_at_any_step_of_undoing_is_finished_at_the_next_start() {
     let whole = Machine::new("h200-vm-no-udev");
-    fixes::apply(&whole.plan(), &whole.place(), &mut |_| true).unwrap();
+    fixes::apply(&whole.plan("udev-record"), &whole.place(), &mut |_| true).unwrap();
     let steps = steps_of(|hook| fixes::undo("udev-record", &whole.place(), hook).unwrap());
     for cut in 0..steps {
         let machine = Machine::new("h200-vm-no-udev");
         let before = machine.image();
-        fixes::apply(&machine.plan(), &machine.place(), &mut |_| true).unwrap();
+        fixes::apply(&machine.plan("udev-record"), &machine.place(), &mut |_| true).unwrap();
         let applied = machine.image();
         let mut at = 0;
         let stopped = fixes::undo("udev-record", &machine.place(), &mut |_| {
@@ -204,10 +131,8 @@ fn a_cut_at_any_step_of_undoing_is_finished_at_the_next_start() {
 #[test]
 fn a_file_that_changed_since_the_preview_is_left_alone() {
     let machine = Machine::new("h200-vm-no-udev");
-    let plan = machine.plan();
-    let path = machine.files().join(RECORD);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, "somebody was here\n").unwrap();
+    let plan = machine.plan("udev-record");
+    let path = machine.write(RECORD, "somebody was here\n");
     let said = fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap_err();
     assert!(matches!(said, FixError::Changed { .. }), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody was here\n");
@@ -216,8 +141,8 @@ fn a_file_that_changed_since_the_preview_is_left_alone() {
 #[test]
 fn a_change_between_the_two_looks_is_seen_and_left_alone() {
     let machine = Machine::new("h200-vm-no-udev");
-    let plan = machine.plan();
-    let path = machine.files().join(RECORD);
+    let plan = machine.plan("udev-record");
+    let path = machine.file(RECORD);
     let said = fixes::apply(&plan, &machine.place(), &mut |step| {
         if step == Step::Commit {
             fs::write(&path, "quick\n").unwrap();
@@ -232,9 +157,8 @@ fn a_change_between_the_two_looks_is_seen_and_left_alone() {
 #[test]
 fn undo_does_not_destroy_what_somebody_wrote_since() {
     let machine = Machine::new("h200-vm-no-udev");
-    fixes::apply(&machine.plan(), &machine.place(), &mut |_| true).unwrap();
-    let path = machine.files().join(RECORD);
-    fs::write(&path, "E:OTHER=1\n").unwrap();
+    fixes::apply(&machine.plan("udev-record"), &machine.place(), &mut |_| true).unwrap();
+    let path = machine.write(RECORD, "E:OTHER=1\n");
     assert!(matches!(fixes::undo("udev-record", &machine.place(), &mut |_| true), Err(FixError::Changed { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "E:OTHER=1\n");
 }
@@ -244,15 +168,15 @@ fn nothing_is_written_through_a_symbolic_link() {
     let outside = tempfile::tempdir().unwrap();
     // A folder on the way is a link.
     let machine = Machine::new("h200-vm-no-udev");
-    let plan = machine.plan();
+    let plan = machine.plan("udev-record");
     fs::create_dir_all(machine.files().join("run")).unwrap();
     symlink(outside.path(), machine.files().join("run/udev")).unwrap();
     let said = fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap_err();
     assert!(matches!(said, FixError::Symlink { .. }), "{said}");
     // The file itself is a link.
     let machine = Machine::new("h200-vm-no-udev");
-    let plan = machine.plan();
-    let path = machine.files().join(RECORD);
+    let plan = machine.plan("udev-record");
+    let path = machine.file(RECORD);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     symlink(outside.path().join("target"), &path).unwrap();
     let said = fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap_err();
@@ -263,7 +187,7 @@ fn nothing_is_written_through_a_symbolic_link() {
 #[test]
 fn a_write_that_fails_leaves_everything_as_it_was() {
     let machine = Machine::new("h200-vm-no-udev");
-    let mut plan = machine.plan();
+    let mut plan = machine.plan("udev-record");
     // A second file that cannot be written, because a file stands where its folder would be.
     fs::write(machine.files().join("blocker"), "").unwrap();
     let before = machine.image();
@@ -280,8 +204,7 @@ fn a_write_that_fails_leaves_everything_as_it_was() {
 #[test]
 fn plans_that_are_only_shown_are_never_applied() {
     let machine = Machine::new("proprietary-nvfs");
-    let root = machine.root();
-    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let (root, report) = look(&machine.top());
     let plans = fixes::plan(&root, &report);
     let shown: Vec<&FixPlan> = plans.iter().filter(|plan| !plan.applies()).collect();
     assert_eq!(shown.iter().map(|plan| plan.id.as_str()).collect::<Vec<_>>(), ["nvidia-driver-open"]);
@@ -296,8 +219,7 @@ fn plans_that_are_only_shown_are_never_applied() {
 #[test]
 fn the_list_says_who_does_what() {
     let machine = Machine::new("p2pdma-two-steps");
-    let root = machine.root();
-    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let (root, report) = look(&machine.top());
     let plans = fixes::plan(&root, &report);
     let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     assert_eq!(ids, ["p2pdma-registry-keys", "cufile-p2pdma-keys"]);
@@ -306,26 +228,18 @@ fn the_list_says_who_does_what() {
 
 #[test]
 fn every_failing_check_of_the_fixtures_says_what_to_do() {
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")).unwrap().map(Result::unwrap)
-    {
-        let root = Root::folder(&entry.path()).unwrap();
-        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    for name in fixtures() {
+        let (root, report) = look(&fixture(&name));
         let plans = fixes::plan(&root, &report);
         for finding in report.findings.iter().filter(|f| f.status == Status::Fail) {
             let planned = plans.iter().any(|plan| finding.fix.as_deref() == Some(plan.id.as_str()));
             assert!(
                 planned || finding.advice.is_some() || finding.cause.is_some(),
                 "{}: {} fails and leaves one alone",
-                entry.path().display(),
+                name,
                 finding.id
             );
-            assert_eq!(
-                finding.fix.is_some(),
-                planned,
-                "{}: {} names a fix that is not there",
-                entry.path().display(),
-                finding.id
-            );
+            assert_eq!(finding.fix.is_some(), planned, "{}: {} names a fix that is not there", name, finding.id);
         }
     }
 }

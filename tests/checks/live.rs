@@ -1,5 +1,4 @@
 //! The checks on the machine that runs the tests, whatever it is: they end, and what they say is consistent.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use gds_top::checks;
 use gds_top::domain::{Finding, Route, Status};

@@ -1,11 +1,9 @@
 //! Captures: what names a machine, its people or its parts is nowhere in one, the answer stays the same; and the program's own capture answers as the
 //! machine does.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod check_support;
-
-use check_support::{COMMANDS, Edit, PATHS, Put, Set, build, path, said};
-use gds_top::checks::{self, Report};
+use crate::capture::answer;
+use crate::machine::*;
+use gds_top::checks;
 use gds_top::host::Root;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -67,39 +65,22 @@ const CONFIG: &str = "{\n // carol@zebra-gpu-17.secretcorp.example, 10.77.3.9; a
 
 fn planted() -> Vec<Edit> {
     vec![
-        Put("files/proc/sys/kernel/hostname", "zebra-gpu-17.secretcorp.example\n"),
-        Put("files/proc/self/mountinfo", MOUNTS),
-        Put("files/etc/cufile.json", CONFIG),
-        Put("files/proc/cmdline", CMDLINE),
-        Put("files/home/carol/logs/cufile.log", CUFILE_LOG),
-        Put("files/home/carol/cufile.json", "{ \"properties\": { \"io_batchsize\": 64 } }"),
-        Put("files/run/udev/data/b259:3", UDEV),
-        Put(
+        put("files/proc/sys/kernel/hostname", "zebra-gpu-17.secretcorp.example\n"),
+        put("files/proc/self/mountinfo", MOUNTS),
+        config(CONFIG),
+        put("files/proc/cmdline", CMDLINE),
+        put("files/home/carol/logs/cufile.log", CUFILE_LOG),
+        put("files/home/carol/cufile.json", "{ \"properties\": { \"io_batchsize\": 64 } }"),
+        put("files/run/udev/data/b259:3", UDEV),
+        put(
             "environment.json",
             r#"{"NVIDIA_API_KEY": "nvapi-Sesame", "CUFILE_ENV_PATH_JSON": "/home/carol/cufile.json", "CUFILE_LOGFILE_PATH": "/home/carol/logs/cufile.log",
                 "LD_LIBRARY_PATH": "/home/carol/lib", "CUFILE_USE_PCIP2PDMA": "true"}"#,
         ),
-        Set(PATHS, "/0/path", json!("/home/carol/models")),
-        Set(PATHS, "/0/real_path", json!("/data/carol/models")),
-        Set("capture.json", "/paths", json!(["/home/carol/models"])),
+        set(PATHS, "/0/path", json!("/home/carol/models")),
+        set(PATHS, "/0/real_path", json!("/data/carol/models")),
+        set("capture.json", "/paths", json!(["/home/carol/models"])),
     ]
-}
-
-fn answer(report: &Report) -> Vec<String> {
-    let findings = report.findings.iter().map(|f| {
-        format!(
-            "{} {:?} blocks {:?} fix {:?} cause {:?} evidence {}",
-            f.id,
-            f.status,
-            f.blocks,
-            f.fix,
-            f.cause,
-            f.evidence.len()
-        )
-    });
-    findings
-        .chain(report.verdicts.iter().map(|v| format!("{} of {} by {:?}", v.route, v.possible, v.blockers)))
-        .collect()
 }
 
 fn everything(folder: &Path, out: &mut Vec<(PathBuf, String)>) {
@@ -123,12 +104,12 @@ fn no_secret_that_was_planted_is_in_the_capture_and_the_answer_is_the_same() {
         ["nvfs-healthy", "p2pdma-healthy", "secure-boot", "nfs-rdma", "md-raid0", "log-tells", "switch-healthy", "weka"]
     {
         let mut edits = planted();
-        let commands = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(base).join(COMMANDS);
+        let commands = fixture(base).join(COMMANDS);
         let known: Vec<Value> =
             std::fs::read(commands).map_or_else(|_| Vec::new(), |bytes| serde_json::from_slice(&bytes).unwrap());
         let mut all: Vec<Value> = known.into_iter().filter(|c| c["argv"][0] != "journalctl").collect();
-        all.push(said(&["journalctl", "-k", "-b", "-o", "cat"], KERNEL_LOG));
-        edits.push(Put(COMMANDS, Box::leak(json!(all).to_string().into_boxed_str())));
+        all.push(said(&JOURNAL, KERNEL_LOG));
+        edits.push(put(COMMANDS, json!(all).to_string()));
         if base == "nfs-rdma" {
             edits.push(path("/0/source", json!("filer99.secretcorp.example:/vol/carol")));
         }

@@ -1,5 +1,4 @@
 //! A captured folder is read inside itself only.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use gds_top::host::{Root, Unread};
 use std::os::unix::fs::symlink;

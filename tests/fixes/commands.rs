@@ -1,5 +1,4 @@
 //! Fixes that run commands on a running machine: in order, streamed, rolled back when one fails, taken up when one was cut short.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use gds_top::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use gds_top::fixes::{self, CommandState, FixError, Journal, Place, Stage, Step};

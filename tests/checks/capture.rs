@@ -1,9 +1,7 @@
-//! A capture of the machine that runs the tests gives the same findings as the machine itself.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! A capture of the machine that runs the tests gives the same findings as the machine itself, and what is taken out of one changes no answer.
 
-mod check_support;
-
-use check_support::{Put, build};
+use crate::machine::{build, fixture, fixtures, put};
+use crate::unseen::unseen;
 use gds_top::checks;
 use gds_top::domain::{Finding, Status};
 use gds_top::host::{LiveOptions, Root};
@@ -91,7 +89,7 @@ fn a_view_that_does_not_record_cannot_be_captured() {
 }
 
 /// What of a finding may not change by redaction.
-fn answer(report: &checks::Report) -> Vec<String> {
+pub(crate) fn answer(report: &checks::Report) -> Vec<String> {
     let findings = report.findings.iter().map(|f| {
         format!(
             "{} {:?} blocks {:?} fix {:?} cause {:?} evidence {}",
@@ -121,7 +119,7 @@ fn assert_same_answer(name: &str, machine: &std::path::Path) {
 
 #[test]
 fn that_secure_boot_is_off_without_efi_is_known_of_the_capture_too() {
-    let machine = build("h200-vm-no-udev", &[Put("files/sys/firmware/acpi/tables/DSDT", "")]);
+    let machine = build("h200-vm-no-udev", &[put("files/sys/firmware/acpi/tables/DSDT", "")]);
     let root = Root::open(machine.path()).unwrap();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
     let told = report.findings.iter().find(|finding| finding.id == "nvfs-secureboot").unwrap();
@@ -131,21 +129,18 @@ fn that_secure_boot_is_off_without_efi_is_known_of_the_capture_too() {
 
 #[test]
 fn the_redacted_capture_of_every_fixture_machine_answers_as_the_machine_does() {
-    let machines = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
-    let mut count = 0;
-    for entry in std::fs::read_dir(machines).unwrap() {
-        let entry = entry.unwrap();
-        assert_same_answer(&entry.file_name().to_string_lossy(), &entry.path());
-        count += 1;
+    let names = fixtures();
+    assert!(names.len() >= 59, "{} machines", names.len());
+    for name in names {
+        assert_same_answer(&name, &fixture(&name));
     }
-    assert!(count >= 59, "{count} machines");
 }
 
 #[test]
 fn the_redacted_capture_of_every_machine_that_was_told_beforehand_answers_as_the_machine_does() {
-    let machines = check_support::unseen();
+    let machines = unseen();
     assert!(machines.len() >= 90, "{} machines", machines.len());
     for machine in machines {
-        assert_same_answer(machine.name, check_support::build(machine.base, &machine.edits).path());
+        assert_same_answer(machine.name, build(machine.base, &machine.edits).path());
     }
 }

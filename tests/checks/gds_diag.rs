@@ -1,9 +1,6 @@
 //! What docs/gds-diag.md says of each thing that NVIDIA's gds-diag reports, by running the check that it names on a machine where that thing is so.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod check_support;
-
-use check_support::{COMMANDS, Drop, Edit, LIB, Link, NVML, Put, Set, build, check, path, said};
+use crate::machine::*;
 use gds_top::domain::Status;
 use gds_top::host::Root;
 use serde_json::json;
@@ -15,36 +12,20 @@ type Row = (&'static str, &'static str, Vec<Edit>, &'static str, Status, &'stati
 
 fn rows() -> Vec<Row> {
     use Status::{Fail, Info, Pass, Warn};
-    let config = |text| Put("files/etc/cufile.json", text);
-    let pod = || Put("environment.json", r#"{"KUBERNETES_SERVICE_HOST": "10.96.0.1"}"#);
-    let library = |version: &str| Set(LIB, "/found/0/version", json!(version));
-    let remote = |kind: &str| {
-        vec![path("/0/filesystem", json!(kind)), path("/0/device", json!("0:71")), path("/0/block_device", json!([]))]
-    };
-    let remote_with = |kind: &str, more: Vec<Edit>| remote(kind).into_iter().chain(more).collect::<Vec<_>>();
+    let pod = || put("environment.json", r#"{"KUBERNETES_SERVICE_HOST": "10.96.0.1"}"#);
     vec![
         ("a GPU on the bus, without a driver", "new-kernel-no-driver", vec![], "gpu-present", Fail, "0000:be:00.0"),
         ("open driver", "nvfs-healthy", vec![], "driver-flavour", Pass, "open"),
         ("proprietary driver", "proprietary-nvfs", vec![], "driver-flavour", Fail, "proprietary"),
         ("kernel with PCI P2PDMA", "p2pdma-healthy", vec![], "kernel-p2pdma", Pass, "CONFIG_PCI_P2PDMA"),
-        (
-            "a kernel that is too old",
-            "p2pdma-healthy",
-            vec![
-                Put("files/proc/sys/kernel/osrelease", "5.15.0-100-generic\n"),
-                Put("files/boot/config-5.15.0-100-generic", "CONFIG_PCI_P2PDMA=y\n"),
-            ],
-            "kernel-version",
-            Fail,
-            "6.2",
-        ),
+        ("a kernel that is too old", "p2pdma-healthy", kernel("5.15.0-100-generic"), "kernel-version", Fail, "6.2"),
         ("RHEL 9.5", "rhel-9-5", vec![], "distro-blocklist", Fail, "9.5"),
         ("IOMMU", "iommu-on", vec![], "iommu-state", Fail, "iommu"),
         ("ACS redirect on switches", "acs", vec![], "pcie-acs", Warn, "bridges"),
         (
             "ext4 without a word on data=ordered",
             "nvfs-healthy",
-            vec![path("/0/mount_options", json!("rw,relatime"))],
+            vec![options("rw,relatime")],
             "ext4-ordered",
             Warn,
             "data=ordered",
@@ -52,7 +33,7 @@ fn rows() -> Vec<Row> {
         (
             "ext4 with data=writeback",
             "nvfs-healthy",
-            vec![path("/0/mount_options", json!("rw,data=writeback"))],
+            vec![options("rw,data=writeback")],
             "ext4-ordered",
             Fail,
             "writeback",
@@ -69,12 +50,19 @@ fn rows() -> Vec<Row> {
         (
             "nvidia-fs is too old",
             "nvfs-healthy",
-            vec![Put("files/sys/module/nvidia_fs/version", "2.11.0\n")],
+            vec![put("files/sys/module/nvidia_fs/version", "2.11.0\n")],
             "nvfs-version",
             Fail,
             "2.12",
         ),
-        ("its devices", "nvfs-healthy", vec![Drop("files/dev/nvidia-fs0")], "nvfs-devnodes", Fail, "/dev/nvidia-fs0"),
+        (
+            "its devices",
+            "nvfs-healthy",
+            vec![without("files/dev/nvidia-fs0")],
+            "nvfs-devnodes",
+            Fail,
+            "/dev/nvidia-fs0",
+        ),
         (
             "the keys of P2PDMA",
             "p2pdma-healthy",
@@ -88,10 +76,7 @@ fn rows() -> Vec<Row> {
         (
             "ForceP2P=0 before Hopper",
             "p2pdma-healthy",
-            vec![
-                Set(NVML, "/gpus/0/name", json!("NVIDIA A100-SXM4-80GB")),
-                Set(NVML, "/gpus/0/compute_capability", json!("8.0")),
-            ],
+            gpu("NVIDIA A100-SXM4-80GB", "8.0"),
             "gpu-static-bar1",
             Fail,
             "ForceP2P=0",
@@ -99,7 +84,7 @@ fn rows() -> Vec<Row> {
         (
             "C2C on Grace",
             "grace",
-            vec![Put("files/proc/driver/nvidia/params", "CoherentGPUMemoryMode: \"driver\"\n")],
+            vec![put("files/proc/driver/nvidia/params", "CoherentGPUMemoryMode: \"driver\"\n")],
             "gpu-coherent-mode",
             Info,
             "CDMM",
@@ -126,14 +111,7 @@ fn rows() -> Vec<Row> {
         (
             "other lines of the kernel log",
             "nvfs-healthy",
-            vec![Set(
-                COMMANDS,
-                "/-",
-                said(
-                    &["journalctl", "-k", "-b", "-o", "cat"],
-                    "Linux version 6.14.0\nnvidia-fs: file generation mismatch\n",
-                ),
-            )],
+            vec![kernel_log("Linux version 6.14.0\nnvidia-fs: file generation mismatch\n")],
             "kernel-log",
             Info,
             "generation mismatch",
@@ -151,7 +129,7 @@ fn rows() -> Vec<Row> {
             "weka",
             vec![
                 config("{\"properties\":{\"rdma_dev_addr_list\":[\"10.9.9.9\"]}}"),
-                Put("files/proc/net/fib_trie", "Local:\n     |-- 10.0.0.1\n        /32 host LOCAL\n"),
+                put("files/proc/net/fib_trie", "Local:\n     |-- 10.0.0.1\n        /32 host LOCAL\n"),
             ],
             "rdma-ips",
             Fail,
@@ -160,30 +138,30 @@ fn rows() -> Vec<Row> {
         (
             "squashfs before 1.16",
             "nvfs-healthy",
-            remote_with("squashfs", vec![library("1.15")]),
+            all([unbacked("squashfs"), vec![libcufile("1.15")]]),
             "fs-type",
             Fail,
             "1.16",
         ),
-        ("squashfs from 1.16 on", "nvfs-healthy", remote("squashfs"), "fs-type", Warn, "squashfs"),
-        ("btrfs before 1.17", "nvfs-healthy", remote_with("btrfs", vec![library("1.16")]), "fs-type", Fail, "1.17"),
+        ("squashfs from 1.16 on", "nvfs-healthy", unbacked("squashfs"), "fs-type", Warn, "squashfs"),
         (
-            "FSx for Lustre by its other name",
-            "lustre",
-            vec![path("/0/filesystem", json!("fuse.fsx_lustre"))],
+            "btrfs before 1.17",
+            "nvfs-healthy",
+            all([unbacked("btrfs"), vec![libcufile("1.16")]]),
             "fs-type",
-            Pass,
-            "lustre",
+            Fail,
+            "1.17",
         ),
-        ("BeeGFS by its other name", "lustre", remote("fuse.beegfs"), "fs-type", Pass, "beegfs"),
-        ("GPFS by its other name", "weka", remote("fuse.gpfs"), "fs-type", Pass, "gpfs"),
+        ("FSx for Lustre by its other name", "lustre", vec![filesystem("fuse.fsx_lustre")], "fs-type", Pass, "lustre"),
+        ("BeeGFS by its other name", "lustre", unbacked("fuse.beegfs"), "fs-type", Pass, "beegfs"),
+        ("GPFS by its other name", "weka", unbacked("fuse.gpfs"), "fs-type", Pass, "gpfs"),
         ("NFS without proto=rdma", "nfs-tcp", vec![], "nfs-rdma", Fail, "tcp"),
         ("RAID levels", "md-raid5", vec![], "md-raid", Warn, "raid5"),
         ("device mapper", "lvm", vec![], "dm-lvm", Warn, "LVM"),
         (
             "the NVMe transport",
             "nvfs-healthy",
-            vec![Put("files/sys/class/nvme/nvme0/transport", "tcp\n")],
+            vec![put("files/sys/class/nvme/nvme0/transport", "tcp\n")],
             "nvme-transport",
             Warn,
             "tcp",
@@ -201,8 +179,8 @@ fn rows() -> Vec<Row> {
             "speed of RDMA links",
             "weka",
             vec![
-                Put("files/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
-                Put("files/sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n"),
+                put("files/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
+                put("files/sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)\n"),
             ],
             "rdma-stack",
             Info,
@@ -211,7 +189,7 @@ fn rows() -> Vec<Row> {
         (
             "a queue of the disk below 1024 requests",
             "nvfs-healthy",
-            vec![Put("files/sys/block/nvme0n1/queue/nr_requests", "1023\n")],
+            vec![put("files/sys/block/nvme0n1/queue/nr_requests", "1023\n")],
             "blk-geometry",
             Pass,
             "1023",
@@ -224,9 +202,9 @@ fn rows() -> Vec<Row> {
             "a port that is down",
             "weka",
             vec![
-                Put("files/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n"),
+                put("files/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n"),
                 config("{\"properties\":{\"rdma_dev_addr_list\":[\"10.0.0.1\"]}}"),
-                Put("files/proc/net/fib_trie", "Local:\n     |-- 10.0.0.1\n        /32 host LOCAL\n"),
+                put("files/proc/net/fib_trie", "Local:\n     |-- 10.0.0.1\n        /32 host LOCAL\n"),
             ],
             "rdma-ips",
             Fail,
@@ -238,10 +216,10 @@ fn rows() -> Vec<Row> {
             "a GPU of a virtual machine beside it",
             "nvfs-healthy",
             vec![
-                Put("files/sys/bus/pci/devices/0000:5e:00.0/vendor", "0x10de\n"),
-                Put("files/sys/bus/pci/devices/0000:5e:00.0/class", "0x030200\n"),
-                Link("files/sys/bus/pci/devices/0000:5e:00.0/driver", "../../drivers/vfio-pci"),
-                Put("files/sys/bus/pci/drivers/vfio-pci/bind", ""),
+                put("files/sys/bus/pci/devices/0000:5e:00.0/vendor", "0x10de\n"),
+                put("files/sys/bus/pci/devices/0000:5e:00.0/class", "0x030200\n"),
+                link("files/sys/bus/pci/devices/0000:5e:00.0/driver", "../../drivers/vfio-pci"),
+                put("files/sys/bus/pci/drivers/vfio-pci/bind", ""),
             ],
             "gpu-present",
             Pass,
@@ -279,8 +257,8 @@ fn every_check_that_the_document_names_exists() {
         let report = gds_top::checks::run(&root, &root.captured_paths(), None, &mut |_| {});
         known.extend(report.findings.into_iter().map(|f| f.id));
     };
-    for entry in std::fs::read_dir(top.join("tests/machines")).unwrap() {
-        take(&entry.unwrap().path());
+    for name in fixtures() {
+        take(&fixture(&name));
     }
     for (_, base, edits, ..) in rows() {
         take(build(base, &edits).path());

@@ -1,13 +1,9 @@
 //! Every recipe of the reference (1.8) is covered with its policy; a cufile.json that libcufile refuses is edited, and a folder of its log made.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod check_support;
-
-use check_support::{Put, build};
-use gds_top::checks::{self, Report};
+use crate::copies::look;
+use crate::machine::{build, config};
 use gds_top::domain::{FixPlan, FixPolicy, FixStage, Status};
 use gds_top::fixes::{self, Place};
-use gds_top::host::Root;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -54,13 +50,9 @@ const RECIPES: &[(&str, &str, FixPolicy, &str)] = &[
 /// Ours beyond the reference's.
 const OWN: &[&str] = &["udev-record", "nvidia-repository"];
 
-fn report(root: &Root) -> Report {
-    checks::run(root, &root.captured_paths(), None, &mut |_| {})
-}
-
 fn plan(folder: &Path, id: &str) -> FixPlan {
-    let root = Root::folder(folder).unwrap();
-    fixes::plan_by_id(&root, &report(&root), id).unwrap_or_else(|| panic!("{id} has no plan"))
+    let (root, report) = look(folder);
+    fixes::plan_by_id(&root, &report, id).unwrap_or_else(|| panic!("{id} has no plan"))
 }
 
 #[test]
@@ -82,10 +74,8 @@ fn a_refused_cufile_json_is_edited_checked_and_taken_back() {
                   \"io_batchsize\": 512, /* many */\n  },\n}\n";
     let after = "{\n  // ours\n  \"logging\": { \"level\": \"ERROR\" }, // loud enough\n  \"properties\": {\n    \"allow_compat_mode\": true,\n    \
                  \"io_batchsize\": 256 /* many */\n  }\n}\n";
-    let before: &'static str = Box::leak(before.to_owned().into_boxed_str());
-    let machine = build("nvfs-healthy", &[Put("files/etc/cufile.json", before)]);
-    let root = Root::folder(machine.path()).unwrap();
-    let found = report(&root);
+    let machine = build("nvfs-healthy", &[config(before)]);
+    let (root, found) = look(machine.path());
     assert_eq!(found.finding("cfg-parse").unwrap().status, Status::Fail);
     let plan = fixes::plan(&root, &found).into_iter().find(|plan| plan.id == "cufile-config").expect("it is offered");
     assert_eq!((plan.policy, plan.obstacle.as_ref()), (Ask, None));
@@ -111,8 +101,7 @@ fn a_refused_cufile_json_is_edited_checked_and_taken_back() {
 
 #[test]
 fn a_cufile_json_that_needs_a_decision_is_only_shown() {
-    let machine =
-        build("nvfs-healthy", &[Put("files/etc/cufile.json", "{ \"properties\": { \"rdma_peer_type\": \"x\", } }")]);
+    let machine = build("nvfs-healthy", &[config("{ \"properties\": { \"rdma_peer_type\": \"x\", } }")]);
     let plan = plan(machine.path(), "cufile-config");
     assert_eq!(plan.policy, Show);
     assert!(plan.why.contains("\"x\" is none of peer_mem, dmabuf"), "{}", plan.why);
@@ -123,9 +112,8 @@ fn a_cufile_json_that_needs_a_decision_is_only_shown() {
 #[test]
 fn a_missing_folder_of_the_log_is_made_after_consent() {
     let machine = build("log-folder-missing", &[]);
-    let root = Root::folder(machine.path()).unwrap();
-    let plan =
-        fixes::plan(&root, &report(&root)).into_iter().find(|plan| plan.id == "cufile-log").expect("it is offered");
+    let (root, report) = look(machine.path());
+    let plan = fixes::plan(&root, &report).into_iter().find(|plan| plan.id == "cufile-log").expect("it is offered");
     assert_eq!(plan.policy, Ask);
     let preview = fixes::preview(&plan);
     assert!(preview.contains("sudo mkdir -p -m 1777 /"), "{preview}");

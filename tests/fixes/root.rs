@@ -1,12 +1,13 @@
 //! The real program on throw-away roots: previewed, applied, verified, undone, listed; killed at every step; taken up after a reboot.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use crate::copies::{Image, image};
+use crate::machine::{copy, fixture};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
 
@@ -15,14 +16,11 @@ struct Throwaway {
     folder: tempfile::TempDir,
 }
 
-/// Path, mode, and content or target of everything.
-type Image = Vec<(PathBuf, u32, Option<Vec<u8>>)>;
-
 impl Throwaway {
     /// A copy of a captured machine.
     fn captured(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name), &folder.path().join("root"));
+        copy(&fixture(name), &folder.path().join("root"));
         Self { folder }
     }
 
@@ -58,71 +56,46 @@ impl Throwaway {
         self.command(words).output().unwrap()
     }
 
-    /// Runs until the step, kills it there. False when it ended before.
-    fn killed_at(&self, step: u32, words: &[&str], signal: Signal) -> bool {
-        let mut child = self
-            .command(words)
-            .env("GDS_TOP_FIX_HOLD_AT", step.to_string())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    /// Starts it, and waits until it rests before the step. None when it ended before.
+    fn held_at(&self, step: u32, words: &[&str]) -> Option<(Child, BufReader<ChildStderr>)> {
+        let mut command = self.command(words);
+        command.env("GDS_TOP_FIX_HOLD_AT", step.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         while said.read_line(&mut line).unwrap() > 0 {
             if line.starts_with("holding before step") {
-                kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
-                let status = child.wait().unwrap();
-                assert!(!status.success());
-                return true;
+                return Some((child, said));
             }
             line.clear();
         }
         child.wait().unwrap();
-        false
+        None
+    }
+
+    /// Runs until the step, kills it there. False when it ended before.
+    fn killed_at(&self, step: u32, words: &[&str], signal: Signal) -> bool {
+        let Some((mut child, _said)) = self.held_at(step, words) else { return false };
+        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        true
     }
 
     fn image(&self) -> Image {
-        let mut out = Vec::new();
-        walk(&self.top(), &mut out);
-        out.sort();
-        out
+        image(&self.top())
+    }
+
+    /// What is there, by path below the top, without the journal.
+    fn outside_the_journal(&self) -> Image {
+        let ours = |(path, ..): &(PathBuf, _, _)| !path.display().to_string().contains("/.gds-top");
+        let below = |path: &Path| path.strip_prefix(self.top()).unwrap().to_owned();
+        self.image().into_iter().filter(ours).map(|(path, mode, text)| (below(&path), mode, text)).collect()
     }
 
     fn reboot(&self) {
         let path = self.files().join("proc/sys/kernel/random/boot_id");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "second\n").unwrap();
-    }
-}
-
-fn walk(folder: &Path, out: &mut Image) {
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let meta = fs::symlink_metadata(entry.path()).unwrap();
-        let content = if meta.is_file() {
-            Some(fs::read(entry.path()).unwrap())
-        } else {
-            fs::read_link(entry.path()).ok().map(|link| link.into_os_string().into_encoded_bytes())
-        };
-        out.push((entry.path(), meta.permissions().mode(), content));
-        if meta.is_dir() {
-            walk(&entry.path(), out);
-        }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            copy(&source, &target);
-        } else if kind.is_symlink() {
-            symlink(fs::read_link(&source).unwrap(), &target).unwrap();
-        } else {
-            fs::copy(&source, &target).unwrap();
-        }
     }
 }
 
@@ -186,12 +159,7 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
     let finished = {
         let root = make();
         assert!(root.fix(&[id, "--yes"]).status.success());
-        let mut image = root.image();
-        image.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
-        image
-            .into_iter()
-            .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
-            .collect::<Vec<_>>()
+        root.outside_the_journal()
     };
     let mut steps = 0;
     for step in 1.. {
@@ -203,15 +171,10 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
         steps = step;
         let next = root.fix(&["--list"]);
         assert!(next.status.success(), "{}", err(&next));
-        let mut after = root.image();
-        if after == before {
+        if root.image() == before {
             continue;
         }
-        after.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
-        let after: Vec<_> = after
-            .into_iter()
-            .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
-            .collect();
+        let after = root.outside_the_journal();
         assert_eq!(after, finished, "{id}, step {step}: neither as before nor finished; {}", err(&next));
         assert!(err(&next).contains("is applied"), "{}", err(&next));
         let undone = root.fix(&["--undo", id]);
@@ -261,28 +224,18 @@ fn undoing_that_is_killed_at_any_step_is_finished() {
     assert!(steps >= 6, "{steps}");
 }
 
-/// What is there, by path below the top, without the journal.
-fn outside_the_journal(root: &Throwaway) -> Image {
-    let mut image = root.image();
-    image.retain(|(path, ..)| !path.display().to_string().contains("/.gds-top"));
-    image
-        .into_iter()
-        .map(|(path, mode, text)| (path.strip_prefix(root.top()).unwrap().to_owned(), mode, text))
-        .collect()
-}
-
 #[test]
 fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
     let finished = {
         let root = with_a_file_of_its_own();
         assert!(root.fix(&["nvfs-load", "--yes"]).status.success());
-        outside_the_journal(&root)
+        root.outside_the_journal()
     };
     let mut recoveries = 0;
     for apply in 1.. {
         for recover in 1.. {
             let root = with_a_file_of_its_own();
-            let before = outside_the_journal(&root);
+            let before = root.outside_the_journal();
             if !root.killed_at(apply, &["nvfs-load", "--yes"], Signal::KILL) {
                 assert!(recoveries >= 8, "{recoveries} recoveries were killed");
                 return;
@@ -295,13 +248,13 @@ fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
             root.killed_at(recover, &["--list"], Signal::KILL);
             let next = root.fix(&["--list"]);
             assert!(next.status.success(), "{}", err(&next));
-            let after = outside_the_journal(&root);
+            let after = root.outside_the_journal();
             assert!(after == before || after == finished, "apply {apply}, recovery {recover}: {}", err(&next));
             let again = root.fix(&["--list"]);
             assert!(!err(&again).contains("interrupted"), "there is nothing left to recover: {}", err(&again));
             if after == finished {
                 assert!(root.fix(&["--undo", "nvfs-load"]).status.success());
-                assert_eq!(outside_the_journal(&root), before);
+                assert_eq!(root.outside_the_journal(), before);
             }
         }
     }
@@ -311,19 +264,7 @@ fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
 fn a_fix_that_another_process_is_at_is_not_taken_for_interrupted() {
     let root = Throwaway::tree(UBUNTU);
     // Step 4 of the first file: half of it is written.
-    let mut child = root
-        .command(&["memlock", "--yes"])
-        .env("GDS_TOP_FIX_HOLD_AT", "4")
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("holding") {
-        line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0);
-    }
+    let (mut child, _said) = root.held_at(4, &["memlock", "--yes"]).unwrap();
     let held = root.image();
     let other = root.fix(&["--list"]);
     assert!(err(&other).contains("another gds-top is applying"), "{}", err(&other));
@@ -348,19 +289,7 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
     // Between preview and writing: held when half is written, changed by somebody else, let go.
     let root = Throwaway::tree(UBUNTU);
     let path = root.files().join(REGISTRY);
-    let mut child = root
-        .command(&["p2pdma-registry-keys", "--yes"])
-        .env("GDS_TOP_FIX_HOLD_AT", "3")
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("holding") {
-        line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0);
-    }
+    let (mut child, mut said) = root.held_at(3, &["p2pdma-registry-keys", "--yes"]).unwrap();
     fs::write(&path, "somebody was quicker\n").unwrap();
     fs::write(root.top().join(".gds-top/go"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));

@@ -1,0 +1,297 @@
+//! Machines that differ from a fixture in a few files, and what is expected of the checks there.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use gds_top::checks::{self, Report};
+use gds_top::domain::{Route, Status};
+use gds_top::host::Root;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// A change of a machine.
+#[derive(Clone)]
+pub(crate) enum Edit {
+    /// Writes a file below the folder of the machine.
+    Put(String, String),
+    /// Takes a file or folder away.
+    Drop(String),
+    /// Sets a value in one of the JSON files, by pointer; the parent must be there.
+    Set(String, String, Value),
+    /// Makes a link.
+    Link(String, String),
+}
+
+pub(crate) fn put(path: impl Into<String>, text: impl Into<String>) -> Edit {
+    Edit::Put(path.into(), text.into())
+}
+
+pub(crate) fn without(path: impl Into<String>) -> Edit {
+    Edit::Drop(path.into())
+}
+
+pub(crate) fn set(file: impl Into<String>, pointer: impl Into<String>, value: Value) -> Edit {
+    Edit::Set(file.into(), pointer.into(), value)
+}
+
+pub(crate) fn link(path: impl Into<String>, target: impl Into<String>) -> Edit {
+    Edit::Link(path.into(), target.into())
+}
+
+pub(crate) const COMMANDS: &str = "commands.json";
+pub(crate) const PATHS: &str = "paths.json";
+pub(crate) const NVML: &str = "nvml.json";
+pub(crate) const LIB: &str = "libcufile.json";
+
+pub(crate) fn said(argv: &[&str], stdout: &str) -> Value {
+    json!({"argv": argv, "exit_code": 0, "stdout": stdout, "stderr": ""})
+}
+
+/// A command says this.
+pub(crate) fn command(argv: &[&str], stdout: &str) -> Edit {
+    set(COMMANDS, "/-", said(argv, stdout))
+}
+
+pub(crate) const JOURNAL: [&str; 5] = ["journalctl", "-k", "-b", "-o", "cat"];
+
+pub(crate) fn kernel_log(text: &str) -> Edit {
+    command(&JOURNAL, text)
+}
+
+/// All these edits, in order.
+pub(crate) fn all<const N: usize>(parts: [Vec<Edit>; N]) -> Vec<Edit> {
+    parts.into_iter().flatten().collect()
+}
+
+/// This kernel, with PCI P2PDMA.
+pub(crate) fn kernel(release: &str) -> Vec<Edit> {
+    vec![
+        put("files/proc/sys/kernel/osrelease", format!("{release}\n")),
+        put(format!("files/boot/config-{release}"), "CONFIG_PCI_P2PDMA=y\n"),
+    ]
+}
+
+/// The open driver of this version.
+pub(crate) fn driver(version: &str, cuda: &str) -> Vec<Edit> {
+    vec![
+        put("files/sys/module/nvidia/version", format!("{version}\n")),
+        put(
+            "files/proc/driver/nvidia/version",
+            format!("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"),
+        ),
+        set(NVML, "/driver_version", json!(version)),
+        set(NVML, "/cuda_version", json!(cuda)),
+    ]
+}
+
+/// The first GPU is this one.
+pub(crate) fn gpu(name: &str, capability: &str) -> Vec<Edit> {
+    vec![set(NVML, "/gpus/0/name", json!(name)), set(NVML, "/gpus/0/compute_capability", json!(capability))]
+}
+
+/// The text of /etc/cufile.json.
+pub(crate) fn config(text: impl Into<String>) -> Edit {
+    put("files/etc/cufile.json", text)
+}
+
+/// The version of libcufile.
+pub(crate) fn libcufile(version: &str) -> Edit {
+    set(LIB, "/found/0/version", json!(version))
+}
+
+/// cuFileDriverOpen fails so.
+pub(crate) fn open_fails(code: u32, stderr: &str) -> Edit {
+    set(LIB, "/open", json!({"code": code, "cuda_code": 0, "stdout": "", "stderr": stderr, "timed_out": false}))
+}
+
+pub(crate) fn path(pointer: &str, value: Value) -> Edit {
+    set(PATHS, pointer, value)
+}
+
+pub(crate) fn filesystem(name: &str) -> Edit {
+    path("/0/filesystem", json!(name))
+}
+
+pub(crate) fn options(text: &str) -> Edit {
+    path("/0/mount_options", json!(text))
+}
+
+/// The block devices below the path, the upper ones first.
+pub(crate) fn stack(devices: Value) -> Edit {
+    path("/0/block_device", devices)
+}
+
+/// A file system without a block device below it.
+pub(crate) fn unbacked(name: &str) -> Vec<Edit> {
+    vec![filesystem(name), path("/0/device", json!("0:71")), stack(json!([]))]
+}
+
+/// A changed machine, and what is expected there.
+pub(crate) struct Variant {
+    pub(crate) name: &'static str,
+    pub(crate) base: &'static str,
+    pub(crate) edits: Vec<Edit>,
+    pub(crate) route: Route,
+    pub(crate) possible: Route,
+    /// The blockers of the first verdict, in order.
+    pub(crate) blockers: &'static [&'static str],
+    /// All findings that warn or fail, in any order.
+    pub(crate) loud: &'static [&'static str],
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (kind, target) = (entry.file_type().unwrap(), to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy(&entry.path(), &target);
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(entry.path()).unwrap(), target).unwrap();
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// The folder of a fixture.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name)
+}
+
+/// All fixtures, by name.
+pub(crate) fn fixtures() -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(fixture("")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn build(base: &str, edits: &[Edit]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&fixture(base), folder.path());
+    let at = |path: &str| -> PathBuf {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    for edit in edits {
+        match edit {
+            Edit::Put(path, text) => std::fs::write(at(path), text).unwrap(),
+            Edit::Drop(path) => {
+                let path = at(path);
+                if path.is_dir() { std::fs::remove_dir_all(path).unwrap() } else { std::fs::remove_file(path).unwrap() }
+            }
+            Edit::Set(file, pointer, value) => {
+                let path = at(file);
+                let mut whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+                let (parent, key) = pointer.rsplit_once('/').unwrap();
+                match whole.pointer_mut(parent).unwrap() {
+                    Value::Object(map) => {
+                        map.insert(key.to_owned(), value.clone());
+                    }
+                    Value::Array(items) if key == "-" => items.push(value.clone()),
+                    Value::Array(items) => items[key.parse::<usize>().unwrap()] = value.clone(),
+                    _ => panic!("{pointer}"),
+                }
+                std::fs::write(path, whole.to_string()).unwrap();
+            }
+            Edit::Link(path, target) => std::os::unix::fs::symlink(target, at(path)).unwrap(),
+        }
+    }
+    folder
+}
+
+pub(crate) fn check(folder: &Path) -> Report {
+    let root = Root::folder(folder).unwrap();
+    checks::run(&root, &root.captured_paths(), None, &mut |_| {})
+}
+
+pub(crate) fn loud(report: &Report) -> Vec<&str> {
+    let bad = |status| matches!(status, Status::Fail | Status::Warn);
+    report.findings.iter().filter(|f| bad(f.status)).map(|f| f.id.as_str()).collect()
+}
+
+pub(crate) fn judge(variants: Vec<Variant>) {
+    let mut wrong = Vec::new();
+    for variant in variants {
+        let folder = build(variant.base, &variant.edits);
+        let report = check(folder.path());
+        let verdict = &report.verdicts[0];
+        let (mut got, mut wanted) = (loud(&report), variant.loud.to_vec());
+        got.sort_unstable();
+        wanted.sort_unstable();
+        if (verdict.route, verdict.possible) != (variant.route, variant.possible)
+            || verdict.blockers != variant.blockers
+            || got != wanted
+        {
+            let said: Vec<String> = report
+                .findings
+                .iter()
+                .filter(|f| got.contains(&f.id.as_str()))
+                .map(|f| format!("    {:?} {}: {}", f.status, f.id, f.summary))
+                .collect();
+            wrong.push(format!(
+                "{}: route {} possible {} blockers {:?} loud {got:?}\n  wanted {} {} {:?} {wanted:?}\n{}",
+                variant.name,
+                verdict.route,
+                verdict.possible,
+                verdict.blockers,
+                variant.route,
+                variant.possible,
+                variant.blockers,
+                said.join("\n")
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A fixture and the best route there, which it takes.
+pub(crate) type Base = (&'static str, Route);
+pub(crate) const NVFS: Base = ("nvfs-healthy", Route::Nvfs);
+pub(crate) const P2PDMA: Base = ("p2pdma-healthy", Route::P2pdma);
+pub(crate) const GRACE: Base = ("grace", Route::C2c);
+pub(crate) const MD: Base = ("md-raid0", Route::Nvfs);
+pub(crate) const NFS: Base = ("nfs-rdma", Route::Nvfs);
+pub(crate) const LUSTRE: Base = ("lustre", Route::Nvfs);
+/// RDMA once its addresses and module are there, which this fixture lacks.
+pub(crate) const WEKA: Base = ("weka", Route::Rdma);
+
+type Ids = &'static [&'static str];
+
+/// Any answer: the route now, the best one, what blocks it, and all that warns or fails.
+pub(crate) fn bad(
+    name: &'static str,
+    base: &'static str,
+    route: Route,
+    possible: Route,
+    blockers: Ids,
+    loud: Ids,
+    edits: Vec<Edit>,
+) -> Variant {
+    Variant { name, base, edits, route, possible, blockers, loud }
+}
+
+/// Nothing is wrong, for all its oddities.
+pub(crate) fn fine(name: &'static str, base: Base, edits: Vec<Edit>) -> Variant {
+    warned(name, base, &[], edits)
+}
+
+/// The route is taken, and something is to be said.
+pub(crate) fn warned(name: &'static str, (base, route): Base, loud: Ids, edits: Vec<Edit>) -> Variant {
+    bad(name, base, route, route, &[], loud, edits)
+}
+
+/// Only compat works until these are mended.
+pub(crate) fn slowed(name: &'static str, (base, possible): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
+    bad(name, base, Route::Compat, possible, causes, causes, edits)
+}
+
+/// Nothing works until these are mended.
+pub(crate) fn stopped(name: &'static str, (base, possible): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
+    bad(name, base, Route::None, possible, causes, causes, edits)
+}
+
+/// Nothing can make more than compat of it.
+pub(crate) fn barred(name: &'static str, (base, _): Base, causes: Ids, edits: Vec<Edit>) -> Variant {
+    bad(name, base, Route::Compat, Route::Compat, causes, causes, edits)
+}

@@ -1,0 +1,14 @@
+//! Fixes on copies of captured machines, by the library and by the program: planned, previewed, applied, verified, undone, cut short at every step.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../checks/machine.rs"]
+mod machine;
+
+mod commands;
+mod config;
+mod copies;
+mod guide;
+mod policies;
+mod root;
+mod udev;
