@@ -1,10 +1,7 @@
 //! Asynchronous transfers of UCM's store, on stand-ins for CUDA and cuFile whose streams do what is on them in order, on threads of their own.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod kv_support;
-
-use kv_support::{Place, check_schema, number, run, runs};
+use crate::kv::{number, run, runs};
+use crate::place::{Place, check_schema};
 use serde_json::Value;
 
 /// On the route posix the stand-in moves the bytes in the call, as libcufile does in compat mode; on this one when the stream gets there.

@@ -1,87 +1,27 @@
-//! `gds-top io` from outside: on host memory, and on stand-ins for CUDA and cuFile, which measure nothing.
+//! `gds-top io`: what is measured, what cannot be, and that nothing is left.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-#[path = "standins/mod.rs"]
-mod standins;
-
+use crate::place::{Place, check_schema};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use standins::Standins;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A folder on a real file system to be measured.
-struct Place {
-    folder: tempfile::TempDir,
-    machine: tempfile::TempDir,
-    built: Option<Standins>,
-}
+const READS: [&str; 6] = ["--access", "read", "--pattern", "sequential", "--size", "64K"];
 
 impl Place {
-    fn host() -> Self {
-        let folder = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let place = Self { folder: folder(), machine: folder(), built: None };
-        std::fs::create_dir(place.dir()).unwrap();
-        standins::machine(place.machine.path(), place.machine.path());
-        place
-    }
-
-    /// With the stand-ins; None, said, where there is no C compiler.
-    fn gpu() -> Option<Self> {
-        let built = standins::build()?;
-        Some(Self { built: Some(built), ..Self::host() })
-    }
-
-    fn dir(&self) -> PathBuf {
-        self.folder.path().join("disk")
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
-        for name in ["LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUFILE_ENV_PATH_JSON"] {
-            command.env_remove(name);
-        }
-        match &self.built {
-            Some(built) => {
-                command.env("LD_LIBRARY_PATH", &built.folder).env("GDS_TOP_LIBCUFILE", &built.cufile);
-                command.env("LD_PRELOAD", &built.redirect).env("GDS_TOP_TEST_REDIRECT", self.machine.path());
-            }
-            // Host runs take no library from the developer's machine.
-            None => {
-                command.env("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0");
-            }
-        }
-        command.current_dir(self.folder.path()).args(arguments);
-        command
-    }
-
-    fn run(&self, arguments: &[&str], env: &[(&str, &str)]) -> Output {
-        let output = self.command(arguments).envs(env.iter().copied()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!said.contains("panicked"), "{said}");
-        output
-    }
-
     /// Measures a small grid and returns its report; the status is the last.
-    fn report(&self, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
+    fn grid(&self, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
         let dir = self.dir();
-        let mut arguments = vec!["io", dir.to_str().unwrap(), "--json", "--file-size", "4M"];
+        let mut arguments = vec!["io", dir.to_str().unwrap(), "--file-size", "4M"];
         if !more.contains(&"--seconds") {
             arguments.extend(["--seconds", "0.01"]);
         }
         if !more.contains(&"--size") {
             arguments.extend(["--size", "4K,64K", "--threads", "1,2"]);
         }
-        if self.built.is_none() {
-            arguments.extend(["--gpu", "host"]);
-        }
         arguments.extend(more);
-        let output = self.run(&arguments, env);
-        let value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
-        (value, output.status.code().unwrap())
+        self.json(&arguments, env)
     }
 
     fn left(&self) -> Vec<PathBuf> {
@@ -91,13 +31,6 @@ impl Place {
 
 fn cells(report: &Value) -> &Vec<Value> {
     report["grid"]["cells"].as_array().unwrap()
-}
-
-fn check_schema(report: &Value) {
-    let schema: Value = serde_json::from_str(gds_top::report::SCHEMA).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> = validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect();
-    assert!(errors.is_empty(), "{errors:?}");
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -111,7 +44,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn on_host_memory_every_cell_is_measured_verified_and_nothing_is_left() {
     let place = Place::host();
-    let (report, status) = place.report(&["--transfer", "cpu,cpu-gpu"], &[]);
+    let (report, status) = place.grid(&["--transfer", "cpu,cpu-gpu"], &[]);
     assert_eq!(status, 0, "{report:#}");
     check_schema(&report);
     // Two sizes, two numbers of threads, two transfers, two ways, two orders.
@@ -132,11 +65,11 @@ fn on_host_memory_every_cell_is_measured_verified_and_nothing_is_left() {
 #[test]
 fn what_cannot_run_is_left_out_unless_it_was_named() {
     let place = Place::host();
-    let (report, status) = place.report(&[], &[]);
+    let (report, status) = place.grid(&[], &[]);
     assert_eq!(status, 0);
     assert!(cells(&report).iter().all(|cell| cell["transfer"] == "cpu"));
     // Asked for by name, it is tried, and says why it cannot.
-    let (report, status) = place.report(&["--transfer", "gds"], &[]);
+    let (report, status) = place.grid(&["--transfer", "gds"], &[]);
     assert_eq!(status, 3, "{report:#}");
     assert!(cells(&report).iter().all(|cell| cell["error"].as_str().is_some_and(|why| why.len() > 20)), "{report:#}");
     assert_eq!(place.left(), Vec::<PathBuf>::new());
@@ -145,7 +78,7 @@ fn what_cannot_run_is_left_out_unless_it_was_named() {
 #[test]
 fn with_the_stand_ins_cufile_cells_are_verified_and_their_route_is_told() {
     let Some(place) = Place::gpu() else { return };
-    let (report, status) = place.report(&[], &[("STANDIN_CUFILE_ROUTE", "nvfs")]);
+    let (report, status) = place.grid(&[], &[("STANDIN_CUFILE_ROUTE", "nvfs")]);
     assert_eq!(status, 0, "{report:#}");
     check_schema(&report);
     assert_eq!(cells(&report).len(), 64);
@@ -164,23 +97,10 @@ fn with_the_stand_ins_cufile_cells_are_verified_and_their_route_is_told() {
 fn spoilt_bytes_are_a_bad_answer() {
     let Some(place) = Place::gpu() else { return };
     // One operation a cell, which begins however short the time is, and a microsecond is over before it ends.
-    let more = [
-        "--transfer",
-        "gds-registered",
-        "--access",
-        "read",
-        "--pattern",
-        "sequential",
-        "--size",
-        "64K",
-        "--threads",
-        "1",
-        "--seconds",
-        "0.000001",
-    ];
+    let more = [&READS[..], &["--transfer", "gds-registered", "--threads", "1", "--seconds", "0.000001"]].concat();
     // The second transfer is the first that is measured.
     for (told, verified, exit) in [("2", false, 1), ("0", true, 0)] {
-        let (report, status) = place.report(&more, &[("STANDIN_CUFILE_CORRUPT", told)]);
+        let (report, status) = place.grid(&more, &[("STANDIN_CUFILE_CORRUPT", told)]);
         let cell = &cells(&report)[0];
         assert_eq!((&cell["operations"], &cell["verified"], status), (&1.into(), &verified.into(), exit), "{report:#}");
     }
@@ -190,19 +110,8 @@ fn spoilt_bytes_are_a_bad_answer() {
 #[test]
 fn a_process_that_dies_in_a_cell_costs_that_cell_only() {
     let Some(place) = Place::gpu() else { return };
-    let more = [
-        "--transfer",
-        "gds-registered,cpu",
-        "--access",
-        "read",
-        "--pattern",
-        "sequential",
-        "--size",
-        "64K",
-        "--threads",
-        "1,2",
-    ];
-    let (report, status) = place.report(&more, &[("STANDIN_CUFILE_FAIL", "cuFileRead:abort")]);
+    let more = [&READS[..], &["--transfer", "gds-registered,cpu", "--threads", "1,2"]].concat();
+    let (report, status) = place.grid(&more, &[("STANDIN_CUFILE_FAIL", "cuFileRead:abort")]);
     assert_eq!(status, 0, "{report:#}");
     for cell in cells(&report) {
         let died = cell["transfer"] == "gds-registered";
@@ -260,20 +169,8 @@ fn ended_by_a_signal_it_removes_its_folder() {
         let place = Place::host();
         let dir = place.dir();
         let size = if wait_for_cells { "4M" } else { "4G" };
-        let arguments = [
-            "io",
-            dir.to_str().unwrap(),
-            "--gpu",
-            "host",
-            "--seconds",
-            "30",
-            "--size",
-            "4K",
-            "--threads",
-            "1",
-            "--file-size",
-            size,
-        ];
+        let small = ["--seconds", "30", "--size", "4K", "--threads", "1", "--file-size", size];
+        let arguments = [&["io", dir.to_str().unwrap(), "--gpu", "host"], &small[..]].concat();
         if !wait_for_cells && rustix::fs::statvfs(&dir).is_ok_and(|told| told.f_bavail * told.f_frsize < 10 << 30) {
             eprintln!("skipped: too little room");
             continue;
@@ -295,7 +192,7 @@ fn ended_by_a_signal_it_removes_its_folder() {
 fn a_recording_tells_the_same_grid() {
     let place = Place::host();
     let file = place.folder.path().join("io.gdsrec");
-    let (report, _) = place.report(&["--record", file.to_str().unwrap()], &[]);
+    let (report, _) = place.grid(&["--record", file.to_str().unwrap()], &[]);
     let output = place.run(&["replay", file.to_str().unwrap(), "--headless", "--json"], &[]);
     let replayed: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));

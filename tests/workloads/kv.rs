@@ -1,0 +1,205 @@
+//! KV-cache workloads: what each writes, reads, tells and refuses.
+
+use crate::place::{Place, check_schema, words};
+use serde_json::Value;
+use std::path::PathBuf;
+
+pub(crate) const WORKLOADS: [(&str, &[&str]); 3] = [
+    ("ucm", &["--set", "block_tokens=64"]),
+    ("llmd", &["--set", "block_size=64", "--cufile-json", "none"]),
+    ("lmcache", &["--set", "chunk_size=64", "--set", "compute_us=100"]),
+];
+
+impl Place {
+    fn shape(&self) -> PathBuf {
+        let path = self.folder.path().join("tiny.json");
+        let shape = r#"{"name":"tiny","title":"Tiny","source":"made up","layers":6,"kv_heads":2,"head_size":64,"dtype":"BF16","dtype_bytes":2,"mla":false}"#;
+        std::fs::write(&path, shape).unwrap();
+        path
+    }
+
+    /// Runs a workload with a small shape and returns its report; the status is the last.
+    pub(crate) fn report(&self, workload: &str, more: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
+        let (shape, dir) = (self.shape(), self.dir());
+        let mut arguments = vec!["kv", workload, dir.to_str().unwrap(), "--shape", shape.to_str().unwrap()];
+        arguments.push("--no-telemetry");
+        if !more.contains(&"--tokens") {
+            arguments.extend(["--tokens", "300"]);
+        }
+        arguments.extend(more);
+        self.json(&arguments, env)
+    }
+}
+
+pub(crate) fn runs(report: &Value) -> Vec<&Value> {
+    report["runs"].as_array().unwrap().iter().collect()
+}
+
+/// The run of a lane, which went well, was verified, and whose phases add up.
+pub(crate) fn run<'r>(report: &'r Value, lane: &str) -> &'r Value {
+    let run = runs(report)
+        .into_iter()
+        .find(|run| run["engine"] == lane)
+        .unwrap_or_else(|| panic!("no {lane} in {:?}", runs(report).iter().map(|r| &r["engine"]).collect::<Vec<_>>()));
+    assert_eq!((&run["error"], &run["verified"]), (&Value::Null, &Value::Bool(true)), "{lane}: {run:#}");
+    let phases: u64 = run["phases"].as_object().unwrap().values().map(|ns| ns.as_u64().unwrap()).sum();
+    assert_eq!(phases, run["wall_ns"].as_u64().unwrap(), "{lane}");
+    let latency = &run["workload"]["latency_ns"];
+    assert!(latency["p50"].as_u64().unwrap() <= latency["p99"].as_u64().unwrap(), "{lane}");
+    assert!(latency["p99"].as_u64().unwrap() <= latency["max"].as_u64().unwrap(), "{lane}");
+    run
+}
+
+pub(crate) fn number(run: &Value, pointer: &str) -> u64 {
+    run.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer} in {run:#}"))
+}
+
+#[test]
+fn without_a_gpu_every_workload_writes_and_reads_host_memory_and_leaves_nothing() {
+    let place = Place::host();
+    for (workload, set) in WORKLOADS {
+        let plain = if workload == "llmd" { "staging" } else { "disk" };
+        let variants = format!("{plain},ram");
+        let more = [&["--variants", variants.as_str(), "--batch", "2"][..], set].concat();
+        let (report, status) = place.report(workload, &more, &[]);
+        assert_eq!(status, 0, "{report:#}");
+        check_schema(&report);
+        for variant in [plain, "ram"] {
+            // 4 files of 64 tokens in each of two sequences; 3 KiB a token.
+            for direction in ["write", "read"] {
+                let run = run(&report, &format!("{workload}/{variant}/{direction}"));
+                assert_eq!(number(run, "/bytes"), 2 * 4 * 64 * 6 * 2 * 256);
+                assert_eq!(run["target"], "host memory");
+                assert_eq!(run["workload"]["hit_rate_fraction"].as_f64(), (direction == "read").then_some(1.0));
+            }
+        }
+        assert_eq!(place.files(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn with_the_stand_ins_every_variant_of_every_workload_is_verified_and_its_route_told() {
+    let Some(place) = Place::gpu() else { return };
+    for (workload, set) in WORKLOADS {
+        let (report, status) = place.report(workload, set, &[("STANDIN_CUFILE_ROUTE", "nvfs")]);
+        assert_eq!(status, 0);
+        check_schema(&report);
+        assert_eq!(runs(&report).len(), 8);
+        for (variant, buffers) in [("gds", false), ("gds-registered", true)] {
+            for direction in ["write", "read"] {
+                let run = run(&report, &format!("{workload}/{variant}/{direction}"));
+                assert_eq!(
+                    (run["route"]["route"].as_str(), run["route"]["proven"].as_bool()),
+                    (Some("nvfs"), Some(true))
+                );
+                assert_eq!(number(run, "/route/nvfs_reads"), number(run, "/workload/operations"), "{run:#}");
+                assert_eq!(number(run, "/workload/buffer_registrations") > 0, buffers, "{run:#}");
+                assert!(number(run, "/workload/handle_registrations") > 0);
+                assert!(run["workload"]["fallbacks"].as_array().unwrap().is_empty());
+            }
+        }
+        run(&report, &format!("{workload}/ram/read"));
+        assert_eq!(place.files(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn the_handle_cache_on_and_off_are_one_command() {
+    let Some(place) = Place::gpu() else { return };
+    let more = words("--variants gds --compare handle_cache=0,1,65536 --set block_tokens=64 --set stream_number=1");
+    let (report, _) = place.report("ucm", &more, &[]);
+    let registrations = |limit: u64| {
+        let run = run(&report, &format!("ucm/gds:handle_cache={limit}/read"));
+        (number(run, "/workload/handle_registrations"), number(run, "/workload/operations"))
+    };
+    let (all, operations) = registrations(65_536);
+    // A file is registered once and used for each of its 6 layers' K and V.
+    assert_eq!((all, operations), (4, 4 * 12));
+    // A worker alone opens and registers for every operation where nothing is kept; with room for one, once a file.
+    assert_eq!(registrations(0), (48, 48));
+    assert_eq!(registrations(1), (4, 48));
+}
+
+#[test]
+fn offsets_that_miss_the_grid_are_moved_all_the_same() {
+    let Some(place) = Place::gpu() else { return };
+    let (report, _) =
+        place.report("ucm", &["--misalign", "--variants", "gds,gds-registered,disk", "--set", "block_tokens=64"], &[]);
+    for variant in ["gds", "gds-registered", "disk"] {
+        assert_eq!(number(run(&report, &format!("ucm/{variant}/read")), "/knobs/misalign"), 512);
+    }
+    assert!(report["tensors"].as_array().unwrap().iter().all(|tensor| tensor["aligned"] == false));
+}
+
+#[test]
+fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
+    let place = Place::host();
+    let (report, _) = place.report(
+        "lmcache",
+        &["--variants", "disk", "--tokens", "640", "--hit-rate", "0.5", "--set", "chunk_size=64"],
+        &[],
+    );
+    let read = run(&report, "lmcache/disk/read");
+    assert_eq!((number(read, "/workload/lookups"), number(read, "/workload/hits")), (10, 5));
+    // 20 chunks of 196 KiB in two sequences, of which 1 MiB may stay: the last five of the second, whose beginning is gone.
+    let more = words(
+        "--variants disk --tokens 640 --batch 2 --set chunk_size=64 --set max_cache_size_mb=1 --set max_concurrent_ops=1",
+    );
+    let (report, _) = place.report("lmcache", &more, &[]);
+    assert_eq!(number(run(&report, "lmcache/disk/write"), "/workload/evicted_chunks"), 15);
+    let read = runs(&report).into_iter().find(|r| r["engine"] == "lmcache/disk/read").unwrap();
+    assert!(read["error"].as_str().unwrap().contains("none of the 20"), "{read:#}");
+}
+
+#[test]
+fn a_recording_makes_every_form_of_the_report_again() {
+    let place = Place::host();
+    let record = place.folder.path().join("kv.gdsrec");
+    let more = ["--variants", "disk,ram", "--set", "chunk_size=64", "--record", record.to_str().unwrap()];
+    assert_eq!(place.report("lmcache", &more, &[]).1, 0);
+    let out = place.folder.path().join("out");
+    let output = place.run(&["report", record.to_str().unwrap(), "--export", out.to_str().unwrap()], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (file, words) in [
+        ("report.md", "Layers: loading against simulated computing"),
+        ("report.html", "Hits, hiding and what it takes"),
+        ("workloads.csv", "lmcache/ram/read"),
+        ("layers.csv", "lmcache/disk/read"),
+        ("runs.csv", "lmcache/disk/write"),
+        ("tensors.csv", "chunk 3 layer 5"),
+    ] {
+        let text = std::fs::read_to_string(out.join(file)).unwrap();
+        assert!(text.contains(words), "{file}");
+    }
+}
+
+#[test]
+fn wrong_calls_are_sentences_and_touch_nothing() {
+    let place = Place::host();
+    let dir = place.dir();
+    let dir = dir.to_str().unwrap();
+    let space = rustix::fs::statvfs(dir).unwrap();
+    let more_than_is_free = (space.f_bavail.saturating_mul(space.f_frsize) / (2 << 40) + 1).to_string();
+    let huge = words("--tokens 10000000 --set block_tokens=65536 --variants disk --direction write");
+    for (arguments, part) in [
+        (&["kv", "vllm", dir][..], "no KV-cache workload"),
+        (&["kv", "ucm", dir, "--set", "prefetch_factor=1"], "no setting of ucm"),
+        (&["kv", "ucm", dir, "--variants", "rdma"], "no variant"),
+        (&["kv", "ucm", dir, "--tokens", "5"], "no whole file"),
+        // 2.4 TiB a sequence.
+        (&[&["kv", "ucm", dir, "--batch", &more_than_is_free], &huge[..]].concat(), "on the disk"),
+        (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),
+        (&["kv", "ucm", dir, "--shape", "gpt-9"], "no shape"),
+        (&["kv", "ucm", "/nonexistent/folder"], "DIR must be a folder"),
+    ] {
+        let output = place.run(arguments, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(part), "{arguments:?}: {said}");
+    }
+    assert_eq!(place.files(), Vec::<PathBuf>::new());
+    std::fs::create_dir(place.dir().join("gds-top-kv-ucm")).unwrap();
+    std::fs::write(place.dir().join("gds-top-kv-ucm/mine"), "x").unwrap();
+    let output = place.run(&["kv", "ucm", dir, "--gpu", "host"], &[]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was not made by gds-top"));
+    assert!(place.dir().join("gds-top-kv-ucm/mine").exists());
+}

@@ -1,0 +1,14 @@
+//! The workloads beside loading from outside, storage measured as a grid and KV caches: on host memory, and on stand-ins for CUDA and cuFile, which measure
+//! nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../standins/mod.rs"]
+mod standins;
+
+mod io;
+mod kv;
+mod kv_async;
+mod kv_faults;
+mod kv_layers;
+mod place;

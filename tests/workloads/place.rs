@@ -1,0 +1,95 @@
+//! A folder on a real file system that a workload may fill, and the program run over it: on host memory, or on the stand-ins.
+
+use crate::standins::{self, Standins};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    machine: tempfile::TempDir,
+    built: Option<Standins>,
+}
+
+impl Place {
+    pub(crate) fn host() -> Self {
+        let folder = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let place = Self { folder: folder(), machine: folder(), built: None };
+        std::fs::create_dir(place.dir()).unwrap();
+        standins::machine(place.machine.path(), place.machine.path());
+        place
+    }
+
+    /// With the stand-ins; None, said, where there is no C compiler.
+    pub(crate) fn gpu() -> Option<Self> {
+        let built = standins::build()?;
+        Some(Self { built: Some(built), ..Self::host() })
+    }
+
+    /// What may be filled.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+        for name in ["LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUFILE_ENV_PATH_JSON"] {
+            command.env_remove(name);
+        }
+        match &self.built {
+            Some(built) => {
+                command.env("LD_LIBRARY_PATH", &built.folder).env("GDS_TOP_LIBCUFILE", &built.cufile);
+                command.env("LD_PRELOAD", &built.redirect).env("GDS_TOP_TEST_REDIRECT", self.machine.path());
+            }
+            // Host runs take no library from the developer's machine.
+            None => {
+                command.env("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0");
+            }
+        }
+        command.current_dir(self.folder.path()).args(arguments);
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str], env: &[(&str, &str)]) -> Output {
+        let output = self.command(arguments).envs(env.iter().copied()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked") && !said.contains("registrations left"), "{said}");
+        output
+    }
+
+    /// Runs it on the stand-in GPU, or where there is none in host memory, and returns its report and its status.
+    pub(crate) fn json(&self, arguments: &[&str], env: &[(&str, &str)]) -> (Value, i32) {
+        let host: &[&str] = if self.built.is_none() { &["--gpu", "host"] } else { &[] };
+        let output = self.run(&[arguments, &["--json"], host].concat(), env);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let value = serde_json::from_str(&text)
+            .unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&output.stderr)));
+        (value, output.status.code().unwrap())
+    }
+
+    /// All files that were left.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { walk(&path, found) } else { found.push(path) }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.dir(), &mut found);
+        found.sort();
+        found
+    }
+}
+
+/// Arguments as they are typed.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+pub(crate) fn check_schema(report: &Value) {
+    let schema: Value = serde_json::from_str(gds_top::report::SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+}
