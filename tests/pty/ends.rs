@@ -1,0 +1,102 @@
+//! Whatever ends or stops it, keys, signals, a panic, a terminal that goes away, the terminal is whole again.
+
+use crate::sessions::{folder, race, until_lanes};
+use crate::terminal::{PROGRAM, Terminal, recording};
+use rustix::process::Signal;
+use std::process::{Command, Stdio};
+
+#[test]
+fn q_and_ctrl_c_leave_the_terminal_whole() {
+    for (key, status) in [("q", 0), ("\u{3}", 130)] {
+        let mut terminal = Terminal::replay();
+        terminal.leave(key, status, &format!("{key:?}"));
+    }
+}
+
+#[test]
+fn term_and_hup_leave_the_terminal_whole_and_say_so_in_the_status() {
+    for (signal, status) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::INT, 130)] {
+        let mut terminal = Terminal::replay();
+        terminal.signal(signal);
+        assert_eq!(terminal.end(), status, "{signal:?}");
+        terminal.is_whole(&format!("{signal:?}"));
+    }
+}
+
+#[test]
+fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
+    let folder = folder();
+    let recording = folder.path().join("race.gdsrec");
+    let more = ["--engine", "mmap,pread", "--repeat", "1000", "--record", recording.to_str().unwrap()];
+    let mut terminal = race(folder.path(), &more);
+    // A load has finished and another is under way.
+    terminal.until("/1000");
+    until_lanes(folder.path(), true);
+    terminal.signal(Signal::HUP);
+    assert_eq!(terminal.end(), 129);
+    terminal.is_whole("HUP in a race");
+    until_lanes(folder.path(), false);
+}
+
+#[test]
+fn a_panic_restores_the_terminal_and_is_told_below() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let mut terminal = Terminal::start(&["replay", &recording(), "--speed", "0"], &[("GDS_TOP_TEST_PANIC", "1")]);
+    terminal.until("replay, at its end");
+    terminal.leave("P", 101, "a panic");
+    terminal.until("asked for by a test");
+}
+
+/// Waits until the process is stopped (or runs again).
+fn stopped(terminal: &Terminal, wanted: bool) {
+    terminal.wait(&format!("stopped: {wanted}"), |t| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", t.child.process_id().unwrap())).unwrap();
+        stat.rsplit(')').next().unwrap().trim().starts_with('T') == wanted
+    });
+}
+
+#[test]
+fn ctrl_z_lends_the_terminal_to_the_shell_and_fg_brings_the_screen_back_in_the_size_of_then() {
+    for from_outside in [false, true] {
+        let mut terminal = Terminal::replay();
+        if from_outside {
+            terminal.signal(Signal::TSTP);
+        } else {
+            terminal.keys("\u{1a}");
+        }
+        stopped(&terminal, true);
+        terminal.is_whole("a stop");
+        terminal.resize(80, 24);
+        terminal.signal(Signal::CONT);
+        stopped(&terminal, false);
+        terminal.until_it_fits();
+        assert!(terminal.is_alternate());
+        // It still takes keys.
+        terminal.keys("?");
+        terminal.until("Keys and words");
+        terminal.leave("?q", 0, "a stop, a return and q");
+    }
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let terminal = Terminal::replay();
+    // The reader's copy of the master stays open; a hang-up is what the kernel would send.
+    terminal.signal(Signal::HUP);
+    let mut child = terminal.close();
+    let status = child.wait().unwrap();
+    assert_eq!(status.exit_code(), 129);
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_use_instead() {
+    for arguments in [vec![], vec!["replay".to_owned(), recording()]] {
+        let output = Command::new(PROGRAM).args(&arguments).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("terminal") && said.contains("--headless"), "{said}");
+        assert!(output.stdout.is_empty());
+    }
+}

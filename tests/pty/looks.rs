@@ -1,0 +1,117 @@
+//! What is sent to a terminal and what is not: frames, questions, sizes, colours, and nothing at rest.
+
+use crate::terminal::{PATIENCE, Terminal, recording};
+use std::time::{Duration, Instant};
+
+#[test]
+fn frames_are_synchronized_and_no_question_is_put_to_the_terminal() {
+    let mut terminal = Terminal::start(&["replay", &recording()], &[]);
+    terminal.until("2 Race");
+    eprintln!("first frame after {:?}", terminal.began.elapsed());
+    assert!(terminal.is_alternate() && terminal.screen().parser.screen().hide_cursor());
+    terminal.until_sent("\u{1b}[?2026l");
+    let raw = terminal.sent();
+    for question in ["\u{1b}[6n", "\u{1b}[c", "\u{1b}[>c", "\u{1b}[?2026$p", "\u{1b}]11;?"] {
+        assert!(!raw.contains(question), "{question:?}");
+    }
+    assert!(raw.contains("\u{1b}[?2026h"), "frames are synchronized");
+    terminal.leave("q", 0, "frames");
+}
+
+#[test]
+fn a_storm_of_resizes_ends_in_a_screen_of_the_last_size() {
+    let mut terminal = Terminal::replay();
+    let mut seed = 12_345_u32;
+    for _ in 0..60 {
+        seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        let (columns, rows) = ((seed >> 16) as u16 % 200 + 1, (seed >> 8) as u16 % 60 + 1);
+        terminal.tell_size(columns, rows);
+    }
+    terminal.resize(80, 24);
+    terminal.until_it_fits();
+    terminal.leave("q", 0, "resizes");
+}
+
+#[test]
+fn at_rest_nothing_is_written_and_nobody_wakes() {
+    let mut terminal = Terminal::replay();
+    let pid = terminal.child.process_id().unwrap();
+    let switches = || -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let text = tasks.map(|task| std::fs::read_to_string(task.path().join("status")).unwrap_or_default());
+        text.filter_map(|t| {
+            t.lines()
+                .find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))
+                .and_then(|n| n.trim().parse::<u64>().ok())
+        })
+        .sum()
+    };
+    // When it comes to rest is the machine's business; that it does, and is then left alone for seconds, is ours.
+    let start = Instant::now();
+    loop {
+        let (bytes, woken) = (terminal.screen().raw.len(), switches());
+        std::thread::sleep(Duration::from_secs(3));
+        let (bytes, woken) = (terminal.screen().raw.len() - bytes, switches() - woken);
+        if bytes == 0 && woken <= 6 {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "in three seconds {bytes} bytes were written and {woken} threads woke");
+    }
+    terminal.leave("q", 0, "rest");
+}
+
+#[test]
+fn the_answer_is_copied_through_the_terminal() {
+    let mut terminal = Terminal::replay();
+    terminal.keys("y");
+    terminal.until("copied: ");
+    terminal.until_sent("\u{1b}]52;c;");
+    terminal.leave("q", 0, "copying");
+}
+
+#[test]
+fn settings_change_keys_mouse_and_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(
+        &path,
+        "theme = \"mono\"\nmouse = false\nmarkers = \"block\"\n[keys]\nquit = \"f10\"\nscreen_report = \"Z\"\n",
+    )
+    .unwrap();
+    let settings = path.display().to_string();
+    let mut terminal = Terminal::start(&["replay", &recording(), "--speed", "0", "--config", &settings], &[]);
+    terminal.until("replay, at its end");
+    terminal.until("F10 quit");
+    let raw = terminal.sent();
+    assert!(!raw.contains("?1000h"), "the mouse was asked for");
+    for colour in ["38;2;", "38;5;", "48;2;", "48;5;"] {
+        assert!(!raw.contains(colour), "{colour:?} in mono");
+    }
+    assert!(terminal.shown().contains('▖') || terminal.shown().contains('▀'), "{}", terminal.shown());
+    terminal.keys("Z");
+    terminal.until("Report");
+    // q is no key any more.
+    terminal.keys("q?");
+    terminal.until("Keys and words");
+    terminal.leave("\u{1b}[21~", 0, "F10");
+}
+
+#[test]
+fn no_color_and_poor_terminals_are_honoured() {
+    let replay = ["replay", &recording(), "--speed", "0"];
+    let ended = "replay, at its end";
+    for (variables, coloured, ascii) in [
+        (vec![("NO_COLOR", "1")], false, false),
+        (vec![("TERM", "dumb")], false, true),
+        (vec![("LANG", "C"), ("LC_ALL", "C")], true, true),
+        (vec![("COLORTERM", "truecolor")], true, false),
+    ] {
+        let mut terminal = Terminal::start(&replay, &variables);
+        terminal.until(ended);
+        let raw = terminal.sent();
+        assert_eq!(raw.contains("38;2;") || raw.contains("38;5;"), coloured, "{variables:?}");
+        assert_eq!(raw.contains("38;2;"), variables[0].0 == "COLORTERM", "{variables:?}");
+        assert_eq!(terminal.shown().is_ascii(), ascii, "{variables:?}: {}", terminal.shown());
+        terminal.leave("q", 0, &format!("{variables:?}"));
+    }
+}

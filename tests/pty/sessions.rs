@@ -1,0 +1,141 @@
+//! Live sessions on screens: races, the lesson, KV caches, and what looking costs.
+
+use crate::terminal::{PATIENCE, PROGRAM, Terminal};
+use gds_top::domain::EventBody;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A folder on a real file system.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// A small model on a real file system.
+fn model(folder: &Path) -> PathBuf {
+    let path = folder.join("model");
+    let status = Command::new(PROGRAM)
+        .args(["synth", "qwen3-0.6b"])
+        .arg(&path)
+        .args(["--scale", "0.02", "--quiet"])
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    path
+}
+
+/// A session in this folder, and the screen of its race.
+pub(crate) fn race(folder: &Path, more: &[&str]) -> Terminal {
+    let (model, home) = (model(folder), folder.to_str().unwrap());
+    let arguments = [&[model.to_str().unwrap(), "--gpu", "host"], more].concat();
+    let mut terminal = Terminal::start(&arguments, &[("HOME", home), ("XDG_CACHE_HOME", home)]);
+    terminal.until("1 Environment");
+    terminal.keys("2");
+    terminal
+}
+
+/// Lanes of the session that was given this folder as HOME, which no other session has.
+fn lanes_of(home: &Path) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let variable = format!("HOME={}", home.display());
+    all.filter(|entry| {
+        let is_in = |file: &str, word: &str| {
+            std::fs::read(entry.path().join(file))
+                .is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|part| part == word.as_bytes()))
+        };
+        is_in("cmdline", "__lane") && is_in("environ", &variable)
+    })
+    .count()
+}
+
+/// Waits until the session has a lane, or none.
+pub(crate) fn until_lanes(home: &Path, wanted: bool) {
+    let start = Instant::now();
+    while (lanes_of(home) > 0) != wanted {
+        assert!(start.elapsed() < PATIENCE, "a lane is there: {}", !wanted);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_race_that_was_left_with_q_is_recorded_whole() {
+    let folder = folder();
+    let recording = folder.path().join("race.gdsrec");
+    let mut terminal = race(folder.path(), &["--engine", "pread", "--record", recording.to_str().unwrap()]);
+    terminal.until("✔ verified");
+    terminal.keys("q");
+    assert_eq!(terminal.end(), 0);
+    let events = gds_top::session::recording::read(&recording).unwrap();
+    let events: Vec<_> = events.map(|event| event.unwrap().body).collect();
+    let is = |wanted: fn(&EventBody) -> bool| events.iter().any(wanted);
+    assert!(is(|body| matches!(body, EventBody::LaneFinished { .. })));
+    assert!(is(|body| matches!(body, EventBody::SessionEnded { .. })));
+}
+
+#[test]
+fn the_cost_of_looking_is_told_for_the_three_ways() {
+    let folder = folder();
+    let model = model(folder.path());
+    let home = folder.path().display().to_string();
+    let output = Command::new(PROGRAM)
+        .args(["overhead", model.to_str().unwrap(), "--gpu", "host", "--repeat", "2", "--json"])
+        .envs([("HOME", &home), ("XDG_CACHE_HOME", &home)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ways = told[0]["ways"].as_array().unwrap();
+    assert_eq!(ways.iter().map(|w| w["way"].as_str().unwrap()).collect::<Vec<_>>(), ["bare", "headless", "screens"]);
+    assert!(ways.iter().all(|w| w["wall_ns"].as_array().unwrap().len() == 2 && w["ratio"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn a_race_can_be_stopped_from_any_screen_and_says_so() {
+    let folder = folder();
+    let mut terminal = race(folder.path(), &["--engine", "pread", "--repeat", "1000"]);
+    terminal.until("/1000");
+    terminal.keys("6c");
+    terminal.until("stopping the race");
+    // Nothing is under way any more, so q does not ask.
+    until_lanes(folder.path(), false);
+    terminal.keys("2");
+    terminal.until("R race");
+    terminal.leave("q", 0, "a stopped race");
+}
+
+#[test]
+fn the_lesson_writes_nothing_until_it_is_asked_to_measure_and_then_measures_a_small_model() {
+    let folder = folder();
+    let cache = folder.path().to_str().unwrap();
+    let arguments = ["learn", "--gpu", "host", "--engine", "pread", "--no-verify"];
+    let mut terminal = Terminal::start(&arguments, &[("HOME", cache), ("XDG_CACHE_HOME", cache)]);
+    terminal.until("The ways of a byte");
+    terminal.until("m measure");
+    assert!(!folder.path().join("gds-top/models").exists(), "a model was made for somebody who only reads");
+    terminal.keys("m");
+    terminal.until("Measured here with");
+    assert!(folder.path().join("gds-top/models").exists());
+    terminal.leave("q", 0, "a lesson");
+}
+
+#[test]
+fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
+    let folder = folder();
+    let dir = folder.path().to_str().unwrap();
+    let small =
+        "--gpu host --shape qwen3-0.6b --tokens 256 --variants disk --no-telemetry".split(' ').collect::<Vec<_>>();
+    let arguments = [&["kv", "lmcache", dir], &small[..]].concat();
+    let mut terminal = Terminal::start(&arguments, &[("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0")]);
+    // The layers of the read are there by themselves once it has ended, and so are the other plans.
+    terminal.until("of the loading hides behind computing");
+    terminal.until("P plans");
+    terminal.keys("P");
+    terminal.until("io grid");
+    terminal.keys("\x1b");
+    // A key that comes with it would be one with Alt.
+    terminal.until_gone("io grid");
+    terminal.leave("q", 0, "kv");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

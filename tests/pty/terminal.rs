@@ -1,0 +1,243 @@
+//! A terminal with the program in it, and what a user sees of it: whole frames.
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
+/// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// The marks around a frame, which is shown as a whole.
+const FRAME: [&str; 2] = ["\u{1b}[?2026h", "\u{1b}[?2026l"];
+
+pub(crate) fn recording() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings/h200-qwen3-0.6b.gdsrec").display().to_string()
+}
+
+pub(crate) struct Screen {
+    pub(crate) parser: vt100::Parser,
+    /// All that came.
+    pub(crate) raw: Vec<u8>,
+    /// Bytes of the frame that is under way; what is outside of frames is shown as it comes.
+    frame: Option<Vec<u8>>,
+    /// The beginning of what may become a mark.
+    rest: Vec<u8>,
+}
+
+impl Screen {
+    fn take(&mut self, bytes: &[u8]) {
+        self.raw.extend_from_slice(bytes);
+        let mut all = std::mem::take(&mut self.rest);
+        all.extend_from_slice(bytes);
+        let mut from = 0;
+        while from < all.len() {
+            let mark = FRAME[usize::from(self.frame.is_some())].as_bytes();
+            let left = &all[from..];
+            let at = left.windows(mark.len()).position(|part| part == mark);
+            // What could be the first part of a mark waits for more.
+            let half = (1..mark.len()).rev().find(|length| left.ends_with(&mark[..*length])).unwrap_or(0);
+            let end = at.map_or(left.len() - half, |at| at + mark.len());
+            match &mut self.frame {
+                Some(frame) => frame.extend_from_slice(&left[..end]),
+                None => self.parser.process(&left[..end]),
+            }
+            if at.is_some() {
+                self.frame = match self.frame.take() {
+                    Some(frame) => {
+                        self.parser.process(&frame);
+                        None
+                    }
+                    None => Some(Vec::new()),
+                };
+            }
+            from += end;
+            if at.is_none() {
+                break;
+            }
+        }
+        self.rest = all.split_off(from);
+    }
+}
+
+pub(crate) struct Terminal {
+    screen: Arc<Mutex<Screen>>,
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    pub(crate) child: Box<dyn Child + Send + Sync>,
+    modes_before: String,
+    pub(crate) began: Instant,
+}
+
+fn size(columns: u16, rows: u16) -> PtySize {
+    PtySize { cols: columns, rows, pixel_width: 0, pixel_height: 0 }
+}
+
+fn cells(n: u16) -> NonZeroU16 {
+    NonZeroU16::new(n).unwrap()
+}
+
+impl Terminal {
+    pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::sized(arguments, environment, (120, 36))
+    }
+
+    pub(crate) fn sized(arguments: &[&str], environment: &[(&str, &str)], (columns, rows): (u16, u16)) -> Self {
+        let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
+        let modes_before = format!("{:?}", pair.master.get_termios().unwrap());
+        let mut command = CommandBuilder::new(PROGRAM);
+        command.args(arguments);
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        // What the developer's terminal and settings are must not decide a test.
+        for name in ["NO_COLOR", "COLORTERM", "LC_ALL", "LC_CTYPE", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        // Else it would be started in HOME, which need not be there.
+        command.cwd(env!("CARGO_TARGET_TMPDIR"));
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let began = Instant::now();
+        let child = pair.slave.spawn_command(command).unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
+        let screen = Screen { parser, raw: Vec::new(), frame: None, rest: Vec::new() };
+        let screen = Arc::new(Mutex::new(screen));
+        let theirs = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            // Held open, so that what the program left behind can be read after its end.
+            let _slave = pair.slave;
+            let mut buffer = [0; 8192];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                theirs.lock().unwrap().take(&buffer[..count]);
+            }
+        });
+        let writer = pair.master.take_writer().unwrap();
+        Self { screen, master: pair.master, writer, child, modes_before, began }
+    }
+
+    /// The recording, at its end at once.
+    pub(crate) fn replay() -> Self {
+        let terminal = Self::start(&["replay", &recording(), "--speed", "0"], &[]);
+        terminal.until("replay, at its end");
+        terminal
+    }
+
+    pub(crate) fn screen(&self) -> MutexGuard<'_, Screen> {
+        self.screen.lock().unwrap()
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        self.screen().parser.screen().contents()
+    }
+
+    /// All that was sent to the terminal, shown or not.
+    pub(crate) fn sent(&self) -> String {
+        String::from_utf8_lossy(&self.screen().raw).into_owned()
+    }
+
+    pub(crate) fn is_alternate(&self) -> bool {
+        self.screen().parser.screen().alternate_screen()
+    }
+
+    pub(crate) fn wait(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            assert!(start.elapsed() < PATIENCE, "{what} never came:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn until(&self, text: &str) {
+        self.wait(text, |t| t.shown().contains(text));
+    }
+
+    pub(crate) fn until_gone(&self, text: &str) {
+        self.wait(&format!("a screen without '{text}'"), |t| !t.shown().contains(text));
+    }
+
+    /// Waits until a text has come over the terminal, shown or not.
+    pub(crate) fn until_sent(&self, text: &str) {
+        self.wait(text, |t| t.sent().contains(text));
+    }
+
+    pub(crate) fn keys(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.process_id().unwrap()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// The program is told of the size; what is seen keeps its own.
+    pub(crate) fn tell_size(&self, columns: u16, rows: u16) {
+        self.master.resize(size(columns, rows)).unwrap();
+    }
+
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        self.screen().parser.screen_mut().set_size(cells(rows), cells(columns));
+        self.tell_size(columns, rows);
+    }
+
+    /// The first line and the last one are there, whole.
+    pub(crate) fn until_it_fits(&self) {
+        self.wait("a screen of this size", |t| {
+            let shown = t.shown();
+            shown.contains("2 Race") && shown.lines().last().is_some_and(|line| line.contains("q quit"))
+        });
+    }
+
+    /// Waits for the end; the exit status. How long it took is told: the benchmark of the screen measures it where nothing else runs.
+    pub(crate) fn end(&mut self) -> u32 {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                eprintln!("ended within {:?}", start.elapsed());
+                return status.exit_code();
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The terminal is taken away, as when its window is closed.
+    pub(crate) fn close(self) -> Box<dyn Child + Send + Sync> {
+        self.child
+    }
+
+    /// Nothing of ours is left on the terminal.
+    pub(crate) fn is_whole(&self, after: &str) {
+        let start = Instant::now();
+        // The last bytes may still be on their way to the parser.
+        loop {
+            let (alternate, hidden, mouse, paste) = {
+                let guard = self.screen();
+                let screen = guard.parser.screen();
+                let mouse = screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None;
+                (screen.alternate_screen(), screen.hide_cursor(), mouse, screen.bracketed_paste())
+            };
+            let modes = format!("{:?}", self.master.get_termios().unwrap());
+            if !alternate && !hidden && !mouse && !paste && modes == self.modes_before {
+                return;
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "after {after}: alternate screen {alternate}, cursor hidden {hidden}, mouse {mouse}, paste {paste}, modes {modes}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ended by a key, with this status and nothing left behind.
+    pub(crate) fn leave(&mut self, key: &str, status: u32, after: &str) {
+        self.keys(key);
+        assert_eq!(self.end(), status, "{after}");
+        self.is_whole(after);
+    }
+}
