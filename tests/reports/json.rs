@@ -1,15 +1,13 @@
 //! The JSON report keeps the contract: its schema holds for a real race and for any state whatever.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod report_support;
-
+use crate::any::any_state;
+use crate::race::race;
 use gds_top::report;
 use proptest::prelude::*;
-use report_support::{any_state, race};
 use serde_json::Value;
 
 fn schema() -> Value {
-    serde_json::from_str(include_str!("../schema/report.schema.json")).unwrap()
+    serde_json::from_str(include_str!("../../schema/report.schema.json")).unwrap()
 }
 
 fn faults(validator: &jsonschema::Validator, report: &Value) -> Vec<String> {

@@ -1,12 +1,10 @@
 //! Markdown, HTML, CSV, trace and Prometheus text, from a race and from any state; and their export into a folder.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod report_support;
-
+use crate::any::any_state;
+use crate::race::race;
 use gds_top::report::{self, Format};
 use gds_top::session::State;
 use proptest::prelude::*;
-use report_support::{any_state, race};
 use std::fs;
 use std::path::Path;
 

@@ -1,14 +1,12 @@
 //! The session without a screen: what is told where, and the exit status.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod report_support;
-
+use crate::any::any_state;
+use crate::race::{race, race_events, reduce, usual_paces};
 use gds_top::domain::{Engine, Event, EventBody, LaneId, Route, Status};
 use gds_top::headless::{Options, Outcome, exit_code, result_text, run};
 use gds_top::report::Format;
 use gds_top::session::{Command, Feed, State, recording, replay};
 use proptest::prelude::*;
-use report_support::{any_state, race, race_events, reduce, usual_paces};
 use std::io::{self, Write};
 
 fn feed(events: &[Event]) -> (Feed, crossbeam_channel::Receiver<Command>) {
