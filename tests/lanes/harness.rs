@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -233,4 +233,21 @@ pub(crate) fn standin_env<'a>(folder: &'a Path, told: &[(&'a str, &'a str)]) -> 
     let mut env = vec![("LD_LIBRARY_PATH", folder.to_str().unwrap())];
     env.extend_from_slice(told);
     env
+}
+
+/// Runs the program as a user does; its folder for temporary files must be empty afterwards.
+pub(crate) fn program(arguments: &[&str], env: &[(&str, &str)]) -> Output {
+    let temporary = folder();
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(arguments)
+        .env("TMPDIR", temporary.path())
+        .env_remove("GDS_TOP_LIBCUFILE")
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "temporary files are left: {left:?}");
+    assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{}", String::from_utf8_lossy(&out.stderr));
+    out
 }

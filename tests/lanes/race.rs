@@ -1,30 +1,17 @@
 //! A race of several lanes, as a user starts it, when one of them goes wrong.
 
-use crate::harness::{STANDIN_UUID, folder};
+use crate::harness::{STANDIN_UUID, folder, program, standin_env};
 use crate::models;
 use crate::standins::{self, Standins};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
-/// Runs `load` on the stand-in GPU with its own folder for temporary files; that folder must be empty afterwards.
+/// Runs `load` on the stand-in GPU.
 fn load(built: &Standins, model: &Path, arguments: &[&str], told: &[(&str, &str)]) -> Output {
-    let temporary = folder();
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
-        .args(["load", "--cache", "as-is", "--no-telemetry", "--json", "--gpu", STANDIN_UUID])
-        .args(arguments)
-        .arg(model)
-        .env("LD_LIBRARY_PATH", &built.folder)
-        .env("TMPDIR", temporary.path())
-        .env_remove("GDS_TOP_LIBCUFILE")
-        .envs(told.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert!(left.is_empty(), "temporary files are left: {left:?}");
-    assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{}", String::from_utf8_lossy(&out.stderr));
-    out
+    let usual = ["load", "--cache", "as-is", "--no-telemetry", "--json", "--gpu", STANDIN_UUID];
+    let arguments = [&usual[..], arguments, &[model.to_str().unwrap()]].concat();
+    program(&arguments, &standin_env(&built.folder, told))
 }
 
 fn runs(out: &Output) -> Vec<Value> {
@@ -68,16 +55,9 @@ fn wrong_bytes_make_the_exit_status_1_and_a_race_without_a_result_makes_it_3() {
 fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() {
     let folder = folder();
     models::odd(folder.path());
-    let temporary = crate::harness::folder();
     let sweep = |arguments: &[&str]| {
-        Command::new(env!("CARGO_BIN_EXE_gds-top"))
-            .args(["load", "--sweep", "--gpu", "host", "--cache", "as-is"])
-            .args(arguments)
-            .arg(folder.path())
-            .env("TMPDIR", temporary.path())
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+        let usual = ["load", "--sweep", "--gpu", "host", "--cache", "as-is", folder.path().to_str().unwrap()];
+        program(&[&usual[..], arguments].concat(), &[])
     };
     let out = sweep(&["--engine", "pread", "--json"]);
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
@@ -89,7 +69,6 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
     assert!(command.starts_with("gds-top load ") && command.contains("--engine pread --cache as-is --gpu host"));
     let reasons = told["reasons"].as_array().unwrap();
     assert!(reasons.iter().any(|r| r.as_str().unwrap().contains("block_bytes")), "{reasons:?}");
-    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "temporary files are left");
     // An engine without settings is a wrong call.
     let out = sweep(&["--engine", "mmap"]);
     assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0));
@@ -100,23 +79,8 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
 fn another_engine_goes_first_in_each_round() {
     let folder = folder();
     models::odd(folder.path());
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
-        .args([
-            "load",
-            "--gpu",
-            "host",
-            "--engine",
-            "mmap,pread,direct",
-            "--cache",
-            "hot",
-            "--repeat",
-            "3",
-            "--no-telemetry",
-        ])
-        .arg(folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let asked = ["--engine", "mmap,pread,direct", "--cache", "hot", "--repeat", "3", "--no-telemetry"];
+    let out = program(&[&["load", "--gpu", "host"], &asked[..], &[folder.path().to_str().unwrap()]].concat(), &[]);
     let said = String::from_utf8_lossy(&out.stderr);
     let started: Vec<&str> = said.lines().filter_map(|line| line.strip_suffix(": started")).collect();
     assert_eq!(

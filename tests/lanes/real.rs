@@ -1,8 +1,9 @@
 //! The real libcufile of its public wheels, on host memory, which it serves from 1.16 on. Without the wheels these tests say so and pass.
 
-use crate::harness::{folder, knobs, order, run};
-use crate::{models, sound, standins};
-use gds_top::domain::{Engine, LaneOrder, Route};
+use crate::harness::{Outcome, folder, knobs, order, run};
+use crate::standins::{self, Standins};
+use crate::{models, sound};
+use gds_top::domain::{Engine, LaneOrder, ModelInfo, Route};
 use std::path::PathBuf;
 
 /// libcufile of the wheels of `GDS_TOP_TEST_WHEELS`, oldest first: minor version and file.
@@ -26,15 +27,44 @@ fn libraries() -> Vec<(u32, PathBuf)> {
     found
 }
 
+/// Those that serve host memory.
+fn libraries_for_host() -> Vec<(u32, PathBuf)> {
+    libraries().into_iter().filter(|(minor, _)| *minor >= 16).collect()
+}
+
+/// A model, and a machine beside it whose /proc/modules and udev record the preload shows to the library.
+struct Place {
+    folder: tempfile::TempDir,
+    model: ModelInfo,
+    built: Standins,
+}
+
+impl Place {
+    /// None, said, where there is no C compiler.
+    fn new() -> Option<Self> {
+        let built = standins::build()?;
+        let folder = folder();
+        let place = Self { model: models::odd(folder.path()), folder, built };
+        standins::machine(&place.machine(), place.folder.path());
+        Some(place)
+    }
+
+    fn machine(&self) -> PathBuf {
+        self.folder.path().join("machine")
+    }
+
+    /// Runs a lane with this library.
+    fn run(&self, engine: Engine, set: &[(&str, u64)], library: PathBuf) -> Outcome {
+        let order = LaneOrder { libcufile: Some(library), ..knobs(order(engine, &self.model), set) };
+        let (preload, machine) = (self.built.redirect.to_str().unwrap(), self.machine());
+        run(&order, &[("LD_PRELOAD", preload), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())])
+    }
+}
+
 #[test]
 fn the_real_library_lands_the_model_and_takes_the_compat_route() {
-    let Some(built) = standins::build() else { return };
-    let folder = folder();
-    let model = models::odd(folder.path());
-    let machine = folder.path().join("machine");
-    standins::machine(&machine, folder.path());
-    let env = [("LD_PRELOAD", built.redirect.to_str().unwrap()), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())];
-    for (minor, library) in libraries().into_iter().filter(|(minor, _)| *minor >= 16) {
+    let Some(place) = Place::new() else { return };
+    for (minor, library) in libraries_for_host() {
         for (engine, set) in [
             (Engine::GdsPerTensor, &[][..]),
             (Engine::GdsSlab, &[][..]),
@@ -49,9 +79,8 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
             (Engine::GdsBounce, &[("odirect", 1), ("block_bytes", 65_536)][..]),
             (Engine::GdsPerTensor, &[("odirect", 1)][..]),
         ] {
-            let order = LaneOrder { libcufile: Some(library.clone()), ..knobs(order(engine, &model), set) };
-            let outcome = run(&order, &env);
-            sound::check(&outcome, &model);
+            let outcome = place.run(engine, set, library.clone());
+            sound::check(&outcome, &place.model);
             let result = outcome.result();
             let route = result.route.clone().unwrap();
             assert_eq!((route.route, route.proven), (Route::Compat, true), "1.{minor}: {route:?}");
@@ -62,17 +91,11 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
 
 #[test]
 fn reads_on_streams_land_the_model_in_host_memory_or_are_not_available_there() {
-    let Some(built) = standins::build() else { return };
-    let folder = folder();
-    let model = models::odd(folder.path());
-    let machine = folder.path().join("machine");
-    standins::machine(&machine, folder.path());
-    let env = [("LD_PRELOAD", built.redirect.to_str().unwrap()), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())];
-    for (minor, library) in libraries().into_iter().filter(|(minor, _)| *minor >= 16) {
-        let order = LaneOrder { libcufile: Some(library.clone()), ..order(Engine::GdsStream, &model) };
-        let outcome = run(&order, &env);
+    let Some(place) = Place::new() else { return };
+    for (minor, library) in libraries_for_host() {
+        let outcome = place.run(Engine::GdsStream, &[], library);
         if outcome.result().error.is_none() {
-            sound::check(&outcome, &model);
+            sound::check(&outcome, &place.model);
         } else {
             let error = outcome.error();
             assert!(error.contains("not available here") && error.contains("host memory"), "1.{minor}: {error}");
@@ -82,18 +105,12 @@ fn reads_on_streams_land_the_model_in_host_memory_or_are_not_available_there() {
 
 #[test]
 fn without_a_udev_record_of_the_disk_the_error_says_so() {
-    let Some(built) = standins::build() else { return };
-    let folder = folder();
-    let model = models::odd(folder.path());
-    let machine = folder.path().join("machine");
-    standins::machine(&machine, folder.path());
-    for record in std::fs::read_dir(machine.join("run/udev/data")).unwrap() {
+    let Some(place) = Place::new() else { return };
+    for record in std::fs::read_dir(place.machine().join("run/udev/data")).unwrap() {
         std::fs::remove_file(record.unwrap().path()).unwrap();
     }
-    let env = [("LD_PRELOAD", built.redirect.to_str().unwrap()), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())];
-    for (minor, library) in libraries().into_iter().filter(|(minor, _)| *minor >= 16) {
-        let order = LaneOrder { libcufile: Some(library), ..order(Engine::GdsSlab, &model) };
-        let outcome = run(&order, &env);
+    for (minor, library) in libraries_for_host() {
+        let outcome = place.run(Engine::GdsSlab, &[], library);
         let error = outcome.error();
         assert!(
             error.contains("5027") && error.contains("udev") && error.contains("gds-top fix"),
@@ -104,18 +121,14 @@ fn without_a_udev_record_of_the_disk_the_error_says_so() {
 
 #[test]
 fn where_the_open_would_never_return_the_lane_refuses_before_it() {
-    let Some(built) = standins::build() else { return };
-    let folder = folder();
-    let model = models::odd(folder.path());
-    let empty = folder.path().join("empty");
-    std::fs::create_dir(&empty).unwrap();
+    let Some(place) = Place::new() else { return };
     // An empty folder stands for a machine without /proc/modules.
-    let env = [("LD_PRELOAD", built.redirect.to_str().unwrap()), ("GDS_TOP_TEST_REDIRECT", empty.to_str().unwrap())];
-    let mut libraries = libraries();
-    libraries.push((20, built.cufile.clone()));
-    for (minor, library) in libraries.into_iter().filter(|(minor, _)| *minor >= 16) {
-        let order = LaneOrder { libcufile: Some(library), ..order(Engine::GdsPerTensor, &model) };
-        let outcome = run(&order, &env);
+    std::fs::remove_dir_all(place.machine()).unwrap();
+    std::fs::create_dir(place.machine()).unwrap();
+    let mut libraries = libraries_for_host();
+    libraries.push((20, place.built.cufile.clone()));
+    for (minor, library) in libraries {
+        let outcome = place.run(Engine::GdsPerTensor, &[], library);
         let error = outcome.error();
         assert!(error.contains("/proc/modules") && error.contains("1.16"), "1.{minor}: {error}");
     }

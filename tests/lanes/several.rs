@@ -1,30 +1,12 @@
 //! One model cut over several targets, and several models at the same time, as a user starts them.
 
-use crate::harness::{STANDIN_UUID, folder};
+use crate::harness::{STANDIN_UUID, folder, program};
 use crate::models;
 use crate::standins;
 use gds_top::domain::{EventBody, LaneId, LaneStage};
 use gds_top::session::{State, recording};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-/// Runs the program; its folder for temporary files must be empty afterwards.
-fn program(arguments: &[&str], env: &[(&str, &str)]) -> Output {
-    let temporary = folder();
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
-        .args(arguments)
-        .env("TMPDIR", temporary.path())
-        .env_remove("GDS_TOP_LIBCUFILE")
-        .envs(env.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert!(left.is_empty(), "temporary files are left: {left:?}");
-    assert!(!String::from_utf8_lossy(&out.stderr).contains("panicked"), "{}", String::from_utf8_lossy(&out.stderr));
-    out
-}
 
 fn load(arguments: &[&str], env: &[(&str, &str)]) -> Value {
     let folder = folder();

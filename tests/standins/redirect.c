@@ -65,71 +65,31 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-FILE *fopen(const char *path, const char *mode)
-{
-    ROOM;
-    return REAL(fopen)(shown(path, room, sizeof room), mode);
-}
-
-FILE *fopen64(const char *path, const char *mode)
-{
-    ROOM;
-    return REAL(fopen64)(shown(path, room, sizeof room), mode);
-}
-
-int access(const char *path, int mode)
-{
-    ROOM;
-    return REAL(access)(shown(path, room, sizeof room), mode);
-}
-
-int faccessat(int folder, const char *path, int mode, int flags)
-{
-    ROOM;
-    return REAL(faccessat)(folder, shown(path, room, sizeof room), mode, flags);
-}
-
-int stat(const char *path, struct stat *out)
-{
-    ROOM;
-    return REAL(stat)(shown(path, room, sizeof room), out);
-}
-
-int lstat(const char *path, struct stat *out)
-{
-    ROOM;
-    return REAL(lstat)(shown(path, room, sizeof room), out);
-}
-
-int stat64(const char *path, struct stat64 *out)
-{
-    ROOM;
-    return REAL(stat64)(shown(path, room, sizeof room), out);
-}
-
-int lstat64(const char *path, struct stat64 *out)
-{
-    ROOM;
-    return REAL(lstat64)(shown(path, room, sizeof room), out);
-}
-
-int fstatat(int folder, const char *path, struct stat *out, int flags)
-{
-    ROOM;
-    return REAL(fstatat)(folder, shown(path, room, sizeof room), out, flags);
-}
+/* A function of a path, which stands at its place among the arguments. */
+#define ON_PATH(type, name, parameters, ...)                                                                         \
+    type name parameters                                                                                             \
+    {                                                                                                                \
+        ROOM;                                                                                                        \
+        return REAL(name)(__VA_ARGS__);                                                                              \
+    }
+#define SHOWN shown(path, room, sizeof room)
+ON_PATH(FILE *, fopen, (const char *path, const char *mode), SHOWN, mode)
+ON_PATH(FILE *, fopen64, (const char *path, const char *mode), SHOWN, mode)
+ON_PATH(int, access, (const char *path, int mode), SHOWN, mode)
+ON_PATH(int, faccessat, (int folder, const char *path, int mode, int flags), folder, SHOWN, mode, flags)
+ON_PATH(int, stat, (const char *path, struct stat *out), SHOWN, out)
+ON_PATH(int, lstat, (const char *path, struct stat *out), SHOWN, out)
+ON_PATH(int, stat64, (const char *path, struct stat64 *out), SHOWN, out)
+ON_PATH(int, lstat64, (const char *path, struct stat64 *out), SHOWN, out)
+ON_PATH(int, fstatat, (int folder, const char *path, struct stat *out, int flags), folder, SHOWN, out, flags)
 
 /* What programs built against glibc before 2.33 call for stat. */
-int __xstat(int version, const char *path, struct stat *out)
-{
-    ROOM;
-    int (*real)(int, const char *, struct stat *) = dlsym(RTLD_NEXT, "__xstat");
-    return real ? real(version, shown(path, room, sizeof room), out) : REAL(stat)(shown(path, room, sizeof room), out);
-}
-
-int __lxstat(int version, const char *path, struct stat *out)
-{
-    ROOM;
-    int (*real)(int, const char *, struct stat *) = dlsym(RTLD_NEXT, "__lxstat");
-    return real ? real(version, shown(path, room, sizeof room), out) : REAL(lstat)(shown(path, room, sizeof room), out);
-}
+#define XSTAT(name, since)                                                                                           \
+    int name(int version, const char *path, struct stat *out)                                                        \
+    {                                                                                                                \
+        ROOM;                                                                                                        \
+        int (*real)(int, const char *, struct stat *) = dlsym(RTLD_NEXT, #name);                                     \
+        return real ? real(version, SHOWN, out) : REAL(since)(SHOWN, out);                                           \
+    }
+XSTAT(__xstat, stat)
+XSTAT(__lxstat, lstat)
