@@ -26,21 +26,12 @@ struct Facts {
     cache: CacheState,
     /// Route of a read that was tried before the clock, and proven.
     route: Option<Route>,
-    /// Whether the file system takes O_DIRECT.
-    takes_direct: bool,
 }
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    // One open and close, some ten microseconds.
+    let facts = Facts { resident: context.resident_before, cache: context.order.cache, route: context.proven_route };
     let shard = context.model().shards.first();
-    let takes_direct = shard.is_some_and(|shard| files::open_shard(&shard.path, true).is_ok());
-    let facts = Facts {
-        resident: context.resident_before,
-        cache: context.order.cache,
-        route: context.proven_route,
-        takes_direct,
-    };
-    let (engine, why) = choose(facts);
+    let (engine, why) = choose(facts, || shard.is_some_and(|shard| files::open_shard(&shard.path, true).is_ok()));
     let mut loaded = match engine {
         Engine::GdsSlab => gds_slab::load(context),
         Engine::Direct => direct::load(context),
@@ -50,8 +41,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     Ok(loaded)
 }
 
-/// The engine and the reason.
-fn choose(facts: Facts) -> (Engine, String) {
+/// The engine and the reason. Whether the file system takes O_DIRECT is asked only where that decides, for it opens a file inside the clock.
+fn choose(facts: Facts, takes_direct: impl Fn() -> bool) -> (Engine, String) {
     let cached = match (facts.resident, facts.cache) {
         (Some(share), _) => share >= MOSTLY_CACHED,
         (None, cache) => cache != CacheState::Cold,
@@ -73,7 +64,7 @@ fn choose(facts: Facts) -> (Engine, String) {
                 "{held}, and a read that was tried before the clock went the direct way ({route}), by cuFile's statistics"
             ),
         ),
-        _ if facts.takes_direct => (Engine::Direct, format!("{held}, and O_DIRECT reads spare the way through it")),
+        _ if takes_direct() => (Engine::Direct, format!("{held}, and O_DIRECT reads spare the way through it")),
         _ => (Engine::Pread, format!("{held}, but its file system takes no O_DIRECT reads")),
     }
 }
@@ -110,9 +101,10 @@ pub(super) fn prove_route(cufile: &CuFile, device: &Device, order: &LaneOrder) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     fn facts(resident: Option<f64>, cache: CacheState) -> Facts {
-        Facts { resident, cache, route: None, takes_direct: true }
+        Facts { resident, cache, route: None }
     }
 
     #[test]
@@ -128,7 +120,7 @@ mod tests {
             (None, CacheState::Cold, Engine::Direct),
             (None, CacheState::Hot, Engine::Pread),
         ] {
-            let (chosen, why) = choose(facts(resident, cache));
+            let (chosen, why) = choose(facts(resident, cache), || true);
             assert_eq!(chosen, engine, "{resident:?} {cache}");
             assert!(why.contains("page cache"), "{why}");
         }
@@ -144,15 +136,21 @@ mod tests {
             (None, Engine::Direct),
         ] {
             let cold = Facts { route, ..facts(Some(0.0), CacheState::Cold) };
-            assert_eq!(choose(cold).0, engine, "{route:?}");
+            assert_eq!(choose(cold, || true).0, engine, "{route:?}");
             let hot = Facts { route, ..facts(Some(1.0), CacheState::Hot) };
-            assert_eq!(choose(hot).0, Engine::Pread);
+            let asked = Cell::new(false);
+            let asks = || {
+                asked.set(true);
+                true
+            };
+            assert_eq!(choose(hot, asks).0, Engine::Pread);
+            assert!(!asked.get(), "a file was opened for nothing");
         }
     }
 
     #[test]
     fn without_direct_reads_the_page_cache_is_what_is_left() {
-        let (engine, why) = choose(Facts { takes_direct: false, ..facts(Some(0.0), CacheState::Cold) });
+        let (engine, why) = choose(facts(Some(0.0), CacheState::Cold), || false);
         assert_eq!(engine, Engine::Pread);
         assert!(why.contains("O_DIRECT"), "{why}");
     }
