@@ -11,6 +11,7 @@ pub(crate) mod unseen_hosts;
 pub(crate) mod unseen_more;
 pub(crate) mod unseen_storage;
 pub(crate) mod unseen_systems;
+pub(crate) mod unseen_third;
 
 use gds_top::checks::{self, Report};
 use gds_top::domain::{Route, Status};
@@ -184,5 +185,8 @@ pub(crate) fn unseen() -> Vec<Variant> {
     all.extend(unseen_systems::systems());
     all.extend(unseen_systems::settings());
     all.extend(unseen_more::more());
+    all.extend(unseen_third::two_faults());
+    all.extend(unseen_third::layers());
+    all.extend(unseen_third::healthy());
     all
 }
