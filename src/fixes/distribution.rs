@@ -1,6 +1,6 @@
 //! Which release of which distribution a machine runs, as far as packages and kernels go.
 
-use super::recipes::{Family, run};
+use super::recipes::{Family, file, run};
 use crate::domain::Change;
 use crate::host::{Root, os_release};
 
@@ -151,16 +151,11 @@ fn debian(root: &Root) -> Result<Vec<Change>, String> {
             called(root)
         )),
         Some(12) => Ok(vec![
-            Change::Run {
-                argv: [
-                    "sudo",
-                    "sh",
-                    "-c",
-                    "echo 'deb http://deb.debian.org/debian bookworm-backports main' > /etc/apt/sources.list.d/backports.list",
-                ]
-                .map(str::to_owned)
-                .to_vec(),
-            },
+            file(
+                root,
+                "/etc/apt/sources.list.d/bookworm-backports.list",
+                "deb http://deb.debian.org/debian bookworm-backports main\n",
+            ),
             run("sudo apt-get update"),
             run(&format!("sudo apt-get install -t bookworm-backports {image}")),
         ]),
