@@ -58,6 +58,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether one GPU was asked for, and not all.
+    pub(super) fn one_was_asked_for(&self) -> bool {
+        self.selected.is_some()
+    }
+
     /// GPUs on the bus; `None` where the bus cannot be listed.
     pub(super) fn pci(&self) -> Option<&[PciGpu]> {
         self.pci.get_or_init(|| host::pci_gpus(self.root)).as_deref()

@@ -28,7 +28,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
                 .found("stat", error.clone())
                 .missing(Cost::Setting, EVERY)
                 .why("Every other check of this path rests on it.")
-                .advice("Give a path that exists and that you may read; a dead network mount must be revived first."),
+                .advice("Give a file or folder that exists and that you may read; a dead network mount must be revived first."),
         ];
     }
     let mut out = vec![resolve(facts), file_system(ctx, facts)];
@@ -55,12 +55,28 @@ fn resolve(facts: &PathFacts) -> Judged {
         facts.mount_point.as_deref().map_or_else(|| "an unknown mount".to_owned(), |p| p.display().to_string()),
         if chain.is_empty() { String::new() } else { format!(" ({})", chain.join(" on ")) }
     );
-    Judged::pass("fs-resolve", Files, summary)
-        .found(
+    let judged = Judged::pass("fs-resolve", Files, summary).found(
+        "/proc/self/mountinfo",
+        format!("{} {}", facts.source.as_deref().unwrap_or("?"), facts.mount_options.as_deref().unwrap_or("")),
+    );
+    let elsewhere =
+        facts.tried_file.as_ref().zip(facts.real_path.as_ref()).filter(|(file, folder)| !file.starts_with(folder));
+    let judged = match elsewhere {
+        Some((file, folder)) => judged.found(
+            folder.display().to_string(),
+            format!("its files are links: {} is looked at, and what is said is of where it lies", file.display()),
+        ),
+        None => judged,
+    };
+    // The device of a file's number is that of the other files, and files with the flag lie there all the same.
+    let judged = match facts.option_value("rtdev").filter(|_| facts.filesystem.as_deref() == Some("xfs")) {
+        Some(device) => judged.found(
             "/proc/self/mountinfo",
-            format!("{} {}", facts.source.as_deref().unwrap_or("?"), facts.mount_options.as_deref().unwrap_or("")),
-        )
-        .why("The route differs by file system, mount and device, so the verdict is per path.")
+            format!("rtdev={device}: files with the flag of realtime lie on {device}, of which nothing is said here"),
+        ),
+        None => judged,
+    };
+    judged.why("The route differs by file system, mount and device, so the verdict is per path.")
 }
 
 /// Kinds of file system by what cuFile does on them (reference row 57).
@@ -85,8 +101,8 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             Judged::lack(ID, Files, format!("{kind} lies in memory, with no disk that could write into GPU memory"))
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
         ),
-        "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs" | "efivarfs"
-        | "bpf" | "mqueue" => {
+        "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs"
+        | "efivarfs" | "bpf" | "mqueue" => {
             Judged::lack(ID, Files, format!("{kind} holds no files of its own: cuFile refuses them with 5027"))
                 .never(EVERY)
                 .advice("Name the file or folder that models are read from.")
@@ -94,12 +110,7 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         "vfat" | "exfat" | "msdos" => Judged::lack(ID, Files, format!("cuFile does not support {kind}"))
             .never(EVERY)
             .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
-        "overlay" | "overlayfs" | "aufs" => since(
-            ctx,
-            (1, 16),
-            Judged::lack(ID, Files, "overlay, the layered root of a container: no direct route")
-                .advice("Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system."),
-        ),
+        "overlay" | "overlayfs" | "aufs" => since(ctx, (1, 16), overlay(ctx, facts)),
         "squashfs" => since(
             ctx,
             (1, 16),
@@ -130,6 +141,17 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         }
     };
     judged.found("/proc/self/mountinfo", kind).why(WHY)
+}
+
+/// The layers of a container, or those of a machine of its own.
+fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    match facts.option_value("upperdir").filter(|_| host::container(ctx.root).is_none()) {
+        Some(upper) => Judged::lack("fs-type", Files, "overlay, one file system laid over another: no direct route")
+            .advice(format!("Read the model where it lies below, by its path in the file system of {upper}; or keep it on ext4 or xfs beside the overlay.")),
+        None => Judged::lack("fs-type", Files, "overlay, the layered root of a container: no direct route").advice(
+            "Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system.",
+        ),
+    }
 }
 
 /// A file system without direct routes that cuFile copies from since a release (release notes of GDS 1.16 and 1.17).

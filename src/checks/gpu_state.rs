@@ -195,7 +195,8 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
         let judged = if rdma {
             Judged::pass(ID, Gpu, "GPUDirect RDMA is supported")
         } else {
-            Judged::lack(ID, Gpu, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT)
+            let judged = Judged::lack(ID, Gpu, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT);
+            if gpu.name.contains("GeForce") { judged.cause("gpu-class") } else { judged }
         };
         return Some(
             judged

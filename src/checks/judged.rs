@@ -51,6 +51,8 @@ pub(super) enum Scope {
     Path(usize),
     /// A GPU, by its number.
     Gpu(usize),
+    /// A path and a GPU, by their numbers.
+    Pair(usize, usize),
 }
 
 /// A finding with its weights.

@@ -109,7 +109,12 @@ fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
     }
     pending.extend(pending_arguments(ctx));
     if pending.is_empty() {
-        return None;
+        let seen = [FOLDER, "/etc/default/grub"].into_iter().find(|path| ctx.root.exists(path))?;
+        return Some(
+            Judged::pass(ID, Kernel, "no setting of the kernel or its modules waits for a reboot")
+                .found(seen, "nothing that is not in effect")
+                .why("A setting that was made and not loaded looks like one that does not help."),
+        );
     }
     let mut judged = Judged::warn(
         ID,
@@ -139,47 +144,79 @@ fn driver_option_waits(ctx: &Context<'_>, line: &str) -> bool {
     })
 }
 
-/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with.
+/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with. Files of `/etc/default/grub.d` come after
+/// `/etc/default/grub`, and one that sets the line anew takes what stood there out of effect.
 fn pending_arguments(ctx: &Context<'_>) -> Vec<(String, String)> {
     const FILE: &str = "/etc/default/grub";
+    const FOLDER: &str = "/etc/default/grub.d";
+    const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
     let (Ok(text), Ok(cmdline)) = (ctx.root.read_text(FILE), ctx.root.read_text("/proc/cmdline")) else {
         return Vec::new();
     };
     let now: Vec<&str> = cmdline.split_whitespace().collect();
-    let ours = |word: &&str| {
+    let ours = |word: &str| {
         ["intel_iommu=", "amd_iommu=", "iommu=", "pci=disable_acs_redir", "nokaslr"].iter().any(|p| word.starts_with(p))
     };
-    text.lines()
-        .map(str::trim)
-        .filter(|line| line.starts_with("GRUB_CMDLINE_LINUX"))
-        .filter_map(|line| line.split_once('='))
-        .flat_map(|(_, value)| value.trim_matches(['"', '\'']).split_whitespace())
-        .filter(ours)
-        .filter(|word| !now.contains(word))
-        .map(|word| (FILE.to_owned(), word.to_owned()))
-        .collect()
+    let names = ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".cfg"));
+    let later = names.filter_map(|name| {
+        let path = format!("{FOLDER}/{name}");
+        Some((ctx.root.read_text(&path).ok()?, path))
+    });
+    // File, word, and for a word of the line that can be set anew the file that did it.
+    let mut out: Vec<(String, String, Option<String>)> = Vec::new();
+    let mut kept = 0;
+    for (text, path) in [(text, FILE.to_owned())].into_iter().chain(later) {
+        for line in text.lines().map(str::trim).filter(|line| line.starts_with("GRUB_CMDLINE_LINUX")) {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let words: Vec<&str> =
+                value.trim_matches(['"', '\'']).split_whitespace().filter(|w| ours(w) && !now.contains(w)).collect();
+            if key != DEFAULT {
+                // Of the other line nothing is ever taken out of effect: it is told first.
+                for word in words {
+                    out.insert(kept, (path.clone(), word.to_owned(), None));
+                    kept += 1;
+                }
+                continue;
+            }
+            if !value.contains("$GRUB_CMDLINE_LINUX_DEFAULT") {
+                out.iter_mut().skip(kept).for_each(|(.., by)| *by = Some(path.clone()));
+            }
+            out.extend(words.into_iter().map(|word| (path.clone(), word.to_owned(), None)));
+        }
+    }
+    let told = |(path, word, by): (String, String, Option<String>)| match by {
+        Some(by) => (path, format!("{word}, which {by} takes out of effect: it sets {DEFAULT} anew")),
+        None => (path, word),
+    };
+    out.into_iter().map(told).collect()
 }
 
-/// Whether this is the Windows Subsystem for Linux.
+/// Whether this is the Windows Subsystem for Linux: by the name of its kernel, or, with a kernel of one's own, by the marks of Windows' side. That
+/// Microsoft built the kernel says nothing: Azure Linux is built there, too.
 pub(super) fn is_wsl(ctx: &Context<'_>) -> bool {
-    let version = ctx.root.read_text("/proc/version").unwrap_or_default();
-    version.contains("icrosoft") || host::kernel_release(ctx.root).is_some_and(|release| release.contains("icrosoft"))
+    wsl_mark(ctx).is_some()
+}
+
+fn wsl_mark(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    if let Some(release) = host::kernel_release(ctx.root).filter(|release| release.contains("icrosoft")) {
+        return Some(("/proc/sys/kernel/osrelease", release));
+    }
+    let mark = ["/proc/sys/fs/binfmt_misc/WSLInterop", "/run/WSL"].into_iter().find(|mark| ctx.root.exists(mark))?;
+    Some((mark, "exists".to_owned()))
 }
 
 fn wsl(ctx: &Context<'_>) -> Judged {
     const ID: &str = "wsl";
-    let version = ctx.root.read_text("/proc/version").unwrap_or_default();
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
-    let judged = if is_wsl(ctx) {
+    let judged = if let Some((source, text)) = wsl_mark(ctx) {
         Judged::lack(ID, Kernel, "this is the Windows Subsystem for Linux: cuFile does not work here")
+            .found(source, text)
             .never(EVERY)
             .advice("Use Linux itself; here only the loaders without cuFile work.")
     } else {
-        Judged::pass(ID, Kernel, "not WSL")
+        let release = host::kernel_release(ctx.root).unwrap_or_default();
+        Judged::pass(ID, Kernel, "not WSL").found("/proc/sys/kernel/osrelease", release)
     };
-    judged
-        .found("/proc/version", if version.is_empty() { release } else { version.trim().to_owned() })
-        .why("On WSL libcufile aborts the process: 'Assertion failure, file index :cufio-udev line :143'.")
+    judged.why("On WSL libcufile aborts the process: 'Assertion failure, file index :cufio-udev line :143'.")
 }
 
 fn version(ctx: &Context<'_>) -> Judged {
@@ -196,6 +233,8 @@ fn version(ctx: &Context<'_>) -> Judged {
     } else if numbers < (6, 2) {
         Judged::lack(ID, Kernel, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
             .missing(Cost::System, P2PDMA)
+            .fix("kernel-p2pdma")
+            .advice("Boot Linux 6.2 or later: gds-top fix kernel-p2pdma says where this system has one.")
     } else {
         Judged::pass(ID, Kernel, format!("Linux {release}"))
     };

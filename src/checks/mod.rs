@@ -34,6 +34,7 @@ use crate::host::Root;
 use context::Context;
 pub(crate) use files::udev_record_path;
 use judged::Judged;
+pub(crate) use nvfs_build::kept_out;
 pub use proof::{Trial, with_counts, with_trial};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -146,6 +147,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     take(cufile_details::quick(&ctx), &mut all, true);
     take(gpu::quick(&ctx), &mut all, true);
     take(gpu::slow(&ctx), &mut all, true);
+    take(topology::late(&ctx), &mut all, true);
     take(gpu_state::run(&ctx), &mut all, true);
     take(nvidia_fs::run(&ctx), &mut all, true);
     take(cufile::slow(&ctx), &mut all, true);

@@ -6,7 +6,7 @@ use super::judged::{Cost, Judged};
 use super::kernel_log;
 use super::nvidia_fs::is_loaded;
 use crate::domain::{Group::NvidiaFs, Route};
-use crate::host;
+use crate::host::{self, Root};
 
 const ID: &str = "nvfs-dkms";
 const WHY: &str = "nvidia-fs is compiled against the nv-p2p.h of the driver, and DKMS does not build it again when the driver changes. Where the format of \
@@ -103,12 +103,12 @@ pub(super) fn crash(ctx: &Context<'_>) -> Option<Judged> {
 }
 
 /// The file and line that keep nvidia-fs from being loaded, where somebody wrote one, and whether modprobe by hand is kept from it too.
-pub(super) fn kept_out(ctx: &Context<'_>) -> Option<(String, String, bool)> {
+pub(crate) fn kept_out(root: &Root) -> Option<(String, String, bool)> {
     let names = |word: &str| matches!(word, "nvidia_fs" | "nvidia-fs");
     for folder in ["/etc/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"] {
-        for name in ctx.root.entries(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
+        for name in root.entries(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
             let path = format!("{folder}/{name}");
-            let Ok(text) = ctx.root.read_text(&path) else { continue };
+            let Ok(text) = root.read_text(&path) else { continue };
             for line in text.lines().map(str::trim) {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 match words.as_slice() {
@@ -123,7 +123,7 @@ pub(super) fn kept_out(ctx: &Context<'_>) -> Option<(String, String, bool)> {
             }
         }
     }
-    let cmdline = ctx.root.read_text("/proc/cmdline").ok()?;
+    let cmdline = root.read_text("/proc/cmdline").ok()?;
     let word = cmdline.split_whitespace().find(|word| {
         word.strip_prefix("modprobe.blacklist=")
             .or_else(|| word.strip_prefix("module_blacklist="))

@@ -85,7 +85,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     }
-    if let Some((file, line, by_hand_too)) = super::nvfs_build::kept_out(ctx).filter(|_| installed.is_some()) {
+    if let Some((file, line, by_hand_too)) = super::nvfs_build::kept_out(ctx.root).filter(|_| installed.is_some()) {
         judged.finding.summary = format!("{}, because {file} keeps it out", judged.finding.summary);
         judged = judged.found(&file, line).advice(if by_hand_too {
             format!("Remove that line from {file}, then sudo modprobe nvidia-fs; modprobe does nothing as long as it is there.")

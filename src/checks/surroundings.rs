@@ -133,6 +133,8 @@ fn operator() -> Judged {
 fn rootfs(ctx: &Context<'_>) -> Option<Judged> {
     let overlay =
         |s: &&super::context::Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
+    // A machine may have overlays of its own; what is said of those is said of the file system.
+    host::container(ctx.root)?;
     let subject = ctx.subjects.iter().find(overlay)?;
     Some(
         Judged::info(

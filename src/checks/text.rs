@@ -1,6 +1,7 @@
 //! The findings and verdicts as text for a terminal or a pipe: the answer first, then what is wrong, then the rest by group.
 
 use crate::domain::{Finding, Group, Route, Status, Verdict};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -169,11 +170,27 @@ pub(crate) fn paragraph(out: &mut String, head: &str, indent: usize, text: &str,
             out.push(' ');
             column += 1;
         }
-        out.push_str(word);
+        out.push_str(&harmless(word));
         column += size;
         first = false;
     }
     out.push('\n');
+}
+
+/// Text without signs that a terminal takes for commands, which a captured machine or a name on a disk may hold. Line ends, tabs and colours stay.
+#[must_use]
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let commands = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(commands) {
+        return Cow::Borrowed(text);
+    }
+    let is_colour = |rest: &str| {
+        rest.strip_prefix("\u{1b}[")
+            .and_then(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').chars().next())
+            == Some('m')
+    };
+    let keep = |(at, c): (usize, char)| if commands(c) && !is_colour(&text[at..]) { '\u{fffd}' } else { c };
+    Cow::Owned(text.char_indices().map(keep).collect())
 }
 
 /// Columns that text takes, colour codes not counted.
@@ -196,6 +213,16 @@ mod tests {
         let mut out = String::new();
         paragraph(&mut out, "  Why     ", 10, "one two three four five six seven eight nine ten", 40);
         assert_eq!(out, "  Why     one two three four five six\n          seven eight nine ten\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_printed() {
+        assert_eq!(harmless("plain é ✔\n"), "plain é ✔\n");
+        assert_eq!(harmless("\u{1b}[31mred\u{1b}[0m"), "\u{1b}[31mred\u{1b}[0m");
+        assert_eq!(
+            harmless("a\u{1b}]0;title\u{7}b\u{1b}[2Jc\rd\u{9b}"),
+            "a\u{fffd}]0;title\u{fffd}b\u{fffd}[2Jc\u{fffd}d\u{fffd}"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::judged::{Cost, Judged, Scope};
 use super::storage::disks;
 use crate::domain::Group::{Kernel, Storage};
 use crate::domain::Route;
+use crate::host::PathFacts;
 use std::collections::BTreeSet;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -46,38 +47,69 @@ fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
 
 pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
-    let gpus: Vec<String> = ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()).collect();
+    // Of one GPU that was asked for, not of the one that happens to be the nearest.
+    let gpus: Vec<String> = if ctx.one_was_asked_for() {
+        ctx.gpus().iter().map(|gpu| gpu.address.clone()).collect()
+    } else {
+        ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()).collect()
+    };
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
-        let mut addresses: Vec<(&str, &str)> = disks(facts)
-            .into_iter()
-            .filter(|disk| disk.name.starts_with("nvme"))
-            .filter_map(|disk| Some((disk.name.as_str(), disk.pci_bus_id.as_deref()?)))
-            .collect();
-        addresses.dedup();
+        let addresses = addresses(facts);
         let mut mine = Vec::new();
         mine.extend(addresses.iter().filter_map(|(name, address)| link(ctx, name, address)).max_by_key(severity));
         mine.extend(spread(ctx, &addresses));
-        let pairs: Vec<Pair> = gpus
-            .iter()
-            .flat_map(|gpu| addresses.iter().map(move |(name, address)| (gpu, name, address)))
-            .map(|(gpu, name, address)| Pair {
-                gpu: gpu.clone(),
-                disk: format!("{name} at {address}"),
-                gpu_chain: chain(ctx, gpu),
-                disk_chain: chain(ctx, address),
-            })
-            .filter(|pair| !pair.gpu_chain.is_empty() && !pair.disk_chain.is_empty())
-            .collect();
+        let pairs: Vec<Pair> = gpus.iter().flat_map(|gpu| pairs(ctx, gpu, &addresses)).collect();
         if let Some(nearest) = pairs.iter().max_by_key(|pair| pair.shared()) {
             mine.push(distance(nearest));
-            mine.extend(root_ports(ctx, nearest));
             mine.extend(acs(ctx, nearest));
         }
         mine.extend(numa(ctx, &gpus, &addresses));
         out.extend(mine.into_iter().map(|judged| judged.of(Scope::Path(number))));
     }
     out
+}
+
+/// Whether the kernel lets each GPU and each path's disks talk. One GPU of a machine may lie beside the disk and another below a bridge that the kernel
+/// does not know, so this is told for each of them; it waits for NVML, which numbers them.
+pub(super) fn late(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (path, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = &subject.facts else { continue };
+        let addresses = addresses(facts);
+        for (gpu, seen) in ctx.gpus().iter().enumerate() {
+            // Of several disks the farthest decides: a RAID reads from all.
+            let farthest = pairs(ctx, &seen.address, &addresses).into_iter().min_by_key(Pair::shared);
+            let judged = farthest.and_then(|pair| root_ports(ctx, &pair));
+            out.extend(judged.map(|judged| judged.of(Scope::Pair(path, gpu))));
+        }
+    }
+    out
+}
+
+/// The NVMe disks below a path, with their places on the bus.
+fn addresses(facts: &PathFacts) -> Vec<(&str, &str)> {
+    let mut addresses: Vec<(&str, &str)> = disks(facts)
+        .into_iter()
+        .filter(|disk| disk.name.starts_with("nvme"))
+        .filter_map(|disk| Some((disk.name.as_str(), disk.pci_bus_id.as_deref()?)))
+        .collect();
+    addresses.dedup();
+    addresses
+}
+
+/// A GPU with each of the disks, as far as their places are known.
+fn pairs(ctx: &Context<'_>, gpu: &str, addresses: &[(&str, &str)]) -> Vec<Pair> {
+    addresses
+        .iter()
+        .map(|(name, address)| Pair {
+            gpu: gpu.to_owned(),
+            disk: format!("{name} at {address}"),
+            gpu_chain: chain(ctx, gpu),
+            disk_chain: chain(ctx, address),
+        })
+        .filter(|pair| !pair.gpu_chain.is_empty() && !pair.disk_chain.is_empty())
+        .collect()
 }
 
 fn severity(judged: &Judged) -> u8 {

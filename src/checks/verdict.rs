@@ -119,6 +119,7 @@ fn concerns(judged: &Judged, pair: &Pair) -> bool {
         Scope::Machine => true,
         Scope::Path(path) => path == pair.path,
         Scope::Gpu(gpu) => Some(gpu) == pair.gpu,
+        Scope::Pair(path, gpu) => path == pair.path && Some(gpu) == pair.gpu,
     }
 }
 
@@ -431,5 +432,6 @@ fn name(ctx: &Context<'_>, scope: Scope) -> String {
         Scope::Machine => "machine".to_owned(),
         Scope::Path(number) => ctx.subjects.get(number).map_or_else(String::new, |s| s.path.display().to_string()),
         Scope::Gpu(number) => ctx.gpus().get(number).map_or_else(String::new, |g| format!("GPU {}", g.address)),
+        Scope::Pair(path, gpu) => format!("{}, {}", name(ctx, Scope::Path(path)), name(ctx, Scope::Gpu(gpu))),
     }
 }

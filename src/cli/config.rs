@@ -6,6 +6,7 @@ use super::commands::ConfigSub;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use super::race::headless_options;
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
+use crate::checks::text::harmless;
 use crate::checks::{self};
 use crate::host::Root;
 use crate::weights;
@@ -47,7 +48,7 @@ fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &
     let printed = if output.json {
         print_json(&json!({ "files": linted, "libcufile": view.libcufile().version() }))
     } else {
-        print(linted_text(&linted, headless_options(output, None).colour).as_bytes())
+        print(harmless(&linted_text(&linted, headless_options(output, None).colour)).as_bytes())
     };
     Ok(printed.max(status))
 }
@@ -104,7 +105,7 @@ fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Result
     if output.json {
         return Ok(print_json(&json!({ "libcufile": view.libcufile().version(), "keys": rows })));
     }
-    Ok(print(table(&rows).as_bytes()))
+    Ok(print(harmless(&table(&rows)).as_bytes()))
 }
 
 fn table(rows: &[Effective]) -> String {

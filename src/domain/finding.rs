@@ -1,8 +1,8 @@
 //! Findings of the checks, and the verdict that they add up to.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -176,7 +176,7 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The path.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "super::lossy::path")]
     pub path: PathBuf,
     /// The GPU, its UUID; `None` on a machine without one.
     pub gpu: Option<String>,
@@ -192,11 +192,6 @@ pub struct Verdict {
     pub blockers: Vec<String>,
     /// What to do next.
     pub advice: String,
-}
-
-/// A path as text. JSON has no other bytes, and one name that is no UTF-8 must not cost a whole report or recording.
-fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&path.to_string_lossy())
 }
 
 impl Verdict {

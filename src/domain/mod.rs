@@ -8,6 +8,7 @@ pub mod fix;
 pub mod grid;
 pub mod guide;
 mod inks;
+pub mod lossy;
 pub mod machine;
 pub mod model;
 mod packed;

@@ -3,6 +3,7 @@
 use super::recipes::{empty, line_in, run};
 use super::registry;
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
+use crate::checks::kept_out;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, Unread};
 use std::path::PathBuf;
@@ -25,21 +26,7 @@ pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
             remaining: vec!["log out and in again".to_owned()],
             ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
         },
-        "nvfs-load" => FixPlan {
-            title: "Load nvidia-fs now and at every boot, after the drivers that it needs".to_owned(),
-            why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing.".to_owned(),
-            changes: [
-                line_in(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs"),
-                line_in(root, "/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme"),
-                Some(run("sudo modprobe nvidia-fs")),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
-            verify: "gds-top check: nvfs-loaded; cat /proc/driver/nvidia-fs/version".to_owned(),
-            undo: "gds-top fix --undo nvfs-load restores the files; the module stays loaded until the next boot or 'sudo modprobe -r nvidia-fs'".to_owned(),
-            ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
-        },
+        "nvfs-load" => load(root),
         "nvfs-stats" => {
             const FILE: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
             let set = |value: u32| ["sudo", "sh", "-c", &format!("echo {value} > {FILE}")].map(str::to_owned).to_vec();
@@ -57,6 +44,33 @@ pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
         }
         _ => return None,
     })
+}
+
+fn load(root: &Root) -> FixPlan {
+    let kept = kept_out(root);
+    let obstacle = kept.as_ref().filter(|(.., by_hand_too)| *by_hand_too).map(|(file, line, _)| {
+        format!("{file} says '{line}', so that modprobe does nothing: somebody meant it; take that line away first")
+    });
+    let remaining = kept.filter(|_| obstacle.is_none()).map(|(file, line, _)| {
+        format!("take '{line}' out of {file}: as long as it is there, the module is not loaded at boot")
+    });
+    FixPlan {
+        title: "Load nvidia-fs now and at every boot, after the drivers that it needs".to_owned(),
+        why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing.".to_owned(),
+        changes: [
+            line_in(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs"),
+            line_in(root, "/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme"),
+            Some(run("sudo modprobe nvidia-fs")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        verify: "gds-top check: nvfs-loaded; cat /proc/driver/nvidia-fs/version".to_owned(),
+        undo: "gds-top fix --undo nvfs-load restores the files; the module stays loaded until the next boot or 'sudo modprobe -r nvidia-fs'".to_owned(),
+        remaining: remaining.into_iter().collect(),
+        obstacle,
+        ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
+    }
 }
 
 /// Both keys of P2PDMA, in the user's file where one is named, else in the system's; everything else in it stays as it is.

@@ -1,6 +1,6 @@
 //! Plans that change how the machine boots or mounts.
 
-use super::recipes::{Family, empty, family, file, initramfs, run};
+use super::recipes::{Family, empty, family, file, initramfs, line_in, run};
 use crate::checks::Report;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
@@ -15,7 +15,7 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             why: "P2PDMA does not pass through the multipath head. Not for machines whose disks really have several paths.".to_owned(),
             changes: vec![
                 file(root, "/etc/modprobe.d/nvme.conf", "options nvme_core multipath=N\n"),
-                run(initramfs(family)),
+                run(initramfs(root, family)),
                 run("sudo reboot"),
             ],
             verify: "/sys/module/nvme_core/parameters/multipath says N".to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot".to_owned(),
             why: "Drivers that are loaded from the initramfs read the copy of /etc/modprobe.d in it; what is changed only on the disk has no effect."
                 .to_owned(),
-            changes: vec![run(initramfs(family))],
+            changes: vec![run(initramfs(root, family))],
             verify: "after the reboot: gds-top check: reboot-pending".to_owned(),
             undo: "nothing of its own: undo the setting, then rebuild it again".to_owned(),
             remaining: vec!["sudo reboot".to_owned()],
@@ -69,6 +69,9 @@ fn arguments(root: &Root, family: Family, word: &str) -> Vec<Change> {
     match family {
         Family::RedHat => vec![run(&format!("sudo grubby --update-kernel=ALL --args={word}")), run("sudo reboot")],
         Family::Debian => {
+            if let Some(edit) = behind_others(root, word) {
+                return vec![edit, run("sudo update-grub"), run("sudo reboot")];
+            }
             let before = root.read_text(GRUB).ok();
             let edit = match before.as_deref().and_then(|text| with_argument(text, word)) {
                 Some(after) => Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 },
@@ -81,6 +84,25 @@ fn arguments(root: &Root, family: Family, word: &str) -> Vec<Change> {
             vec![run(&format!("sudo pbl --add-option {word}")), run("sudo pbl --config"), run("sudo reboot")]
         }
     }
+}
+
+/// A file behind those of `/etc/default/grub.d`, where one of them sets the line anew, as in cloud images: what stands in `/etc/default/grub` is not in
+/// effect then. None where no file does, or the word needs quotes of its own.
+fn behind_others(root: &Root, word: &str) -> Option<Change> {
+    const FOLDER: &str = "/etc/default/grub.d";
+    const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
+    let names = root.entries(FOLDER).unwrap_or_default();
+    let sets = |name: &&String| {
+        name.ends_with(".cfg")
+            && root
+                .read_text(format!("{FOLDER}/{name}"))
+                .is_ok_and(|text| text.lines().any(|l| l.trim().starts_with(KEY)))
+    };
+    if word.contains(';') || !names.iter().any(|name| sets(&name)) {
+        return None;
+    }
+    // Names are taken in order, so this one comes last.
+    line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\""))
 }
 
 /// `/etc/default/grub` with a word more in `GRUB_CMDLINE_LINUX_DEFAULT`; none where it has not one such line, the word is there, or it needs quotes of

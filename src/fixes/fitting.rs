@@ -43,6 +43,9 @@ const OF_THE_DISTRIBUTION: &[&str] = &[
     "kernel-p2pdma",
 ];
 
+/// Fixes that are files in `/etc` and no more: they last on every system but those that make `/etc` anew from something else.
+const OF_FILES: &[&str] = &["nvfs-load", "md-udev", "memlock", "ext4-ordered"];
+
 /// The plan with what stands in its way here.
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {
     let id = plan.id.as_str();
@@ -56,8 +59,13 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
             "this is a container ({}: {}): kernel, driver, mounts and boot are those of its host, so it is done there",
             found.source, found.text
         ))
-    } else if of_the_distribution && is_image(root).is_some() {
-        is_image(root)
+    } else if let Some(how) = image(root).filter(|_| of_the_distribution || (OF_FILES.contains(&id) && makes_etc(root)))
+    {
+        if !known_family(root) {
+            plan.changes.retain(|change| matches!(change, Change::WriteFile { .. }));
+            plan.undo_commands.clear();
+        }
+        Some(how)
     } else if of_the_distribution && !known_family(root) {
         // Commands of another distribution would only mislead.
         plan.changes.retain(|change| matches!(change, Change::WriteFile { .. }));
@@ -88,8 +96,13 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     plan
 }
 
+/// Whether what is written to `/etc` is lost, or refused.
+fn makes_etc(root: &Root) -> bool {
+    matches!(os_release(root, "ID").as_deref(), Some("nixos" | "talos" | "bottlerocket" | "cos"))
+}
+
 /// How a system whose programs come as one image is changed instead.
-fn is_image(root: &Root) -> Option<String> {
+fn image(root: &Root) -> Option<String> {
     let id = os_release(root, "ID").unwrap_or_default();
     let variant = os_release(root, "VARIANT_ID").unwrap_or_default();
     let how = if id == "rhcos" || (id == "rhel" && variant == "coreos") {

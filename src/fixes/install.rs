@@ -1,7 +1,7 @@
 //! Plans that install: repository, driver, nvidia-fs, libcufile, keys, storage driver, kernel.
 
 use super::recipes::{Family, empty, family, initramfs, run};
-use super::repository;
+use super::{distribution, repository};
 use crate::checks::Report;
 use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, os_release};
@@ -25,9 +25,9 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
                 },
                 repository::hint(root, family)
             ),
-            changes: vec![run(&install(family, "nvidia-gds")), run("sudo modprobe nvidia-fs")],
+            changes: vec![run(&install(root, family, "nvidia-gds")), run("sudo modprobe nvidia-fs")],
             verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
-            undo: format!("{}: nvidia-gds and what came with it; the loaded module goes at the next boot", remove(family, "nvidia-gds")),
+            undo: format!("{}: nvidia-gds and what came with it; the loaded module goes at the next boot", remove(root, family, "nvidia-gds")),
             ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Ask)
         },
         "libcufile-install" => FixPlan {
@@ -36,9 +36,9 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
                 "Every cuFile read goes through this library. Without root: pip install nvidia-cufile (CUDA 13) or nvidia-cufile-cu12.{}",
                 repository::hint(root, family)
             ),
-            changes: vec![run(&install(family, &libcufile_package(root)))],
+            changes: vec![run(&install(root, family, &libcufile_package(root)))],
             verify: "gds-top check: lib-found".to_owned(),
-            undo: remove(family, &libcufile_package(root)),
+            undo: remove(root, family, &libcufile_package(root)),
             ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
         },
         "nvfs-dkms" => dkms(root, report, family),
@@ -54,43 +54,33 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
                     Family::RedHat => "sudo dnf install doca-ofed kmod-mlnx-nvme",
                     Family::Suse => "sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms",
                 }),
-                run(initramfs(family)),
+                run(initramfs(root, family)),
                 run("sudo reboot"),
             ],
             verify: "grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…".to_owned(),
             undo: "remove the packages, rebuild the initramfs, reboot".to_owned(),
             ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
         },
-        "kernel-p2pdma" => FixPlan {
-            title: "A kernel with PCI P2PDMA".to_owned(),
-            why: "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.".to_owned(),
-            changes: vec![
-                run(&newer_kernel(root, family)),
-                run("sudo reboot"),
-            ],
-            verify: "gds-top check: kernel-p2pdma".to_owned(),
-            undo: "choose the old kernel in the boot menu".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
-        },
+        "kernel-p2pdma" => {
+            let (mut changes, obstacle) = match distribution::newer_kernel(root, family) {
+                Ok(changes) => (changes, None),
+                Err(why) => (Vec::new(), Some(why)),
+            };
+            if obstacle.is_none() {
+                changes.push(run("sudo reboot"));
+            }
+            FixPlan {
+                title: "A kernel with PCI P2PDMA".to_owned(),
+                why: "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.".to_owned(),
+                changes,
+                verify: "gds-top check: kernel-version and kernel-p2pdma".to_owned(),
+                undo: "choose the old kernel in the boot menu".to_owned(),
+                obstacle,
+                ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+            }
+        }
         _ => return None,
     })
-}
-
-/// The package with a kernel of 6.2 or later.
-fn newer_kernel(root: &Root, family: Family) -> String {
-    let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
-    let arch = if arm { "arm64" } else { "amd64" };
-    let (id, version) =
-        (os_release(root, "ID").unwrap_or_default(), os_release(root, "VERSION_ID").unwrap_or_default());
-    match (family, id.as_str(), version.as_str()) {
-        // Its own kernel is 6.1.
-        (Family::Debian, "debian", "12") => format!("sudo apt-get install -t bookworm-backports linux-image-{arch}"),
-        (Family::Debian, "debian", _) => format!("sudo apt-get install linux-image-{arch}"),
-        (Family::Debian, "ubuntu", "22.04") => "sudo apt-get install linux-generic-hwe-22.04".to_owned(),
-        (Family::Debian, ..) => "sudo apt-get install linux-generic-hwe-24.04".to_owned(),
-        (Family::RedHat, ..) => "sudo dnf upgrade kernel".to_owned(),
-        (Family::Suse, ..) => "sudo zypper update kernel-default".to_owned(),
-    }
 }
 
 /// The key that DKMS signs with is enrolled; a module without a signature is built once more, so that it gets one.
@@ -136,18 +126,18 @@ fn key(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
 }
 
-fn install(family: Family, package: &str) -> String {
+pub(super) fn install(root: &Root, family: Family, package: &str) -> String {
     match family {
         Family::Debian => format!("sudo apt-get install -y {package}"),
-        Family::RedHat => format!("sudo dnf install -y {package}"),
+        Family::RedHat => format!("sudo {} install -y {package}", distribution::dnf(root)),
         Family::Suse => format!("sudo zypper --non-interactive install {package}"),
     }
 }
 
-fn remove(family: Family, package: &str) -> String {
+fn remove(root: &Root, family: Family, package: &str) -> String {
     match family {
         Family::Debian => format!("sudo apt-get autoremove {package}"),
-        Family::RedHat => format!("sudo dnf remove {package}"),
+        Family::RedHat => format!("sudo {} remove {package}", distribution::dnf(root)),
         Family::Suse => format!("sudo zypper remove --clean-deps {package}"),
     }
 }
@@ -158,10 +148,10 @@ fn libcufile_package(root: &Root) -> String {
     (if old { "libcufile-12-9" } else { "libcufile-13-0" }).to_owned()
 }
 
-/// The version of nvidia-fs that DKMS knows: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`.
+/// The version of nvidia-fs that DKMS knows: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or `nvidia-fs, 2.25.7, …` of DKMS 2.
 fn dkms_version(root: &Root) -> Option<String> {
     let output = root.command(&["dkms", "status"])?;
-    let line = output.stdout.lines().find_map(|line| line.strip_prefix("nvidia-fs/"))?;
+    let line = output.stdout.lines().find_map(|line| line.strip_prefix("nvidia-fs")?.strip_prefix(['/', ',']))?;
     Some(line.split([',', ':']).next()?.trim().to_owned()).filter(|version| !version.is_empty())
 }
 
@@ -173,13 +163,13 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let compressed =
         report.finding("nvfs-build-inputs").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains(".ko.zst")));
     let too_old = compressed && module.as_deref().and_then(release).is_some_and(|version| version < (2, 29));
-    let mut changes = vec![run(&match family {
-        Family::Debian => format!("sudo apt-get install -y dkms build-essential linux-headers-{k}"),
-        Family::RedHat => {
-            format!("sudo dnf install -y dkms kernel-devel-{k} kernel-headers gcc make elfutils-libelf-devel")
-        }
-        Family::Suse => "sudo zypper --non-interactive install dkms kernel-default-devel gcc make".to_owned(),
-    })];
+    let headers = distribution::headers(root, family, k);
+    let tools = match family {
+        Family::Debian => format!("dkms build-essential {headers}"),
+        Family::RedHat => format!("dkms {headers} gcc make elfutils-libelf-devel"),
+        Family::Suse => format!("dkms {headers} gcc make"),
+    };
+    let mut changes = vec![run(&install(root, family, &tools))];
     // Its Makefile takes the first driver source that it finds, which may be that of the driver before.
     let other_driver =
         report.finding("nvfs-dkms").is_some_and(|f| f.evidence.iter().any(|e| e.text.contains("NVIDIA_SRC_DIR=")));
@@ -187,7 +177,7 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let with_source = source
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));
     if too_old {
-        changes.push(run(&install(family, "nvidia-gds")));
+        changes.push(run(&install(root, family, "nvidia-gds")));
         changes.push(run("sudo dkms autoinstall"));
     } else {
         changes.push(run(&format!("sudo {with_source}dkms build --force nvidia-fs/{v} -k {k}")));

@@ -6,6 +6,7 @@ mod apply;
 mod boot;
 mod commands;
 mod config;
+mod distribution;
 mod error;
 mod files;
 mod fitting;

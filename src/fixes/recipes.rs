@@ -227,8 +227,12 @@ pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
     Some(Change::WriteFile { path: PathBuf::from(path), before, after: format!("{text}{gap}{line}\n"), mode: 0o644 })
 }
 
-pub(super) fn initramfs(family: Family) -> &'static str {
+pub(super) fn initramfs(root: &Root, family: Family) -> &'static str {
     match family {
+        // Ubuntu from 25.10 on has dracut, and may have nothing else.
+        Family::Debian if root.exists("/usr/bin/dracut") && !root.exists("/usr/sbin/update-initramfs") => {
+            "sudo dracut -f --regenerate-all"
+        }
         Family::Debian => "sudo update-initramfs -u -k all",
         Family::RedHat => "sudo dracut -f --regenerate-all",
         Family::Suse => "sudo dracut -f",

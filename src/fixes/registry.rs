@@ -24,7 +24,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     if ampere_or_ada {
         keys.push(("ForceP2P", "0"));
     }
-    let rebuild = initramfs(family(root));
+    let rebuild = initramfs(root, family(root));
     let (change, obstacle) = change(root, &keys);
     FixPlan {
         title: "Map the GPU's BAR1 statically".to_owned(),

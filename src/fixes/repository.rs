@@ -1,8 +1,9 @@
 //! NVIDIA's package repository and the open driver from it, for the distribution and release of a machine.
 
+use super::distribution;
 use super::recipes::{Family, empty, run};
 use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, os_release};
+use crate::host::{Root, kernel_release, os_release};
 
 /// The server of the repository.
 pub(super) const SERVER: &str = "developer.download.nvidia.com";
@@ -38,7 +39,9 @@ fn name(root: &Root, family: Family) -> Result<String, String> {
     let debian = os_release(root, "DEBIAN_CODENAME").or_else(|| os_release(root, "VERSION_CODENAME"));
     let unknown = || Err("/etc/os-release does not say which release this is, so the address is not known".to_owned());
     match (family, id.as_str()) {
-        (Family::Debian, "debian") if !version.is_empty() => Ok(format!("debian{major}")),
+        (Family::Debian, "debian") if ["10", "11", "12", "13"].contains(&major.as_str()) => {
+            Ok(format!("debian{major}"))
+        }
         (Family::Debian, "ubuntu") if !version.is_empty() => ubuntu(&version),
         // A distribution made of another has the packages of that one: Mint, Pop!_OS, elementary.
         (Family::Debian, _) => match (codename.as_deref(), debian.as_deref()) {
@@ -50,13 +53,21 @@ fn name(root: &Root, family: Family) -> Result<String, String> {
             (None, Some("trixie")) => Ok("debian13".to_owned()),
             _ => unknown(),
         },
-        (Family::RedHat, "fedora") if !version.is_empty() => Ok(format!("fedora{major}")),
-        (Family::RedHat, "amzn") if !version.is_empty() => Ok(format!("amzn{major}")),
-        (Family::RedHat, "azurelinux") if !version.is_empty() => Ok(format!("azl{major}")),
-        (Family::RedHat, _) if !version.is_empty() => Ok(format!("rhel{major}")),
+        (Family::RedHat, "amzn") if major == "2023" => Ok("amzn2023".to_owned()),
+        (Family::RedHat, "azurelinux") if major == "3" => Ok("azl3".to_owned()),
+        (Family::RedHat, _) => match (distribution::rhel(root), distribution::fedora(root)) {
+            (Some(major @ 8..=10), _) => Ok(format!("rhel{major}")),
+            (None, Some(major)) => Ok(format!("fedora{major}")),
+            _ => Err(format!("NVIDIA has no repository that is known to be for {}", distribution::called(root))),
+        },
         (Family::Suse, "opensuse-tumbleweed") => Err("NVIDIA has no repository for Tumbleweed".to_owned()),
-        (Family::Suse, "opensuse-leap") if !version.is_empty() => Ok(format!("opensuse{major}")),
-        (Family::Suse, _) if !version.is_empty() => Ok(format!("sles{major}")),
+        // SLES and Leap share one from 16 on.
+        (Family::Suse, _) if major == "16" => Ok("suse16".to_owned()),
+        (Family::Suse, "opensuse-leap") if major == "15" => Ok("opensuse15".to_owned()),
+        (Family::Suse, _) if major == "15" => Ok("sles15".to_owned()),
+        (Family::Suse, _) if !version.is_empty() => {
+            Err(format!("NVIDIA has no repository that is known to be for {}", distribution::called(root)))
+        }
         _ => unknown(),
     }
 }
@@ -88,10 +99,19 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
             run("sudo apt-get update"),
         ],
         // dnf5, which Fedora has since 41, knows no --add-repo.
-        Family::RedHat if release(root, "fedora").is_some_and(|release| release >= 41) => {
+        Family::RedHat if distribution::fedora(root).is_some_and(|release| release >= 41) => {
             vec![run(&format!("sudo dnf config-manager addrepo --from-repofile={base}/cuda-{name}.repo"))]
         }
-        Family::RedHat => vec![run(&format!("sudo dnf config-manager --add-repo {base}/cuda-{name}.repo"))],
+        // tdnf has no command for it.
+        Family::RedHat if distribution::dnf(root) == "tdnf" => {
+            vec![run(&format!("sudo curl -o /etc/yum.repos.d/cuda-{name}.repo {base}/cuda-{name}.repo"))]
+        }
+        Family::RedHat => {
+            let mut changes = vec![run("sudo dnf install dnf-command(config-manager)")];
+            changes.extend(distribution::dkms_source(root));
+            changes.push(run(&format!("sudo dnf config-manager --add-repo {base}/cuda-{name}.repo")));
+            changes
+        }
         Family::Suse => vec![run(&format!("sudo zypper addrepo {base}/cuda-{name}.repo")), run("sudo zypper refresh")],
     };
     FixPlan {
@@ -99,8 +119,8 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
         why: format!(
             "The current driver, nvidia-gds and libcufile come from there. Adding it means trusting NVIDIA's signing key for packages on this machine, \
              which is yours to decide; without network it is NVIDIA's local repository package instead.{}",
-            if family == Family::RedHat {
-                " DKMS, which builds the modules, comes from EPEL on RHEL and its kin."
+            if family == Family::RedHat && distribution::rhel(root).is_some() {
+                " DKMS, which builds the modules, comes from EPEL on RHEL and its kin, so EPEL is added first."
             } else {
                 ""
             }
@@ -122,33 +142,33 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
     }
 }
 
-/// The number of the release, where the distribution is this one.
-fn release(root: &Root, id: &str) -> Option<u32> {
-    (os_release(root, "ID").as_deref() == Some(id))
-        .then(|| os_release(root, "VERSION_ID")?.split('.').next()?.parse().ok())
-        .flatten()
-}
-
 /// The plan that installs the driver with open kernel modules.
 pub(super) fn driver(root: &Root, family: Family) -> FixPlan {
     // Streams of modules are how the repositories of RHEL 8 and 9 and of Amazon Linux part the flavours; later ones have a package for each.
-    let id = os_release(root, "ID").unwrap_or_default();
-    let major = os_release(root, "VERSION_ID").and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    let has_streams = id != "fedora" && id != "azurelinux" && major.is_none_or(|major| major < 10 || id == "amzn");
-    let changes = match family {
-        Family::RedHat if !has_streams => vec![run("sudo dnf install nvidia-open"), run("sudo reboot")],
-        Family::RedHat => vec![
+    let is_amazon = os_release(root, "ID").as_deref() == Some("amzn");
+    let has_streams =
+        family == Family::RedHat && (is_amazon || distribution::rhel(root).is_some_and(|major| major < 10));
+    let mut changes = Vec::new();
+    // DKMS builds it for the kernel whose headers are there; without them the next boot has no driver.
+    if let Some(kernel) = kernel_release(root) {
+        changes.push(run(&super::install::install(root, family, &distribution::headers(root, family, &kernel))));
+    }
+    if has_streams {
+        changes.extend([
             run("sudo dnf module reset nvidia-driver"),
             run("sudo dnf module enable nvidia-driver:open-dkms"),
-            run("sudo dnf install nvidia-open"),
-            run("sudo reboot"),
-        ],
-        Family::Debian => vec![run("sudo apt-get install nvidia-open"), run("sudo reboot")],
-        Family::Suse => vec![run("sudo zypper install nvidia-open"), run("sudo reboot")],
-    };
+        ]);
+    }
+    changes.push(run(&match family {
+        Family::RedHat => format!("sudo {} install nvidia-open", distribution::dnf(root)),
+        Family::Debian => "sudo apt-get install nvidia-open".to_owned(),
+        Family::Suse => "sudo zypper install nvidia-open".to_owned(),
+    }));
+    changes.push(run("sudo reboot"));
     FixPlan {
         title: "Install the open kernel modules of the NVIDIA driver".to_owned(),
-        why: "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop.".to_owned(),
+        why: "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop. DKMS builds the modules \
+              against the headers of the running kernel.".to_owned(),
         changes,
         verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
         undo: "install the proprietary package of the same version".to_owned(),

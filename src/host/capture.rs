@@ -299,7 +299,7 @@ impl Root {
             "tool": tool,
             "taken_at": unix_s,
             "euid": self.euid(),
-            "paths": recording.paths.keys().collect::<Vec<_>>(),
+            "paths": recording.paths.keys().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
             "redacted": redacted,
         });
         put("capture.json", Ok(capture), &mut redactor)?;
@@ -331,7 +331,9 @@ impl Recording {
             redactor.names(&read("/etc/hosts"), &read("/etc/resolv.conf"));
         }
         for facts in self.paths.values() {
-            for path in [Some(&facts.path), facts.real_path.as_ref()].into_iter().flatten() {
+            let places =
+                [Some(&facts.path), facts.real_path.as_ref(), facts.tried_file.as_ref(), facts.mount_point.as_ref()];
+            for path in places.into_iter().flatten() {
                 redactor.home_owners(&path.display().to_string());
             }
             redactor

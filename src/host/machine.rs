@@ -55,7 +55,16 @@ pub fn container(root: &Root) -> Option<Container> {
     if let Some(value) = environment.get("container") {
         return seen("container", "environment", &format!("container={value}"));
     }
-    if top?.filesystem == "overlay" {
+    // What systemd found when it was started as the first process of a container (LXC, nspawn).
+    const SYSTEMD: &str = "/run/systemd/container";
+    if let Some(name) = root.read_text(SYSTEMD).ok().map(|text| text.trim().to_owned()).filter(|name| !name.is_empty())
+    {
+        let runtime = if name == "lxc" { "lxc" } else { "container" };
+        return seen(runtime, SYSTEMD, &name);
+    }
+    // Nodes that boot over the network have an overlay for their root, too; a container does not see the kernel's own threads.
+    let sees_kernel = || root.read_text("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd");
+    if top?.filesystem == "overlay" && !sees_kernel() {
         seen("container", "/proc/self/mountinfo", "the root is an overlay")
     } else {
         None
@@ -180,7 +189,9 @@ pub fn kernel_release(root: &Root) -> Option<String> {
 #[must_use]
 pub fn os_release(root: &Root, key: &str) -> Option<String> {
     let text = root.read_text("/etc/os-release").or_else(|_| root.read_text("/usr/lib/os-release")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(|v| v.trim_matches('"').to_owned())
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+        .map(|v| v.trim().trim_matches(['"', '\'']).to_owned())
 }
 
 /// CPUs that the process may run on, from `/proc/self/status`, which a capture has too.

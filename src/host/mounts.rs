@@ -1,5 +1,7 @@
 //! `/proc/self/mountinfo` (Linux, Documentation/filesystems/proc.rst, 3.5).
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 /// One mount.
@@ -19,17 +21,19 @@ pub struct Mount {
     pub source: String,
 }
 
-/// All mounts, in the file's order; lines that are malformed are passed over.
+/// All mounts, in the file's order; lines that are malformed are passed over. Names are bytes, and need be no UTF-8.
 #[must_use]
-pub fn parse_mountinfo(text: &str) -> Vec<Mount> {
-    text.lines().filter_map(parse_line).collect()
+pub fn parse_mountinfo(text: impl AsRef<[u8]>) -> Vec<Mount> {
+    text.as_ref().split(|b| *b == b'\n').filter_map(parse_line).collect()
 }
 
-fn parse_line(line: &str) -> Option<Mount> {
-    let (left, right) = line.split_once(" - ")?;
-    let left: Vec<&str> = left.split(' ').collect();
-    let right: Vec<&str> = right.split(' ').collect();
-    let (own, of_fs) = (*left.get(5)?, right.get(2).copied().unwrap_or(""));
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let words: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
+    // Any number of optional fields stand before the dash.
+    let dash = words.iter().skip(6).position(|word| *word == b"-")? + 6;
+    let (left, right) = (&words[..dash], &words[dash + 1..]);
+    let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
+    let (own, of_fs) = (text(left.get(5)?), right.get(2).map(|word| text(word)).unwrap_or_default());
     let mut options: Vec<&str> = Vec::new();
     for option in own.split(',').chain(of_fs.split(',')) {
         if !option.is_empty() && !options.contains(&option) {
@@ -37,18 +41,17 @@ fn parse_line(line: &str) -> Option<Mount> {
         }
     }
     Some(Mount {
-        id: left.first()?.parse().ok()?,
-        device: (*left.get(2)?).to_owned(),
-        point: PathBuf::from(unescape(left.get(4)?)),
+        id: text(left.first()?).parse().ok()?,
+        device: text(left.get(2)?),
+        point: PathBuf::from(OsString::from_vec(unescape(left.get(4)?))),
         options: options.join(","),
-        filesystem: (*right.first()?).to_owned(),
-        source: unescape(right.get(1)?),
+        filesystem: text(right.first()?),
+        source: text(&unescape(right.get(1)?)),
     })
 }
 
 /// mountinfo writes space, tab, newline and backslash as three octal digits.
-fn unescape(text: &str) -> String {
-    let bytes = text.as_bytes();
+fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
@@ -64,7 +67,7 @@ fn unescape(text: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 /// The mount that holds `path` (a real path): the one with `id` where known, else the longest mount point; of two on one point the later
@@ -96,6 +99,17 @@ mod tests {
         assert_eq!(mount_for(&mounts, Path::new("/data/m"), None).unwrap().source, "/dev/sda2");
         assert_eq!(mount_for(&mounts, Path::new("/data/m"), Some(31)).unwrap().source, "/dev/sda1");
         assert_eq!(mount_for(&mounts, Path::new("/database"), None).unwrap().source, "/dev/vda");
+    }
+
+    #[test]
+    fn optional_fields_and_names_that_are_no_text_hide_no_mount() {
+        let line =
+            |point: &[u8]| [b"40 27 0:9 /sub ".as_slice(), point, b" rw shared:1 master:2 - xfs /dev/x rw\n"].concat();
+        let text = [line(b"/a\xff"), line(b"/b\\134\\012c"), line(b"/-")].concat();
+        let mounts = parse_mountinfo(&text);
+        let names: Vec<&[u8]> = mounts.iter().map(|m| m.point.as_os_str().as_encoded_bytes()).collect();
+        assert_eq!(names, [b"/a\xff".as_slice(), b"/b\\\nc", b"/-"]);
+        assert!(mounts.iter().all(|m| m.filesystem == "xfs"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::block::{self, BlockDevice};
 use super::lenient;
 use super::mounts::{mount_for, parse_mountinfo};
+use crate::domain::lossy;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 /// `STATX_DIOALIGN` of Linux 6.1 (include/uapi/linux/stat.h).
 const STATX_DIOALIGN: u32 = 0x2000;
+/// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
+const EXTENTS: u64 = 0x80000;
 /// How many files of a folder are looked at to find one to open.
 const MAX_CANDIDATES: usize = 512;
 
@@ -19,16 +22,16 @@ const MAX_CANDIDATES: usize = 512;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathFacts {
     /// The path as it was asked for.
-    #[serde(default)]
+    #[serde(default, serialize_with = "lossy::path")]
     pub path: PathBuf,
     /// With links resolved; `None` where it does not exist.
-    #[serde(default)]
+    #[serde(default, serialize_with = "lossy::optional")]
     pub real_path: Option<PathBuf>,
     /// File-system type as the kernel names it.
     #[serde(default, deserialize_with = "lenient::text")]
     pub filesystem: Option<String>,
     /// Mount point.
-    #[serde(default)]
+    #[serde(default, serialize_with = "lossy::optional")]
     pub mount_point: Option<PathBuf>,
     /// Mount options, comma-separated.
     #[serde(default, deserialize_with = "lenient::text")]
@@ -63,8 +66,8 @@ pub struct PathFacts {
     /// Bytes that the file system allocated for it; less than the size where it has holes.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
     pub allocated_bytes: Option<u64>,
-    /// The file that stood for a folder when O_DIRECT was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The file that stood for a folder when O_DIRECT was tried, with links resolved: the files of a folder may lie elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy::optional")]
     pub tried_file: Option<PathBuf>,
     /// How much of that file is in the page cache, in thousandths, by samples; `None` where the file system does not say.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
@@ -118,47 +121,58 @@ fn look(path: &Path) -> PathFacts {
             return facts;
         }
     };
+    if let Some(kind) = other_kind(&real) {
+        facts.error = Some(format!(
+            "{} is {kind}, and models are read from files: name the file, or the folder that it is in",
+            path.display()
+        ));
+        return facts;
+    }
+    let file = file_to_try(&real);
+    // The files of a folder may be links to others elsewhere, as in the cache of Hugging Face: reads go where the files are.
+    let read = file.as_deref().unwrap_or(&real);
     let mut id = None;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let at = rustix::fs::CWD;
-    if let Ok(stat) = rustix::fs::statx(at, &real, AtFlags::empty(), wanted) {
+    if let Ok(stat) = rustix::fs::statx(at, read, AtFlags::empty(), wanted) {
         id = (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id);
         facts.device = Some(format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor));
     }
-    if let Ok(text) = std::fs::read_to_string("/proc/self/mountinfo")
-        && let Some(mount) = mount_for(&parse_mountinfo(&text), &real, id)
+    // As bytes: one mount whose name is no UTF-8 must not hide all others.
+    if let Ok(text) = std::fs::read("/proc/self/mountinfo")
+        && let Some(mount) = mount_for(&parse_mountinfo(text), read, id)
     {
         facts.filesystem = Some(mount.filesystem.clone());
         facts.mount_point = Some(mount.point.clone());
         facts.mount_options = Some(mount.options.clone());
         facts.source = Some(mount.source.clone());
-        // btrfs gives each subvolume an anonymous number of its own; the mount table has the one that udev and sysfs use.
         facts.device.get_or_insert_with(|| mount.device.clone());
     }
     #[allow(clippy::unnecessary_cast, reason = "the type of f_type differs between architectures")]
     {
-        facts.statfs_magic = rustix::fs::statfs(&real).ok().map(|s| s.f_type as u64 & 0xffff_ffff);
+        facts.statfs_magic = rustix::fs::statfs(read).ok().map(|s| s.f_type as u64 & 0xffff_ffff);
     }
-    facts.inode_flags = inode_flags(&real);
-    if let Some(file) = file_to_try(&real) {
+    // A folder says little of the files in it: it may be kept without extents, and they may be locked one by one.
+    facts.inode_flags = inode_flags(read).filter(|flags| file.is_some() || flags & EXTENTS != 0);
+    if let Some(file) = &file {
         let align = StatxFlags::from_bits_retain(STATX_DIOALIGN);
-        if let Ok(stat) = rustix::fs::statx(at, &file, AtFlags::empty(), align)
+        if let Ok(stat) = rustix::fs::statx(at, file, AtFlags::empty(), align)
             && stat.stx_mask & STATX_DIOALIGN != 0
         {
             facts.dio_mem_align = Some(stat.stx_dio_mem_align);
             facts.dio_offset_align = Some(stat.stx_dio_offset_align);
         }
-        facts.open_direct = Some(match try_direct(&file) {
+        facts.open_direct = Some(match try_direct(file) {
             Ok(()) => "ok".to_owned(),
             Err(errno) => errno_name(errno),
         });
-        if let Ok(meta) = std::fs::metadata(&file) {
+        if let Ok(meta) = std::fs::metadata(file) {
             facts.size_bytes = Some(meta.len());
             facts.allocated_bytes = Some(std::os::unix::fs::MetadataExt::blocks(&meta).saturating_mul(512));
-            facts.cached_per_mille = cached_per_mille(&file, meta.len());
+            facts.cached_per_mille = cached_per_mille(file, meta.len());
         }
-        facts.tried_file = (file != real).then_some(file);
     }
+    facts.tried_file = file.filter(|file| *file != real);
     if let Some(device) = &facts.device {
         facts.block_device = block::chain(device);
     }
@@ -166,12 +180,26 @@ fn look(path: &Path) -> PathFacts {
     facts
 }
 
+/// What a path is, where it is neither file nor folder. cuFile takes no such (5018); a disk is looked at by what is on it.
+fn other_kind(path: &Path) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    [
+        (kind.is_block_device(), "a disk or partition"),
+        (kind.is_char_device(), "a character device"),
+        (kind.is_fifo(), "a FIFO"),
+        (kind.is_socket(), "a socket"),
+    ]
+    .into_iter()
+    .find_map(|(is_it, name)| is_it.then_some(name))
+}
+
 fn inode_flags(path: &Path) -> Option<u64> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
     rustix::fs::ioctl_getflags(fd).ok().map(|flags| u64::from(flags.bits()))
 }
 
-/// The path itself if it is a file; of a folder its first model shard, else its first file with something in it.
+/// The path itself if it is a file; of a folder its first model shard, else its first file with something in it, links resolved.
 fn file_to_try(path: &Path) -> Option<PathBuf> {
     let meta = std::fs::metadata(path).ok()?;
     if meta.is_file() {
@@ -181,12 +209,13 @@ fn file_to_try(path: &Path) -> Option<PathBuf> {
         .ok()?
         .filter_map(Result::ok)
         .take(MAX_CANDIDATES)
-        .filter(|e| e.metadata().is_ok_and(|m| m.is_file() && m.len() > 0))
         .map(|e| e.path())
+        .filter(|path| std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0))
         .collect();
     files.sort();
     let shard = files.iter().find(|f| f.extension().is_some_and(|e| e == "safetensors"));
-    shard.or_else(|| files.first()).cloned()
+    let file = shard.or_else(|| files.first())?;
+    Some(std::fs::canonicalize(file).unwrap_or_else(|_| file.clone()))
 }
 
 fn try_direct(path: &Path) -> Result<(), Errno> {
@@ -259,6 +288,35 @@ mod tests {
         assert!(facts.filesystem.is_some() && facts.device.is_some());
         assert!(facts.open_direct.is_some());
         assert!(facts.tried_file.unwrap().ends_with("model.safetensors"));
+    }
+
+    #[test]
+    fn a_folder_of_links_is_judged_by_the_files_that_they_lead_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (blobs, snapshot) = (folder.path().join("blobs"), folder.path().join("snapshots/main"));
+        std::fs::create_dir_all(&blobs).unwrap();
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::write(blobs.join("1f"), vec![7_u8; 8192]).unwrap();
+        std::os::unix::fs::symlink("../../blobs/1f", snapshot.join("model.safetensors")).unwrap();
+        std::os::unix::fs::symlink("../../blobs/gone", snapshot.join("dead.safetensors")).unwrap();
+        let facts = look_live(&snapshot, Duration::from_secs(180));
+        assert!(facts.open_direct.is_some() && facts.size_bytes == Some(8192), "{facts:?}");
+        assert!(facts.tried_file.unwrap().ends_with("blobs/1f"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_named_for_what_it_is() {
+        let facts = look_live(Path::new("/dev/null"), Duration::from_secs(180));
+        assert!(facts.error.is_some_and(|why| why.contains("a character device")));
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_written_all_the_same() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let name = PathBuf::from(std::ffi::OsString::from_vec(b"/data/\xff".to_vec()));
+        let facts = PathFacts { path: name.clone(), real_path: Some(name), ..PathFacts::default() };
+        let text = serde_json::to_string(&facts).unwrap();
+        assert!(text.contains("/data/\u{fffd}"), "{text}");
     }
 
     #[test]

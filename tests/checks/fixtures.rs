@@ -56,7 +56,7 @@ const TABLE: &[Row] = &[
         &["ctr-proc-sys"],
         &["gpu-static-bar1", "cfg-p2p-both", "lib-open-probe", "ctr-proc-sys"],
     ),
-    ("geforce", Route::Compat, Route::Compat, &["gpu-class", "gpu-gdr-attr"], &[]),
+    ("geforce", Route::Compat, Route::Compat, &["gpu-class"], &[]),
     ("lvm", Route::Compat, Route::Compat, &["dm-lvm"], &[]),
     (
         "driver-mismatch",

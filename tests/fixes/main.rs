@@ -10,5 +10,6 @@ mod config;
 mod copies;
 mod guide;
 mod policies;
+mod releases;
 mod root;
 mod udev;

@@ -5,6 +5,7 @@ use super::known::{KEYS, Known, MISNAMED, Takes, is_section, known, minor};
 use super::syntax::{self, Document, Kind, Node};
 use super::{Problem, Severity};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// What the linter knows of the machine and the library.
 pub(crate) struct Surroundings<'a> {
@@ -20,11 +21,16 @@ pub(super) struct Linter<'a> {
     pub(super) text: &'a str,
     pub(super) around: &'a Surroundings<'a>,
     pub(super) problems: Vec<Problem>,
+    /// Keys that are passed over and not told one by one any more, and the place of the first of them.
+    untold: (usize, usize),
 }
+
+/// Keys without effect that are told one by one. Thousands of them are no settings of libcufile's; each costs a look at the whole file.
+const MOST_WITHOUT_EFFECT: usize = 100;
 
 /// Parses and lints; the document where it could be parsed.
 pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, Vec<Problem>) {
-    let mut linter = Linter { text, around, problems: Vec::new() };
+    let mut linter = Linter::new(text, around);
     let document = match syntax::parse(text) {
         Ok(document) => document,
         Err(mistake) => {
@@ -35,6 +41,19 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
     linter.whole(&document);
     linter.object("", &document.top);
     linter.together(&document.top);
+    let (untold, at) = linter.untold;
+    if untold > 0 {
+        let what = format!("{untold} further keys without effect begin here");
+        linter.say(
+            "L9",
+            Severity::Warning,
+            at,
+            "",
+            what,
+            SILENT,
+            "Remove them: this seems to be the file of another program.",
+        );
+    }
     linter.problems.sort_by_key(|problem| (problem.line, problem.column));
     (Some(document), linter.problems)
 }
@@ -45,7 +64,11 @@ const ABORTS: &str =
     "libcufile aborts the process here (Json::LogicError, SIGABRT): every program that opens cuFile dies.";
 const SILENT: &str = "libcufile passes over it without a word.";
 
-impl Linter<'_> {
+impl<'a> Linter<'a> {
+    pub(super) fn new(text: &'a str, around: &'a Surroundings<'a>) -> Self {
+        Self { text, around, problems: Vec::new(), untold: (0, 0) }
+    }
+
     #[allow(clippy::too_many_arguments, reason = "one problem")]
     pub(super) fn say(
         &mut self,
@@ -108,9 +131,14 @@ impl Linter<'_> {
 
     fn object(&mut self, prefix: &str, node: &Node) {
         let members = node.members();
+        let last: HashMap<&str, usize> =
+            members.iter().enumerate().map(|(n, member)| (member.key.as_str(), n)).collect();
         for (number, member) in members.iter().enumerate() {
             let dotted = if prefix.is_empty() { member.key.clone() } else { format!("{prefix}.{}", member.key) };
-            if members[number + 1..].iter().any(|later| later.key == member.key) {
+            if last.get(member.key.as_str()).is_some_and(|last| *last > number) {
+                if self.is_enough(member.key_start) {
+                    continue;
+                }
                 self.say(
                     "L8",
                     Severity::Warning,
@@ -149,6 +177,19 @@ impl Linter<'_> {
         let _ = key_start;
     }
 
+    /// Whether so many keys without effect were told that this one is only counted.
+    fn is_enough(&mut self, at: usize) -> bool {
+        let told = self.problems.iter().filter(|problem| matches!(problem.rule.as_str(), "L8" | "L9")).count();
+        if told < MOST_WITHOUT_EFFECT {
+            return false;
+        }
+        if self.untold.0 == 0 {
+            self.untold.1 = at;
+        }
+        self.untold.0 += 1;
+        true
+    }
+
     fn unknown(&mut self, dotted: &str, at: usize) {
         if let Some((_, meant)) = MISNAMED.iter().find(|(wrong, _)| *wrong == dotted) {
             let (what, todo) = if meant.is_empty() {
@@ -157,6 +198,9 @@ impl Linter<'_> {
                 (format!("{dotted} does nothing; {meant} is meant"), format!("Rename it to {meant}."))
             };
             self.say("L10", Severity::Warning, at, dotted, what, SILENT, todo);
+            return;
+        }
+        if self.is_enough(at) {
             return;
         }
         let todo = match nearest(dotted) {
@@ -453,7 +497,8 @@ pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
 pub(crate) fn nearest(dotted: &str) -> Option<&'static str> {
     let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
     let mine = dotted.rsplit('.').next().unwrap_or(dotted);
-    let far = |a: &str, b: &str| distance(a, b);
+    // Capitals are a mistake of their own: libcufile's keys have none.
+    let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
     let best = KEYS
         .iter()
         .map(|known| {

@@ -144,7 +144,7 @@ fn value(text: &str, problem: &Problem, around: &Surroundings<'_>) -> Option<(St
                 return None;
             };
             let number = written.parse::<f64>().ok()?.trunc();
-            let (low, high, _) = Linter { text, around, problems: Vec::new() }.limits(known, low, high);
+            let (low, high, _) = Linter::new(text, around).limits(known, low, high);
             // From the float, which saturates.
             let near = (number as u64).clamp(low, high.max(low));
             let step = multiple.max(1);

@@ -233,3 +233,19 @@ fn a_tuned_file_is_accepted_and_holds_only_what_differs() {
     let set = |key: &str| tuned.iter().find(|row| row.key == key).map(|row| row.value.clone()).or_else(|| current(key));
     assert!(tune(&hardware, &set, false).is_empty(), "tuning what is tuned changes nothing");
 }
+
+#[test]
+fn the_file_of_another_program_is_told_in_short_and_at_once() {
+    let keys: Vec<String> = (0..20_000).map(|n| format!("\"k{n}\": {n}")).collect();
+    let found = problems(&format!("{{ \"properties\": {{ {} }} }}", keys.join(",")), Some((1, 20)));
+    assert_eq!(found.len(), 101);
+    assert!(found.last().unwrap().what.starts_with("19900 further keys without effect begin here"), "{found:?}");
+    let twice = vec!["\"io_batchsize\": 7"; 5_000].join(",");
+    assert_eq!(problems(&format!("{{ \"properties\": {{ {twice} }} }}"), Some((1, 20))).len(), 101);
+}
+
+#[test]
+fn capitals_do_not_hide_the_key_that_is_meant() {
+    let found = problems("{ \"properties\": { \"Use_PCI_P2PDMA\": true } }", Some((1, 20)));
+    assert!(found[0].todo.contains("properties.use_pci_p2pdma"), "{found:?}");
+}

@@ -5,6 +5,7 @@ pub(crate) mod hosts;
 pub(crate) mod more;
 pub(crate) mod storage;
 pub(crate) mod systems;
+pub(crate) mod third;
 
 use crate::machine::*;
 use gds_top::checks::{self, Trial};
@@ -22,6 +23,9 @@ pub(crate) fn unseen() -> Vec<Variant> {
         systems::systems(),
         systems::settings(),
         more::more(),
+        third::two_faults(),
+        third::layers(),
+        third::healthy(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -61,6 +65,21 @@ fn what_the_first_round_left_out() {
     judge(more::more());
 }
 
+#[test]
+fn two_faults_at_once() {
+    judge(third::two_faults());
+}
+
+#[test]
+fn storage_in_layers_without_a_direct_route() {
+    judge(third::layers());
+}
+
+#[test]
+fn healthy_machines_that_look_ill() {
+    judge(third::healthy());
+}
+
 fn machine(name: &str) -> tempfile::TempDir {
     let machine = unseen().into_iter().find(|machine| machine.name == name).unwrap();
     build(machine.base, &machine.edits)
@@ -92,6 +111,40 @@ fn the_verdict_says_what_libcufile_lists_for_the_storage_under_the_path() {
         assert!(verdict.proof.contains(proof) && !verdict.proven, "{name}: {}", verdict.proof);
         assert!(said.contains(headline), "{name}: {said}");
     }
+}
+
+#[test]
+fn what_is_told_of_healthy_machines_is_true_of_them() {
+    let finding = |name: &str, id: &str| check(machine(name).path()).finding(id).unwrap().clone();
+    let node = finding("a node without a disk of its own, whose root is an overlay", "ctr-detect");
+    assert_eq!(node.summary, "not inside a container");
+    let overlay = check(machine("an overlay of the machine's own, with its upper folder on xfs").path());
+    assert!(overlay.finding("ctr-rootfs").is_none_or(|f| !f.summary.contains("container")), "there is no container");
+    let class = finding("a GeForce, and udev knows no disk", "gpu-gdr-attr");
+    assert_eq!(class.cause.as_deref(), Some("gpu-class"));
+    assert_eq!(check(machine("64 GPUs").path()).verdicts.len(), 64);
+    let sp5 = finding("SLES 15 SP5, whose kernel is too old for P2PDMA", "kernel-version");
+    assert_eq!(sp5.fix.as_deref(), Some("kernel-p2pdma"));
+}
+
+#[test]
+fn of_two_gpus_each_has_the_verdict_of_its_own_place_on_the_bus() {
+    let folder = build("p2pdma-healthy", &third::far_gpu());
+    let report = check(folder.path());
+    let of = |gpu: &str| report.verdicts.iter().find(|v| v.gpu.as_deref().unwrap().starts_with(gpu)).unwrap();
+    let (near, far) = (of("GPU-5f1c"), of("GPU-6a2d"));
+    assert!(near.route.is_direct() && near.blockers.is_empty(), "{near:?}");
+    assert_eq!((far.route, far.possible), (Route::Compat, Route::P2pdma), "{far:?}");
+    assert_eq!(far.blockers, ["kernel-p2p-rootports"]);
+    let summary = &report.finding("kernel-p2p-rootports").unwrap().summary;
+    assert!(summary.contains("0000:5e:00.0"), "{summary}");
+    let one = checks::run(
+        &Root::folder(folder.path()).unwrap(),
+        &[std::path::PathBuf::from("/data/models")],
+        Some("1"),
+        &mut |_| {},
+    );
+    assert!(one.finding("pcie-topology").unwrap().summary.contains("0000:5e:00.0"), "the one that was asked for");
 }
 
 #[test]
