@@ -29,6 +29,30 @@ pub(crate) enum Figure {
     Table,
 }
 
+impl Figure {
+    /// Whether time passes in it; the others stand still, and drawing them again would show nothing new.
+    pub(crate) const fn moves(self) -> bool {
+        matches!(self, Self::FewTensors | Self::SmallWhole | Self::LargeWhole | Self::Slab | Self::Reads)
+    }
+}
+
+/// Titles and figures of the steps.
+const ABOUT: [(&str, Figure); STEPS] = [
+    ("The path of a byte", Figure::Paths),
+    ("What a tensor costs before its first byte", Figure::FewTensors),
+    ("The cost times the number of tensors", Figure::SmallWhole),
+    ("The same cost under large tensors", Figure::LargeWhole),
+    ("The crossover", Figure::Crossover),
+    ("Registering once", Figure::Slab),
+    ("Coalescing", Figure::Reads),
+    ("When to use what", Figure::Table),
+];
+
+/// What is drawn beside the step with this number, from 0.
+pub(crate) fn figure(number: usize) -> Figure {
+    ABOUT[number.min(STEPS - 1)].1
+}
+
 /// A step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -40,16 +64,17 @@ pub(crate) struct Step {
 /// The step with this number, from 0.
 pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
     let (small, large) = (&lesson.small, &lesson.large);
-    let (title, figure, text) = match number {
-        0 => ("The path of a byte", Figure::Paths, path(small)),
-        1 => ("What a tensor costs before its first byte", Figure::FewTensors, before_first(small)),
-        2 => ("The cost times the number of tensors", Figure::SmallWhole, times_number(small)),
-        3 => ("The same cost under large tensors", Figure::LargeWhole, large_tensors(small, large)),
-        4 => ("The crossover", Figure::Crossover, crossing(small, large)),
-        5 => ("Registering once", Figure::Slab, once(small)),
-        6 => ("Coalescing", Figure::Reads, coalescing(small)),
-        _ => ("When to use what", Figure::Table, when(small, large)),
+    let text = match number {
+        0 => path(small),
+        1 => before_first(small),
+        2 => times_number(small),
+        3 => large_tensors(small, large),
+        4 => crossing(small, large),
+        5 => once(small),
+        6 => coalescing(small),
+        _ => when(small, large),
     };
+    let (title, figure) = ABOUT[number.min(STEPS - 1)];
     Step { title, figure, text }
 }
 
