@@ -58,6 +58,8 @@ pub(crate) fn figure(number: usize) -> Figure {
 pub(crate) struct Step {
     pub(crate) title: &'static str,
     pub(crate) text: Vec<String>,
+    /// What can be done at the keys of the screens, and not on paper.
+    pub(crate) at_the_keys: Option<&'static str>,
     pub(crate) figure: Figure,
 }
 
@@ -75,7 +77,12 @@ pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
         _ => when(small, large),
     };
     let (title, figure) = ABOUT[number.min(STEPS - 1)];
-    Step { title, figure, text }
+    let at_the_keys = match number {
+        0 => Some("Environment (key 1) says which way this machine takes."),
+        2 => Some("Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help."),
+        _ => None,
+    };
+    Step { title, text, at_the_keys, figure }
 }
 
 fn time(load: &Load) -> String {
@@ -104,7 +111,6 @@ fn path(small: &Told) -> Vec<String> {
                 .to_owned(),
         );
     }
-    text.push("Environment (key 1) says which way this machine takes.".to_owned());
     text
 }
 
@@ -149,9 +155,6 @@ fn times_number(small: &Told) -> Vec<String> {
         let verdict = if mmap.wall_ns < load.wall_ns { "faster" } else { "slower" };
         text.push(format!("Plain mmap needed {} for the same bytes from a warm page cache: {verdict}.", time(mmap)));
     }
-    text.push(
-        "Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help.".to_owned(),
-    );
     text
 }
 

@@ -83,6 +83,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 /// The step's words, and what was measured here on the same matter.
 fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
     let mut words = step.text.clone();
+    words.extend(step.at_the_keys.map(str::to_owned));
     if ui.replay {
         return words;
     }
