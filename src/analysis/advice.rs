@@ -65,6 +65,14 @@ pub struct Advice {
     pub text: String,
     /// The part of the wall time that is at stake, in nanoseconds, if it was measured.
     pub at_stake_ns: Option<u64>,
+    /// Says why the fastest is faster than another engine, and not only what one of them could do better.
+    pub explains: bool,
+}
+
+/// `pread (hot)`; of a workload's lane its variant with the direction: `gds (read, cold)`.
+fn named(engine: &Engine, cache: CacheState) -> String {
+    let direction = engine.direction().map(|direction| format!("{direction}, ")).unwrap_or_default();
+    format!("{} ({direction}{cache})", engine.label())
 }
 
 /// Shares of the wall time from which a cost is worth a word.
@@ -81,17 +89,7 @@ const TWICE: f64 = 2.0;
 #[must_use]
 pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
-    for fact in facts.iter().filter(|f| f.run.error.is_none() && f.run.wall_ns > 0) {
-        // One word a kind, engine and cache state: repeats say the same again.
-        if facts.iter().any(|f| {
-            f.run.engine == fact.run.engine
-                && f.run.cache == fact.run.cache
-                && f.run.model == fact.run.model
-                && f.run.repeat < fact.run.repeat
-                && f.run.error.is_none()
-        }) {
-            continue;
-        }
+    for fact in middles(facts) {
         told.extend(registrations(fact).or_else(|| per_tensor(fact)));
         told.extend(one_time_cost(fact));
         told.extend(idle_slots(fact));
@@ -108,17 +106,39 @@ pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice>
     told
 }
 
+/// One run of each engine, cache state and model: repeats say the same again, so the one in the middle, whose time is the one that is told, speaks for all.
+fn middles<'f, 'r>(facts: &'f [RunFacts<'r>]) -> Vec<&'f RunFacts<'r>> {
+    let key = |f: &RunFacts<'r>| (&f.run.engine, f.run.cache, &f.run.model);
+    let mut kinds: Vec<Vec<&RunFacts<'_>>> = Vec::new();
+    for fact in facts.iter().filter(|f| f.run.error.is_none() && f.run.wall_ns > 0) {
+        match kinds.iter_mut().find(|kind| kind.first().is_some_and(|first| key(first) == key(fact))) {
+            Some(kind) => kind.push(fact),
+            None => kinds.push(vec![fact]),
+        }
+    }
+    let middle = |mut kind: Vec<&'f RunFacts<'r>>| {
+        kind.sort_by_key(|f| f.run.wall_ns);
+        kind.get((kind.len() - 1) / 2).copied()
+    };
+    kinds.into_iter().filter_map(middle).collect()
+}
+
 fn about(fact: &RunFacts<'_>, at_stake_ns: u64, text: String) -> Advice {
-    Advice { engine: Some(fact.run.engine.clone()), cache: Some(fact.run.cache), text, at_stake_ns: Some(at_stake_ns) }
+    Advice {
+        engine: Some(fact.run.engine.clone()),
+        cache: Some(fact.run.cache),
+        text,
+        at_stake_ns: Some(at_stake_ns),
+        explains: false,
+    }
 }
 
 fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
     let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Deregister]);
     (fact.registrations >= MANY && share >= WORTH_A_WORD).then(|| {
         let text = format!(
-            "{} ({}): {} registrations cost {} of {}: register once.",
-            fact.run.engine,
-            fact.run.cache,
+            "{}: {} registrations cost {} of {}: register once.",
+            named(&fact.run.engine, fact.run.cache),
             units::count(fact.registrations),
             units::duration(ns),
             units::duration(fact.run.wall_ns)
@@ -132,9 +152,8 @@ fn per_tensor(fact: &RunFacts<'_>) -> Option<Advice> {
     let ns = cost.per_tensor_ns() * fact.tensors as f64;
     (ns >= DOMINANT * fact.run.wall_ns as f64 && fact.tensors >= MANY && cost.fit.r2 >= 0.5).then(|| {
         let text = format!(
-            "{} ({}): {} tensors at {} each before their first byte make {} of {}: read in larger blocks that hold several tensors.",
-            fact.run.engine,
-            fact.run.cache,
+            "{}: {} tensors at {} each before their first byte make {} of {}: read in larger blocks that hold several tensors.",
+            named(&fact.run.engine, fact.run.cache),
             units::count(fact.tensors),
             units::duration(cost.per_tensor_ns() as u64),
             units::duration(ns as u64),
@@ -148,9 +167,8 @@ fn one_time_cost(fact: &RunFacts<'_>) -> Option<Advice> {
     let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Allocate]);
     (fact.registrations < MANY.min(u64::from(fact.run.slots) * 2 + 4) && share >= DOMINANT).then(|| {
         let text = format!(
-            "{} ({}): allocating and registering memory took {} of {}; a process that loads more than once should keep it.",
-            fact.run.engine,
-            fact.run.cache,
+            "{}: allocating and registering memory took {} of {}; a process that loads more than once should keep it.",
+            named(&fact.run.engine, fact.run.cache),
             units::duration(ns),
             units::duration(fact.run.wall_ns)
         );
@@ -162,9 +180,8 @@ fn idle_slots(fact: &RunFacts<'_>) -> Option<Advice> {
     let (ns, share) = fact.share(&[Phase::Idle]);
     (fact.run.slots > 1 && share >= 0.5).then(|| {
         let text = format!(
-            "{} ({}): its {} slots were idle {:.0} % of the time; fewer threads, or smaller blocks that share out better, would do the same.",
-            fact.run.engine,
-            fact.run.cache,
+            "{}: its {} slots were idle {:.0} % of the time; fewer threads, or smaller blocks that share out better, would do the same.",
+            named(&fact.run.engine, fact.run.cache),
             fact.run.slots,
             share * 100.0
         );
@@ -176,10 +193,9 @@ fn first_reads(fact: &RunFacts<'_>) -> Option<Advice> {
     let ns = fact.first_reads_ns;
     (fact.run.engine.uses_cufile() && ns as f64 >= DOMINANT * fact.run.wall_ns as f64).then(|| {
         let text = format!(
-            "{} ({}): the first read of each of {} threads took {} longer than a later one, of {}: what the library makes at a first read pays for a larger \
+            "{}: the first read of each of {} threads took {} longer than a later one, of {}: what the library makes at a first read pays for a larger \
              model, or for a process that loads more than once.",
-            fact.run.engine,
-            fact.run.cache,
+            named(&fact.run.engine, fact.run.cache),
             fact.run.slots,
             units::duration(ns),
             units::duration(fact.run.wall_ns)
@@ -201,6 +217,7 @@ fn read_again(comparison: &Comparison) -> Option<Advice> {
             fastest.engine
         ),
         at_stake_ns: Some(direct.wall_ns.saturating_sub(fastest.wall_ns)),
+        explains: true,
     })
 }
 
@@ -219,6 +236,7 @@ fn pageable(comparison: &Comparison) -> Option<Advice> {
             fastest.engine
         ),
         at_stake_ns: Some(mmap.wall_ns.saturating_sub(fastest.wall_ns)),
+        explains: true,
     })
 }
 
@@ -236,14 +254,14 @@ fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Option<Advic
         engine: Some(slower.engine.clone()),
         cache: Some(comparison.cache),
         text: format!(
-            "{} ({}) is {}× slower than {}: its reads went through compat, which copies in host memory as well. Use {} here until the route is direct.",
-            slower.engine,
-            comparison.cache,
+            "{} is {}× slower than {}: its reads went through compat, which copies in host memory as well. Use {} here until the route is direct.",
+            named(&slower.engine, comparison.cache),
             units::three_digits(slower.ratio_to_fastest),
-            fastest.engine,
-            fastest.engine
+            fastest.engine.label(),
+            fastest.engine.label()
         ),
         at_stake_ns: Some(slower.wall_ns.saturating_sub(fastest.wall_ns)),
+        explains: true,
     })
 }
 
@@ -257,6 +275,7 @@ fn disk_decides(comparison: &Comparison) -> Option<Advice> {
             units::rate(comparison.standings[0].bytes_per_s)
         ),
         at_stake_ns: None,
+        explains: true,
     })
 }
 
@@ -287,6 +306,7 @@ fn crossing(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Vec<Advice> {
                     comparison.cache
                 ),
                 at_stake_ns: None,
+                explains: false,
             });
         }
     }
@@ -317,10 +337,12 @@ mod tests {
     fn many_registrations_that_cost_much_are_named_with_their_cost() {
         let slow = run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000);
         let slow = with_phases(slow, &[(Phase::RegisterBuffer, 160_000_000), (Phase::Deregister, 70_000_000)]);
+        // The first run was an outlier: what is told is the one in the middle.
         let again = RunResult { repeat: 1, ..slow.clone() };
+        let first = RunResult { wall_ns: 900_000_000, ..slow.clone() };
         let fact = |run| RunFacts { run, registrations: 311, tensors: 311, first_reads_ns: 0, cost: None };
         assert_eq!(
-            texts(&[fact(&slow), fact(&again)]),
+            texts(&[fact(&first), fact(&slow), fact(&again)]),
             ["gds-per-tensor (hot): 311 registrations cost 230 ms of 540 ms: register once."]
         );
     }

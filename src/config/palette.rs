@@ -88,7 +88,7 @@ const LANES_ON_LIGHT: [Ink; 11] = [
 
 // open, map, allocate, register handle, register buffer, submit, transfer, copy, sync, deregister, release, idle
 const PHASES_ON_DARK: [Ink; 12] = [
-    ink(0xb5_838d, 5),
+    ink(0xb5_838d, 7),
     ink(0xd4_a373, 3),
     ink(0xe0_b05c, 3),
     ink(0xe7_8a61, 1),
@@ -97,14 +97,14 @@ const PHASES_ON_DARK: [Ink; 12] = [
     ink(0x4f_9fd8, 12),
     ink(0x4f_c1b0, 14),
     ink(0x9d_8ec7, 13),
-    ink(0xc7_6b7b, 1),
-    ink(0xa7_7b6d, 5),
+    ink(0xc7_6b7b, 5),
+    ink(0xa7_7b6d, 6),
     ink(0x3d_4452, 8),
 ];
 
 // Dark enough to stand on paper, and for white words to stand on them.
 const PHASES_ON_LIGHT: [Ink; 12] = [
-    ink(0x8f_5a66, 5),
+    ink(0x8f_5a66, 8),
     ink(0x8a_5a26, 3),
     ink(0x85_5c00, 3),
     ink(0xb0_492a, 1),
@@ -112,9 +112,9 @@ const PHASES_ON_LIGHT: [Ink; 12] = [
     ink(0x72_5d00, 3),
     ink(0x1f_6fb0, 4),
     ink(0x1a_7568, 6),
-    ink(0x6c_5aa0, 5),
-    ink(0x9c_3f52, 1),
-    ink(0x7d_5548, 5),
+    ink(0x6c_5aa0, 13),
+    ink(0x9c_3f52, 5),
+    ink(0x7d_5548, 2),
     ink(0xc9_ccd3, 7),
 ];
 

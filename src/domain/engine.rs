@@ -96,6 +96,15 @@ impl Engine {
         }
     }
 
+    /// Its name in a session that is about one workload: of a lane of that its variant, of an engine its name.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self {
+            Self::Workload(lane) => lane.split('/').nth(1).unwrap_or(lane).to_owned(),
+            _ => self.to_string(),
+        }
+    }
+
     /// The direction of a workload's lane, `read` or `write`; `None` for engines that load models.
     #[must_use]
     pub fn direction(&self) -> Option<&str> {

@@ -35,7 +35,7 @@ pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
-pub use run::{LaneOrder, Outside, RouteCounts, RunResult};
+pub use run::{AUTO_TOOK, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};

@@ -166,7 +166,17 @@ pub struct RunResult {
     pub workload: Option<WorkloadResult>,
 }
 
+/// How the note begins in which `auto` says what it took: its engine and the reason follow, parted by a colon.
+pub const AUTO_TOOK: &str = "auto took ";
+
 impl RunResult {
+    /// The engine that `auto` took in this run, by its own note.
+    #[must_use]
+    pub fn auto_took(&self) -> Option<&str> {
+        let told = self.notes.iter().find_map(|note| note.strip_prefix(AUTO_TOOK))?;
+        told.split_once(':').map(|(engine, _)| engine).filter(|_| self.engine == Engine::Auto)
+    }
+
     /// Why the run counts as failed: its error, or what was found when its bytes were compared with the file; `None` where it is good.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {

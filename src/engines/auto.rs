@@ -6,7 +6,7 @@ use super::cufile::CuFile;
 use super::error::LoadError;
 use super::{direct, files, gds_slab, pread};
 use crate::device::{Device, DeviceMemory};
-use crate::domain::{CacheState, Engine, LaneOrder, Route, Target};
+use crate::domain::{AUTO_TOOK, CacheState, Engine, LaneOrder, Route, Target};
 use cufile_ffi::FileHandle;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Engine::Direct => direct::load(context),
         _ => pread::load(context),
     }?;
-    loaded.notes.insert(0, format!("auto took {engine}: {why}"));
+    loaded.notes.insert(0, format!("{AUTO_TOOK}{engine}: {why}"));
     Ok(loaded)
 }
 

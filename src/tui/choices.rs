@@ -64,6 +64,10 @@ pub(crate) struct RaceUi {
     pub(crate) layer: Option<usize>,
     /// The charts are shown where the layers of a read would be.
     pub(crate) charts: bool,
+    /// The last frame had room for charts over time.
+    pub(crate) charted: Cell<bool>,
+    /// There were more than it had room for.
+    pub(crate) more: Cell<bool>,
 }
 
 impl RaceUi {
@@ -149,7 +153,7 @@ pub(crate) const PLAY: Duration = Duration::from_secs(6);
 impl LearnUi {
     /// Whether the timeline moves.
     pub(crate) fn plays(&self) -> bool {
-        !self.paused && self.at < 1.0 && matches!(self.lesson, Some(Ok(_)))
+        !self.paused && self.at < 1.0 && lesson_steps::figure(self.step).moves() && matches!(self.lesson, Some(Ok(_)))
     }
 
     /// Begins a step.

@@ -228,7 +228,7 @@ impl UiState {
                 self.environment.verdict = (self.environment.verdict + 1) % state.verdicts.len().max(1)
             }
             Action::NextPane => self.next_pane(state),
-            Action::NextChart => self.race.chart = (self.race.chart + 1) % 3,
+            Action::NextChart => self.race.chart = super::screens::race_charts::next(state, self),
             Action::NextEngine => self.change_engine(state, true),
             Action::PreviousEngine => self.change_engine(state, false),
             Action::Sort if self.screen == Screen::System => self.system.sort = self.system.sort.next(),

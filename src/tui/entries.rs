@@ -158,6 +158,13 @@ impl<'s> Entry<'s> {
             .map(|(lane, _)| lane)
     }
 
+    /// What `auto` took, where all its runs took the same.
+    pub(crate) fn took(&self) -> Option<&'s str> {
+        let mut all = self.results().map(RunResult::auto_took);
+        let first = all.next()??;
+        all.all(|took| took == Some(first)).then_some(first)
+    }
+
     /// The run that is under way.
     pub(crate) fn running(&self) -> Option<&'s Lane> {
         self.lanes.iter().copied().find(|l| l.is_running())
@@ -249,18 +256,33 @@ impl<'s> Heat<'s> {
     pub(crate) fn settled(&self) -> bool {
         self.entries.iter().all(Entry::settled)
     }
+}
 
-    /// Whether the two fastest can be told apart: their ranges do not touch, or with a single run each they are more than 3 % apart.
-    pub(crate) fn clear_winner(&self) -> bool {
-        match self.ranked().as_slice() {
-            [first, second, ..] => match (first.range_ns(), second.range_ns()) {
-                (Some((a, worst)), Some((best, _))) if first.n() > 1 || second.n() > 1 => worst < best && a > 0,
-                (Some((a, _)), Some((b, _))) => b as f64 > a as f64 * 1.03,
-                _ => false,
-            },
-            _ => true,
-        }
+/// Whether the first two of a ranking can be told apart: their ranges do not touch, or with a single run each they are more than 3 % apart.
+pub(crate) fn is_clear(ranked: &[&Entry<'_>]) -> bool {
+    match ranked {
+        [first, second, ..] => match (first.range_ns(), second.range_ns()) {
+            (Some((a, worst)), Some((best, _))) if first.n() > 1 || second.n() > 1 => worst < best && a > 0,
+            (Some((a, _)), Some((b, _))) => b as f64 > a as f64 * 1.03,
+            _ => false,
+        },
+        _ => true,
     }
+}
+
+/// The ranking without the second where the first two are `auto` and the engine that it took, within the noise: one way of loading measured twice is no tie.
+pub(crate) fn without_twins<'a, 's>(mut ranked: Vec<&'a Entry<'s>>) -> (Vec<&'a Entry<'s>>, bool) {
+    let twins = match ranked.as_slice() {
+        [a, b, ..] => {
+            let took = |auto: &Entry<'_>, other: &Entry<'_>| auto.took() == Some(other.engine.to_string().as_str());
+            (took(a, b) || took(b, a)) && !is_clear(&ranked)
+        }
+        _ => false,
+    };
+    if twins {
+        ranked.remove(1);
+    }
+    (ranked, twins)
 }
 
 /// Time on a lane's clock: up to now while it loads, its wall time afterwards; `None` before the clock started.

@@ -11,8 +11,9 @@ use super::sheet_keys::{
     several_verdicts,
 };
 use super::when::{
-    always, bare, can_compare, can_export, can_hold, can_recheck, export_first, has_charts, has_cursor, has_panes,
-    has_rows, on_environment, on_learn, on_tensors, pannable, racing, racing_here, replaying,
+    always, bare, can_compare, can_export, can_hold, can_recheck, expanded, expands, export_first, has_cursor,
+    has_panes, has_rows, hides_charts, more_charts, on_environment, on_learn, on_tensors, pannable, plays_step, racing,
+    racing_here, replaying,
 };
 use crate::session::State;
 use crossterm::event::{KeyCode, KeyEvent};
@@ -138,7 +139,7 @@ pub(super) const TABLE: &[Row] = &[
         Action::Guide,
         [letter('i')],
         "i",
-        "install",
+        "checklist",
         "the way to a direct route as a checklist: what is done, what is to do, and the proof",
         has_guide
     ),
@@ -278,7 +279,7 @@ pub(super) const TABLE: &[Row] = &[
         Action::PanBack,
         [letter(','), letter('[')],
         ", .",
-        "",
+        "pan",
         "charts: earlier; at the right end the charts follow what happens (also [ where nothing is replayed)",
         pannable
     ),
@@ -307,7 +308,9 @@ pub(super) const TABLE: &[Row] = &[
         "hold the charts still while the session goes on, and let go",
         can_hold
     ),
-    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", has_charts),
+    bind!(Action::Expand, [letter('e')], "e", "back", "one chart on the whole screen, and back", expanded),
+    bind!(Action::Expand, [letter('e')], "e", "charts", "one chart on the whole screen, and back", hides_charts),
+    bind!(Action::Expand, [letter('e')], "e", "expand", "one chart on the whole screen, and back", expands),
     bind!(
         Action::PreviousStep,
         [plain(KeyCode::Left), letter('h')],
@@ -317,7 +320,7 @@ pub(super) const TABLE: &[Row] = &[
         on_learn
     ),
     bind!(Action::NextStep, [plain(KeyCode::Right), letter('l')], "→", "", "the next step (also l)", on_learn),
-    bind!(Action::Play, [letter(' ')], "space", "play", "play, pause or play again", on_learn),
+    bind!(Action::Play, [letter(' ')], "space", "play", "play, pause or play again", plays_step),
     bind!(
         Action::SliderUp,
         [letter('+'), letter('=')],
@@ -349,7 +352,7 @@ pub(super) const TABLE: &[Row] = &[
         Action::Copy,
         [letter('y')],
         "y",
-        "",
+        "copy",
         "copy the answer and the selected line to the clipboard, over SSH too",
         bare
     ),
@@ -358,8 +361,8 @@ pub(super) const TABLE: &[Row] = &[
         [letter('n')],
         "n",
         "chart",
-        "the next chart, where there is room for one only",
-        has_charts
+        "the next chart, where there is no room for all; where the time went is the last",
+        more_charts
     ),
     bind!(
         Action::Pause,

@@ -33,8 +33,7 @@ pub fn lesson_page() -> Result<String, String> {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>Why GPUDirect Storage can be slower on a small model</title><style>{STYLE}</style></head><body><main>\n\
          <h1>Why GPUDirect Storage can be slower on a small model</h1>\n\
-         <p>Eight steps, told with recorded loads of {} and {} on an NVIDIA H200. What is marked as a simulation is arithmetic; everything else was \
-         measured.</p>\n",
+         <p>Eight steps, told with recorded loads of {} and {} on an NVIDIA H200. All of it was measured.</p>\n",
         lesson.small.model, lesson.large.model
     );
     for number in 0..STEPS {
@@ -76,6 +75,7 @@ mod tests {
         let page = lesson_page().unwrap();
         assert_eq!(page.matches("<section>").count(), STEPS);
         assert_eq!(page.matches("<svg ").count(), 2 * STEPS, "on light ground and on dark");
+        assert!(!page.contains("(key 1)") && !page.contains("sliders"), "paper has neither");
         let outside = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!outside.contains("http") && !outside.contains("<script") && !outside.contains(" src="));
     }

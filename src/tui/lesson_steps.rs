@@ -29,28 +29,60 @@ pub(crate) enum Figure {
     Table,
 }
 
+impl Figure {
+    /// Whether time passes in it; the others stand still, and drawing them again would show nothing new.
+    pub(crate) const fn moves(self) -> bool {
+        matches!(self, Self::FewTensors | Self::SmallWhole | Self::LargeWhole | Self::Slab | Self::Reads)
+    }
+}
+
+/// Titles and figures of the steps.
+const ABOUT: [(&str, Figure); STEPS] = [
+    ("The path of a byte", Figure::Paths),
+    ("What a tensor costs before its first byte", Figure::FewTensors),
+    ("The cost times the number of tensors", Figure::SmallWhole),
+    ("The same cost under large tensors", Figure::LargeWhole),
+    ("The crossover", Figure::Crossover),
+    ("Registering once", Figure::Slab),
+    ("Coalescing", Figure::Reads),
+    ("When to use what", Figure::Table),
+];
+
+/// What is drawn beside the step with this number, from 0.
+pub(crate) fn figure(number: usize) -> Figure {
+    ABOUT[number.min(STEPS - 1)].1
+}
+
 /// A step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) title: &'static str,
     pub(crate) text: Vec<String>,
+    /// What can be done at the keys of the screens, and not on paper.
+    pub(crate) at_the_keys: Option<&'static str>,
     pub(crate) figure: Figure,
 }
 
 /// The step with this number, from 0.
 pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
     let (small, large) = (&lesson.small, &lesson.large);
-    let (title, figure, text) = match number {
-        0 => ("The path of a byte", Figure::Paths, path(small)),
-        1 => ("What a tensor costs before its first byte", Figure::FewTensors, before_first(small)),
-        2 => ("The cost times the number of tensors", Figure::SmallWhole, times_number(small)),
-        3 => ("The same cost under large tensors", Figure::LargeWhole, large_tensors(small, large)),
-        4 => ("The crossover", Figure::Crossover, crossing(small, large)),
-        5 => ("Registering once", Figure::Slab, once(small)),
-        6 => ("Coalescing", Figure::Reads, coalescing(small)),
-        _ => ("When to use what", Figure::Table, when(small, large)),
+    let text = match number {
+        0 => path(small),
+        1 => before_first(small),
+        2 => times_number(small),
+        3 => large_tensors(small, large),
+        4 => crossing(small, large),
+        5 => once(small),
+        6 => coalescing(small),
+        _ => when(small, large),
     };
-    Step { title, figure, text }
+    let (title, figure) = ABOUT[number.min(STEPS - 1)];
+    let at_the_keys = match number {
+        0 => Some("Environment (key 1) says which way this machine takes."),
+        2 => Some("Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help."),
+        _ => None,
+    };
+    Step { title, text, at_the_keys, figure }
 }
 
 fn time(load: &Load) -> String {
@@ -79,7 +111,6 @@ fn path(small: &Told) -> Vec<String> {
                 .to_owned(),
         );
     }
-    text.push("Environment (key 1) says which way this machine takes.".to_owned());
     text
 }
 
@@ -124,9 +155,6 @@ fn times_number(small: &Told) -> Vec<String> {
         let verdict = if mmap.wall_ns < load.wall_ns { "faster" } else { "slower" };
         text.push(format!("Plain mmap needed {} for the same bytes from a warm page cache: {verdict}.", time(mmap)));
     }
-    text.push(
-        "Move the sliders of the simulation: fewer, larger tensors or a cheaper registration both help.".to_owned(),
-    );
     text
 }
 

@@ -57,7 +57,9 @@ use painter::Painter;
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP};
+use signal_hook::consts::{
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
@@ -213,7 +215,9 @@ pub fn picture(state: &State, shot: &Shot<'_>) -> String {
 /// A thread that turns signals into messages, so that the terminal is restored by the thread that holds it.
 fn listen_to_signals() -> io::Result<Receiver<Signal>> {
     let (sender, receiver): (Sender<Signal>, Receiver<Signal>) = bounded(16);
-    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT])?;
+    // Also those that nobody sends on purpose: each would end the process, and leave the terminal as it is.
+    let strays = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT].iter().chain(&strays))?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for number in signals.forever() {
             let signal = match number {

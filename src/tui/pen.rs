@@ -211,8 +211,14 @@ pub(crate) fn wrap(text: &str, room: u16) -> Vec<String> {
         let mut line = String::new();
         let mut used = 0;
         let before = lines.len();
-        for word in paragraph.split_whitespace() {
+        let mut words = paragraph.split_whitespace().peekable();
+        while let Some(word) = words.next() {
             let mut word = word.to_owned();
+            // An equation is one word: `n = 3`.
+            while let Some(next) = words.next_if(|next| *next == "=" || word.ends_with(" =")) {
+                word.push(' ');
+                word.push_str(next);
+            }
             loop {
                 let gap = usize::from(used > 0);
                 let needs = width(&word);
@@ -263,6 +269,7 @@ mod tests {
         assert_eq!(wrap("/very/long/path x", 6), ["/very/", "long/p", "ath x"]);
         assert_eq!(wrap("one\n\ntwo", 10), ["one", "", "two"]);
         assert_eq!(wrap("漢字", 1), ["漢", "字"]);
+        assert_eq!(wrap("cold, n = 3, verified", 10), ["cold,", "n = 3,", "verified"]);
     }
 
     #[test]

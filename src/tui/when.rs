@@ -65,10 +65,32 @@ pub(super) fn has_charts(state: &State, ui: &UiState) -> bool {
     on_race(state, ui) && !state.lanes.is_empty()
 }
 
+/// Charts of the race that are on the screen.
+fn shows_charts(state: &State, ui: &UiState) -> bool {
+    has_charts(state, ui) && ui.race.charted.get()
+}
+
+/// There was no room for charts beside the lanes.
+pub(super) fn hides_charts(state: &State, ui: &UiState) -> bool {
+    has_charts(state, ui) && !ui.race.charted.get() && !ui.race.expanded
+}
+
+pub(super) fn expands(state: &State, ui: &UiState) -> bool {
+    has_charts(state, ui) && !ui.race.expanded && !hides_charts(state, ui)
+}
+
+pub(super) fn expanded(state: &State, ui: &UiState) -> bool {
+    has_charts(state, ui) && ui.race.expanded
+}
+
+pub(super) fn more_charts(state: &State, ui: &UiState) -> bool {
+    has_charts(state, ui) && (ui.race.expanded || ui.race.more.get())
+}
+
 /// Charts over time that take a cursor: those of the race, and of System where there is room for them.
 pub(super) fn has_cursor(state: &State, ui: &UiState) -> bool {
     let on_system = bare(state, ui) && ui.screen == Screen::System && ui.system.charted.get();
-    has_charts(state, ui) || (on_system && (state.system.len() > 1 || is_past(state, ui)))
+    shows_charts(state, ui) || (on_system && (state.system.len() > 1 || is_past(state, ui)))
 }
 
 /// A zoomed chart has an earlier and a later; in a replay the brackets are the speed, so the commas are first there.
@@ -87,6 +109,11 @@ pub(super) fn can_hold(state: &State, ui: &UiState) -> bool {
 
 pub(super) fn on_learn(state: &State, ui: &UiState) -> bool {
     bare(state, ui) && ui.screen == Screen::Learn
+}
+
+/// The steps with a figure in which time passes.
+pub(super) fn plays_step(state: &State, ui: &UiState) -> bool {
+    on_learn(state, ui) && super::lesson_steps::figure(ui.learn.step).moves()
 }
 
 pub(super) fn can_export(_: &State, ui: &UiState) -> bool {

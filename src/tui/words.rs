@@ -1,6 +1,8 @@
 //! Headlines: the answer of a screen in words, only as strong as what is known.
 
-use super::entries::{Entry, Heat, elapsed_ns, heat_of, heats, landed_at, rate_now, stage_words};
+use super::entries::{
+    Entry, Heat, elapsed_ns, heat_of, heats, is_clear, landed_at, rate_now, stage_words, without_twins,
+};
 use crate::domain::units::{bytes, duration, rate, three_digits};
 use crate::domain::{CacheState, Engine, Finding, Route, Status, Verdict};
 use crate::session::{LaneStatus, State, Together};
@@ -312,22 +314,32 @@ fn rival(state: &State, lane: &crate::session::Lane, clock_ns: u64) -> Option<St
 
 /// The winner of a heat in a sentence; `None` while no load of it has finished.
 fn winner(heat: &Heat<'_>, name_heat: bool, brevity: Brevity) -> Option<String> {
-    let ranked = heat.ranked();
+    let all = heat.ranked();
+    let (ranked, twins) = without_twins(all.clone());
     let first = *ranked.first()?;
     let wall = first.wall_ns()?;
+    // What auto takes is the answer to what it is.
+    let took = match first.took() {
+        Some(took) => format!(" (it took {took})"),
+        None if twins => " (auto took it)".to_owned(),
+        None => String::new(),
+    };
     let conditions = match brevity {
-        Brevity::Whole => conditions(&ranked, heat.cache, name_heat),
+        Brevity::Whole => conditions(&all, heat.cache, name_heat),
         _ => ".".to_owned(),
     };
     let opening = if name_heat { format!("{}: ", heat_label(heat)) } else { String::new() };
     let name = |entry: &Entry<'_>| lane_label(entry.engine);
     let Some(second) = ranked.get(1) else {
-        return Some(format!("{opening}{} took {}{conditions}", name(first), duration(wall)));
+        return Some(match took.as_str() {
+            "" => format!("{opening}{} took {}{conditions}", name(first), duration(wall)),
+            took => format!("{opening}{}{took}: {}{conditions}", name(first), duration(wall)),
+        });
     };
     let so_far = if heat.settled() { "" } else { " so far" };
     let mmap = ranked.iter().copied().find(|e| *e.engine == Engine::Mmap && e.engine != first.engine);
     let factor = |other_wall: u64| three_digits(other_wall as f64 / wall.max(1) as f64);
-    if !heat.clear_winner() {
+    if !is_clear(&ranked) {
         let second_wall = second.wall_ns()?;
         let slower = mmap.filter(|mmap| mmap.engine != second.engine && brevity != Brevity::Names);
         let slower = slower.and_then(Entry::wall_ns).map_or_else(String::new, |wall| {
@@ -347,7 +359,11 @@ fn winner(heat: &Heat<'_>, name_heat: bool, brevity: Brevity) -> Option<String> 
         Brevity::Names => String::new(),
         _ => format!(", {}× faster than {} ({})", factor(other_wall), name(other), same_unit(other_wall, other_wall)),
     };
-    Some(format!("{opening}{} is fastest{so_far}: {}{against}{conditions}", name(first), same_unit(wall, other_wall)))
+    Some(format!(
+        "{opening}{}{took} is fastest{so_far}: {}{against}{conditions}",
+        name(first),
+        same_unit(wall, other_wall)
+    ))
 }
 
 /// What tells a heat from the others of its session: what is done, with which model, from which state of the cache.
@@ -360,10 +376,7 @@ fn heat_label(heat: &Heat<'_>) -> String {
 
 /// A lane's name in a session that is about one workload: its variant; of an engine its name.
 pub(crate) fn lane_label(engine: &Engine) -> String {
-    match engine {
-        Engine::Workload(lane) => lane.split('/').nth(1).unwrap_or(lane).to_owned(),
-        _ => engine.to_string(),
-    }
+    engine.label()
 }
 
 /// ", hot cache, n = 3, bytes verified."
@@ -412,6 +425,38 @@ pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::RunResult;
+    use crate::tui::testdata::{self, Scene};
+
+    /// A race in which `auto`, which took pread, and pread are as fast as can be told.
+    #[test]
+    fn auto_and_what_it_took_are_one_winner_and_no_tie() {
+        let mut state = testdata::state(Scene::Done);
+        for lane in &mut state.lanes {
+            let Some(mut result) = lane.result.as_deref().cloned() else { continue };
+            match lane.engine {
+                Engine::GdsSlab => {
+                    lane.engine = Engine::Auto;
+                    result.engine = Engine::Auto;
+                    result.notes = vec!["auto took pread: 100 % of the model lies in the page cache".into()];
+                }
+                Engine::Pread => result.wall_ns = 312_000_000,
+                _ => {}
+            }
+            lane.result = Some(result.into());
+        }
+        let said = race(&state, state.now_ns).text;
+        assert!(said.starts_with("auto (it took pread) is fastest: 0.310 s, 5.68× faster than mmap"), "{said}");
+        // What it took is in the race and clearly slower: then it is a rival like any other.
+        let pread = state.lanes.iter_mut().find(|lane| lane.engine == Engine::Pread);
+        if let Some(lane) = pread
+            && let Some(result) = lane.result.as_deref().cloned()
+        {
+            lane.result = Some(RunResult { wall_ns: 400_000_000, ..result }.into());
+        }
+        let said = race(&state, state.now_ns).text;
+        assert!(said.starts_with("auto (it took pread) is fastest"), "{said}");
+    }
 
     #[test]
     fn lanes_of_a_workload_keep_apart_what_tells_them_apart_in_a_narrow_place() {

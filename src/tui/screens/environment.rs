@@ -13,9 +13,9 @@ use crate::domain::units::rate;
 use crate::domain::{Finding, Route, Status, Verdict};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::{Pane, UiState};
-use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::path_drawing::{self, Way};
+use crate::tui::widgets::path_drawing::{self, HOST_MEMORY, Way};
 use crate::tui::widgets::sheet::{self};
 use crate::tui::words::{self, route_word};
 
@@ -119,7 +119,13 @@ fn ways(
     pen.text(indent, 0, "now", theme.dim);
     // Two lines of blocks right below each other would run into one.
     let two = gpu && verdict.possible != verdict.route;
-    path_drawing::draw_as(pen, (start, 0), &Way { route: verdict.route, gpu }, step > 1 || !two, theme);
+    path_drawing::draw_as(
+        pen,
+        (start, 0),
+        &Way { route: verdict.route, gpu, through: HOST_MEMORY },
+        step > 1 || !two,
+        theme,
+    );
     let status = match verdict.route {
         Route::None if gpu => Status::Fail,
         Route::None => Status::Na,
@@ -134,8 +140,12 @@ fn ways(
     } else {
         now.push(("no GPU here".to_owned(), theme.dim));
     }
-    if let Some(measured) = measured(state) {
-        now.push((format!(", measured {}", rate(measured)), theme.dim));
+    // Half of a figure would be a riddle.
+    let told = |now: &[Run], more: &str| usize::from(after) + runs_width(now) + width(more) < usize::from(pen.width());
+    if let Some(measured) = measured(state).map(|most| format!(", at best {}", rate(most)))
+        && told(&now, &measured)
+    {
+        now.push((measured, theme.dim));
     }
     if state.verdicts.len() > 1 {
         let number = ui.environment.verdict.min(state.verdicts.len() - 1) + 1;
@@ -154,7 +164,13 @@ fn ways(
         return 1;
     }
     pen.text(indent, step, "goal", theme.dim);
-    path_drawing::draw_as(pen, (start, step), &Way { route: verdict.possible, gpu }, step > 1, theme);
+    path_drawing::draw_as(
+        pen,
+        (start, step),
+        &Way { route: verdict.possible, gpu, through: HOST_MEMORY },
+        step > 1,
+        theme,
+    );
     if wordy {
         pen.runs(after, step, &answer::goal(state, verdict, room.saturating_sub(1), theme));
     }

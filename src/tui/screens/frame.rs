@@ -76,7 +76,12 @@ fn badge(state: &State, over: bool, theme: &Theme) -> Vec<Run> {
         if unchecked(state, over) {
             return vec![("– not checked".to_owned(), theme.dim)];
         }
-        let words = if state.checks_took_ns.is_some() { "– no verdict" } else { "● checking" };
+        // A lesson that nobody measures with checks nothing at all.
+        let words = match (state.checks_took_ns, state.checks.is_empty()) {
+            (Some(_), _) => "– no verdict",
+            (None, true) => "– not checked yet",
+            (None, false) => "● checking",
+        };
         return vec![(words.to_owned(), theme.dim)];
     };
     let no_gpu = verdict.gpu.is_none() && state.machine.as_ref().is_none_or(|m| m.gpus.is_empty());

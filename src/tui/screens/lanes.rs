@@ -46,7 +46,13 @@ impl Columns {
             time: 9,
             ratio: if w >= 70 && compared { 9 } else { 0 },
             n: if repeats && w >= 76 { 6 } else { 0 },
-            route: if cufile && w >= 90 { 14 } else { 0 },
+            route: match w {
+                _ if !cufile => 0,
+                0..90 => 0,
+                90..110 => 14,
+                // As wide as the words are.
+                _ => 4 + entries().map(|entry| width(&route_words(entry, true).0)).max().unwrap_or(0).max(9) as u16,
+            },
             verified: if w >= 110 { 14 } else { 3 },
         };
         columns.bar = w.saturating_sub(columns.figures() + columns.name + 1);
@@ -165,6 +171,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         sheet::scrollbar(&mut lanes.part(0, 1, w, room as u16), rows.len(), first, theme);
     }
     for (y, row) in rows.iter().skip(first).take(room).enumerate() {
+        // Cold or hot must be told of the first line that is seen too: its heading stays above it.
+        let above = rows.iter().take(first).rfind(|r| matches!(r, Row::Heat(_)));
+        let row = match (y, row, above) {
+            (0, Row::Entry(..) | Row::LastWords(_), Some(heading)) => heading,
+            _ => row,
+        };
         let mut line = lanes.part(0, y as u16 + 1, w, 1);
         match row {
             Row::Heat(heat) => heat_row(&mut line, heat, theme),
@@ -321,7 +333,12 @@ fn entry_row(
     let running = entry.running();
     pen.cell(2, 0, entry_marker(entry, theme), style);
     let name = if running.is_some() { theme.strong } else { theme.text };
-    pen.text(4, 0, &entry.short_name(columns.name.saturating_sub(5)), name);
+    let end = pen.text(4, 0, &entry.short_name(columns.name.saturating_sub(5)), name);
+    if let Some(took) = entry.took().map(|took| format!(" → {took}"))
+        && usize::from(columns.name.saturating_sub(end)) > width(&took)
+    {
+        pen.text(end, 0, &took, theme.dim);
+    }
     if entry.n() == 0
         && running.is_none()
         && let Some((_, why)) = entry.failed()
@@ -396,7 +413,7 @@ fn entry_row(
     let runs = if n == entry.lanes.len() { format!("n={n}") } else { format!("{n}/{}", entry.lanes.len()) };
     figure(pen, &mut x, columns.n, &runs, theme.dim);
     if columns.route > 0 {
-        let (word, style) = route(entry, theme);
+        let (word, style) = route(entry, w >= 110, theme);
         pen.fit(x + 3, 0, columns.route.saturating_sub(3), &word, style);
         x += columns.route;
     }
@@ -421,14 +438,20 @@ fn leader_time(heat: &Heat<'_>, ui: &UiState) -> Option<u64> {
     elapsed_ns(lane, ui.clock_ns)
 }
 
-/// The route of an entry's reads with the mark of its proof.
-fn route(entry: &Entry<'_>, theme: &Theme) -> (String, ratatui::style::Style) {
+/// The route of an entry's reads in its colour.
+fn route(entry: &Entry<'_>, in_words: bool, theme: &Theme) -> (String, ratatui::style::Style) {
+    let (words, status) = route_words(entry, in_words);
+    (words, status.map_or(theme.dim, |status| theme.status(status)))
+}
+
+/// The route of an entry's reads with its proof, as words or as a mark, and how good it is.
+fn route_words(entry: &Entry<'_>, in_words: bool) -> (String, Option<Status>) {
     let counts = entry.typical().and_then(|l| l.result.as_deref()?.route.as_ref());
     if counts.is_none() && !entry.engine.opens_cufile() {
-        return ("–".to_owned(), theme.dim);
+        return ("–".to_owned(), None);
     }
     let Some(counts) = counts else {
-        return ("not known".to_owned(), theme.dim);
+        return ("not known".to_owned(), None);
     };
     let status = match counts.route {
         Route::Compat => Status::Warn,
@@ -436,8 +459,13 @@ fn route(entry: &Entry<'_>, theme: &Theme) -> (String, ratatui::style::Style) {
         _ if counts.proven => Status::Pass,
         _ => Status::Warn,
     };
-    let proof = if counts.proven { "✔" } else { "?" };
-    (format!("{} {proof}", route_word(counts.route)), theme.status(status))
+    let proof = match (in_words, counts.proven) {
+        (true, true) => ", proven",
+        (true, false) => ", unproven",
+        (false, true) => " ✔",
+        (false, false) => " ?",
+    };
+    (format!("{}{proof}", route_word(counts.route)), Some(status))
 }
 
 fn verified(entry: &Entry<'_>, theme: &Theme) -> (char, &'static str, ratatui::style::Style) {

@@ -83,6 +83,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 /// The step's words, and what was measured here on the same matter.
 fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
     let mut words = step.text.clone();
+    words.extend(step.at_the_keys.map(str::to_owned));
     if ui.replay {
         return words;
     }
@@ -185,17 +186,18 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("The ways of a byte".to_owned(), theme.strong)], theme.faint);
     let (w, h) = (inside.width(), inside.height());
     let ways = [
-        ("mmap, pread", "through the page cache, then copied", Route::Compat),
-        ("direct", "pinned host memory, no page cache", Route::Compat),
-        ("cuFile, compat", "through host memory of the library", Route::Compat),
-        ("cuFile, direct", "nvidia-fs, P2PDMA or C2C: no host memory", Route::P2pdma),
+        ("mmap, pread", "through the page cache, then copied", Route::Compat, "page cache"),
+        ("direct", "pinned host memory, no page cache", Route::Compat, "pinned ring"),
+        ("cuFile, compat", "through host memory of the library", Route::Compat, "its buffers"),
+        ("cuFile, direct", "nvidia-fs, P2PDMA or C2C: no host memory", Route::P2pdma, ""),
     ];
     let gap = if h >= 18 { 4 } else { 3 };
-    for (i, (name, words, route)) in ways.into_iter().enumerate() {
+    for (i, (name, words, route, through)) in ways.into_iter().enumerate() {
         let y = i as u16 * gap + 1;
         inside.text(2, y, name, theme.strong);
         inside.fit(20, y, w.saturating_sub(21), words, theme.dim);
-        path_drawing::draw(&mut inside.part(2, y + 1, w.saturating_sub(4), 1), 0, 0, &Way { route, gpu: true }, theme);
+        let way = Way { route, gpu: true, through };
+        path_drawing::draw(&mut inside.part(2, y + 1, w.saturating_sub(4), 1), 0, 0, &way, theme);
     }
 }
 
@@ -300,16 +302,31 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
 }
 
 /// All loads of both models, and of the one measured here.
+/// Columns of a time with its star.
+const LEAST_TIME: u16 = 10;
+
 fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
     let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
     let told: Vec<&Told> = [&lesson.small, &lesson.large].into_iter().chain(ui.learn.here.as_ref()).collect();
     let (w, h) = (inside.width(), inside.height());
-    let room = (w.saturating_sub(20) / (told.len() as u16 * 2)).max(9);
-    for (i, told) in told.iter().enumerate() {
-        let x = 18 + i as u16 * room * 2;
-        inside.fit(x + 2, 0, room * 2 - 2, &told.model, theme.strong);
-        inside.right(x + room, 1, "cold", theme.faint_text());
-        inside.right(x + room * 2, 1, "hot", theme.faint_text());
+    // A column for each model in each state of the cache that it was loaded from, as many as there is room for.
+    let states = |told: &Told| {
+        let has = |cache: &CacheState| told.loads.iter().any(|load| load.cache == *cache);
+        [CacheState::Cold, CacheState::Hot].into_iter().filter(has).collect::<Vec<_>>()
+    };
+    let mut columns: Vec<(&Told, CacheState)> =
+        told.iter().flat_map(|told| states(told).into_iter().map(move |cache| (*told, cache))).collect();
+    columns.truncate(usize::from(w.saturating_sub(19) / LEAST_TIME).max(1));
+    let room = w.saturating_sub(20) / columns.len().max(1) as u16;
+    let mut before: Option<&Told> = None;
+    for (i, (told, cache)) in columns.iter().enumerate() {
+        let x = 18 + i as u16 * room;
+        if before.is_none_or(|before| !std::ptr::eq(before, *told)) {
+            let own = columns.iter().filter(|(other, _)| std::ptr::eq(*other, *told)).count() as u16;
+            inside.fit(x + 2, 0, (room * own).saturating_sub(2), &told.model, theme.strong);
+        }
+        before = Some(told);
+        inside.right(x + room, 1, cache_word(*cache), theme.faint_text());
     }
     let mut y = 2;
     for engine in Engine::NAMED {
@@ -318,17 +335,15 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
         }
         inside.cell(1, y, theme.marker(&engine), theme.lane(&engine));
         inside.text(3, y, &engine.to_string(), theme.text);
-        for (i, told) in told.iter().enumerate() {
-            for (j, cache) in [CacheState::Cold, CacheState::Hot].into_iter().enumerate() {
-                let x = 18 + i as u16 * room * 2 + (j as u16 + 1) * room;
-                let load = told.load_in(&engine, cache);
-                let best = told.fastest(cache).is_some_and(|best| best.engine == engine);
-                let words = load.map_or_else(|| "–".to_owned(), |l| same_unit(l.wall_ns, l.wall_ns));
-                let style = if best { theme.status(Status::Pass) } else { theme.text };
-                inside.right(x, y, &words, style);
-                if best {
-                    inside.cell(x.saturating_sub(words.chars().count() as u16 + 2), y, '★', style);
-                }
+        for (i, (told, cache)) in columns.iter().enumerate() {
+            let x = 18 + (i as u16 + 1) * room;
+            let load = told.load_in(&engine, *cache);
+            let best = told.fastest(*cache).is_some_and(|best| best.engine == engine);
+            let words = load.map_or_else(|| "–".to_owned(), |l| same_unit(l.wall_ns, l.wall_ns));
+            let style = if best { theme.status(Status::Pass) } else { theme.text };
+            inside.right(x, y, &words, style);
+            if best {
+                inside.cell(x.saturating_sub(words.chars().count() as u16 + 2), y, '★', style);
             }
         }
         y += 1;

@@ -57,16 +57,26 @@ pub(crate) fn selected_entry(state: &State, ui: &UiState) -> Option<usize> {
 /// Draws the screen.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
+    ui.race.charted.set(false);
+    ui.race.more.set(false);
     let airy = h >= 26;
     let room = w.saturating_sub(6);
     let answer = words::race_in(state, ui.clock_ns, room, if airy && h < 40 { 2 } else { 3 });
-    // The question ends in "and why?": what cost the most that could be spared.
-    let advice = ui.derived.advice().first().filter(|_| airy && state.running_lane().is_none());
-    let advice: Vec<String> = advice.map(|advice| wrap(&advice.text, room)).unwrap_or_default();
-    let told = wrap(&answer.text, room).len().min(3) + advice.len().min(3);
-    // Air above and below the words is worth less than a pane.
-    let whole = lanes::rows(state, ui, w).saturating_add(phases::rows(state, ui)).saturating_add(CHART_ROWS);
-    let spare = h.checked_sub(whole.saturating_add(told as u16));
+    // The question ends in "and why?": why the fastest is, else what cost the most that could be spared.
+    let advice = ui.derived.advice();
+    let advice = advice.iter().find(|advice| advice.explains).or(advice.first());
+    let advice = advice.filter(|_| airy && state.running_lane().is_none());
+    let mut advice: Vec<String> = advice.map(|advice| wrap(&advice.text, room)).unwrap_or_default();
+    // Air above and below the words is worth less than a pane, and so is the reason in words: the panes show it.
+    let said = wrap(&answer.text, room).len().min(3) as u16;
+    let fewest = lanes::rows(state, ui, w).saturating_add(CHART_ROWS);
+    if (fewest.saturating_add(said)..fewest.saturating_add(said + advice.len().min(3) as u16)).contains(&h) {
+        advice.clear();
+    }
+    let told = said + advice.len().min(3) as u16;
+    let whole = fewest.saturating_add(phases::rows(state, ui)).saturating_add(told);
+    let whole = if whole <= h { whole } else { fewest.saturating_add(told) };
+    let spare = h.checked_sub(whole);
     let (above, below) = match spare {
         _ if !airy => (0, 0),
         Some(0) => (0, 0),

@@ -17,6 +17,8 @@ const GIB: f64 = (1_u64 << 30) as f64;
 const METER_GAP_S: f64 = 0.45;
 /// Columns of a lane's name in a legend: a command may be as long as it likes.
 const LEGEND: u16 = 24;
+/// Charts that there are, where the time went included.
+const COUNT: usize = 4;
 /// Progress comes twenty times a second.
 const PROGRESS_GAP_S: f64 = 0.6;
 
@@ -24,6 +26,7 @@ const PROGRESS_GAP_S: f64 = 0.6;
 /// `phases` asks for where the time went in a pane between them.
 pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
+    ui.race.more.set(w < 116 || (phases && !on_host(state, ui)));
     if phases {
         let first = if w < 110 { w / 2 } else { w * 3 / 8 };
         let second = if w < 110 { w - first } else { w * 3 / 8 };
@@ -35,7 +38,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, 
         return;
     }
     // Without a GPU its chart would only say so, and the lanes' title says it already.
-    let host = chosen(state, ui).is_some_and(|lane| lane.target == Target::Host);
+    let host = on_host(state, ui);
     let useful: u16 = if host { 2 } else { 3 };
     let count = match w {
         0..100 => 1,
@@ -122,13 +125,28 @@ fn put(chart: &Chart<'_>, pen: &mut Pen<'_>, ui: &UiState, theme: &Theme, extras
     }
 }
 
-/// One chart: 0 bandwidth, 1 host memory, 2 GPU.
+/// One chart: 0 bandwidth, 1 host memory, 2 GPU, 3 where the time went.
 pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, which: usize) {
-    match which % 3 {
+    ui.race.charted.set(ui.race.charted.get() || which % COUNT != 3);
+    match which % COUNT {
         0 => bandwidth(pen, state, ui, theme),
         1 => host_memory(pen, state, ui, theme),
-        _ => gpu(pen, state, ui, theme),
+        2 => gpu(pen, state, ui, theme),
+        _ => phases::pane(pen, state, ui, theme),
     }
+}
+
+/// The chart after the one that is shown; without a GPU its chart has nothing to show.
+pub(crate) fn next(state: &State, ui: &UiState) -> usize {
+    match (ui.race.chart + 1) % COUNT {
+        2 if on_host(state, ui) => 3,
+        next => next,
+    }
+}
+
+/// Whether the charts are about a load into host memory.
+fn on_host(state: &State, ui: &UiState) -> bool {
+    chosen(state, ui).is_some_and(|lane| lane.target == Target::Host)
 }
 
 /// The lane that the memory charts are about.

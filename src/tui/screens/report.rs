@@ -1,7 +1,8 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
 use super::{answer, phases, race_charts};
-use crate::domain::units::{bytes, count, duration, rate};
+use crate::analysis::{grid_failures, grid_sentences};
+use crate::domain::units::{self, bytes, count, duration, rate};
 use crate::domain::{LogLevel, Machine, RunResult, Status};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
@@ -40,9 +41,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut inside = pane.frame(&[("Report".to_owned(), theme.strong)], theme.faint);
     let room = inside.width().saturating_sub(6);
     let mut lines = Lines::new();
-    machine(&mut lines, state, room, theme);
+    machine(&mut lines, state, ui, room, theme);
     findings(&mut lines, state, room, theme);
     runs(&mut lines, state, room, theme);
+    storage(&mut lines, state, room, theme);
     lessons(&mut lines, state, ui, room, theme);
     gaps(&mut lines, state, room, theme);
     section(&mut lines, "As files", theme);
@@ -81,8 +83,14 @@ fn headline(state: &State, ui: &UiState, room: u16, lines: u16) -> Headline {
         1 => "One check".to_owned(),
         n => format!("{n} checks"),
     };
-    let behind = format!("{checks}; {loads}{failures}.");
+    let measured = state.grid.as_ref().filter(|_| state.lanes.is_empty());
+    let behind = match measured {
+        Some(grid) => format!("{checks}; {} of {} cells of the grid measured.", grid.done(), grid.plan.cells.len()),
+        None => format!("{checks}; {loads}{failures}."),
+    };
+    let best = measured.and_then(|grid| grid_sentences(grid).into_iter().next());
     let text = match route {
+        None if best.is_some() => format!("{} {behind}", best.unwrap_or_default()),
         Some(route) => format!("{} {behind}", route.text),
         None if done.is_empty() => behind,
         None => {
@@ -107,15 +115,15 @@ fn section(lines: &mut Lines, name: &str, theme: &Theme) {
     lines.push(vec![(name.to_owned(), theme.accent)]);
 }
 
-fn machine(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+fn machine(lines: &mut Lines, state: &State, ui: &UiState, room: u16, theme: &Theme) {
     let Some(machine) = &state.machine else { return };
     section(lines, "Machine", theme);
-    for (label, text) in machine_facts(machine) {
+    for (label, text) in machine_facts(machine, words::unchecked(state, ui.over)) {
         lines.extend(labelled(label, &text, room, theme.dim, theme.text));
     }
 }
 
-fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
+fn machine_facts(machine: &Machine, unchecked: bool) -> Vec<(&'static str, String)> {
     let (cpus, memory) = machine.size();
     let mut facts = vec![
         ("Host", format!("{}, {}, Linux {}", machine.host, machine.distribution, machine.kernel)),
@@ -133,12 +141,19 @@ fn machine_facts(machine: &Machine) -> Vec<(&'static str, String)> {
         facts.push(("GPU", "none".to_owned()));
     }
     let or_none = |version: Option<&String>| version.cloned().unwrap_or_else(|| "none".to_owned());
-    facts.push(("Driver", format!("{}, CUDA {}", or_none(machine.driver.as_ref()), or_none(machine.cuda.as_ref()))));
+    facts.push((
+        "Driver",
+        match (&machine.driver, &machine.cuda) {
+            (None, None) => "none".to_owned(),
+            (driver, cuda) => format!("{}, CUDA {}", or_none(driver.as_ref()), or_none(cuda.as_ref())),
+        },
+    ));
     let cufile = machine.libcufile.as_ref();
     facts.push((
         "cuFile",
         cufile.map_or_else(
-            || "no libcufile".to_owned(),
+            // Only the checks look for it; lanes find their own.
+            || if unchecked { "not looked for" } else { "no libcufile" }.to_owned(),
             |lib| format!("{} at {}", lib.version.as_deref().unwrap_or("version not told"), lib.path),
         ),
     ));
@@ -220,7 +235,9 @@ fn run_line(entry: &Entry<'_>, wide: bool, theme: &Theme) -> Vec<Run> {
         return vec![mark, (name, theme.text), (format!("   {words}"), theme.status(status))];
     };
     let size = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), bytes);
-    let mut text = format!("{name}{:>4} {:>10} {:>10}", entry.n(), duration(wall), rate(result.bytes_per_s));
+    // Of an even number of runs none is the median: the rate is that of the time beside it.
+    let speed = units::bytes_per_s(result.bytes, wall).map_or_else(|| "–".to_owned(), rate);
+    let mut text = format!("{name}{:>4} {:>10} {speed:>10}", entry.n(), duration(wall));
     if wide {
         let cpu = result.cpu_ns.map_or_else(|| "–".to_owned(), duration);
         let (host, pinned) = (size(result.host_peak_bytes), size(result.pinned_peak_bytes));
@@ -230,6 +247,17 @@ fn run_line(entry: &Entry<'_>, wide: bool, theme: &Theme) -> Vec<Run> {
     let verified = if entry.verified() { Status::Pass } else { Status::Na };
     let word = if entry.verified() { "verified" } else { "not verified" };
     vec![mark, (text, theme.text), (format!("  {} {word}", verified.mark()), theme.status(verified))]
+}
+
+/// What the storage gave, in the sentences of its screen; the figures are there and in the exported report.
+fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let Some(grid) = &state.grid else { return };
+    section(lines, "Storage", theme);
+    let words = format!("{}, into {}", grid.plan.dir.display(), grid.plan.target);
+    lines.extend(wrap(&words, room).into_iter().map(|line| vec![(line, theme.dim)]));
+    for said in grid_sentences(grid).iter().chain(&grid_failures(grid)) {
+        lines.extend(bullet(said, room, theme));
+    }
 }
 
 fn lessons(lines: &mut Lines, state: &State, ui: &UiState, room: u16, theme: &Theme) {

@@ -197,8 +197,10 @@ fn gpus(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     if sample.gpus.is_empty() {
         let text = sample.gpu_problem.as_deref().unwrap_or("NVML counts no GPU.");
         let h = usize::from(inside.height());
-        for (y, line) in wrap(text, w.saturating_sub(2)).iter().take(h).enumerate() {
-            inside.text(1, y as u16, line, theme.dim);
+        let lines = wrap(text, w.saturating_sub(2));
+        for (y, line) in lines.iter().take(h).enumerate() {
+            let more = if y + 1 == h && lines.len() > h { " …" } else { "" };
+            inside.fit(1, y as u16, w.saturating_sub(2), &format!("{line}{more}"), theme.dim);
         }
         return;
     }
@@ -290,7 +292,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiSta
     if sample.hidden_processes > 0 {
         let n = sample.hidden_processes;
         let count = if n == 1 { "one more".to_owned() } else { format!("{n} more") };
-        let words = format!("  {count} may not be looked into");
+        let words = format!("  {count} hidden from this user");
         // Half of a sentence in a border helps nobody.
         if width(&words) + 34 <= usize::from(pen.width()) {
             title.push((words, theme.dim));

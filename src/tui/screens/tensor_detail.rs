@@ -21,7 +21,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
     let index = tensor as usize;
     let (Some(row), Some(info)) = (shown.run.rows.get(index), shown.model.tensors.get(index)) else { return };
     let room = pen.width().saturating_sub(6);
-    let title = [(shorten(&info.name, room), theme.strong)];
+    let title = [(shorten(&info.name, room, false).0, theme.strong)];
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
     let aligned = if row.aligned { "aligned for direct reads" } else { "no multiple of 4 KiB" };
@@ -81,7 +81,7 @@ fn phases(
         runs.iter().map(|(_, row)| value(row).unwrap_or_else(|| "–".to_owned())).collect()
     };
     let timed = |row: &TensorRow| (row.busy_ns() > 0).then(|| duration(row.busy_ns()));
-    line(pen, "time on slots", &cells(&timed), theme.strong);
+    line(pen, "time, added up", &cells(&timed), theme.strong);
     line(pen, "rate", &cells(&|row| rate_of(row).map(rate)), theme.text);
     for phase in PHASES {
         let ns: Vec<u64> = runs.iter().map(|(_, row)| row.phases.get(phase)).collect();

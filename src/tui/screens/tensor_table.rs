@@ -2,8 +2,8 @@
 
 use super::tensors::share_style;
 use crate::analysis::TensorRow;
-use crate::domain::units::{bytes, rate, three_digits};
-use crate::domain::{ModelInfo, Status};
+use crate::domain::units::{bytes, duration, rate};
+use crate::domain::{Engine, ModelInfo, Status};
 use crate::session::Lane;
 use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
@@ -30,8 +30,8 @@ enum Column {
     Size,
     Time,
     Overhead,
-    Moving,
     Share,
+    Moving,
     Rate,
     Rival,
     Difference,
@@ -42,12 +42,12 @@ impl Column {
     const fn about(self) -> (&'static str, u16, Option<Sort>, u8) {
         match self {
             Self::Shard => ("shard", 6, Some(Sort::File), 7),
-            Self::Size => ("size", 10, Some(Sort::Size), 0),
-            Self::Time => ("time", 9, Some(Sort::Time), 1),
+            Self::Size => ("size", 9, Some(Sort::Size), 0),
+            Self::Time => ("time", 8, Some(Sort::Time), 1),
             Self::Overhead => ("overhead", 9, Some(Sort::Overhead), 4),
             Self::Moving => ("moving", 9, Some(Sort::Moving), 6),
-            Self::Share => ("ovh", 6, Some(Sort::Share), 3),
-            Self::Rate => ("rate", 11, Some(Sort::Rate), 5),
+            Self::Share => ("overhead", 9, Some(Sort::Share), 3),
+            Self::Rate => ("rate", 10, Some(Sort::Rate), 5),
             Self::Rival => ("", 9, None, 8),
             Self::Difference => ("diff", 10, Some(Sort::Difference), 2),
         }
@@ -59,8 +59,8 @@ const COLUMNS: [Column; 9] = [
     Column::Size,
     Column::Time,
     Column::Overhead,
-    Column::Moving,
     Column::Share,
+    Column::Moving,
     Column::Rate,
     Column::Rival,
     Column::Difference,
@@ -69,7 +69,7 @@ const COLUMNS: [Column; 9] = [
 /// Columns that a name needs to mean anything.
 const LEAST_NAME: u16 = 18;
 /// Columns that a bar needs to tell phases apart, and beyond which it says no more.
-const BAR: (u16, u16) = (14, 34);
+const BAR: (u16, u16) = (12, 34);
 
 /// The columns that fit, those that tell most first, the room of the name and of the bar.
 fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, u16, u16) {
@@ -143,14 +143,19 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
     let visible = h.saturating_sub(if legend { 3 } else { 1 });
     let at = ui.tensors.at.min(ui.tensors.order.len() - 1);
     let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.tensors.order.len().saturating_sub(visible));
-    for (i, tensor) in ui.tensors.order.iter().skip(first).take(visible).enumerate() {
+    let room = name.saturating_sub(1);
+    let seen = || ui.tensors.order.iter().skip(first).take(visible);
+    // Where one name can only stay without its ending, so do all that are shortened: half of them with it would look like two kinds.
+    let names = seen().filter_map(|tensor| shown.model.tensors.get(*tensor as usize));
+    let bare = names.map(|info| info.name.as_str()).any(|name| !shorten(name, room, false).1);
+    for (i, tensor) in seen().enumerate() {
         let index = *tensor as usize;
         let (Some(row), Some(info)) = (shown.run.rows.get(index), shown.model.tensors.get(index)) else {
             continue;
         };
         let y = i as u16 + 1;
         inside.hit(ui, y, 0, w, Spot::Tensor(first + i));
-        inside.text(1, y, &shorten(&info.name, name.saturating_sub(1)), theme.text);
+        inside.text(1, y, &shorten(&info.name, room, bare).0, theme.text);
         let theirs = shown.other.and_then(|(_, run)| run.rows.get(index));
         let mut x = name + 1;
         for column in &columns {
@@ -190,7 +195,8 @@ fn heads(
     };
     let style = |sort: Option<Sort>| if sort == Some(chosen) { theme.strong } else { theme.faint_text() };
     inside.hit(ui, 0, 0, name, Spot::Sort(Sort::Name));
-    inside.text(1, 0, &format!("tensor{}", mark(Some(Sort::Name))), style(Some(Sort::Name)));
+    let thing = if matches!(shown.lane.engine, Engine::Workload(_)) { "piece" } else { "tensor" };
+    inside.text(1, 0, &format!("{thing}{}", mark(Some(Sort::Name))), style(Some(Sort::Name)));
     let mut x = name + 1;
     for column in columns {
         let (head, room, sort, _) = column.about();
@@ -200,6 +206,11 @@ fn heads(
         }
         let head = match (column, shown.other) {
             (Column::Rival, Some((other, _))) => short_engine(&other.engine, room - 1),
+            (Column::Difference, Some((other, _))) => {
+                let mark = mark(sort);
+                format!("vs {}{mark}", short_engine(&other.engine, room - 4 - width(mark) as u16))
+            }
+            (Column::Share, _) if columns.contains(&Column::Overhead) => format!("in %{}", mark(sort)),
             _ => format!("{head}{}", mark(sort)),
         };
         inside.right(x, 0, &head, style(sort));
@@ -208,7 +219,7 @@ fn heads(
         let x = x + 2;
         match shown.other {
             Some((other, _)) => {
-                let (upper, lower) = if split(theme) { ("left ", "  right ") } else { ("▀ ", "  ▄ ") };
+                let (upper, lower) = if split(theme) { ("left", " right") } else { ("▀ ", "  ▄ ") };
                 let ours = (theme.marker(&shown.lane.engine).to_string(), theme.lane(&shown.lane.engine));
                 let theirs = (theme.marker(&other.engine).to_string(), theme.lane(&other.engine));
                 let dim = theme.dim;
@@ -249,7 +260,15 @@ fn row_bar(pen: &mut Pen<'_>, row: &TensorRow, theirs: Option<&TensorRow>, theme
 
 fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32, theme: &Theme) -> (String, Style) {
     let busy = row.busy_ns();
-    let or_gap = |ns: u64| if busy > 0 { milliseconds(ns) } else { "–".to_owned() };
+    let or_gap = |ns: u64| {
+        if busy > 0 && ns == 0 {
+            "0".to_owned()
+        } else if busy > 0 {
+            duration(ns)
+        } else {
+            "–".to_owned()
+        }
+    };
     let theirs_ns = theirs.map_or(0, TensorRow::busy_ns);
     let text = match column {
         Column::Shard => (shard + 1).to_string(),
@@ -265,7 +284,7 @@ fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32,
         Column::Rate => rate_of(row).map_or_else(|| "–".to_owned(), rate),
         Column::Rival => {
             if theirs_ns > 0 {
-                milliseconds(theirs_ns)
+                duration(theirs_ns)
             } else {
                 "–".to_owned()
             }
@@ -275,7 +294,7 @@ fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32,
                 None => ("–".to_owned(), theme.dim),
                 Some(ns) => {
                     let (sign, status) = if ns > 0 { ("+", Status::Warn) } else { ("−", Status::Pass) };
-                    (format!("{sign}{}", milliseconds(ns.unsigned_abs())), theme.status(status))
+                    (format!("{sign}{}", duration(ns.unsigned_abs())), theme.status(status))
                 }
             };
         }
@@ -283,31 +302,31 @@ fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32,
     (text, if column == Column::Time { theme.strong } else { theme.text })
 }
 
-fn milliseconds(ns: u64) -> String {
-    format!("{} ms", three_digits(ns as f64 / 1e6))
-}
-
 /// A name that fits: parts are left out from the front, then the `.weight` that nearly all share, because the rest tells tensors apart.
-pub(super) fn shorten(name: &str, room: u16) -> String {
+/// `bare` leaves the ending out at once; also told is whether the ending could stay.
+pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     let fits = |text: &str| width(text) <= usize::from(room);
     if fits(name) {
-        return name.to_owned();
+        return (name.to_owned(), true);
     }
-    for stem in [name, name.strip_suffix(".weight").unwrap_or(name)] {
+    let without = name.strip_suffix(".weight").unwrap_or(name);
+    for (stem, whole) in [(name, true), (without, without.len() == name.len())].into_iter().skip(usize::from(bare)) {
         // The layer's number and what follows it must stay for the name to mean anything.
         let number = stem.split('.').position(|part| part.parse::<u32>().is_ok()).unwrap_or(usize::MAX);
         // What is left must be more than the ending.
         let kept = if stem.ends_with(".weight") { 2 } else { 1 };
-        for skip in 1..=number.min(stem.split('.').count().saturating_sub(kept)) {
+        let last = number.min(stem.split('.').count().saturating_sub(kept));
+        // All that have a layer begin with it, so that the column reads alike.
+        for skip in if number == last { last..=last } else { 1..=last } {
             let rest = format!("…{}", stem.split('.').skip(skip).collect::<Vec<_>>().join("."));
             if fits(&rest) {
-                return rest;
+                return (rest, whole);
             }
         }
     }
     let count = name.chars().count();
     let tail: String = name.chars().skip(count.saturating_sub(usize::from(room).saturating_sub(1))).collect();
-    cut(&format!("…{tail}"), room)
+    (cut(&format!("…{tail}"), room), true)
 }
 
 #[cfg(test)]
@@ -317,12 +336,14 @@ mod tests {
     #[test]
     fn a_short_name_still_tells_layer_and_part() {
         let name = "model.layers.24.mlp.down_proj.weight";
-        assert_eq!(shorten(name, 40), name);
-        assert_eq!(shorten(name, 30), "…24.mlp.down_proj.weight");
-        assert_eq!(shorten(name, 18), "…24.mlp.down_proj");
-        assert_eq!(width(&shorten(name, 9)), 9);
-        assert_eq!(shorten("model.embed_tokens.weight", 16), "…embed_tokens");
-        assert_eq!(shorten(name, 0), "");
+        let short = |name: &str, room| shorten(name, room, false);
+        assert_eq!(short(name, 40), (name.to_owned(), true));
+        assert_eq!(short(name, 30), ("…24.mlp.down_proj.weight".to_owned(), true));
+        assert_eq!(short(name, 18), ("…24.mlp.down_proj".to_owned(), false));
+        assert_eq!(shorten(name, 30, true), ("…24.mlp.down_proj".to_owned(), false));
+        assert_eq!(width(&short(name, 9).0), 9);
+        assert_eq!(short("model.embed_tokens.weight", 16).0, "…embed_tokens");
+        assert_eq!(short(name, 0).0, "");
     }
 
     #[test]

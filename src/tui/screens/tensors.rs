@@ -46,7 +46,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let opened = ui.tensors.open && ui.tensors.detail.is_some();
     if h >= 16 && !(opened && ui.small) {
         let rows = if h >= TALL_MAP { 6 } else { 4 };
-        map(&mut pen.part(0, y, w, rows), run, ui, theme);
+        let of = if matches!(lane.engine, Engine::Workload(_)) { "The pieces" } else { "The model" };
+        map(&mut pen.part(0, y, w, rows), of, run, ui, theme);
         y += rows;
     }
     let rest = h.saturating_sub(y);
@@ -62,7 +63,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         }
         return;
     }
-    let left = (w * 7 / 10).min(w.saturating_sub(44));
+    let left = (w * 7 / 10).min(w.saturating_sub(42));
     tensor_table::draw(&mut pen.part(0, y, left, rest), &shown, ui, theme);
     // In a tall pane one tensor leaves room for all of them below it.
     let detail = if !opened {
@@ -115,13 +116,13 @@ fn headline(
         let theirs = theirs
             .map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane_label(&lane.engine)));
         let name = name(row).unwrap_or_default();
-        // Slots that share a tensor take longer together than the clock ran.
+        // Workers that share a tensor take longer together than the clock ran.
         let on_clock = row.start_ns.zip(row.end_ns).map(|(start, end)| end.saturating_sub(start));
         let within = on_clock.filter(|ns| row.busy_ns() > ns.saturating_add(ns / 5));
-        let within = within.map_or_else(String::new, |ns| format!(" of slots' time within {}", duration(ns)));
+        let shared = within.map_or_else(String::new, |_| format!(" ({} of work, shared out)", duration(row.busy_ns())));
         format!(
-            "The slowest {thing} is {name}: {}{within} for {} with {}{theirs}.",
-            duration(row.busy_ns()),
+            "The slowest {thing} is {name}: {} for {} with {}{shared}{theirs}.",
+            duration(within.unwrap_or_else(|| row.busy_ns())),
             bytes(row.bytes),
             lane_label(&lane.engine)
         )
@@ -129,14 +130,16 @@ fn headline(
     let fitted = |cost: &crate::analysis::CostModel| format!(" ({} {thing}s, R² {:.2})", cost.fit.used, cost.fit.r2);
     let line = |proof: bool| match &run.cost {
         Some(cost) if cost.fit.overhead_ns < (2.0 * cost.fit.errors().0).max(1e3) => format!(
-            "No cost per {thing} stands out of the noise: its bytes come at {} a slot{}.",
+            "No cost per {thing} stands out of the noise; bytes come at {}{}{}.",
             rate(cost.fit.bytes_per_s),
+            a_worker(cost),
             if proof { fitted(cost) } else { String::new() }
         ),
         Some(cost) => format!(
-            "Each {thing} costs {} and then {} a slot{}.",
+            "Each {thing} costs {}, then its bytes come at {}{}{}.",
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
+            a_worker(cost),
             if proof { fitted(cost) } else { String::new() }
         ),
         None => format!("The times of its {thing}s follow no line that could be fitted."),
@@ -146,6 +149,11 @@ fn headline(
         .into_iter()
         .find(|text| slowest.is_empty() || wrap(text, room).len() <= 3)
         .map_or_else(|| say(if wrap(&slowest, room).len() <= 3 { slowest } else { briefly }), say)
+}
+
+/// A rate is a worker's where several work at once, and the load's where one does.
+fn a_worker(cost: &crate::analysis::CostModel) -> &'static str {
+    if cost.parallelism >= 1.05 { " a worker" } else { "" }
 }
 
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -163,13 +171,13 @@ pub(super) fn share_style(share: f64, theme: &Theme) -> ratatui::style::Style {
 }
 
 /// All tensors in file order: height and colour are the share of overhead.
-fn map(pen: &mut Pen<'_>, run: &Tensors, ui: &UiState, theme: &Theme) {
+fn map(pen: &mut Pen<'_>, of: &str, run: &Tensors, ui: &UiState, theme: &Theme) {
     let words = if pen.width() < 100 {
         "  overhead: ▁ none █ all"
     } else {
-        "  each tensor's share of time that moved no bytes: ▁ none █ all"
+        "  share of each one's time that moved no bytes: ▁ none █ all"
     };
-    let title = [("The model in file order".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
+    let title = [(format!("{of} in file order"), theme.strong), (words.to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
     let (columns, count) = (usize::from(inside.width().saturating_sub(2)), run.rows.len());
     let rows = inside.height().saturating_sub(1);
@@ -273,8 +281,8 @@ fn formula(lane: &Lane, run: &Tensors, on_clock: bool, theme: &Theme) -> Vec<Run
         }
         None => "no line fits".to_owned(),
     };
-    let slots =
-        run.cost.as_ref().filter(|_| on_clock).map_or_else(String::new, |c| format!(", {:.1} slots", c.parallelism));
+    let several = run.cost.as_ref().filter(|cost| on_clock && cost.parallelism >= 1.05);
+    let slots = several.map_or_else(String::new, |cost| format!(", {:.1} at once", cost.parallelism));
     vec![
         (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
         (format!("{}  ", short_engine(&lane.engine, 18)), theme.text),

@@ -94,7 +94,7 @@ impl Scale {
             return "0".to_owned();
         }
         let fraction = |digits: i32| (self.step * 10_f64.powi(digits)).fract().abs();
-        let digits = (0..4).find(|d| fraction(*d) < 1e-6 || fraction(*d) > 1.0 - 1e-6).unwrap_or(3);
+        let digits = (0..9).find(|d| fraction(*d) < 1e-6 || fraction(*d) > 1.0 - 1e-6).unwrap_or(9);
         format!("{value:.*}", digits as usize)
     }
 
@@ -231,8 +231,12 @@ impl Chart<'_> {
         if !(length > 0.0 && length.is_finite()) {
             return;
         }
+        // Fractions of a second are read as what they are called, and not as rows of zeros.
+        let (unit, factor) = time_unit(length);
+        let (from, to, length) = (from * factor, to * factor, length * factor);
         let most = usize::from(pen.width() / 10).clamp(1, 8);
         let scale = Scale::over(length, most);
+        let has_zero = from <= length * 1e-9 && to >= -length * 1e-9;
         let mut free_from = 0_u16;
         let first = (from / scale.step).ceil() as i64;
         for i in first..first + 20 {
@@ -240,7 +244,10 @@ impl Chart<'_> {
             if value > to + length * 1e-9 {
                 break;
             }
-            let text = if value.abs() < scale.step * 1e-6 { "0 s".to_owned() } else { scale.label(value) };
+            // The unit stands once: at zero, or at the first where zero is not seen.
+            let zero = value.abs() < scale.step * 1e-6;
+            let number = if zero { "0".to_owned() } else { scale.label(value) };
+            let text = if if has_zero { zero } else { i == first } { format!("{number} {unit}") } else { number };
             let column = ((value - from) / length * f64::from(pen.width() - 1)).round() as u16;
             let start = column.saturating_sub((width(&text) as u16).saturating_sub(1) / 2);
             let start = start.min(pen.width().saturating_sub(width(&text) as u16));
@@ -255,12 +262,15 @@ impl Chart<'_> {
         let time = self.cursor;
         let mut runs: Vec<Run> = Vec::new();
         if let Some(time) = time {
-            runs.push((format!(" at {} s  ", three_digits(time)), theme.accent));
+            let (unit, factor) = time_unit(self.x.1 - self.x.0);
+            runs.push((format!(" at {} {unit}  ", three_digits(time * factor)), theme.accent));
         } else {
             runs.push((" ".to_owned(), theme.dim));
         }
         // The last drawn lies on top and matters most, so it is named first; names that find no room leave their marker.
-        let drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
+        let mut drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
+        // What has a value at the cursor is what it was put there for.
+        drawn.sort_by_key(|series| time.is_some_and(|time| series.at(time).is_none()));
         let value = |series: &Series| match time {
             Some(time) => format!("{} ", series.at(time).map_or_else(|| "–".to_owned(), three_digits)),
             None => String::new(),
@@ -319,6 +329,15 @@ impl Series {
     }
 }
 
+/// What a length of time in seconds is counted in, and how many of them make a second.
+fn time_unit(length: f64) -> (&'static str, f64) {
+    match length {
+        l if l < 0.9e-3 => ("µs", 1e6),
+        l if l < 0.9 => ("ms", 1e3),
+        _ => ("s", 1.0),
+    }
+}
+
 /// Whether nothing but rulings stands where a text would.
 fn is_free(plot: &Pen<'_>, x: u16, y: u16, text: &str) -> bool {
     (x..x + width(text) as u16).all(|x| matches!(plot.glyph(x, y), Some(' ' | '┄')))
@@ -360,6 +379,7 @@ mod tests {
         }
         assert_eq!(Scale { top: 5.0, step: 2.5 }.label(2.5), "2.5");
         assert_eq!(Scale { top: 50.0, step: 10.0 }.label(50.0), "50");
+        assert_eq!(Scale { top: 0.001, step: 0.00025 }.label(0.00075), "0.00075");
     }
 
     #[test]

@@ -12,7 +12,12 @@ pub(crate) struct Way {
     pub(crate) route: Route,
     /// Whether there is a GPU at the end.
     pub(crate) gpu: bool,
+    /// What host memory is called that it goes through, in at most eleven characters.
+    pub(crate) through: &'static str,
 }
+
+/// Host memory of whatever kind.
+pub(crate) const HOST_MEMORY: &str = "host memory";
 
 /// Columns that the drawing takes.
 pub(crate) const COLUMNS: u16 = 47;
@@ -32,10 +37,9 @@ pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), way: &Way, filled: 
     let after_first = station(pen, x, y, "storage", theme.accent);
     match way.route {
         Route::Compat => {
-            let middle = "host memory";
             let at_middle = x + 17;
             arrow(pen, after_first, at_middle, y, '─', plain);
-            let after = station(pen, at_middle, y, middle, theme.status(crate::domain::Status::Warn));
+            let after = station(pen, at_middle, y, way.through, theme.status(crate::domain::Status::Warn));
             arrow(pen, after, at_last, y, '─', plain);
         }
         Route::None if way.gpu => {

@@ -52,14 +52,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     let decades = (y.1 - y.0).round().max(1.0);
     for i in 0..=decades as u16 {
         let row = (f64::from(rows - 1) * (1.0 - f64::from(i) / decades)).round() as u16;
-        pen.right(label, row, &duration(10_f64.powf(y.0 + f64::from(i)) as u64), theme.dim);
+        pen.right(label, row, &round(&duration(10_f64.powf(y.0 + f64::from(i)) as u64)), theme.dim);
         pen.cell(label, row, '┤', theme.faint);
     }
     let steps = (x.1 - x.0).round().max(1.0);
-    let every = (steps / f64::from((columns / 12).max(1))).ceil().max(1.0);
+    let every = (steps / f64::from((columns / 10).max(1))).ceil().max(1.0);
     let mut free = 0;
     for i in (0..=steps as u32).step_by(every as usize) {
-        let text = bytes(2_f64.powf(x.0 + f64::from(i)) as u64);
+        let text = round(&bytes(2_f64.powf(x.0 + f64::from(i)) as u64));
         let column = (f64::from(columns - 1) * f64::from(i) / steps) as u16;
         let start =
             (label + 1 + column).saturating_sub(width(&text) as u16 / 2).min(w.saturating_sub(width(&text) as u16));
@@ -120,6 +120,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
             plot.cell(column, dot as u16 / 4, cloud.marker, cloud.style);
         }
     }
+}
+
+/// `10.0 ms` as `10 ms`: what stands at an axis is a whole number of its unit.
+fn round(text: &str) -> String {
+    text.replace(".00 ", " ").replace(".0 ", " ")
 }
 
 /// Whole powers of `base` around the values.
