@@ -26,6 +26,19 @@ pub struct Standing {
     pub verified: Option<bool>,
 }
 
+impl Standing {
+    /// Whether it is clearly faster than a slower one: their ranges do not touch, or with a single run each they are more than 3 % apart. What says who wins,
+    /// and why somebody loses, asks this, so that noise is given no reasons.
+    #[must_use]
+    pub fn clearly_ahead_of(&self, next: &Self) -> bool {
+        if self.runs > 1 || next.runs > 1 {
+            self.wall_range_ns.1 < next.wall_range_ns.0
+        } else {
+            next.wall_ns as f64 > self.wall_ns as f64 * 1.03
+        }
+    }
+}
+
 /// Engines on the same model, target and cache state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {

@@ -81,6 +81,14 @@ pub struct RouteCounts {
     pub proven: bool,
 }
 
+impl RouteCounts {
+    /// Whether all that was counted went straight to the GPU, by counters.
+    #[must_use]
+    pub fn straight(&self) -> bool {
+        self.proven && self.route.is_direct() && self.posix_reads.unwrap_or(0) == 0
+    }
+}
+
 /// What was seen of a command from outside, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {

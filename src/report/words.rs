@@ -1,6 +1,6 @@
 //! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
 
-use crate::analysis::{Comparison, Standing, compare, grid_sentences};
+use crate::analysis::{Comparison, compare, grid_sentences};
 use crate::domain::{Finding, LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
 
@@ -39,7 +39,7 @@ pub fn race_sentence(comparison: &Comparison) -> String {
     let Some(best) = comparison.fastest() else { return String::new() };
     let mut said = format!("{} is fastest: {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
     match comparison.standings.get(1) {
-        Some(next) if told_apart(best, next) => {
+        Some(next) if best.clearly_ahead_of(next) => {
             said += &format!(
                 ", {}× faster than {} ({})",
                 units::three_digits(next.ratio_to_fastest),
@@ -60,15 +60,6 @@ pub fn race_sentence(comparison: &Comparison) -> String {
         None => "bytes not verified.",
     };
     said
-}
-
-/// Whether two engines can be told apart: their ranges do not touch, or with a single run each they are more than 3 % apart. The screens say the same.
-fn told_apart(best: &Standing, next: &Standing) -> bool {
-    if best.runs > 1 || next.runs > 1 {
-        best.wall_range_ns.1 < next.wall_range_ns.0
-    } else {
-        next.ratio_to_fastest > 1.03
-    }
 }
 
 /// The answers of a whole session, each a sentence: the verdict per path, the race per cache state, and what went wrong.

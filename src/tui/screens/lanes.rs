@@ -433,7 +433,7 @@ fn route(entry: &Entry<'_>, theme: &Theme) -> (String, ratatui::style::Style) {
     let status = match counts.route {
         Route::Compat => Status::Warn,
         Route::None => Status::Fail,
-        _ if counts.proven => Status::Pass,
+        _ if counts.straight() => Status::Pass,
         _ => Status::Warn,
     };
     let proof = if counts.proven { "✔" } else { "?" };
