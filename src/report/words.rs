@@ -38,7 +38,7 @@ fn verdict_sentence(verdict: &Verdict, findings: &[Finding]) -> String {
 pub fn race_sentence(comparison: &Comparison) -> String {
     let Some(best) = comparison.fastest() else { return String::new() };
     let mut said = format!("{} is fastest: {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
-    match comparison.standings.get(1) {
+    match comparison.standings.get(1).filter(|next| !next.in_doubt) {
         Some(next) if best.clearly_ahead_of(next) => {
             said += &format!(
                 ", {}× faster than {} ({})",
@@ -51,14 +51,23 @@ pub fn race_sentence(comparison: &Comparison) -> String {
             let (name, time) = (plain(&next.engine.to_string()), units::duration(next.wall_ns));
             said += &format!(", level with {name} ({time})");
         }
-        None => said += ", alone",
+        None if comparison.standings.len() < 2 => said += ", alone",
+        None => {}
     }
     said += &format!(", {} cache, {}, n = {}, ", comparison.cache, plain(&comparison.target), best.runs);
     said += match best.verified {
+        Some(true) if best.engine.is_outside() => "bytes verified by itself.",
         Some(true) => "bytes verified.",
         Some(false) => "bytes wrong.",
         None => "bytes not verified.",
     };
+    for doubted in comparison.standings.iter().filter(|s| s.in_doubt) {
+        said += &format!(
+            " {} ended after {} and ranks behind: nothing tells that it loaded the whole model.",
+            plain(&doubted.engine.to_string()),
+            units::duration(doubted.wall_ns)
+        );
+    }
     said
 }
 
