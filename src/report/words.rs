@@ -49,7 +49,11 @@ pub fn race_sentence(comparison: &Comparison) -> String {
         }
         Some(next) => {
             let (name, time) = (plain(&next.engine.to_string()), units::duration(next.wall_ns));
-            said += &format!(", level with {name} ({time})");
+            // A median far behind whose runs touch is not level: it only was not beaten each time.
+            said += &match next.ratio_to_fastest <= 1.05 {
+                true => format!(", level with {name} ({time})"),
+                false => format!(", but not clearly: its runs overlap with those of {name} ({time})"),
+            };
         }
         None if comparison.standings.len() < 2 => said += ", alone",
         None => {}
