@@ -1,6 +1,6 @@
 //! Runs side by side: medians over repeats, and how far each engine is from the fastest.
 
-use super::{median, median_u64};
+use super::median_u64;
 use crate::domain::{CacheState, Engine, RunResult};
 
 /// How one engine did, over its repeats.
@@ -16,7 +16,7 @@ pub struct Standing {
     pub wall_ns: u64,
     /// Fastest and slowest run.
     pub wall_range_ns: (u64, u64),
-    /// Median of bytes over wall time.
+    /// Bytes over the median wall time.
     pub bytes_per_s: f64,
     /// Median set-up time before the clock.
     pub setup_ns: u64,
@@ -130,7 +130,8 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
         let Some((wall_ns, (low, high))) = median_u64(&walls).zip(walls.iter().min().zip(walls.iter().max())) else {
             continue;
         };
-        let rates: Vec<f64> = good.iter().map(|r| r.bytes as f64 * 1e9 / r.wall_ns as f64).collect();
+        // Bytes over the time that is shown beside it: the median of two rates is another number than the rate of their median time.
+        let bytes = median_u64(&good.iter().map(|r| r.bytes).collect::<Vec<_>>()).unwrap_or(0);
         let setups: Vec<u64> = good.iter().map(|r| r.setup_ns).collect();
         standings.push(Standing {
             engine: run.engine.clone(),
@@ -138,7 +139,7 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
             failed: all.len() - good.len(),
             wall_ns,
             wall_range_ns: (*low, *high),
-            bytes_per_s: median(&rates).unwrap_or(0.0),
+            bytes_per_s: crate::domain::units::bytes_per_s(bytes, wall_ns).unwrap_or(0.0),
             setup_ns: median_u64(&setups).unwrap_or(0),
             ratio_to_fastest: 1.0,
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
