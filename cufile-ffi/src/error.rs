@@ -140,8 +140,8 @@ impl fmt::Display for Error {
                 write!(f, "libcufile could not be loaded")?;
                 for (i, t) in tried.iter().enumerate() {
                     let words = t.error.as_deref().unwrap_or("loaded");
-                    // The loader's words begin with the name themselves.
-                    let words = words.strip_prefix(&format!("{}: ", t.name)).unwrap_or(words);
+                    // The loader begins with the name by itself.
+                    let words = words.strip_prefix(t.name.as_str()).and_then(|w| w.strip_prefix(": ")).unwrap_or(words);
                     write!(f, "{} {}: {words}", if i == 0 { ";" } else { "," }, t.name)?;
                 }
                 write!(

@@ -1,9 +1,9 @@
 //! Advice in words, and only where the figures of the runs support it.
 
-use super::compare::Comparison;
+use super::compare::{Comparison, Standing};
 use super::cost::{CostModel, crossover};
 use super::median_u64;
-use crate::domain::{CacheState, Engine, Phase, Route, RunResult, Span, units};
+use crate::domain::{CacheState, Engine, Phase, Route, RunResult, Span, Target, units};
 use std::collections::BTreeMap;
 
 /// A run and what else is known of it.
@@ -90,7 +90,12 @@ const TWICE: f64 = 2.0;
 pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
     for fact in middles(facts) {
-        told.extend(registrations(fact).or_else(|| per_tensor(fact)));
+        // Reading in larger blocks spares the registrations too: where they are the smaller part, that is the advice.
+        let (registering, each) = (registrations(fact), per_tensor(fact));
+        let smaller_part =
+            |r: &Advice| each.as_ref().is_some_and(|each| each.at_stake_ns > r.at_stake_ns.map(|ns| 2 * ns));
+        let registering = registering.filter(|r| !smaller_part(r));
+        told.extend(registering.or(each));
         told.extend(one_time_cost(fact));
         told.extend(idle_slots(fact));
         told.extend(first_reads(fact));
@@ -206,13 +211,19 @@ fn first_reads(fact: &RunFacts<'_>) -> Option<Advice> {
 
 /// O_DIRECT goes to the disk for what the page cache holds.
 fn read_again(comparison: &Comparison) -> Option<Advice> {
-    let fastest = comparison.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.uses_cufile())?;
-    let direct = comparison.standings.iter().find(|s| s.engine == Engine::Direct && s.ratio_to_fastest > SAME)?;
+    let fastest = comparison.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.opens_cufile())?;
+    let direct = slower(comparison, fastest).find(|s| s.engine == Engine::Direct)?;
+    // auto is a choice among engines, not a promise: where it ran and was no faster, it is no way out.
+    let auto = comparison.standings.iter().find(|s| s.engine == Engine::Auto);
+    let way_out = match auto {
+        Some(auto) if !auto.clearly_ahead_of(direct) => format!("Use {} here.", fastest.engine),
+        _ => "Use auto, which looks there first.".to_owned(),
+    };
     (comparison.cache == CacheState::Hot).then(|| Advice {
         engine: Some(Engine::Direct),
         cache: Some(CacheState::Hot),
         text: format!(
-            "direct (hot) is {}× slower than {}: it reads from the disk what lies in the page cache. Use auto, which looks there first.",
+            "direct (hot) is {}× slower than {}: it reads from the disk what lies in the page cache. {way_out}",
             units::three_digits(direct.ratio_to_fastest),
             fastest.engine
         ),
@@ -225,7 +236,7 @@ fn read_again(comparison: &Comparison) -> Option<Advice> {
 fn pageable(comparison: &Comparison) -> Option<Advice> {
     let fastest = comparison.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
     let mmap = comparison.standings.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
-    let on_gpu = comparison.target != crate::domain::Target::Host.to_string();
+    let on_gpu = comparison.target != Target::Host.to_string();
     (comparison.cache == CacheState::Hot && on_gpu).then(|| Advice {
         engine: Some(Engine::Mmap),
         cache: Some(CacheState::Hot),
@@ -240,23 +251,44 @@ fn pageable(comparison: &Comparison) -> Option<Advice> {
     })
 }
 
+/// Engines behind the fastest by more than noise.
+fn slower<'a>(comparison: &'a Comparison, fastest: &'a Standing) -> impl Iterator<Item = &'a Standing> {
+    comparison.standings.iter().filter(|s| s.ratio_to_fastest > SAME && fastest.clearly_ahead_of(s))
+}
+
+/// Compat explains why cuFile loses only against what went another way, to a target that has a straight one: not to host memory, and not against a copy in
+/// host memory that no disk is behind.
 fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Option<Advice> {
-    let fastest = comparison.fastest().filter(|s| !s.engine.uses_cufile())?;
-    let slower = comparison.standings.iter().find(|s| {
-        s.ratio_to_fastest > SAME
-            && facts.iter().any(|f| {
-                f.run.engine == s.engine
-                    && f.run.cache == comparison.cache
-                    && f.run.route.as_ref().is_some_and(|r| r.proven && r.route == Route::Compat)
-            })
-    })?;
+    if comparison.target == Target::Host.to_string() {
+        return None;
+    }
+    let through_compat = |engine: &Engine, proven: bool| {
+        facts.iter().any(|f| {
+            f.run.engine == *engine
+                && f.run.cache == comparison.cache
+                && f.run.model == comparison.model
+                && f.run.target == comparison.target
+                && f.run.route.as_ref().is_some_and(|r| r.route == Route::Compat && (r.proven || !proven))
+        })
+    };
+    let from_disk =
+        |s: &&Standing| !matches!(&s.engine, Engine::Workload(name) if name.split('/').nth(1) == Some("ram"));
+    let fastest = comparison.standings.iter().find(from_disk)?;
+    if fastest.engine.opens_cufile() || through_compat(&fastest.engine, false) {
+        return None;
+    }
+    let slower = slower(comparison, fastest).find(|s| through_compat(&s.engine, true))?;
+    let ratio = slower.wall_ns as f64 / fastest.wall_ns.max(1) as f64;
+    if ratio <= SAME {
+        return None;
+    }
     Some(Advice {
         engine: Some(slower.engine.clone()),
         cache: Some(comparison.cache),
         text: format!(
             "{} is {}× slower than {}: its reads went through compat, which copies in host memory as well. Use {} here until the route is direct.",
             named(&slower.engine, comparison.cache),
-            units::three_digits(slower.ratio_to_fastest),
+            units::three_digits(ratio),
             fastest.engine.label(),
             fastest.engine.label()
         ),
@@ -366,9 +398,11 @@ mod tests {
     }
 
     #[test]
-    fn compat_is_only_blamed_where_it_is_proven() {
-        let fast = run(Engine::Pread, CacheState::Hot, 0, 100);
-        let mut slow = run(Engine::GdsSlab, CacheState::Hot, 0, 310);
+    fn compat_is_only_blamed_where_it_is_proven_and_explains() {
+        let on_gpu =
+            |engine, repeat, ns| RunResult { target: "a GPU".into(), ..run(engine, CacheState::Hot, repeat, ns) };
+        let fast = on_gpu(Engine::Pread, 0, 100);
+        let mut slow = on_gpu(Engine::GdsSlab, 0, 310);
         let counts = RouteCounts {
             route: Route::Compat,
             nvfs_reads: None,
@@ -378,7 +412,8 @@ mod tests {
             proven: true,
         };
         let unproven = RunResult { route: Some(RouteCounts { proven: false, ..counts.clone() }), ..slow.clone() };
-        slow.route = Some(counts);
+        slow.route = Some(counts.clone());
+        let to_host = RunResult { target: "host memory".into(), ..slow.clone() };
         let told = |slow| {
             let plain = |run| RunFacts { run, registrations: 1, tensors: 9, first_reads_ns: 0, cost: None };
             texts(&[plain(&fast), plain(slow)])
@@ -386,6 +421,22 @@ mod tests {
         assert!(told(&unproven).is_empty());
         let told = told(&slow);
         assert!(told[0].contains("3.10× slower than pread") && told[0].contains("compat"), "{told:?}");
+        let plain = |run| RunFacts { run, registrations: 1, tensors: 9, first_reads_ns: 0, cost: None };
+        // Host memory has no other way; what wins by compat too wins by something else; ranges that touch have no reason; nor is host memory a disk.
+        let fast_to_host = run(Engine::Pread, CacheState::Hot, 0, 100);
+        assert!(texts(&[plain(&fast_to_host), plain(&to_host)]).is_empty());
+        let nixl = RunResult { route: Some(counts), ..on_gpu(Engine::Nixl(crate::domain::NixlPlugin::Gds), 0, 100) };
+        assert!(texts(&[plain(&nixl), plain(&slow)]).is_empty());
+        let (lucky, unlucky) = (RunResult { repeat: 1, ..slow.clone() }, on_gpu(Engine::Pread, 1, 320));
+        assert!(texts(&[plain(&fast), plain(&unlucky), plain(&slow), plain(&lucky)]).is_empty());
+        let lane = |name: &str, run: &RunResult| RunResult { engine: Engine::Workload(name.to_owned()), ..run.clone() };
+        let (ram, disk, gds) = (
+            lane("ucm/ram/read", &fast),
+            lane("ucm/disk/read", &on_gpu(Engine::Pread, 0, 200)),
+            lane("ucm/gds/read", &slow),
+        );
+        let told = texts(&[plain(&ram), plain(&disk), plain(&gds)]);
+        assert!(matches!(told.as_slice(), [only] if only.contains("1.55× slower than ucm/disk/read")), "{told:?}");
     }
 
     #[test]
@@ -430,7 +481,22 @@ mod tests {
         let facts: Vec<RunFacts<'_>> = runs.iter().map(|run| RunFacts::new(run, &[], 9, None)).collect();
         let told = texts(&facts);
         assert!(told.iter().any(|t| t.contains("10.0× slower than pread: it reads from the disk")), "{told:?}");
+        assert!(told.iter().any(|t| t.contains("Use auto, which looks there first")), "{told:?}");
         assert!(told.iter().any(|t| t.contains("6.00× slower than pread") && t.contains("not pinned")), "{told:?}");
+    }
+
+    #[test]
+    fn auto_is_no_way_out_where_it_was_no_faster() {
+        let runs: Vec<RunResult> = [(Engine::Mmap, 100), (Engine::Direct, 160), (Engine::Auto, 170)]
+            .into_iter()
+            .map(|(e, t)| run(e, CacheState::Hot, 0, t))
+            .collect();
+        let facts: Vec<RunFacts<'_>> = runs.iter().map(|run| RunFacts::new(run, &[], 9, None)).collect();
+        let told = texts(&facts);
+        assert!(
+            told.iter().any(|t| t.contains("Use mmap here")) && !told.iter().any(|t| t.contains("Use auto")),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -24,6 +24,43 @@ pub struct Standing {
     pub ratio_to_fastest: f64,
     /// Whether all runs that count were verified; `None` where any was not asked to be.
     pub verified: Option<bool>,
+    /// Whether nothing tells that it loaded the model, beside others that did: it ranks behind them, however soon it ended.
+    pub in_doubt: bool,
+}
+
+impl Standing {
+    /// How many times the fastest's time it took, in words; none where it is in doubt.
+    #[must_use]
+    pub fn ratio_words(&self) -> String {
+        if self.in_doubt {
+            "–".to_owned()
+        } else {
+            format!("{}×", crate::domain::units::three_digits(self.ratio_to_fastest))
+        }
+    }
+
+    /// Whether the bytes were right, in a word or two: what a command says of itself is its own word.
+    #[must_use]
+    pub fn verified_words(&self) -> &'static str {
+        match self.verified {
+            _ if self.in_doubt => "in doubt",
+            Some(true) if self.engine.is_outside() => "by itself",
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not asked",
+        }
+    }
+
+    /// Whether it is clearly faster than a slower one: their ranges do not touch, or with a single run each they are more than 3 % apart. What says who wins,
+    /// and why somebody loses, asks this, so that noise is given no reasons.
+    #[must_use]
+    pub fn clearly_ahead_of(&self, next: &Self) -> bool {
+        if self.runs > 1 || next.runs > 1 {
+            self.wall_range_ns.1 < next.wall_range_ns.0
+        } else {
+            next.wall_ns as f64 > self.wall_ns as f64 * 1.03
+        }
+    }
 }
 
 /// Engines on the same model, target and cache state.
@@ -80,6 +117,8 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
     // Reads and writes of a workload are two races.
     let key = |r: &RunResult| (r.model.clone(), r.target.clone(), r.cache, r.engine.direction().map(str::to_owned));
     let same: Vec<&&RunResult> = runs.iter().filter(|r| key(r) == key(like)).collect();
+    // What this program's own engines loaded is the whole model.
+    let whole = same.iter().filter(|r| r.outside.is_none() && counts(r)).map(|r| r.bytes).max().unwrap_or(0);
     let mut standings: Vec<Standing> = Vec::new();
     for run in &same {
         if standings.iter().any(|s| s.engine == run.engine) {
@@ -91,7 +130,8 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
         let Some((wall_ns, (low, high))) = median_u64(&walls).zip(walls.iter().min().zip(walls.iter().max())) else {
             continue;
         };
-        let bytes = good.iter().map(|r| r.bytes).max().unwrap_or(0);
+        // Bytes over the time that is shown beside it: the median of two rates is another number than the rate of their median time.
+        let bytes = median_u64(&good.iter().map(|r| r.bytes).collect::<Vec<_>>()).unwrap_or(0);
         let setups: Vec<u64> = good.iter().map(|r| r.setup_ns).collect();
         standings.push(Standing {
             engine: run.engine.clone(),
@@ -103,9 +143,10 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
             setup_ns: median_u64(&setups).unwrap_or(0),
             ratio_to_fastest: 1.0,
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
+            in_doubt: good.iter().any(|r| r.in_doubt(whole)),
         });
     }
-    standings.sort_by_key(|s| s.wall_ns);
+    standings.sort_by_key(|s| (s.in_doubt, s.wall_ns));
     let fastest = standings.first().map_or(1, |s| s.wall_ns).max(1);
     for standing in &mut standings {
         standing.ratio_to_fastest = standing.wall_ns as f64 / fastest as f64;
@@ -171,6 +212,36 @@ pub(super) mod tests {
         assert_eq!(told[0].standings.len(), 1);
         assert_eq!((told[0].standings[0].wall_ns, told[0].standings[0].failed), (100, 1));
         assert!(compare(&[&wrong]).is_empty());
+    }
+
+    #[test]
+    fn a_command_that_shows_no_load_wins_nothing() {
+        let told = |bytes, verified| {
+            let outside = crate::domain::Outside {
+                program: None,
+                exit: "status 0".into(),
+                last_words: None,
+                clock: String::new(),
+                bytes_source: String::new(),
+                processes: 1,
+                read_call_bytes: Some(bytes),
+                storage_read_bytes: Some(0),
+                major_faults: None,
+                rss_peak_bytes: None,
+                pss_peak_bytes: None,
+            };
+            let run = run(Engine::Command("true".into()), CacheState::Hot, 0, 3);
+            RunResult { bytes, verified, outside: Some(outside), ..run }
+        };
+        let own = run(Engine::Pread, CacheState::Hot, 0, 100);
+        let nothing = told(90, None);
+        let hot = &compare(&[&nothing, &own])[0];
+        assert_eq!((&hot.standings[0].engine, hot.standings[0].ratio_to_fastest), (&Engine::Pread, 1.0));
+        assert_eq!(hot.standings[1].verified_words(), "in doubt");
+        let (read_it, compared_it) = (told(900, None), told(90, Some(true)));
+        assert_eq!(compare(&[&read_it, &own])[0].standings[0].verified_words(), "not asked");
+        assert_eq!(compare(&[&compared_it, &own])[0].standings[0].verified_words(), "by itself");
+        assert!(!compare(&[&nothing])[0].standings[0].in_doubt, "beside nothing there is nothing to doubt it by");
     }
 
     #[test]

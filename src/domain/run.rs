@@ -81,6 +81,23 @@ pub struct RouteCounts {
     pub proven: bool,
 }
 
+impl RunResult {
+    /// Whether it counts for less than a load: a command of somebody else's that compared no bytes, and of which less than half a model of `whole_bytes` was
+    /// told or counted. It may have read out of mappings, which nobody counts, or nothing at all.
+    #[must_use]
+    pub fn in_doubt(&self, whole_bytes: u64) -> bool {
+        self.outside.is_some() && self.verified.is_none() && self.bytes < whole_bytes / 2
+    }
+}
+
+impl RouteCounts {
+    /// Whether all that was counted went straight to the GPU, by counters.
+    #[must_use]
+    pub fn straight(&self) -> bool {
+        self.proven && self.route.is_direct() && self.posix_reads.unwrap_or(0) == 0
+    }
+}
+
 /// What was seen of a command from outside, beside what every run has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {

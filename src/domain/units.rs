@@ -100,6 +100,12 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// A number of things: `1 read`, `18 867 reads`.
+#[must_use]
+pub fn plural(value: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 /// Bytes over nanoseconds as bytes per second; `None` when no time passed.
 #[must_use]
 pub fn bytes_per_s(bytes: u64, ns: u64) -> Option<f64> {

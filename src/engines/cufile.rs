@@ -1,7 +1,7 @@
 //! The open cuFile driver of a lane, and what its statistics say of the route.
 
 use super::error::LoadError;
-use crate::domain::{LaneOrder, Route, RouteCounts, Target};
+use crate::domain::{LaneOrder, Route, RouteCounts, Target, units};
 use cufile_ffi::{Driver, Error, Library, OpenOptions, Search, Version};
 use std::path::Path;
 use std::time::Instant;
@@ -152,29 +152,37 @@ impl CuFile {
                 p2p_reads: None,
                 posix_reads: None,
                 source: format!(
-                    "the target is host memory, which cuFile reaches by POSIX reads only ({})",
+                    "the target, host memory, which cuFile reaches by POSIX reads only ({})",
                     match &self.statistics {
                         Ok(()) if unread => UNREAD.to_owned(),
-                        Ok(()) => format!("{all} reads by level-1 statistics"),
+                        Ok(()) => format!("{} counted by level-1 statistics", units::plural(all, "read")),
                         Err(why) => why.clone(),
                     }
                 ),
                 proven: true,
             };
         }
+        // A direct route is named where most reads took it; a tie is no proof of one.
         let route = match (nvfs, p2p, posix) {
             (0, 0, 0) => Route::None,
-            (n, p, c) if n >= p && n >= c => Route::Nvfs,
-            (_, p, c) if p >= c => Route::P2pdma,
+            (n, p, c) if n >= p && n > c => Route::Nvfs,
+            (_, p, c) if p > c => Route::P2pdma,
             _ => Route::Compat,
         };
         if route != Route::None {
+            let shares: Vec<String> = [("nvidia-fs", nvfs), ("P2PDMA", p2p), ("POSIX reads", posix)]
+                .into_iter()
+                .filter(|(_, reads)| *reads > 0)
+                .map(|(way, reads)| format!("{} by {way}", units::count(reads)))
+                .collect();
+            // What went another way is told wherever the proof is.
+            let source = if shares.len() > 1 { format!("{source}: {}", shares.join(", ")) } else { source.to_owned() };
             return RouteCounts {
                 route,
                 nvfs_reads: Some(nvfs),
                 p2p_reads: Some(p2p),
                 posix_reads: Some(posix),
-                source: source.to_owned(),
+                source,
                 proven: true,
             };
         }

@@ -4,7 +4,10 @@ use super::context::{EngineContext, Loaded, POISON, run_workers};
 use super::error::LoadError;
 use super::files;
 use crate::device::Staging;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes compared at a time.
 const STEP: u64 = 8 << 20;
@@ -95,13 +98,33 @@ fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<Strin
     } else {
         ""
     };
+    let changed = if changed_since(&model.shards[first.shard].path, context.order.spawned_monotonic_ns) {
+        "; the file was written to or replaced meanwhile: load it again when nobody does"
+    } else {
+        ""
+    };
     let bytes: u64 = found.iter().map(|d| d.bytes).sum();
     Some(format!(
-        "{place}: {:#04x} on the target, {:#04x} in the file{never}; in all {bytes} of {} bytes differ",
+        "{place}: {:#04x} on the target, {:#04x} in the file{never}; in all {bytes} of {} bytes differ{changed}",
         first.on_target,
         first.in_file,
         model.tensor_bytes()
     ))
+}
+
+/// Whether a file's record changed since a time of CLOCK_MONOTONIC: by writing, or by being moved there. Then the bytes that differ are nobody's fault.
+fn changed_since(path: &Path, then_ns: u64) -> bool {
+    if then_ns == 0 {
+        return false;
+    }
+    let ago = Duration::from_nanos(super::protocol::monotonic_ns().saturating_sub(then_ns));
+    let Some(then) = SystemTime::now().checked_sub(ago).and_then(|then| then.duration_since(UNIX_EPOCH).ok()) else {
+        return false;
+    };
+    std::fs::metadata(path).is_ok_and(|meta| {
+        let changed = u64::try_from(meta.ctime()).unwrap_or(0);
+        Duration::new(changed, u32::try_from(meta.ctime_nsec()).unwrap_or(0)) > then
+    })
 }
 
 /// The tensors as ranges, neighbours joined and cut to [`STEP`].
@@ -127,4 +150,18 @@ fn pieces(context: &EngineContext<'_>, loaded: &Loaded) -> Vec<Piece> {
         }
     }
     pieces
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_made_after_the_lane_began_is_known_by_its_record() {
+        let before = crate::engines::protocol::monotonic_ns().saturating_sub(3_600_000_000_000);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(changed_since(file.path(), before.max(1)));
+        assert!(!changed_since(file.path(), 0) && !changed_since(Path::new("/nonexistent"), 1));
+    }
 }

@@ -112,13 +112,8 @@ impl Text {
                 engine,
                 units::duration(s.wall_ns),
                 units::rate(s.bytes_per_s),
-                format!("{}×", units::three_digits(s.ratio_to_fastest)),
-                match s.verified {
-                    Some(true) => "yes",
-                    Some(false) => "no",
-                    None => "not asked",
-                }
-                .to_owned(),
+                s.ratio_words(),
+                s.verified_words().to_owned(),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() },
                 run.map_or("–".to_owned(), |r| where_time_went(r)),
             ]);

@@ -75,6 +75,8 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     if !meta.is_dir() {
         return Err(failed("looking into", dir)(io::ErrorKind::NotADirectory.into()));
     }
+    let may_write = rustix::fs::access(dir, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
+    may_write.map_err(|e| failed("writing into", dir)(e.into()))?;
     let space = rustix::fs::statvfs(dir).map_err(|e| failed("asking for the free space of", dir)(e.into()))?;
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     // A little more than the files, for the file system's own records.

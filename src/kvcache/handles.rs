@@ -18,6 +18,8 @@ struct Inner<K, H> {
     entries: HashMap<K, Entry<H>>,
     /// Unused ones by the time of their release.
     unused: BTreeMap<u64, K>,
+    /// Where nothing is kept: a handle for each use under way, however many are of one file.
+    own: Vec<(K, Arc<H>)>,
     clock: u64,
     counts: HandleCacheCounts,
 }
@@ -33,11 +35,12 @@ struct Entry<H> {
 }
 
 impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
-    /// A cache that keeps at most `limit` handles; those in use may be more. With 0 none outlives its use.
+    /// A cache that keeps at most `limit` handles; those in use may be more. With 0 it is no cache: each use opens a handle of its own and closes it, also
+    /// while another uses the same file.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let counts = HandleCacheCounts { limit: limit as u64, ..HandleCacheCounts::default() };
-        let inner = Inner { entries: HashMap::new(), unused: BTreeMap::new(), clock: 0, counts };
+        let inner = Inner { entries: HashMap::new(), unused: BTreeMap::new(), own: Vec::new(), clock: 0, counts };
         Self { limit, inner: Mutex::new(inner) }
     }
 
@@ -50,6 +53,9 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
     /// # Errors
     /// What `open` answered; nothing is kept then.
     pub fn acquire<E>(&self, key: &K, open: impl FnOnce() -> Result<H, E>) -> Result<Arc<H>, E> {
+        if self.limit == 0 {
+            return self.open_own(key, open);
+        }
         let cell = loop {
             let (cell, mine) = self.enter(key);
             if mine {
@@ -75,6 +81,15 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         }
     }
 
+    fn open_own<E>(&self, key: &K, open: impl FnOnce() -> Result<H, E>) -> Result<Arc<H>, E> {
+        let handle = Arc::new(open()?);
+        let mut inner = self.lock();
+        inner.own.push((key.clone(), Arc::clone(&handle)));
+        inner.counts.misses += 1;
+        inner.counts.peak = inner.counts.peak.max(inner.own.len() as u64);
+        Ok(handle)
+    }
+
     /// Counts a use of the entry, making it where it is not there; tells whether the caller has to open it.
     fn enter(&self, key: &K) -> (Cell<H>, bool) {
         let mut inner = self.lock();
@@ -94,10 +109,17 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
         (cell, true)
     }
 
-    /// Gives one use back. Returns handles that are to be closed, which dropping them does: outside the lock, for closing deregisters.
+    /// Gives one use back, whose handle was dropped before. Returns handles that are to be closed, which dropping them does: outside the lock, for closing
+    /// deregisters.
     pub fn release(&self, key: &K) -> Vec<Arc<H>> {
         {
             let mut inner = self.lock();
+            if self.limit == 0 {
+                let given_back = |(of, handle): &(K, Arc<H>)| of == key && Arc::strong_count(handle) == 1;
+                let Some(at) = inner.own.iter().position(given_back) else { return Vec::new() };
+                inner.counts.evictions += 1;
+                return vec![inner.own.swap_remove(at).1];
+            }
             inner.clock += 1;
             let now = inner.clock;
             let Some(entry) = inner.entries.get_mut(key) else { return Vec::new() };
@@ -122,7 +144,7 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
 
     fn take_out(&self, keep: usize) -> Vec<Arc<H>> {
         let mut inner = self.lock();
-        let mut out = Vec::new();
+        let mut out: Vec<Arc<H>> = inner.own.drain(..).map(|(_, handle)| handle).collect();
         while inner.entries.len() > keep {
             let Some((_, key)) = inner.unused.pop_first() else { break };
             if let Some(entry) = inner.entries.remove(&key) {
@@ -144,7 +166,8 @@ impl<K: Clone + Eq + Hash, H> HandleCache<K, H> {
     /// Handles that are open now.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().entries.len()
+        let inner = self.lock();
+        inner.entries.len() + inner.own.len()
     }
 
     /// Whether none is.
@@ -205,6 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn with_no_room_uses_at_the_same_time_share_nothing() {
+        let cache = HandleCache::new(0);
+        let (first, second) = (open(&cache, 9), open(&cache, 9));
+        assert!(!Arc::ptr_eq(&first, &second));
+        drop(first);
+        let closed = cache.release(&9);
+        assert!(closed.len() == 1 && !Arc::ptr_eq(&closed[0], &second), "what is in use is not closed");
+        drop(second);
+        assert_eq!(cache.release(&9).len(), 1);
+        let counts = cache.counts();
+        assert_eq!((counts.misses, counts.hits, counts.evictions, counts.peak, cache.len()), (2, 0, 2, 2, 0));
+        assert_eq!(cache.acquire(&9, || Err("no")).unwrap_err(), "no");
+        assert_eq!(cache.counts().misses, 2);
+    }
+
+    #[test]
     fn a_failed_opening_keeps_nothing_and_the_next_tries_again() {
         let cache: HandleCache<u32, u32> = HandleCache::new(2);
         assert_eq!(cache.acquire(&1, || Err("no")).unwrap_err(), "no");
@@ -235,7 +274,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_kept_is_bounded_and_what_is_used_is_never_closed(
-            limit in 0..5_usize, steps in proptest::collection::vec((0..8_u32, proptest::bool::ANY), 1..200),
+            limit in 1..5_usize, steps in proptest::collection::vec((0..8_u32, proptest::bool::ANY), 1..200),
         ) {
             let cache: HandleCache<u32, u32> = HandleCache::new(limit);
             let mut used: BTreeMap<u32, usize> = BTreeMap::new();

@@ -105,6 +105,7 @@ pub(super) fn notes(
             found.first_refusal.as_deref().unwrap_or_default()
         ));
     }
+    notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
     if lane.write && way == Way::Plain && !settings.on("plain_odirect") && !settings.on("fsync") {
         notes.push("plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 goes round the cache".to_owned());
     }

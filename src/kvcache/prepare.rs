@@ -80,10 +80,12 @@ pub(super) fn open_cufile(
     match CuFile::open(lane_order) {
         Ok(cufile) => Ok((Some(cufile), None)),
         Err(error) if order.kind == Kind::Llmd => {
-            let said = format!("{error}{}", settings_hint());
-            let library = cufile_ffi::Library::find().is_err();
-            let reason = if library { Provoke::NoLibrary } else { Provoke::InitFailed };
-            Ok((None, Some((reason.reason(), said))))
+            // Settings are to blame only where there is a library to read them.
+            let (reason, hint) = match cufile_ffi::Library::find() {
+                Err(_) => (Provoke::NoLibrary, String::new()),
+                Ok(_) => (Provoke::InitFailed, settings_hint()),
+            };
+            Ok((None, Some((reason.reason(), format!("{error}{hint}")))))
         }
         Err(error) => Err(error),
     }

@@ -38,6 +38,21 @@ pub(super) struct Found {
     /// Files that are there and were not taken, with the first reason.
     pub(super) refused: u64,
     pub(super) first_refusal: Option<String>,
+    /// Why files may be missing, where the store was given less room than they need.
+    pub(super) limited: Option<String>,
+}
+
+/// Why files that were written may be gone, where the store was given less room than they need: a lookup goes from the beginning of a sequence, which is what
+/// was written first and goes first.
+fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
+    let (room_mib, files) = (settings.get("max_cache_size_mb"), layout.files.len() as u64);
+    let room = room_mib.saturating_mul(1 << 20) / layout.file_bytes().max(1);
+    (room_mib > 0 && room < files).then(|| {
+        format!(
+            "max_cache_size_mb={room_mib} keeps {} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
+            room.max(1)
+        )
+    })
 }
 
 /// Looks for every chunk of every sequence, in order, until the first that is not there: what follows it is of no use.
@@ -61,6 +76,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
             found.hits += 1;
         }
     }
+    found.limited = limited(settings, layout).filter(|_| found.files.contains(&false));
     found
 }
 

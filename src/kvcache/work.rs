@@ -76,11 +76,13 @@ fn measured(
         let looked = store::look_up(shared.order, shared.settings, layout);
         lookup_ns = first.end(Phase::Open, at, What::SETUP) - at;
         if looked.hits == 0 {
-            let why = looked.first_refusal.unwrap_or_else(|| "there is no such file".to_owned());
-            return Err(LoadError::CuFile(format!(
-                "none of the {} files asked for is in the store ({why}); they are written by the lane before, which says why where it failed",
-                looked.lookups
-            )));
+            let asked = looked.lookups;
+            return Err(LoadError::CuFile(match looked.first_refusal.or(looked.limited) {
+                Some(why) => format!("none of the {asked} files asked for is in the store to be read: {why}"),
+                None => format!(
+                    "none of the {asked} files asked for is in the store; they are written by the lane before, which says why where it failed"
+                ),
+            }));
         }
         found = Some(looked);
     }

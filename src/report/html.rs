@@ -124,20 +124,21 @@ fn results(page: &mut String, document: &Document<'_>) {
         }
         page.push_str("<div class=\"card\"><table><tr><th>engine<th class=\"n\">time<th class=\"n\">rate<th class=\"n\">ratio<th>verified<th>route<th class=\"n\">runs</tr>");
         for s in &comparison.standings {
-            let (class, verified) = match s.verified {
-                Some(true) => ("pass", "✔ yes"),
-                Some(false) => ("fail", "✖ no"),
-                None => ("na", "not asked"),
+            let (class, mark) = match s.verified {
+                Some(true) => ("pass", "✔ "),
+                Some(false) => ("fail", "✖ "),
+                None => ("na", ""),
             };
+            let verified = format!("{mark}{}", s.verified_words());
             let _ = write!(
                 page,
-                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}×<td class=\"{class}\">{verified}<td>{}<td class=\"n\">{}</tr>",
+                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"{class}\">{verified}<td>{}<td class=\"n\">{}</tr>",
                 markup(&s.engine.to_string()),
                 units::duration(s.wall_ns),
                 units::rate(s.bytes_per_s),
-                units::three_digits(s.ratio_to_fastest),
+                s.ratio_words(),
                 markup(&route_words(run(&s.engine).and_then(|r| r.route.as_ref()))),
-                s.runs
+                if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() }
             );
         }
         page.push_str("</table></div>\n");

@@ -291,7 +291,8 @@ fn analysis(document: &Document<'_>) -> Value {
                     json!({
                         "engine": s.engine, "runs": s.runs, "failed": s.failed, "wall_ns": s.wall_ns,
                         "wall_min_ns": s.wall_range_ns.0, "wall_max_ns": s.wall_range_ns.1, "bytes_per_s": number(s.bytes_per_s),
-                        "ratio_to_fastest": number(s.ratio_to_fastest), "verified": s.verified,
+                        "ratio_to_fastest": if s.in_doubt { Value::Null } else { number(s.ratio_to_fastest) },
+                        "verified": s.verified, "in_doubt": s.in_doubt,
                     })
                 })
                 .collect();

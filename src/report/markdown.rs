@@ -226,13 +226,12 @@ fn results(page: &mut Page, document: &Document<'_>) {
                     units::duration(s.wall_ns),
                     range,
                     units::rate(s.bytes_per_s),
-                    format!("{}×", units::three_digits(s.ratio_to_fastest)),
+                    s.ratio_words(),
                     match s.verified {
-                        Some(true) => "✔ yes",
-                        Some(false) => "✖ no",
-                        None => "not asked",
-                    }
-                    .to_owned(),
+                        Some(true) => format!("✔ {}", s.verified_words()),
+                        Some(false) => "✖ no".to_owned(),
+                        None => s.verified_words().to_owned(),
+                    },
                     escape(&route_words(run.and_then(|r| r.route.as_ref()))),
                     if s.failed > 0 {
                         format!("{} of {} failed", s.failed, s.failed + s.runs)

@@ -38,7 +38,9 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
             );
             wall.push((labels.clone(), s.wall_ns as f64 / 1e9));
             rate.push((labels.clone(), s.bytes_per_s));
-            ratio.push((labels.clone(), s.ratio_to_fastest));
+            if !s.in_doubt {
+                ratio.push((labels.clone(), s.ratio_to_fastest));
+            }
             verified.extend(s.verified.map(|v| (labels, f64::from(u8::from(v)))));
         }
     }

@@ -1,6 +1,6 @@
 //! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
 
-use crate::analysis::{Comparison, Standing, compare, grid_sentences};
+use crate::analysis::{Comparison, compare, grid_sentences};
 use crate::domain::{Finding, LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
 
@@ -38,8 +38,8 @@ fn verdict_sentence(verdict: &Verdict, findings: &[Finding]) -> String {
 pub fn race_sentence(comparison: &Comparison) -> String {
     let Some(best) = comparison.fastest() else { return String::new() };
     let mut said = format!("{} is fastest: {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
-    match comparison.standings.get(1) {
-        Some(next) if told_apart(best, next) => {
+    match comparison.standings.get(1).filter(|next| !next.in_doubt) {
+        Some(next) if best.clearly_ahead_of(next) => {
             said += &format!(
                 ", {}× faster than {} ({})",
                 units::three_digits(next.ratio_to_fastest),
@@ -49,26 +49,30 @@ pub fn race_sentence(comparison: &Comparison) -> String {
         }
         Some(next) => {
             let (name, time) = (plain(&next.engine.to_string()), units::duration(next.wall_ns));
-            said += &format!(", level with {name} ({time})");
+            // A median far behind whose runs touch is not level: it only was not beaten each time.
+            said += &match next.ratio_to_fastest <= 1.05 {
+                true => format!(", level with {name} ({time})"),
+                false => format!(", but not clearly: its runs overlap with those of {name} ({time})"),
+            };
         }
-        None => said += ", alone",
+        None if comparison.standings.len() < 2 => said += ", alone",
+        None => {}
     }
     said += &format!(", {} cache, {}, n = {}, ", comparison.cache, plain(&comparison.target), best.runs);
     said += match best.verified {
+        Some(true) if best.engine.is_outside() => "bytes verified by itself.",
         Some(true) => "bytes verified.",
         Some(false) => "bytes wrong.",
         None => "bytes not verified.",
     };
-    said
-}
-
-/// Whether two engines can be told apart: their ranges do not touch, or with a single run each they are more than 3 % apart. The screens say the same.
-fn told_apart(best: &Standing, next: &Standing) -> bool {
-    if best.runs > 1 || next.runs > 1 {
-        best.wall_range_ns.1 < next.wall_range_ns.0
-    } else {
-        next.ratio_to_fastest > 1.03
+    for doubted in comparison.standings.iter().filter(|s| s.in_doubt) {
+        said += &format!(
+            " {} ended after {} and ranks behind: nothing tells that it loaded the whole model.",
+            plain(&doubted.engine.to_string()),
+            units::duration(doubted.wall_ns)
+        );
     }
+    said
 }
 
 /// The answers of a whole session, each a sentence: the verdict per path, the race per cache state, and what went wrong.

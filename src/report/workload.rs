@@ -1,6 +1,6 @@
 //! Workloads in reports: rates and latencies, hits, files and registrations, layers, and the conditions of the direct way, as tables for every form.
 
-use crate::domain::{RunResult, WorkloadResult, units};
+use crate::domain::{RouteCounts, RunResult, WorkloadResult, units};
 use crate::session::State;
 
 /// Layers of a lane beyond which only some are shown; `layers.csv` and the JSON have all.
@@ -233,10 +233,16 @@ fn conditions(state: &State) -> Table {
         .filter_map(|(r, _)| Some((r, r.route.as_ref()?)))
         .map(|(r, route)| {
             let proof = if route.proven { "proven" } else { "not proven" };
-            format!("{}: {} ({proof})", r.engine, route.route)
+            let mixed = match route.posix_reads {
+                Some(reads) if reads > 0 && route.route.is_direct() => {
+                    format!(", {} by POSIX", units::plural(reads, "read"))
+                }
+                _ => String::new(),
+            };
+            format!("{}: {} ({proof}{mixed})", r.engine, route.route)
         })
         .collect();
-    let direct = runs(state).filter_map(|(r, _)| r.route.as_ref()).any(|route| route.proven && route.route.is_direct());
+    let direct = runs(state).filter_map(|(r, _)| r.route.as_ref()).any(RouteCounts::straight);
     let route = match routes.is_empty() {
         true => ("✖", "no lane used cuFile".to_owned()),
         false => (mark(direct), routes.join("; ")),

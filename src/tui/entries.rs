@@ -245,10 +245,13 @@ impl<'s> Heat<'s> {
         self.ranked().first().copied()
     }
 
-    /// Entries with a result, fastest first.
+    /// Entries with a result, fastest first; behind them commands of which nothing tells that they loaded the model.
     pub(crate) fn ranked(&self) -> Vec<&Entry<'s>> {
         let mut done: Vec<&Entry<'s>> = self.entries.iter().filter(|e| e.n() > 0).collect();
-        done.sort_by_key(|e| e.wall_ns());
+        let result = |e: &Entry<'s>| e.typical().and_then(|lane| lane.result.as_deref());
+        let own = |e: &&Entry<'s>| result(e).filter(|r| r.outside.is_none()).map(|r| r.bytes);
+        let whole = done.iter().filter_map(own).max().unwrap_or(0);
+        done.sort_by_key(|e| (result(e).is_some_and(|r| r.in_doubt(whole)), e.wall_ns()));
         done
     }
 

@@ -79,6 +79,12 @@ pub enum WeightsError {
         /// What was found and what to do.
         problem: String,
     },
+    /// A whole model without a byte to load.
+    #[error("{} holds no tensor bytes, so there is nothing to load; name another model", path_text(path))]
+    NothingToLoad {
+        /// What was named.
+        path: PathBuf,
+    },
     /// One tensor is described wrongly.
     #[error("tensor {tensor} of {}: {problem}", path_text(path))]
     BadTensor {

@@ -123,10 +123,7 @@ fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, Weights
         }
     }
     if model.tensor_bytes() == 0 {
-        return Err(WeightsError::Malformed {
-            path: model.path,
-            problem: "it holds no tensor bytes, so there is nothing to load; name another model".to_owned(),
-        });
+        return Err(WeightsError::NothingToLoad { path: model.path });
     }
     Ok(model)
 }

@@ -174,6 +174,16 @@ fn things_that_are_no_files_are_refused_without_blocking() {
 }
 
 #[test]
+fn a_model_without_a_byte_is_whole_and_still_not_loaded() {
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), &[("none.safetensors", good(&[])), ("one.safetensors", good(&[("a", 0)]))]);
+    for name in ["none.safetensors", "one.safetensors"] {
+        let said = open(folder.path().join(name)).unwrap_err().to_string();
+        assert!(said.contains("no tensor bytes") && !said.contains("not a whole"), "{said}");
+    }
+}
+
+#[test]
 fn a_file_opens_with_its_tensors_in_the_order_of_their_bytes() {
     let folder = TempDir::new().unwrap();
     let header = br#"{"b":{"dtype":"BF16","shape":[2,3],"data_offsets":[4,16]},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"e":{"dtype":"U8","shape":[0,9],"data_offsets":[4,4]},"__metadata__":{"x":3}}   "#;

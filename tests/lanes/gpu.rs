@@ -3,7 +3,7 @@
 use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, knobs, run, run_until, standin_env};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::domain::{CacheState, Engine, LaneOrder, ModelInfo, Route, Target};
+use gds_top::domain::{CacheState, Engine, LaneOrder, ModelInfo, Phase, Route, Target};
 use std::cell::Cell;
 
 const ENGINES: [Engine; 8] = [
@@ -94,7 +94,7 @@ fn the_route_is_what_the_statistics_prove() {
     let Some((_folder, model, built)) = setting() else { return };
     for (said, route) in [("posix", Route::Compat), ("nvfs", Route::Nvfs), ("p2p", Route::P2pdma)] {
         for engine in CUFILE {
-            let outcome = told(&built, &gpu_order(engine, &model), &[("STANDIN_CUFILE_ROUTE", said)]);
+            let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUFILE_ROUTE", said)]);
             sound::check(&outcome, &model);
             let counts = outcome.result().route.clone().unwrap();
             assert_eq!((counts.route, counts.proven), (route, true), "{counts:?}");
@@ -106,7 +106,26 @@ fn the_route_is_what_the_statistics_prove() {
             let all: u64 = [counts.nvfs_reads, counts.p2p_reads, counts.posix_reads].iter().flatten().sum();
             assert!(own.is_some_and(|reads| reads > 0 && reads == all), "{counts:?}");
             assert!(counts.source.contains("level-3"), "{counts:?}");
+            // Where the call that submits is the one that moves, its time is no overhead.
+            let submits = outcome.spans().iter().filter(|s| s.phase == Phase::Submit && s.bytes > 0).count();
+            assert!(route != Route::Compat || submits == 0, "{engine}: {submits} submits of bytes in compat mode");
         }
+    }
+}
+
+#[test]
+fn a_route_that_only_some_reads_took_is_told_with_the_others_and_a_tie_is_none() {
+    let Some((_folder, model, built)) = setting() else { return };
+    for (every, route) in [("3", Route::Nvfs), ("2", Route::Compat)] {
+        let env = [("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_POSIX_EVERY", every)];
+        let outcome = told(&built, &gpu_order(Engine::GdsPerTensor, &model), &env);
+        let counts = outcome.result().route.clone().unwrap();
+        let (direct, posix) = (counts.nvfs_reads.unwrap(), counts.posix_reads.unwrap());
+        assert!(posix > 0 && direct >= posix, "{counts:?}");
+        assert_eq!(counts.route, if direct > posix { Route::Nvfs } else { route }, "{counts:?}");
+        assert!(!counts.straight(), "{counts:?}");
+        let said = format!("{direct} by nvidia-fs, {posix} by POSIX reads");
+        assert!(counts.source.ends_with(&said), "{counts:?}");
     }
 }
 

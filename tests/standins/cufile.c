@@ -6,6 +6,7 @@
  *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real one does, and answers EIO
  *                                  at an offset of the memory; the other routes move them when the stream gets there
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
+ * STANDIN_CUFILE_POSIX_EVERY=3     of what that route counts, every third is counted as POSIX
  * STANDIN_CUFILE_CORRUPT=3         the third transfer gets its last byte wrong
  * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing and says that it did
  * STANDIN_CUFILE_SHORT=1           a transfer of more than a page moves the half of it and says so
@@ -314,7 +315,11 @@ static void count_route(int direction, ssize_t bytes, uint64_t us)
     const char *route = standin_text("STANDIN_CUFILE_ROUTE", "posix");
     int by = !strcmp(route, "p2p") ? 0 : !strcmp(route, "nvfs") ? 1 : 2;
     uint64_t moved = bytes > 0 ? (uint64_t)bytes : 0;
+    long long every = standin_number("STANDIN_CUFILE_POSIX_EVERY", 0);
     LOCK();
+    static long long counted;
+    if (every > 0 && ++counted % every == 0)
+        by = 2;
     if (stats_level > 1) {
         int class = 0;
         for (uint64_t kb = moved >> 10; kb > 1 && class < 31; kb >>= 1)

@@ -148,7 +148,8 @@ fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
     let (report, _) = place.report("lmcache", &more, &[]);
     assert_eq!(number(run(&report, "lmcache/disk/write"), "/workload/evicted_chunks"), 15);
     let read = runs(&report).into_iter().find(|r| r["engine"] == "lmcache/disk/read").unwrap();
-    assert!(read["error"].as_str().unwrap().contains("none of the 20"), "{read:#}");
+    let error = read["error"].as_str().unwrap();
+    assert!(error.contains("none of the 20") && error.contains("max_cache_size_mb=1 keeps 5 of 20 files"), "{error}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! After a lane that failed or did not go straight: what cufile.log says about it, in words.
 
 use super::bus::Bus;
+use super::follow::matters;
 use super::lanes::LaneEnd;
 use crate::checks::log_signatures::{Explained, explain_cufile};
-use crate::domain::{LogLevel, Status};
+use crate::domain::{LogLevel, Status, Target};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,7 +16,7 @@ const TAIL_BYTES: u64 = 256 << 10;
 const MOST: usize = 3;
 
 /// Says the causes that the log or the lane's last words name, and that were not said while it ran.
-pub(super) fn after_lane(bus: &Bus, end: &LaneEnd, log: &Path, said: &BTreeSet<String>) {
+pub(super) fn after_lane(bus: &Bus, target: &Target, end: &LaneEnd, log: &Path, said: &BTreeSet<String>) {
     let (least, words) = match end {
         LaneEnd::Died(words) => (Status::Warn, words.as_str()),
         LaneEnd::Finished { failed: true, .. } => (Status::Warn, ""),
@@ -24,7 +25,7 @@ pub(super) fn after_lane(bus: &Bus, end: &LaneEnd, log: &Path, said: &BTreeSet<S
         LaneEnd::Finished { .. } | LaneEnd::Cancelled => return,
     };
     let causes = causes(&format!("{}\n{words}", tail(log)), least);
-    for cause in causes.iter().filter(|cause| !said.contains(&cause.meaning)) {
+    for cause in causes.iter().filter(|cause| !said.contains(&cause.meaning) && matters(cause, target)) {
         bus.say(LogLevel::Warn, format!("cufile.log explains it: {} ('{}')", cause.sentence(), cause.line));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
-use crate::domain::{Engine, LaneId, LogLevel, Status};
+use crate::domain::{Engine, LaneId, LogLevel, Status, Target};
 use crossbeam_channel::{Sender, bounded};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,6 +22,14 @@ const MOST_BYTES: u64 = 256 << 10;
 /// Causes said of one lane while it runs.
 const MOST_CAUSES: usize = 6;
 
+/// What was said in this session, by engine: with every repeat the log says the same again.
+pub(super) type Told = Arc<Mutex<BTreeSet<(String, String)>>>;
+
+/// Whether a cause stands in the way of a lane with this target: host memory needs no CUDA, and has no direct route that could be closed.
+pub(super) fn matters(cause: &Explained, target: &Target) -> bool {
+    !(*target == Target::Host && (cause.check == "gpu-present" || cause.meaning.starts_with("no direct route is open")))
+}
+
 /// Follows the logs of one lane from when it is made until [`Follower::end`].
 pub(super) struct Follower {
     stop: Sender<()>,
@@ -29,15 +38,24 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Begins with what is there: the lane's log does not exist yet, of the kernel log only what comes from now on counts.
-    pub(super) fn begin(bus: &Bus, lane: LaneId, engine: &Engine, log: PathBuf) -> Self {
+    pub(super) fn begin(
+        bus: &Bus,
+        lane: LaneId,
+        (engine, target): (&Engine, &Target),
+        log: PathBuf,
+        told: &Told,
+    ) -> Self {
         let (stop, stopped) = bounded::<()>(1);
-        let (bus, name) = (bus.clone(), format!("lane {} ({engine})", lane.0));
+        let (bus, name, engine) = (bus.clone(), format!("lane {} ({engine})", lane.0), engine.to_string());
+        let (target, told) = (target.clone(), Arc::clone(told));
         let thread = std::thread::spawn(move || {
-            let mut watch = Watch::new(log, KernelLog::open());
+            let mut watch = Watch::new(log, KernelLog::open(), target);
             loop {
                 let last = stopped.recv_timeout(EVERY).is_ok();
-                for sentence in watch.look() {
-                    bus.say(LogLevel::Warn, format!("{name}: {sentence}"));
+                for (meaning, sentence) in watch.look() {
+                    if told.lock().unwrap_or_else(PoisonError::into_inner).insert((engine.clone(), meaning)) {
+                        bus.say(LogLevel::Warn, format!("{name}: {sentence}"));
+                    }
                 }
                 if last {
                     return watch.said;
@@ -59,16 +77,17 @@ impl Follower {
 struct Watch {
     log: Tail,
     kernel: Option<KernelLog>,
+    target: Target,
     said: BTreeSet<String>,
 }
 
 impl Watch {
-    fn new(log: PathBuf, kernel: Option<KernelLog>) -> Self {
-        Self { log: Tail::new(log), kernel, said: BTreeSet::new() }
+    fn new(log: PathBuf, kernel: Option<KernelLog>, target: Target) -> Self {
+        Self { log: Tail::new(log), kernel, target, said: BTreeSet::new() }
     }
 
-    /// The new causes, as sentences. That reads go through host memory is the verdict's to say; here stands what is in the way.
-    fn look(&mut self) -> Vec<String> {
+    /// The new causes: meanings and sentences. That reads go through host memory is the verdict's to say; here stands what is in the way.
+    fn look(&mut self) -> Vec<(String, String)> {
         let mut out = Vec::new();
         let appended = self.log.read();
         self.take("cufile.log", explain_cufile(&appended), Status::Fail, &mut out);
@@ -77,13 +96,14 @@ impl Watch {
         out
     }
 
-    fn take(&mut self, name: &str, causes: Vec<Explained>, least: Status, out: &mut Vec<String>) {
+    fn take(&mut self, name: &str, causes: Vec<Explained>, least: Status, out: &mut Vec<(String, String)>) {
         for cause in causes {
             if cause.status < least || cause.status == Status::Na || self.said.len() >= MOST_CAUSES {
                 continue;
             }
-            if self.said.insert(cause.meaning.clone()) {
-                out.push(format!("{name} says: {} ('{}')", cause.sentence(), cause.line));
+            if matters(&cause, &self.target) && self.said.insert(cause.meaning.clone()) {
+                let sentence = format!("{name} says: {} ('{}')", cause.sentence(), cause.line);
+                out.push((cause.meaning, sentence));
             }
         }
     }
@@ -172,11 +192,31 @@ mod tests {
     use super::*;
     use std::io::Write;
 
+    fn gpu() -> Target {
+        Target::Gpu { ordinal: 0, uuid: None, name: "a GPU".to_owned() }
+    }
+
+    #[test]
+    fn host_memory_is_not_told_that_it_has_no_gpu() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cufile.log");
+        std::fs::write(
+            &path,
+            "WARN cufio-cuda:140 unable to load, libcuda.so.1\nERROR udev property not found: ID_FS_USAGE vda\n",
+        )
+        .unwrap();
+        let said = |target| -> Vec<String> {
+            Watch::new(path.clone(), None, target).look().into_iter().map(|(meaning, _)| meaning).collect()
+        };
+        assert_eq!(said(gpu()).len(), 2);
+        assert!(matches!(said(Target::Host).as_slice(), [only] if only.contains("udev")));
+    }
+
     #[test]
     fn a_cause_is_said_once_while_the_log_grows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cufile.log");
-        let mut watch = Watch::new(path.clone(), None);
+        let mut watch = Watch::new(path.clone(), None, gpu());
         assert!(watch.look().is_empty(), "there is no log yet");
         let mut file = File::create(&path).unwrap();
         write!(file, "NOTICE running in compatible mode\nERROR cufio-udev:85 udev property not fou").unwrap();
@@ -185,7 +225,7 @@ mod tests {
         let said = watch.look();
         assert_eq!(said.len(), 1);
         assert!(
-            said[0].starts_with("cufile.log says: udev has no record") && said[0].contains("ID_FS_USAGE vda"),
+            said[0].1.starts_with("cufile.log says: udev has no record") && said[0].1.contains("ID_FS_USAGE vda"),
             "{said:?}"
         );
         writeln!(file, "ERROR cufio-udev:85 udev property not found: ID_FS_USAGE vda").unwrap();
@@ -224,7 +264,7 @@ mod tests {
             "NVMe Driver not registered with nvidia-fs!!!",
         ];
         std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-        assert_eq!(Watch::new(path, None).look().len(), MOST_CAUSES);
+        assert_eq!(Watch::new(path, None, gpu()).look().len(), MOST_CAUSES);
     }
 
     #[test]

@@ -139,9 +139,13 @@ impl Session {
                     meters.watch(Some((lane, pid)));
                 }
             };
+            let target = order.target.clone();
             let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
             // Whoever wants no meters wants nothing else to look on either; what the log says is then told at the end.
-            let follower = self.config.telemetry.then(|| Follower::begin(&self.bus, lane, &order.engine, log.clone()));
+            let follower = self
+                .config
+                .telemetry
+                .then(|| Follower::begin(&self.bus, lane, (&order.engine, &order.target), log.clone(), &self.told));
             let end = lanes::run_lane(
                 &self.bus,
                 &self.config.exe,
@@ -152,7 +156,7 @@ impl Session {
             );
             let said = follower.map(Follower::end).unwrap_or_default();
             if uses_cufile {
-                super::explain::after_lane(&self.bus, &end, &log, &said);
+                super::explain::after_lane(&self.bus, &target, &end, &log, &said);
             }
             if let Some(meters) = meters {
                 meters.watch(None);

@@ -71,6 +71,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         others,
         loaded: Vec::new(),
         plan: None,
+        told: Default::default(),
     };
     std::thread::Builder::new()
         .name("session".to_owned())
@@ -92,6 +93,8 @@ pub(super) struct Session {
     pub(super) loaded: Vec<ModelInfo>,
     /// The name of the plan that ran last, where it was not the one that the session began with.
     pub(super) plan: Option<String>,
+    /// What the logs of its lanes told so far.
+    pub(super) told: super::follow::Told,
 }
 
 /// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.

@@ -456,7 +456,7 @@ fn route_words(entry: &Entry<'_>, in_words: bool) -> (String, Option<Status>) {
     let status = match counts.route {
         Route::Compat => Status::Warn,
         Route::None => Status::Fail,
-        _ if counts.proven => Status::Pass,
+        _ if counts.straight() => Status::Pass,
         _ => Status::Warn,
     };
     let proof = match (in_words, counts.proven) {

@@ -115,7 +115,13 @@ pub(in crate::session::live) fn run(
     let (route, failed) = (result.route.clone(), result.error.is_some());
     bus.emit(EventBody::LaneFinished { lane, result: result.into() });
     let end = LaneEnd::Finished { route, failed };
-    crate::session::live::explain::after_lane(bus, &end, &order.scratch.join("cufile.log"), &Default::default());
+    crate::session::live::explain::after_lane(
+        bus,
+        &order.target,
+        &end,
+        &order.scratch.join("cufile.log"),
+        &Default::default(),
+    );
     end
 }
 

@@ -40,7 +40,8 @@ impl Watched {
         let believed = self.told.bytes.filter(|bytes| *bytes <= files.saturating_mul(MOST_TIMES));
         if let (Some(told), None) = (self.told.bytes, believed) {
             self.told.note(format!(
-                "it told that it loaded {told} bytes of a model of {files}, which is not believed: the bytes are counted from outside"
+                "it told that it loaded {told} bytes of a model of {files}, which is not believed, and so nothing else that it told of them: the bytes are counted \
+                 from outside"
             ));
         }
         let (bytes, bytes_source) = match (believed, self.moved(whole)) {
@@ -55,7 +56,8 @@ impl Watched {
         };
         result.bytes = bytes;
         result.bytes_per_s = units::bytes_per_s(bytes, result.wall_ns).unwrap_or(0.0);
-        result.verified = self.told.verified;
+        // Whoever tells of more bytes than there are is not believed to have compared them either.
+        result.verified = self.told.verified.filter(|_| self.told.bytes == believed);
         let (spans, slots) = self.told.spans(start_ns, result.wall_ns);
         result.phases =
             if spans.is_empty() { PhaseTimes::default() } else { Span::phase_times(&spans, result.wall_ns, slots) };
@@ -162,15 +164,17 @@ impl Watched {
             notes.push("it told no phases, so where the time went is not known".to_owned());
         }
         if let Some(outside) = &result.outside {
-            let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), units::bytes);
-            let cached = outside.read_call_bytes.zip(outside.storage_read_bytes);
-            let cached = cached.map(|(calls, storage)| calls.saturating_sub(storage));
-            notes.push(format!(
-                "seen from outside: {} read by system calls, {} from storage; {} or more came out of the page cache",
-                size(outside.read_call_bytes),
-                size(outside.storage_read_bytes),
-                size(cached)
-            ));
+            notes.push(match (outside.read_call_bytes, outside.storage_read_bytes) {
+                (Some(calls), Some(storage)) => format!(
+                    "seen from outside: {} read by system calls, {} from storage; {} or more came out of the page cache",
+                    units::bytes(calls),
+                    units::bytes(storage),
+                    units::bytes(calls.saturating_sub(storage))
+                ),
+                (None, Some(storage)) => format!("seen from outside: {} read from storage", units::bytes(storage)),
+                (Some(calls), None) => format!("seen from outside: {} read by system calls", units::bytes(calls)),
+                (None, None) => "what it read was not seen from outside: /proc told nothing of it before it ended".to_owned(),
+            });
             notes.extend(self.doubts(outside, files));
             if self.told.bytes.is_none() {
                 notes.push(format!("bytes are {}", outside.bytes_source));
