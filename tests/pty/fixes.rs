@@ -58,7 +58,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     fs::create_dir_all(boot.parent().unwrap()).unwrap();
     fs::write(&boot, "first\n").unwrap();
     let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &environment);
-    terminal.until("i install");
+    terminal.until("i checklist");
     terminal.keys("i");
     terminal.until("To GPUDirect Storage by");
     terminal.until("To GPUDirect Storage by P2PDMA");
@@ -77,7 +77,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     // After the reboot the next start takes it up.
     fs::write(&boot, "second\n").unwrap();
     let mut terminal = Terminal::start(&["--root", root.to_str().unwrap()], &environment);
-    terminal.until("i install");
+    terminal.until("i checklist");
     terminal.keys("i");
     terminal.until("To GPUDirect Storage by");
     terminal.keys("g");
@@ -178,7 +178,7 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
         let (text, told) = (run(&[]), run(&["--json"]));
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         let mut terminal = Terminal::sized(&["--root", root.to_str().unwrap()], &[], (140, 400));
-        terminal.until("i install");
+        terminal.until("i checklist");
         terminal.keys("i");
         terminal.until("The proof: reads counted");
         let shown = letters(&terminal.shown());

@@ -83,12 +83,9 @@ fn a_stream_has_as_many_transfers_under_way_as_it_may_and_files_stay_open_until_
             let registrations = number(run, "/workload/handle_registrations");
             if cache > 0 {
                 assert_eq!(registrations, 4, "{run:#}");
-            } else if depth == 1 {
-                // Nothing is under way when the next is opened.
-                assert_eq!(registrations, OPERATIONS, "{run:#}");
             } else {
-                // Those under way at first are of one file, which each has a reference of until its callback.
-                assert!((4..=OPERATIONS + 1 - depth).contains(&registrations), "{run:#}");
+                // Nobody shares what is not kept.
+                assert_eq!(registrations, OPERATIONS, "{run:#}");
             }
         }
     }
