@@ -104,7 +104,7 @@ const ROWS: [(&str, &[&str]); 7] = [
     ("--compare misalign=0,512`", &["h200-kv-ucm-misalign"]),
     ("--compare async=0,1`", &["h200-kv-ucm-async"]),
     ("--compare enable_layerwise=0,1`", &["h200-kv-ucm-layers"]),
-    ("kv llmd DIR --variants gds,gds-registered,staging`", &["h200-kv-llmd"]),
+    ("--variants gds,gds-registered,staging`", &["h200-kv-llmd"]),
     ("--compare read_priority=0,1`", &["h200-kv-llmd-priority"]),
     (
         "--provoke no-library`",
