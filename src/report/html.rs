@@ -2,7 +2,7 @@
 
 use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, markup};
 use super::document::{Document, LaneReport};
-use super::words::{check_counts, gaps, headlines, race_sentence, route_words};
+use super::words::{check_counts, gaps, headlines, race_sentence, route_words, unnamed_library};
 use crate::analysis::bytes_per_bucket;
 use crate::domain::{CacheState, Metric, RunResult, Status, units};
 use crate::session::State;
@@ -85,7 +85,7 @@ fn machine(page: &mut String, state: &State) {
     row(page, "Driver", &format!("{} · CUDA {}", or_none(&m.driver), or_none(&m.cuda)));
     let libcufile =
         m.libcufile.as_ref().map(|l| format!("{} ({})", l.version.as_deref().unwrap_or("version unknown"), l.path));
-    row(page, "libcufile", &or_none(&libcufile));
+    row(page, "libcufile", libcufile.as_deref().unwrap_or_else(|| unnamed_library(state).1));
     if let Some(model) = &state.model {
         let text = format!(
             "{} · {} tensors · {}",

@@ -1,7 +1,7 @@
 //! The report as a page of Markdown that a person wants to read.
 
 use super::document::{Document, LaneReport, model_bytes};
-use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words};
+use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words, unnamed_library};
 use crate::analysis::{cell_text, grid_failures, grid_tables, size_classes};
 use crate::domain::{CacheState, Grid, PHASES, Phase, Status, units};
 use crate::session::State;
@@ -171,7 +171,7 @@ fn machine(page: &mut Page, state: &State) {
             Some(l) => {
                 format!("{} ({})", l.version.as_deref().map_or("version unknown".to_owned(), escape), escape(&l.path))
             }
-            None => "not seen".to_owned(),
+            None => unnamed_library(state).1.to_owned(),
         },
     ));
     rows.push((

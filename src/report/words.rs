@@ -184,6 +184,16 @@ pub fn gaps(state: &State) -> Vec<String> {
     said
 }
 
+/// What is known of libcufile where the machine's summary names none, for only the checks look for it, with whether that meets the need for one.
+pub(super) fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
+    let used = state.lanes.iter().filter_map(|lane| lane.result.as_deref()).any(|result| result.route.is_some());
+    match (used, state.checks_took_ns) {
+        (true, _) => (Some(true), "used by loads of this session, which did not ask for its version"),
+        (false, None) => (None, "this session did not look for it"),
+        (false, Some(_)) => (Some(false), "not found"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! Workloads in reports: rates and latencies, hits, files and registrations, layers, and the conditions of the direct way, as tables for every form.
 
+use super::words::unnamed_library;
 use crate::domain::{RouteCounts, RunResult, WorkloadResult, units};
 use crate::session::State;
 
@@ -214,12 +215,10 @@ fn conditions(state: &State) -> Table {
         Some(seen) => {
             ("✔", format!("libcufile {} ({})", seen.version.as_deref().unwrap_or("of unknown version"), seen.path))
         }
-        None if runs(state).any(|(r, _)| r.route.is_some()) => {
-            ("✔", "used by lanes of this session, which did not ask for its version".to_owned())
+        None => {
+            let (met, said) = unnamed_library(state);
+            (met.map_or("?", mark), said.to_owned())
         }
-        // Only the checks look for it.
-        None if state.checks_took_ns.is_none() => ("?", "this session did not look for libcufile".to_owned()),
-        None => ("✖", "libcufile was not found".to_owned()),
     });
     let cuda = machine.map_or_else(unknown, |m| match m.cuda.as_deref() {
         Some(version) => {

@@ -147,6 +147,14 @@ impl UiState {
         Effect { commands: vec![Command::Quit], quit: true, ..Effect::default() }
     }
 
+    /// Checks and fixes would tell on what is being measured, so the session takes them when it has ended.
+    fn say_that_it_waits(&mut self, state: &State) {
+        if !self.replay && !self.over && state.is_measuring() {
+            let stop = self.keys.key_of(Action::CancelRace);
+            self.notice = Some(format!("a race is under way: this comes when it has ended ({stop} on Race stops it)"));
+        }
+    }
+
     /// Does what a key or a click stands for.
     pub(crate) fn act(&mut self, action: Action, state: &State) -> Effect {
         let whole = state;
@@ -181,6 +189,7 @@ impl UiState {
             Action::Apply | Action::DryRun | Action::Undo => {
                 // What it says now is what one wants to see.
                 self.sheet_held = false;
+                self.say_that_it_waits(whole);
                 match action {
                     Action::Apply => effect.of_fix(asks_sudo, plan.map(Command::ApplyFix)),
                     Action::Undo => effect.of_fix(asks_sudo, plan.map(Command::UndoFix)),
@@ -191,7 +200,10 @@ impl UiState {
                 self.open_sheet(Sheet::Guide);
                 self.guide_at = guide::first_open(state);
             }
-            Action::Recheck => effect.commands.push(Command::Recheck),
+            Action::Recheck => {
+                self.say_that_it_waits(whole);
+                effect.commands.push(Command::Recheck);
+            }
             Action::RaceAgain => effect.commands.push(match (&state.race_plan, state.grid.is_some()) {
                 (Some((name, _)), _) => Command::RunPlan(name.clone()),
                 (None, true) => Command::RunPlan("io grid".to_owned()),

@@ -91,6 +91,20 @@ fn a_fix_is_opened_from_the_checklist_and_closing_it_leads_back() {
 }
 
 #[test]
+fn what_comes_only_after_a_race_is_said_to_wait() {
+    let mut state = state();
+    for measuring in [false, true] {
+        state.grid = testdata::grid(3).grid.filter(|_| measuring);
+        for (sheet, key) in [(Some(Sheet::Fix("udev-record".into())), 'a'), (None, 'r')] {
+            let mut ui = UiState { sheet, screen: Screen::Environment, ..UiState::default() };
+            assert_eq!(press(&mut ui, &state, KeyCode::Char(key)).commands.len(), 1);
+            let said = ui.notice.unwrap_or_default();
+            assert_eq!(said.contains("when it has ended (c on Race stops it)"), measuring, "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_fix_for_root_asks_for_the_terminal_first_where_sudo_is_needed() {
     let state = state();
     assert_eq!(state.plans[0].needs, Needs::Root);
