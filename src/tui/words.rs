@@ -401,6 +401,14 @@ pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     }
 }
 
+/// The engine's name where only lanes of one workload and direction stand beside each other: of these the variant.
+pub(crate) fn variant_name(engine: &Engine, room: u16) -> String {
+    match engine {
+        Engine::Workload(_) => middle_cut(&engine.label(), usize::from(room)),
+        _ => short_engine(engine, room),
+    }
+}
+
 /// The text in `room` characters, with what is missing taken from its middle.
 fn middle_cut(text: &str, room: usize) -> String {
     let length = text.chars().count();
@@ -429,6 +437,14 @@ mod tests {
     use crate::tui::testdata::{self, Scene};
 
     /// A race in which `auto`, which took pread, and pread are as fast as can be told.
+    #[test]
+    fn in_a_legend_a_workloads_lane_goes_by_its_variant() {
+        let lane = |name: &str| Engine::Workload(name.to_owned());
+        assert_eq!(variant_name(&lane("ucm/gds:async=0/read"), 24), "gds:async=0");
+        assert_eq!(variant_name(&lane("ucm/gds:enable_layerwise=1/read"), 12), "gds…erwise=1");
+        assert_eq!(variant_name(&Engine::Pread, 24), "pread");
+    }
+
     #[test]
     fn auto_and_what_it_took_are_one_winner_and_no_tie() {
         let mut state = testdata::state(Scene::Done);

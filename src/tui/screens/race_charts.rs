@@ -10,7 +10,7 @@ use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::chart::{Chart, Extras, Series};
-use crate::tui::words::short_engine;
+use crate::tui::words::variant_name;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Meters are read ten times a second; twice that apart and more, something was not read.
@@ -160,7 +160,7 @@ fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run>
     if let Some(lane) = lane {
         runs.push((" ─ ".to_owned(), theme.faint));
         runs.push((format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)));
-        runs.push((short_engine(&lane.engine, LEGEND), theme.text));
+        runs.push((variant_name(&lane.engine, LEGEND), theme.text));
     }
     runs
 }
@@ -177,7 +177,10 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
-            name: entry.short_name(LEGEND),
+            name: match entry.place() {
+                Some(_) => entry.short_name(LEGEND),
+                None => variant_name(entry.engine, LEGEND),
+            },
             marker: lanes::entry_marker(entry, theme),
             style: theme.lane(entry.engine),
             points,
@@ -205,6 +208,11 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         empty: "Bytes have not begun to move.",
     };
     put(&chart, &mut inside, ui, theme, &Extras::default());
+}
+
+/// What stands in an empty chart of a lane: one that has ended gets no more readings.
+fn unread(lane: Option<&Lane>, [so_far, at_all]: [&'static str; 2]) -> &'static str {
+    if lane.is_some_and(|lane| lane.ended_ns.is_some()) { at_all } else { so_far }
 }
 
 /// The lowest ceiling that was measured for loads of a heat, in GB/s.
@@ -319,7 +327,13 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let x = lane.and_then(|l| window(l, now_ns(ui))).map_or((0.0, 1.0), |(x, _)| x);
     let (x, cursor) = (part(x, ui), ui.race.time.cursor);
     let mut inside = pen.frame(&title("Host memory", "GiB", lane, theme), theme.faint);
-    let chart = Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of this lane's memory yet." };
+    let chart = Chart {
+        series: &series,
+        x,
+        ceiling: None,
+        cursor,
+        empty: unread(lane, ["No reading of this lane's memory yet.", "No reading of this lane's memory."]),
+    };
     put(&chart, &mut inside, ui, theme, &events(lane));
 }
 
@@ -355,6 +369,12 @@ fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let x = lane.and_then(|l| window(l, now_ns(ui))).map_or((0.0, 1.0), |(x, _)| x);
     let (x, cursor) = (part(x, ui), ui.race.time.cursor);
     let mut inside = pen.frame(&title("GPU", "GiB · GB/s", lane, theme), theme.faint);
-    let chart = Chart { series: &series, x, ceiling: None, cursor, empty: "No reading of the GPU yet." };
+    let chart = Chart {
+        series: &series,
+        x,
+        ceiling: None,
+        cursor,
+        empty: unread(lane, ["No reading of the GPU yet.", "No reading of the GPU."]),
+    };
     put(&chart, &mut inside, ui, theme, &events(lane));
 }
