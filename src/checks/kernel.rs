@@ -108,6 +108,12 @@ fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
         }
     }
     pending.extend(pending_arguments(ctx));
+    let next = next_kernel(ctx);
+    if pending.is_empty()
+        && let Some(next) = next
+    {
+        return Some(next);
+    }
     if pending.is_empty() {
         let seen = [FOLDER, "/etc/default/grub"].into_iter().find(|path| ctx.root.exists(path))?;
         return Some(
@@ -128,6 +134,47 @@ fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
         judged = judged.found(path, line);
     }
     Some(judged.why("A setting that was made and not loaded looks like one that does not help."))
+}
+
+/// The kernel that the next start takes, where that is another than the one that runs: on RHEL and its kin the entry that grubenv keeps, which only root
+/// may read. A package that brought a new kernel along is how nvidia-fs gets lost at a reboot.
+fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
+    const ENVIRONMENT: &str = "/boot/grub2/grubenv";
+    let running = ctx.root.read_text("/proc/sys/kernel/osrelease").ok()?.trim().to_owned();
+    let environment = ctx.root.read_text(ENVIRONMENT).ok()?;
+    let saved = environment.lines().find_map(|line| line.strip_prefix("saved_entry="))?.trim();
+    if saved.is_empty() || saved.contains('/') {
+        return None;
+    }
+    let path = format!("/boot/loader/entries/{saved}.conf");
+    let entry = ctx.root.read_text(&path).ok()?;
+    let next = entry.lines().find_map(|line| line.strip_prefix("version "))?.trim().to_owned();
+    if next == running {
+        return None;
+    }
+    let lost = super::nvidia_fs::is_loaded(ctx) == Some(true)
+        && ctx
+            .root
+            .read_text(format!("/lib/modules/{next}/modules.dep"))
+            .is_ok_and(|text| !text.contains("nvidia-fs.ko"));
+    let judged = if lost {
+        Judged::warn(
+            "reboot-pending",
+            Kernel,
+            format!("the next start takes Linux {next}, for which nvidia-fs is not built; {running} runs"),
+        )
+        .advice(format!(
+            "Build it before the reboot: sudo dkms autoinstall -k {next}; or stay with this kernel: sudo grubby --set-default /boot/vmlinuz-{running}."
+        ))
+    } else {
+        Judged::info("reboot-pending", Kernel, format!("the next start takes Linux {next}; {running} runs"))
+    };
+    Some(
+        judged
+            .found(ENVIRONMENT, format!("saved_entry={saved}"))
+            .found(path, format!("version {next}"))
+            .why("Modules that were built for one kernel are not there under another."),
+    )
 }
 
 /// Whether a line of modprobe.d sets an option of the NVIDIA driver to another number than the one in effect: `NVreg_EnableStreamMemOPs=1`

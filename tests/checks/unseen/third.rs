@@ -70,6 +70,17 @@ fn anonymous(kind: &str, source: &str) -> Vec<Edit> {
 /// Two faults at once: the first that must be mended comes first, and what does not matter then is not told as an alarm.
 pub(crate) fn two_faults() -> Vec<Variant> {
     vec![
+        warned(
+            "the next start takes a kernel without nvidia-fs",
+            NVFS,
+            &["reboot-pending"],
+            next_kernel("extra/nvidia.ko.xz:\n"),
+        ),
+        fine(
+            "the next start takes a newer kernel that has all modules",
+            NVFS,
+            next_kernel("extra/nvidia.ko.xz:\nextra/nvidia-fs.ko.xz: extra/nvidia.ko.xz\n"),
+        ),
         bad(
             "a GeForce, and udev knows no disk",
             "geforce",
@@ -210,6 +221,21 @@ pub(crate) fn two_faults() -> Vec<Variant> {
                 put("files/boot/config-5.14.21-150500.55.100-default", "CONFIG_PCI_P2PDMA=y\n"),
             ],
         ),
+    ]
+}
+
+/// The next start takes another kernel, whose modules are these.
+pub(crate) fn next_kernel(modules: &str) -> Vec<Edit> {
+    vec![
+        put(
+            "files/boot/grub2/grubenv",
+            "# GRUB Environment Block\nsaved_entry=5e1f-6.12.0-55.el10.x86_64\nboot_success=1\n####\n",
+        ),
+        put(
+            "files/boot/loader/entries/5e1f-6.12.0-55.el10.x86_64.conf",
+            "title Red Hat Enterprise Linux\nversion 6.12.0-55.el10.x86_64\nlinux /vmlinuz-6.12.0-55.el10.x86_64\n",
+        ),
+        put("files/lib/modules/6.12.0-55.el10.x86_64/modules.dep", modules),
     ]
 }
 
