@@ -131,9 +131,12 @@ fn workload_cell(state: &State) -> String {
             let _ = write!(text, ", {before} of {all} writes ended before the last read");
         }
         if let Some(on) = seen.on_streams {
-            let inside = 100.0 * on.in_call_fraction().unwrap_or(0.0);
-            let _ =
-                write!(text, ", at most {} under way on a stream, {inside:.0} % inside the calls", on.most_under_way);
+            let inside = 100.0 * on.in_call_fraction(result.wall_ns).unwrap_or(0.0);
+            let _ = write!(
+                text,
+                ", at most {} under way on a stream, {inside:.0} % of the workers' time inside the calls",
+                on.most_under_way
+            );
         }
         if let (Some(hidden), false) = (seen.hidden_fraction, seen.layers.is_empty()) {
             let _ = write!(text, ", {:.0} % hidden", hidden * 100.0);

@@ -104,11 +104,13 @@ impl OnStreams {
         }
     }
 
-    /// Share of the time from the calls to their callbacks that passed inside the calls, 0 to 1: near 1 where the library makes a transfer before the
-    /// call returns. `None` where nothing was under way.
+    /// Share of the workers' time that passed inside the calls, 0 to 1, of a run of this length: near 1 where the library makes a transfer before its call
+    /// returns. The time to the callbacks is no measure of that: with many under way, each of them waits while the others are called. `None` without
+    /// workers or time.
     #[must_use]
-    pub fn in_call_fraction(&self) -> Option<f64> {
-        (self.in_flight_ns > 0).then(|| (self.in_call_ns as f64 / self.in_flight_ns as f64).min(1.0))
+    pub fn in_call_fraction(&self, wall_ns: u64) -> Option<f64> {
+        let at_work = self.streams.saturating_mul(wall_ns);
+        (at_work > 0).then(|| (self.in_call_ns as f64 / at_work as f64).min(1.0))
     }
 }
 
@@ -217,7 +219,10 @@ mod tests {
         let one = OnStreams { streams: 1, depth: 16, most_under_way: 3, in_call_ns: 10, in_flight_ns: 40 };
         let other = OnStreams { streams: 1, depth: 16, most_under_way: 9, in_call_ns: 20, in_flight_ns: 20 };
         let all = OnStreams { streams: 2, depth: 16, most_under_way: 9, in_call_ns: 30, in_flight_ns: 60 };
-        assert_eq!((one.and(other), all.in_call_fraction()), (all, Some(0.5)));
-        assert_eq!(OnStreams::default().in_call_fraction(), None);
+        assert_eq!((one.and(other), all.in_call_fraction(30)), (all, Some(0.5)));
+        assert_eq!((OnStreams::default().in_call_fraction(30), all.in_call_fraction(0)), (None, None));
+        // Sixteen on one stream, whose calls fill the time: what each waits for the others changes nothing.
+        let full = OnStreams { streams: 1, depth: 16, most_under_way: 16, in_call_ns: 90, in_flight_ns: 1440 };
+        assert_eq!(full.in_call_fraction(100), Some(0.9));
     }
 }

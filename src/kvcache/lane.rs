@@ -200,7 +200,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         }
         route
     });
-    result.notes.extend(notes(&done, &order, &lane, way, &settings, beside_writes.as_ref()));
+    result.notes.extend(notes(&done, &order, &lane, way, &settings, beside_writes.as_ref(), wall_ns));
     result.workload =
         Some(WorkloadResult { beside: beside_writes, ..measured(&shared, &done, wall_ns, fallbacks, &registered) });
     send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &layout, &order));

@@ -96,6 +96,7 @@ pub(super) fn notes(
     way: Way,
     settings: &Settings,
     beside: Option<&BesideWrites>,
+    wall_ns: u64,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(found) = done.found.as_ref().filter(|found| found.refused > 0) {
@@ -111,8 +112,8 @@ pub(super) fn notes(
     }
     if lane.write && way == Way::Gds && settings.on("misalign") && !settings.on("fsync") {
         notes.push(
-            "in compat mode libcufile writes what lies off the 4 KiB grid through the page cache, where it ends before the disk has it (1 GiB at 3.3 GB/s onto \
-             a disk that took 1.0 on the grid, libcufile 1.15); --set fsync=1 waits for the disk"
+            "in compat mode what lies off the 4 KiB grid seems to be written through the page cache, where it ends before the disk has it (seen with libcufile \
+             1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk"
                 .to_owned(),
         );
     }
@@ -134,15 +135,15 @@ pub(super) fn notes(
         ));
     }
     if let Some(seen) = done.on_streams {
-        let inside = seen.in_call_fraction().unwrap_or(0.0);
+        let inside = seen.in_call_fraction(wall_ns).unwrap_or(0.0);
         notes.push(format!(
-            "asynchronous on {} CUDA streams, with at most {} transfers under way on one at once (async_depth is {}); {:.0} % of the time from the calls \
-             to their callbacks passed inside the calls{}",
+            "asynchronous on {} CUDA streams, with at most {} transfers under way on one at once (async_depth is {}); {:.0} % of the workers' time \
+             passed inside the calls{}",
             seen.streams,
             seen.most_under_way,
             seen.depth,
             100.0 * inside,
-            if inside > 0.5 { ": most of a transfer is made before its call returns, as in compat mode" } else { "" }
+            if inside > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
         ));
     }
     if order.kind == Kind::Ucm && settings.get("misalign") > 0 {
