@@ -46,9 +46,30 @@ pub fn median_u64(values: &[u64]) -> Option<u64> {
     if sorted.len() % 2 == 1 { Some(upper) } else { Some(sorted.get(middle.checked_sub(1)?)?.midpoint(upper)) }
 }
 
+/// The run with the median time, which speaks for its repeats as a whole; of an even number the faster of the two in the middle. `None` of none.
+#[must_use]
+pub fn of_median_time<T>(mut runs: Vec<T>, wall_ns: impl Fn(&T) -> u64) -> Option<T> {
+    runs.sort_by_key(wall_ns);
+    let middle = runs.len().checked_sub(1)? / 2;
+    Some(runs.swap_remove(middle))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_run_that_speaks_for_its_repeats_is_a_whole_one_of_the_middle() {
+        for (walls, wanted) in [
+            (vec![], None),
+            (vec![7], Some(7)),
+            (vec![9, 4], Some(4)),
+            (vec![9, 1, 5], Some(5)),
+            (vec![8, 1, 5, 3], Some(3)),
+        ] {
+            assert_eq!(of_median_time(walls.clone(), |wall| *wall), wanted, "{walls:?}");
+        }
+    }
 
     #[test]
     fn medians_of_odd_even_and_nothing() {

@@ -1,7 +1,7 @@
 //! The result for people: the answers first, then the figures, then what to do.
 
 use super::progress::paint;
-use crate::analysis::{Comparison, cell_text, compare, grid_failures, grid_tables};
+use crate::analysis::{Comparison, cell_text, compare, grid_failures, grid_tables, of_median_time};
 use crate::domain::{Grid, Phase, RunResult, Status, units};
 use crate::report::words::{check_counts, gaps, headlines, plain, route_words};
 use crate::session::{LaneStatus, State};
@@ -99,11 +99,12 @@ impl Text {
         let mut rows = vec![head.to_vec()];
         let mut routes = Vec::new();
         for s in &comparison.standings {
-            let run = runs.iter().find(|r| {
+            let of_this_row = runs.iter().filter(|r| {
                 (&r.engine, r.cache) == (&s.engine, comparison.cache)
                     && (&r.model, &r.target) == (&comparison.model, &comparison.target)
                     && r.error.is_none()
             });
+            let run = of_median_time(of_this_row.collect(), |run| run.wall_ns);
             let engine = plain(&s.engine.to_string());
             routes.extend(
                 run.filter(|r| r.route.is_some()).map(|r| format!("{engine}: {}", route_words(r.route.as_ref()))),

@@ -38,6 +38,10 @@ pub fn ceiling_words(state: &State) -> Vec<String> {
             continue;
         }
         let Some((ceiling, rate, share)) = reached(state, lane) else { continue };
+        // Told below with its repeats, beside the reads that went before each.
+        if ceiling.kind == CeilingKind::DirectRead && !ceiling.passes.is_empty() && lane.cache == CacheState::Cold {
+            continue;
+        }
         let of = lane.share.as_ref().map_or_else(String::new, |s| format!(" {}", plain(&s.label(&lane.target))));
         said.push(format!(
             "{} {}{of} {} = {:.0} % of the {} {}",

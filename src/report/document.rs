@@ -3,7 +3,7 @@
 use super::Timings;
 use crate::analysis::{
     Advice, Comparison, CostModel, Crossover, Prediction, RunFacts, Shape, TensorRow, advice, compare, cost_model,
-    crossover, predict, tensor_rows, timing,
+    crossover, of_median_time, predict, tensor_rows, timing,
 };
 use crate::domain::{CacheState, Engine, ModelInfo, RunResult};
 use crate::session::{Lane, LaneStatus, State};
@@ -83,16 +83,40 @@ impl<'a> Document<'a> {
         Self { state, lanes, comparisons, advice }
     }
 
-    /// The first good run of each engine and cache state that has a cost model.
+    /// Of each engine and cache state the good run with the median time that has a cost model.
     pub(super) fn costs(&self) -> Vec<(&LaneReport<'a>, &CostModel)> {
-        let mut first: Vec<(&LaneReport<'a>, &CostModel)> = Vec::new();
-        for lane in &self.lanes {
-            let Some(cost) = lane.cost.as_ref().filter(|_| lane.good().is_some()) else { continue };
-            if !first.iter().any(|(l, _)| l.lane.engine == lane.lane.engine && l.lane.cache == lane.lane.cache) {
-                first.push((lane, cost));
+        let costly = self.typical(|l| l.cost.is_some(), |a, b| (&a.engine, a.cache) == (&b.engine, b.cache));
+        costly.into_iter().filter_map(|lane| Some((lane, lane.cost.as_ref()?))).collect()
+    }
+
+    /// The good run that speaks for an engine of a comparison: the one with the median time.
+    pub(super) fn run_of(&self, comparison: &Comparison, engine: &Engine) -> Option<&RunResult> {
+        let of_it = |l: &&LaneReport<'a>| l.lane.engine == *engine && l.lane.cache == comparison.cache;
+        let like = |r: &&RunResult| (&r.model, &r.target) == (&comparison.model, &comparison.target);
+        let runs = self.lanes.iter().filter(of_it).filter_map(LaneReport::good).filter(like).collect();
+        of_median_time(runs, |run| run.wall_ns)
+    }
+
+    /// One good run for each kind of run, in order of their first: of that model on that target the one with the median time.
+    pub(super) fn typical(
+        &self,
+        wanted: impl Fn(&LaneReport<'a>) -> bool,
+        same_kind: impl Fn(&RunResult, &RunResult) -> bool,
+    ) -> Vec<&LaneReport<'a>> {
+        let mut kinds: Vec<(&RunResult, Vec<&LaneReport<'a>>)> = Vec::new();
+        for lane in self.lanes.iter().filter(|lane| wanted(lane)) {
+            let Some(run) = lane.good() else { continue };
+            match kinds.iter_mut().find(|(first, _)| same_kind(first, run)) {
+                // Another model's or target's time is no repeat of this one.
+                Some((first, repeats)) if (&first.model, &first.target) == (&run.model, &run.target) => {
+                    repeats.push(lane);
+                }
+                Some(_) => {}
+                None => kinds.push((run, vec![lane])),
             }
         }
-        first
+        let typical = |repeats| of_median_time(repeats, |lane: &&LaneReport<'_>| lane.good().map_or(0, |r| r.wall_ns));
+        kinds.into_iter().filter_map(|(_, repeats)| typical(repeats)).collect()
     }
 
     pub(super) fn crossings(&self) -> Vec<Crossing<'_>> {

@@ -4,7 +4,7 @@ use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, 
 use super::document::{Document, LaneReport};
 use super::words::{check_counts, gaps, headlines, race_sentence, route_words, unnamed_library};
 use crate::analysis::bytes_per_bucket;
-use crate::domain::{CacheState, Metric, RunResult, Status, units};
+use crate::domain::{CacheState, Metric, Status, units};
 use crate::session::State;
 use std::fmt::Write;
 
@@ -101,11 +101,6 @@ fn machine(page: &mut String, state: &State) {
 fn results(page: &mut String, document: &Document<'_>) {
     let inks = document.inks();
     for comparison in &document.comparisons {
-        let run = |engine: &crate::domain::Engine| {
-            let of = |l: &&LaneReport<'_>| l.lane.engine == *engine && l.lane.cache == comparison.cache;
-            let like = |r: &&RunResult| (&r.model, &r.target) == (&comparison.model, &comparison.target);
-            document.lanes.iter().filter(of).filter_map(LaneReport::good).find(like)
-        };
         let title = format!("{}, {} cache, {}", comparison.model, comparison.cache, comparison.target);
         let _ = write!(page, "<h2>{}</h2><p class=\"dim\">{}</p>", markup(&title), markup(&race_sentence(comparison)));
         let drawn: Vec<Bar> = comparison
@@ -116,7 +111,7 @@ fn results(page: &mut String, document: &Document<'_>) {
                 colour: lane_colour(&inks, &s.engine),
                 wall_ns: s.wall_ns,
                 note: format!("{} · {}", units::duration(s.wall_ns), units::rate(s.bytes_per_s)),
-                phases: run(&s.engine).map(|r| r.phases).unwrap_or_default(),
+                phases: document.run_of(comparison, &s.engine).map(|r| r.phases).unwrap_or_default(),
             })
             .collect();
         if let Some(svg) = bars(&title, &drawn) {
@@ -137,7 +132,7 @@ fn results(page: &mut String, document: &Document<'_>) {
                 units::duration(s.wall_ns),
                 units::rate(s.bytes_per_s),
                 s.ratio_words(),
-                markup(&route_words(run(&s.engine).and_then(|r| r.route.as_ref()))),
+                markup(&route_words(document.run_of(comparison, &s.engine).and_then(|r| r.route.as_ref()))),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() }
             );
         }
@@ -213,13 +208,7 @@ fn workload(page: &mut String, state: &State) {
 
 /// One good lane for each engine and cache state.
 fn shown<'d, 'a>(document: &'d Document<'a>) -> Vec<&'d LaneReport<'a>> {
-    let mut shown: Vec<&LaneReport<'_>> = Vec::new();
-    for lane in document.lanes.iter().filter(|l| l.good().is_some()) {
-        if !shown.iter().any(|s| s.lane.engine == lane.lane.engine && s.lane.cache == lane.lane.cache) {
-            shown.push(lane);
-        }
-    }
-    shown
+    document.typical(|_| true, |a, b| (&a.engine, a.cache) == (&b.engine, b.cache))
 }
 
 fn label(lane: &LaneReport<'_>) -> String {
@@ -282,7 +271,7 @@ fn over_time(page: &mut String, document: &Document<'_>) {
     figure(
         page,
         "Bandwidth, GB/s",
-        "Bytes that landed on the target, told from the spans of the first good run. Cold runs are dashed.",
+        "Bytes that landed on the target, told from the spans of the run with the median time. Cold runs are dashed.",
         &series,
         &SECONDS,
         &rate,

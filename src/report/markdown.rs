@@ -3,7 +3,7 @@
 use super::document::{Document, LaneReport, model_bytes};
 use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words, unnamed_library};
 use crate::analysis::{cell_text, grid_failures, grid_tables, size_classes};
-use crate::domain::{CacheState, Grid, PHASES, Phase, Status, units};
+use crate::domain::{CacheState, Grid, PHASES, Phase, RunResult, Status, units};
 use crate::session::State;
 use std::fmt::Write;
 
@@ -208,13 +208,7 @@ fn results(page: &mut Page, document: &Document<'_>) {
             .standings
             .iter()
             .map(|s| {
-                let of = |l: &&LaneReport<'_>| l.lane.engine == s.engine && l.lane.cache == comparison.cache;
-                let run = document
-                    .lanes
-                    .iter()
-                    .filter(of)
-                    .filter_map(LaneReport::good)
-                    .find(|r| (&r.model, &r.target) == (&comparison.model, &comparison.target));
+                let run = document.run_of(comparison, &s.engine);
                 let (low, high) = s.wall_range_ns;
                 let range = if s.runs > 1 {
                     format!("{} – {}", units::duration(low), units::duration(high))
@@ -296,31 +290,16 @@ fn cache_name(cache: CacheState) -> &'static str {
     }
 }
 
-/// One good run for each engine and cache state: the first.
-fn representatives<'d, 'a>(document: &'d Document<'a>) -> Vec<&'d LaneReport<'a>> {
-    let mut chosen: Vec<&LaneReport<'_>> = Vec::new();
-    for lane in document.lanes.iter().filter(|l| l.good().is_some()) {
-        let same = |c: &&LaneReport<'_>| {
-            c.lane.engine == lane.lane.engine
-                && c.lane.cache == lane.lane.cache
-                && c.good().map(|r| &r.model) == lane.good().map(|r| &r.model)
-        };
-        if !chosen.iter().any(same) {
-            chosen.push(lane);
-        }
-    }
-    chosen
-}
-
 fn phases(page: &mut Page, document: &Document<'_>) {
-    let lanes = representatives(document);
+    let same_kind = |a: &RunResult, b: &RunResult| (&a.engine, a.cache, &a.model) == (&b.engine, b.cache, &b.model);
+    let lanes = document.typical(|_| true, same_kind);
     let seen: Vec<Phase> =
         PHASES.into_iter().filter(|p| lanes.iter().any(|l| l.good().is_some_and(|r| r.phases.get(*p) > 0))).collect();
     if seen.is_empty() {
         return;
     }
     page.title("Where the time went");
-    page.line("Share of the wall time by phase, averaged over the slots (workers) of the first good run.");
+    page.line("Share of the wall time by phase, averaged over the slots (workers), of the run with the median time.");
     page.blank();
     let mut head = vec!["engine", "cache", "time", "slots"];
     head.extend(seen.iter().map(|p| p.name()));
