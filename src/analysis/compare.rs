@@ -26,9 +26,18 @@ pub struct Standing {
     pub verified: Option<bool>,
     /// Whether nothing tells that it loaded the model, beside others that did: it ranks behind them, however soon it ended.
     pub in_doubt: bool,
+    /// What `auto` took in all of its runs, where it is `auto` and that was one engine.
+    pub auto_took: Option<String>,
 }
 
 impl Standing {
+    /// Whether one is `auto` and the other what it took: two samples of the same reads.
+    #[must_use]
+    pub fn is_twin_of(&self, other: &Self) -> bool {
+        let took = |auto: &Self, it: &Self| auto.auto_took.as_deref() == Some(it.engine.to_string().as_str());
+        took(self, other) || took(other, self)
+    }
+
     /// How many times the fastest's time it took, in words; none where it is in doubt.
     #[must_use]
     pub fn ratio_words(&self) -> String {
@@ -144,6 +153,11 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
             ratio_to_fastest: 1.0,
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
             in_doubt: good.iter().any(|r| r.in_doubt(whole)),
+            auto_took: good
+                .first()
+                .and_then(|first| first.auto_took())
+                .filter(|took| good.iter().all(|r| r.auto_took() == Some(took)))
+                .map(str::to_owned),
         });
     }
     standings.sort_by_key(|s| (s.in_doubt, s.wall_ns));

@@ -37,8 +37,16 @@ fn verdict_sentence(verdict: &Verdict, findings: &[Finding]) -> String {
 #[must_use]
 pub fn race_sentence(comparison: &Comparison) -> String {
     let Some(best) = comparison.fastest() else { return String::new() };
-    let mut said = format!("{} is fastest: {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
-    match comparison.standings.get(1).filter(|next| !next.in_doubt) {
+    // Of auto and what it took neither beats the other unless clearly: both did the same, and what is asked is how far ahead of the rest they are.
+    let second = comparison.standings.get(1);
+    let twin = second.filter(|next| best.is_twin_of(next) && !best.clearly_ahead_of(next));
+    let took = match (&best.auto_took, twin) {
+        (Some(took), _) => format!(" (it took {})", plain(took)),
+        (None, Some(_)) => " (auto took it)".to_owned(),
+        (None, None) => String::new(),
+    };
+    let mut said = format!("{}{took} is fastest: {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
+    match comparison.standings.get(if twin.is_some() { 2 } else { 1 }).filter(|next| !next.in_doubt) {
         Some(next) if best.clearly_ahead_of(next) => {
             said += &format!(
                 ", {}× faster than {} ({})",
@@ -229,5 +237,44 @@ mod tests {
     #[test]
     fn escape_sequences_and_turned_text_do_not_pass() {
         assert_eq!(plain("a\u{1b}[31mb\u{202e}c\nd"), "a [31mbc d");
+    }
+
+    #[test]
+    fn auto_and_what_it_took_are_one_winner_unless_one_is_clearly_ahead() {
+        let standing = |engine, median: u64, slowest: u64, auto_took: Option<&str>| crate::analysis::Standing {
+            engine,
+            runs: 3,
+            failed: 0,
+            wall_ns: median * 1_000_000,
+            wall_range_ns: ((median - 2) * 1_000_000, slowest * 1_000_000),
+            bytes_per_s: 1e9,
+            setup_ns: 0,
+            ratio_to_fastest: 1.0,
+            verified: Some(true),
+            in_doubt: false,
+            auto_took: auto_took.map(str::to_owned),
+        };
+        let said = |mut standings: Vec<crate::analysis::Standing>| {
+            let best = standings[0].wall_ns as f64;
+            standings.iter_mut().for_each(|s| s.ratio_to_fastest = s.wall_ns as f64 / best);
+            let (model, target) = ("m".to_owned(), "GPU 0".to_owned());
+            race_sentence(&Comparison { model, target, cache: crate::domain::CacheState::Cold, standings })
+        };
+        use crate::domain::Engine::{Auto, Direct, Mmap};
+        let (direct, mmap) = (|| standing(Direct, 120, 130, None), || standing(Mmap, 300, 310, None));
+        let level = said(vec![standing(Auto, 100, 125, Some("direct")), direct(), mmap()]);
+        assert!(
+            level.starts_with("auto (it took direct) is fastest: 100 ms, 3.00× faster than mmap (300 ms)"),
+            "{level}"
+        );
+        let turned = said(vec![standing(Direct, 100, 125, None), standing(Auto, 110, 130, Some("direct")), mmap()]);
+        assert!(turned.starts_with("direct (auto took it) is fastest: 100 ms, 3.00× faster than mmap"), "{turned}");
+        let clear = said(vec![standing(Auto, 100, 105, Some("direct")), direct(), mmap()]);
+        assert!(
+            clear.starts_with("auto (it took direct) is fastest: 100 ms, 1.20× faster than direct (120 ms)"),
+            "{clear}"
+        );
+        let other = said(vec![standing(Auto, 100, 125, Some("pread")), direct()]);
+        assert!(other.starts_with("auto (it took pread) is fastest: 100 ms, but not clearly"), "{other}");
     }
 }
