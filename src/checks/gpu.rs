@@ -2,7 +2,7 @@
 
 use super::context::{Context, GpuSeen, version_numbers};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
-use super::registry_keys::{self, PARAMS_FILE};
+use super::registry_keys;
 use crate::domain::{Group::Gpu, Route, units};
 use crate::host;
 
@@ -61,7 +61,7 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     }
     let mut out = vec![version(&driver), flavour(ctx, &driver)];
     if !ctx.is_aarch64() {
-        out.push(static_bar1(ctx));
+        out.push(registry_keys::static_bar1(ctx));
     }
     out
 }
@@ -230,36 +230,6 @@ fn flavour(ctx: &Context<'_>, driver: &Driver) -> Judged {
         }
     };
     judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned())).why(WHY)
-}
-
-fn static_bar1(ctx: &Context<'_>) -> Judged {
-    const ID: &str = "gpu-static-bar1";
-    const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
-    const FIX: &str = "p2pdma-registry-keys";
-    let judged = match ctx.root.read_text(PARAMS_FILE) {
-        Err(why) => Judged::na(ID, Gpu, "the driver's parameters could not be read")
-            .unread(PARAMS_FILE, &why)
-            .unknown(&[Route::P2pdma]),
-        Ok(text) => {
-            let line = registry_keys::lines(&text);
-            let absent: Vec<&str> =
-                [("RMForceStaticBar1=1", "RMForceStaticBar1"), ("RmForceDisableIomapWC=1", "RmForceDisableIomapWC")]
-                    .into_iter()
-                    .filter(|(_, key)| !registry_keys::all_have(ctx, &text, key, 1))
-                    .map(|(words, _)| words)
-                    .collect();
-            if absent.is_empty() {
-                Judged::pass(ID, Gpu, "BAR1 is mapped statically").found(PARAMS_FILE, line)
-            } else {
-                Judged::lack(ID, Gpu, format!("the driver runs without {}", absent.join(" and ")))
-                    .found(PARAMS_FILE, line)
-                    .missing(Cost::Reboot, &[Route::P2pdma])
-                    .fix(FIX)
-                    .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
-            }
-        }
-    };
-    judged.why(WHY)
 }
 
 /// Whether the loaded module and the libraries are of different versions.

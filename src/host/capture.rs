@@ -45,6 +45,7 @@ pub(super) struct Recording {
     files: BTreeMap<PathBuf, Seen>,
     commands: BTreeMap<Vec<String>, CommandOutput>,
     paths: BTreeMap<PathBuf, PathFacts>,
+    times: BTreeMap<PathBuf, u64>,
 }
 
 impl Recording {
@@ -114,6 +115,13 @@ impl Recording {
     pub(super) fn presence(&mut self, path: &Path, there: bool) {
         if there {
             self.put(path, if self.at(path).is_dir() { Seen::Folder } else { Seen::Present });
+        }
+    }
+
+    pub(super) fn modified(&mut self, path: &Path, when: Option<u64>) {
+        if let Some(when) = when {
+            self.put(path, Seen::Present);
+            self.times.insert(path.to_owned(), when);
         }
     }
 
@@ -271,7 +279,13 @@ impl Root {
             environment.iter().map(|(name, value)| (name, redactor.variable(name, value))).collect();
         let commands: Vec<&CommandOutput> = recording.commands.values().collect();
         let paths: Vec<&PathFacts> = recording.paths.values().collect();
+        let times: Vec<serde_json::Value> = recording
+            .times
+            .iter()
+            .map(|(path, when)| serde_json::json!({"path": redactor.path(path).to_string_lossy(), "modified_unix_s": when}))
+            .collect();
         let parts = [
+            ("times.json", serde_json::to_value(&times)),
             ("commands.json", serde_json::to_value(&commands)),
             ("environment.json", serde_json::to_value(&environment)),
             ("nvml.json", serde_json::to_value(&nvml)),

@@ -1,8 +1,10 @@
 //! Machines whose answers were written down before they were run: what an expert would say of each, from NVIDIA's documents, the sources of nvidia-fs and
 //! threads of users.
 
+pub(crate) mod fourth;
 pub(crate) mod hosts;
 pub(crate) mod more;
+pub(crate) mod starts;
 pub(crate) mod storage;
 pub(crate) mod systems;
 pub(crate) mod third;
@@ -26,6 +28,10 @@ pub(crate) fn unseen() -> Vec<Variant> {
         third::two_faults(),
         third::layers(),
         third::healthy(),
+        starts::machines(),
+        fourth::reports(),
+        fourth::healthy(),
+        fourth::elsewhere(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -78,6 +84,26 @@ fn storage_in_layers_without_a_direct_route() {
 #[test]
 fn healthy_machines_that_look_ill() {
     judge(third::healthy());
+}
+
+#[test]
+fn what_the_next_start_takes() {
+    judge(starts::machines());
+}
+
+#[test]
+fn machines_of_those_who_asked_for_help() {
+    judge(fourth::reports());
+}
+
+#[test]
+fn machines_of_this_year_with_nothing_wrong() {
+    judge(fourth::healthy());
+}
+
+#[test]
+fn storage_and_sandboxes_without_a_direct_route() {
+    judge(fourth::elsewhere());
 }
 
 fn machine(name: &str) -> tempfile::TempDir {
