@@ -168,7 +168,11 @@ fn an_initramfs_that_is_older_than_the_options_is_made_anew_and_one_that_has_the
     let fine = pending("the keys are in effect, and the initramfs was made behind them");
     assert_eq!(fine.status, gds_top::domain::Status::Pass);
     let dracut = pending("multipath is to be switched off, and dracut was not run");
-    assert!(told(&dracut).contains("/boot/initramfs-6.14.0-37-generic.img: made 46 min 00 s before"), "{}", told(&dracut));
+    assert!(
+        told(&dracut).contains("/boot/initramfs-6.14.0-37-generic.img: made 46 min 00 s before"),
+        "{}",
+        told(&dracut)
+    );
 }
 
 #[test]
