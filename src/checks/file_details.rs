@@ -52,11 +52,11 @@ fn unfinished(facts: &PathFacts) -> Option<Judged> {
     let files = facts.unfinished.as_deref()?;
     let sum = |of: fn(&UnfinishedFile) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
     let (unwritten, delayed) = (sum(|file| file.unwritten_bytes), sum(|file| file.delayed_bytes));
-    let first = files.iter().find(|file| file.unwritten_bytes > 0).or_else(|| files.first())?;
-    let of = if files.len() == 1 {
-        first.path.display().to_string()
-    } else {
-        format!("{} and {} more", first.path.display(), units::plural(files.len() as u64 - 1, "file"))
+    let mut meant = files.iter().filter(|file| unwritten == 0 || file.unwritten_bytes > 0);
+    let first = meant.next()?.path.display();
+    let of = match meant.count() {
+        0 => first.to_string(),
+        more => format!("{first} and {} more", units::plural(more as u64, "file")),
     };
     let judged = if unwritten > 0 {
         Judged::warn(

@@ -90,8 +90,18 @@ pub(super) fn run(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.advice(sentence(&steps)).why(WHY))
 }
 
-/// The file of modprobe.d that sets an option for a module (`options nvme_core `, `multipath=N`), and what is left to do for it; none where no file does.
-pub(super) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<(String, String)> {
+/// An option that is written and waits.
+pub(super) struct Written {
+    /// The file of modprobe.d.
+    pub(super) path: String,
+    /// What is left to do, in a sentence.
+    pub(super) left: String,
+    /// The fix that does it; none where a reboot is all.
+    pub(super) fix: Option<&'static str>,
+}
+
+/// Where an option of a module is written and waits (`options nvme_core `, `multipath=N`); none where no file has it.
+pub(super) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<Written> {
     let line = options(ctx)
         .into_iter()
         .find(|line| line.effect == Effect::Waits && line.line.starts_with(module) && line.line.contains(option))?;
@@ -101,7 +111,7 @@ pub(super) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<(
     } else {
         format!("It is written in {}: rebuild the initramfs (gds-top fix initramfs), then reboot.", line.path)
     };
-    Some((line.path, left))
+    Some(Written { path: line.path, left, fix: (!is_newer).then_some("initramfs") })
 }
 
 /// `first, then second, then third.`, with a capital.

@@ -93,17 +93,20 @@ pub(super) fn static_bar1(ctx: &Context<'_>) -> Judged {
                 Judged::pass(ID, Gpu, "BAR1 is mapped statically").found(PARAMS_FILE, line)
             } else {
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
-                    .filter(|(path, _)| absent.iter().all(|key| says(ctx, path, key)));
+                    .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
                 let lack = format!("the driver runs without {}", absent.join(" and "));
-                let judged = match written {
-                    Some((path, left)) => Judged::lack(ID, Gpu, format!("{lack}, though {path} sets it"))
-                        .found(PARAMS_FILE, line)
-                        .advice(left),
-                    None => Judged::lack(ID, Gpu, lack)
-                        .found(PARAMS_FILE, line)
-                        .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot."),
+                let lack = match &written {
+                    Some(written) => format!("{lack}, though {} sets it", written.path),
+                    None => lack,
                 };
-                judged.missing(Cost::Reboot, &[Route::P2pdma]).fix(FIX)
+                let judged =
+                    Judged::lack(ID, Gpu, lack).found(PARAMS_FILE, line).missing(Cost::Reboot, &[Route::P2pdma]);
+                match written {
+                    Some(written) => judged.fixes(written.fix).advice(written.left),
+                    None => judged
+                        .fix(FIX)
+                        .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot."),
+                }
             }
         }
     };

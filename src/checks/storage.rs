@@ -186,11 +186,14 @@ fn multipath(ctx: &Context<'_>) -> Judged {
         Ok(text) if text.trim() == "Y" => {
             let judged = Judged::lack(ID, Storage, "NVMe native multipath is on, and P2PDMA does not pass through it")
                 .found(PATH, "Y")
-                .missing(Cost::Reboot, &[Route::P2pdma])
-                .fix("nvme-multipath-off");
+                .missing(Cost::Reboot, &[Route::P2pdma]);
             match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
-                Some((path, left)) => judged.found(path, "options nvme_core multipath=N").advice(left),
-                None => judged.advice("options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths."),
+                Some(written) => {
+                    judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
+                }
+                None => judged.fix("nvme-multipath-off").advice(
+                    "options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.",
+                ),
             }
         }
         Ok(text) => Judged::pass(ID, Storage, "NVMe native multipath is off").found(PATH, text.trim()),

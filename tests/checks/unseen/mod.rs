@@ -1,6 +1,7 @@
 //! Machines whose answers were written down before they were run: what an expert would say of each, from NVIDIA's documents, the sources of nvidia-fs and
 //! threads of users.
 
+pub(crate) mod fifth;
 pub(crate) mod fourth;
 pub(crate) mod hosts;
 pub(crate) mod more;
@@ -32,6 +33,8 @@ pub(crate) fn unseen() -> Vec<Variant> {
         fourth::reports(),
         fourth::healthy(),
         fourth::elsewhere(),
+        fifth::logs(),
+        fifth::lists(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -104,6 +107,16 @@ fn machines_of_this_year_with_nothing_wrong() {
 #[test]
 fn storage_and_sandboxes_without_a_direct_route() {
     judge(fourth::elsewhere());
+}
+
+#[test]
+fn what_healthy_machines_write_into_their_logs() {
+    judge(fifth::logs());
+}
+
+#[test]
+fn lists_and_files_in_their_full_length() {
+    judge(fifth::lists());
 }
 
 fn machine(name: &str) -> tempfile::TempDir {
