@@ -387,7 +387,8 @@ fn device_mapper(facts: &PathFacts) -> Option<Judged> {
             Judged::lack("dm-lvm", Files, format!("{} is a file used as a disk", device.name))
                 .found("/sys/dev/block", device.name.clone())
                 .never(DIRECT)
-                .why(WHY),
+                .why(WHY)
+                .advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk."),
         );
     }
     let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Dm)?;

@@ -140,6 +140,12 @@ fn version(ctx: &Context<'_>) -> Judged {
         .why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
 }
 
+/// Whether the release of the kernel is one with P2PDMA for user memory.
+pub(super) fn has_p2pdma(ctx: &Context<'_>) -> bool {
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
+}
+
 /// What shows that gVisor answers: the name of its release, or of its first ones the one build that they all tell of.
 fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
     if release.contains("gvisor") {
@@ -259,6 +265,9 @@ fn iommu(ctx: &Context<'_>) -> Judged {
             .why(WHY);
     }
     let arm = ctx.is_aarch64();
+    let off_words: &[&str] =
+        if arm { &["iommu.passthrough=1"] } else { &["iommu=pt", "intel_iommu=off", "amd_iommu=off", "iommu=off"] };
+    let waiting = super::reboot_pending::waiting_word(ctx, off_words);
     let judged = match (is_grace(ctx), active, through) {
         (true, true, false) => Judged::pass(ID, Kernel, "the IOMMU is on, as Grace needs it"),
         (true, _, _) => Judged::lack(ID, Kernel, "on Grace the IOMMU must be on and translate")
@@ -268,11 +277,11 @@ fn iommu(ctx: &Context<'_>) -> Judged {
         (false, true, true) => Judged::info(ID, Kernel, "the IOMMU passes addresses through; this usually works"),
         (false, true, false) => Judged::lack(ID, Kernel, "the IOMMU translates the GPU's addresses")
             .missing(Cost::Reboot, &[Route::Nvfs])
-            .fix("iommu-off")
-            .advice(if arm {
-                "Boot with iommu.passthrough=1."
-            } else {
-                "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off."
+            .fixes(waiting.is_none().then_some("iommu-off"))
+            .advice(match waiting {
+                Some(how) => how,
+                None if arm => "Boot with iommu.passthrough=1.".to_owned(),
+                None => "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off.".to_owned(),
             }),
     };
     let mut judged =

@@ -325,6 +325,13 @@ fn matters(word: &str) -> bool {
     WORDS.iter().any(|known| word.starts_with(known))
 }
 
+/// One of these words, where it is written down for the boot loader of this machine and waits: where it is, and what is left to do.
+pub(super) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> {
+    let argument = arguments(ctx).into_iter().find(|a| !a.of_another_loader && words.contains(&a.text.as_str()))?;
+    let loader = host::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
+    Some(format!("{} is written in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
+}
+
 /// Words that are written down for the boot loader and that the running kernel was not started with.
 fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     let Ok(cmdline) = ctx.root.read_text("/proc/cmdline") else { return Vec::new() };

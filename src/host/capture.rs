@@ -249,8 +249,11 @@ impl Root {
                     Ok(text) if path == Path::new("/proc/cmdline") => {
                         write_file(&at, redactor.command_line(text).as_bytes())?;
                     }
-                    Ok(text) => write_file(&at, redactor.text(text).as_bytes())?,
-                    Err(_) => write_file(&at, bytes)?,
+                    // Variables of the firmware are no text, though some could be read as such; those that are asked for name nobody.
+                    Ok(text) if !path.starts_with("/sys/firmware/efi/efivars") => {
+                        write_file(&at, redactor.text(text).as_bytes())?;
+                    }
+                    _ => write_file(&at, bytes)?,
                 },
                 Seen::Denied(why) => {
                     let mut denied = at.into_os_string();

@@ -136,6 +136,21 @@ pub(crate) fn lists() -> Vec<Variant> {
                 put("files/boot/config-6.14.0-37-generic.denied", "permission denied"),
             ],
         ),
+        bad(
+            "Secure Boot by the firmware's variable, without mokutil, and a module that is not signed",
+            "secure-boot-unsigned",
+            Route::Compat,
+            Route::Nvfs,
+            &["nvfs-secureboot"],
+            &["nvfs-secureboot", "nvfs-loaded"],
+            vec![
+                put(
+                    "files/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
+                    "\u{6}\0\0\0\u{1}",
+                ),
+                set(COMMANDS, "/1/argv", json!(["mokutil", "--is-not-here"])),
+            ],
+        ),
         fine("multipath by nvidia-fs", NVFS, vec![put("files/sys/module/nvme_core/parameters/multipath", "Y\n")]),
         fine(
             "multipath switched off by the kernel's command line",

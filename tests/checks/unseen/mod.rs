@@ -119,6 +119,38 @@ fn lists_and_files_in_their_full_length() {
     judge(fifth::lists());
 }
 
+#[test]
+fn what_is_advised_is_what_helps_there() {
+    for (name, id, part, not) in [
+        // gds-nvidia-fs#87 ended so: the driver of DOCA 26.01 is at fault, and nvidia-fs is not.
+        (
+            "Oracle's bare metal with DOCA 26.01 and xfs on raid0",
+            "nvfs-nvme-symbol",
+            "Update DOCA to 3.4.1",
+            "Install nvidia-fs",
+        ),
+        (
+            "Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver",
+            "nvfs-nvme-symbol",
+            "DOCA with kmod-mlnx-nvme",
+            "Ubuntu",
+        ),
+        (
+            "an H20 with a tainted nvidia-fs and the stock NVMe driver",
+            "nvfs-nvme-symbol",
+            "Take P2PDMA",
+            "but another kernel",
+        ),
+        ("a model in an image that is mounted by loop", "dm-lvm", "Copy the model out of that file", "md raid0"),
+        ("a download that broke off behind fallocate", "sparse-or-delalloc", "get the file anew", "cp --sparse"),
+        ("Apptainer without the host's udev", "udev-database", "--bind /run/udev", "-v /run/udev"),
+    ] {
+        let report = check(machine(name).path());
+        let advice = report.finding(id).unwrap().advice.clone().unwrap();
+        assert!(advice.contains(part) && !advice.contains(not), "{name}: {advice}");
+    }
+}
+
 fn machine(name: &str) -> tempfile::TempDir {
     let machine = unseen().into_iter().find(|machine| machine.name == name).unwrap();
     build(machine.base, &machine.edits)

@@ -180,6 +180,14 @@ fn words_of_the_kernel_are_looked_for_where_the_boot_loader_has_them() {
     let stub = pending("Pop!_OS, where kernelstub has the word and nobody rebooted");
     assert!(told(&stub).contains("/etc/kernelstub/configuration: iommu=pt"), "{}", told(&stub));
     assert!(stub.fix.is_none() && stub.advice.as_ref().is_some_and(|a| a.contains("kernelstub")), "{stub:?}");
+    let machine = machines().into_iter().find(|m| m.name.starts_with("Pop!_OS")).unwrap();
+    let report = check(build(machine.base, &machine.edits).path());
+    let iommu = report.finding("iommu-state").unwrap();
+    assert_eq!(iommu.fix, None, "it is done already");
+    assert!(
+        iommu.advice.as_ref().is_some_and(|a| a.starts_with("iommu=pt is written in /etc/kernelstub")),
+        "{iommu:?}"
+    );
     let other = pending("systemd-boot, and the word in the file of GRUB");
     assert!(told(&other).contains("iommu=pt, which has no effect"), "{}", told(&other));
     assert!(other.advice.as_ref().is_some_and(|a| a.contains("/etc/kernel/cmdline")), "{other:?}");
