@@ -154,7 +154,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
 
 /// Whether a line of the kernel log tells of a fault (Xid) of this GPU, or of one that is not there any more.
 fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
-    let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return line.contains("NVRM: Xid") };
+    let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return true };
     let place = rest.split(')').next().unwrap_or_default().to_ascii_lowercase();
     let is_at = |address: &str| address.to_ascii_lowercase().starts_with(&place);
     is_at(&nvml.pci_bus_id) || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(&gpu.pci_bus_id))
@@ -172,8 +172,11 @@ fn is_of_a_program(line: &str) -> bool {
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: &str = "gpu-ecc";
     let log = super::kernel_log::text(ctx);
-    let lines: Vec<&str> =
-        log.iter().flat_map(|log| log.lines().rev()).filter(|line| is_fault_of(ctx, nvml, line)).collect();
+    let lines: Vec<&str> = log
+        .iter()
+        .flat_map(|log| log.lines().rev())
+        .filter(|line| line.contains("NVRM: Xid") && is_fault_of(ctx, nvml, line))
+        .collect();
     let xid = lines.iter().find(|line| !is_of_a_program(line)).copied();
     let judged = match (xid, nvml.ecc.as_deref()) {
         (None, Some(_)) if !lines.is_empty() => {

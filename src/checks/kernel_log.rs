@@ -239,8 +239,11 @@ pub(super) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     }
     let log = text(ctx)?;
     // Page faults of other devices are no matter of GPU and disk: USB controllers of some boards have them at every start.
-    let log: String =
-        log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect();
+    let log = if log.contains("IO_PAGE_FAULT") {
+        log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect()
+    } else {
+        log
+    };
     let (line, summary, advice) =
         SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
     Some(

@@ -336,8 +336,19 @@ pub(super) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> 
 fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     let Ok(cmdline) = ctx.root.read_text("/proc/cmdline") else { return Vec::new() };
     let now: Vec<&str> = cmdline.split_whitespace().collect();
+    let waits = |word: &String| matters(word) && !now.contains(&word.as_str());
+    let words = |path: &str, split: fn(&str) -> Vec<String>| -> Vec<String> {
+        ctx.root.read_text(path).map(|text| split(&text)).unwrap_or_default().into_iter().filter(waits).collect()
+    };
+    let grub = grub_arguments(ctx, &now);
+    let installed = words(CMDLINE, |text| text.split_whitespace().map(str::to_owned).collect());
+    let stub = words(KERNELSTUB, kernelstub_words);
+    // Asking the firmware who started the machine takes its time, so it is asked only where that decides.
+    if grub.is_empty() && installed.is_empty() && stub.is_empty() {
+        return Vec::new();
+    }
     let loader = host::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
-    let mut out: Vec<Argument> = grub_arguments(ctx, &now)
+    let mut out: Vec<Argument> = grub
         .into_iter()
         .map(|(path, word)| match loader {
             BootLoader::Grub => Argument { path, text: word, of_another_loader: false },
@@ -348,18 +359,12 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
             },
         })
         .collect();
-    let own: Option<(&str, Vec<String>)> = match loader {
-        BootLoader::SystemdBoot => {
-            ctx.root.read_text(CMDLINE).ok().map(|text| (CMDLINE, text.split_whitespace().map(str::to_owned).collect()))
-        }
-        BootLoader::Kernelstub => ctx.root.read_text(KERNELSTUB).ok().map(|text| (KERNELSTUB, kernelstub_words(&text))),
-        _ => None,
+    let (path, own) = match loader {
+        BootLoader::SystemdBoot => (CMDLINE, installed),
+        BootLoader::Kernelstub => (KERNELSTUB, stub),
+        _ => return out,
     };
-    for (path, words) in own.into_iter() {
-        for text in words.into_iter().filter(|word| matters(word) && !now.contains(&word.as_str())) {
-            out.push(Argument { path: path.to_owned(), text, of_another_loader: false });
-        }
-    }
+    out.extend(own.into_iter().map(|text| Argument { path: path.to_owned(), text, of_another_loader: false }));
     out
 }
 
