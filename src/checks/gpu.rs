@@ -76,6 +76,16 @@ pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// The value of CUDA_VISIBLE_DEVICES where it leaves no GPU: CUDA takes those before the first that is not there.
+fn hides_all(ctx: &Context<'_>) -> Option<String> {
+    let value = ctx.root.variable("CUDA_VISIBLE_DEVICES")?;
+    let count = ctx.root.nvml().gpus.len();
+    let first = value.split(',').next().unwrap_or_default().trim();
+    let none =
+        first.is_empty() || first == "-1" || first == "NoDevFiles" || first.parse().is_ok_and(|n: usize| n >= count);
+    (count > 0 && none).then_some(value)
+}
+
 fn present(ctx: &Context<'_>) -> Judged {
     const ID: &str = "gpu-present";
     const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
@@ -83,7 +93,12 @@ fn present(ctx: &Context<'_>) -> Judged {
     let (lent, ours): (Vec<&host::PciGpu>, Vec<&host::PciGpu>) =
         ctx.pci().into_iter().flatten().partition(|gpu| is_lent(gpu));
     let on_bus = ours.len();
-    let mut judged = if !nvml.gpus.is_empty() {
+    let mut judged = if let Some(value) = hides_all(ctx) {
+        Judged::lack(ID, Gpu, "CUDA_VISIBLE_DEVICES hides every GPU from the programs that are started here")
+            .found("environment", format!("CUDA_VISIBLE_DEVICES={value}"))
+            .missing(Cost::Setting, EVERY)
+            .advice("unset CUDA_VISIBLE_DEVICES, or name GPUs in it that are there.")
+    } else if !nvml.gpus.is_empty() {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {
             [name] => format!("1 GPU: {name}"),

@@ -71,7 +71,9 @@ impl Recording {
     pub(super) fn file(&mut self, path: &Path, read: &Result<Vec<u8>, Unread>) {
         match read {
             Ok(bytes) => self.put(path, Seen::Bytes(bytes.clone())),
-            Err(Unread::Missing | Unread::WrongKind) => {}
+            Err(Unread::Missing) => {}
+            // A folder stands for all that is no file: it is read as none again.
+            Err(Unread::WrongKind) => self.put(path, Seen::Folder),
             Err(why) => self.put(path, Seen::Denied(reason(why))),
         }
     }

@@ -151,6 +151,29 @@ pub(crate) fn lists() -> Vec<Variant> {
                 set(COMMANDS, "/1/argv", json!(["mokutil", "--is-not-here"])),
             ],
         ),
+        stopped(
+            "a folder that a container engine made for want of a cufile.json",
+            NVFS,
+            &["cfg-parse"],
+            vec![put("files/etc/cufile.json/made-by-docker", "")],
+        ),
+        stopped(
+            "every GPU hidden by an empty variable",
+            NVFS,
+            &["gpu-present"],
+            vec![put("environment.json", r#"{"CUDA_VISIBLE_DEVICES": ""}"#)],
+        ),
+        stopped(
+            "a GPU asked for that is not there",
+            P2PDMA,
+            &["gpu-present"],
+            vec![put("environment.json", r#"{"CUDA_VISIBLE_DEVICES": "7"}"#)],
+        ),
+        fine(
+            "the first GPU asked for, and one that is not there",
+            P2PDMA,
+            vec![put("environment.json", r#"{"CUDA_VISIBLE_DEVICES": "0,7"}"#)],
+        ),
         fine("multipath by nvidia-fs", NVFS, vec![put("files/sys/module/nvme_core/parameters/multipath", "Y\n")]),
         fine(
             "multipath switched off by the kernel's command line",
