@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Each room and the rooms it may use. `cli` is the door and may use all.
 const ARROWS: [(&str, &[&str]); 17] = [
     ("domain", &[]),
-    ("host", &["domain"]),
+    ("host", &["domain", "device"]),
     ("checks", &["host", "domain"]),
     ("fixes", &["checks", "host", "domain"]),
     ("weights", &["domain"]),

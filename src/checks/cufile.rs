@@ -4,7 +4,7 @@ use super::config_file::FileState;
 use super::context::Context;
 use super::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::domain::{Group::Cufile, Route};
-use crate::host::LibcufileFacts;
+use crate::host::{self, LibcufileFacts, Unread};
 
 const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
 
@@ -127,6 +127,24 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 for problem in problems {
                     judged = judged.found(&file.path, problem);
                 }
+                return judged.why(WHY);
+            }
+            FileState::Unreadable(why @ Unread::WrongKind) => {
+                let judged = Judged::lack(
+                    ID,
+                    Cufile,
+                    format!("{} is a folder or the like, and no file that libcufile could read", file.path),
+                )
+                .unread(&file.path, why)
+                .missing(Cost::Root, EVERY);
+                let judged = if host::container(ctx.root).is_some() {
+                    judged.advice(format!(
+                        "Container engines make a folder where -v names a file that the host does not have: make {} on the host, or leave that -v out, and start the container anew.",
+                        file.path
+                    ))
+                } else {
+                    judged.advice(format!("Remove {}, and put a file in its place or nothing.", file.path))
+                };
                 return judged.why(WHY);
             }
             FileState::Unreadable(why) => {

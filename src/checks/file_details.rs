@@ -3,10 +3,12 @@
 use super::context::{Context, version_numbers};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::domain::{Group::Files, Route, units};
-use crate::host::PathFacts;
+use crate::host::{PathFacts, UnfinishedFile};
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
 const EXTENTS: u64 = 0x80000;
+
+const SPARSE: &str = "sparse-or-delalloc";
 
 pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
@@ -45,8 +47,47 @@ fn extents(facts: &PathFacts) -> Option<Judged> {
     )
 }
 
+/// Blocks that were set aside and not written, and bytes that have no block yet (FIEMAP).
+fn unfinished(facts: &PathFacts) -> Option<Judged> {
+    let files = facts.unfinished.as_deref()?;
+    let sum = |of: fn(&UnfinishedFile) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
+    let (unwritten, delayed) = (sum(|file| file.unwritten_bytes), sum(|file| file.delayed_bytes));
+    let mut meant = files.iter().filter(|file| unwritten == 0 || file.unwritten_bytes > 0);
+    let first = meant.next()?.path.display();
+    let of = match meant.count() {
+        0 => first.to_string(),
+        more => format!("{first} and {} more", units::plural(more as u64, "file")),
+    };
+    let judged = if unwritten > 0 {
+        Judged::warn(
+            SPARSE,
+            Files,
+            format!("{} of {of} stand in blocks that were set aside and never written", units::bytes(unwritten)),
+        )
+        .advice("sync, and check again: what is left then was never written and reads as zeros, as after a download that broke off; get the file anew.")
+    } else if delayed > 0 {
+        Judged::warn(
+            SPARSE,
+            Files,
+            format!("{} of {of} wait in memory and have no place on the disk yet", units::bytes(delayed)),
+        )
+        .advice("sync first: direct reads wait until it is written.")
+    } else {
+        return None;
+    };
+    let mut judged = judged.why("Blocks that are not written are read in another way than the rest, and what waits in memory is written before a direct read.");
+    for file in files.iter().take(8) {
+        let text = format!("{} bytes unwritten, {} bytes delayed", file.unwritten_bytes, file.delayed_bytes);
+        judged = judged.found(format!("FS_IOC_FIEMAP {}", file.path.display()), text);
+    }
+    Some(judged)
+}
+
 fn holes(facts: &PathFacts) -> Option<Judged> {
-    const ID: &str = "sparse-or-delalloc";
+    const ID: &str = SPARSE;
+    if let Some(judged) = unfinished(facts) {
+        return Some(judged);
+    }
     let (size, allocated) = (facts.size_bytes?, facts.allocated_bytes?);
     let judged = if allocated >= size {
         Judged::pass(ID, Files, "no holes")

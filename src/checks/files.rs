@@ -87,6 +87,17 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let kind = facts.filesystem.as_deref().unwrap_or("unknown");
     let judged = match kind {
         "ext4" | "xfs" => Judged::pass(ID, Files, format!("{kind} has direct routes")),
+        "lustre" if lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) => Judged::lack(
+            ID,
+            Files,
+            "Lustre over TCP: its direct route goes over RDMA (o2ib, or EFA)",
+        )
+        .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
+        .never(&[Route::P2pdma, Route::C2c])
+        .missing(Cost::System, &[Route::Nvfs])
+        .advice(
+            "Mount it by an address on InfiniBand, RoCE or EFA (@o2ib, @efa), or keep the model on a local NVMe disk.",
+        ),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
             Judged::pass(ID, Files, format!("{kind} has the route nvfs, with its client built for it"))
                 .never(&[Route::P2pdma, Route::C2c])
@@ -143,6 +154,15 @@ fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     judged.found("/proc/self/mountinfo", kind).why(WHY)
 }
 
+/// The network by which a Lustre client was told to reach its servers: `tcp` of `10.0.1.5@tcp:/scratch`. Where there is another than TCP, that one; none
+/// where the name does not say.
+fn lustre_network(facts: &PathFacts) -> Option<&str> {
+    let servers = facts.source.as_deref()?.split(":/").next()?;
+    let networks: Vec<&str> =
+        servers.split([',', ':']).filter_map(|id| Some(id.rsplit_once('@')?.1)).filter(|n| !n.is_empty()).collect();
+    networks.iter().find(|network| !network.starts_with("tcp")).or_else(|| networks.first()).copied()
+}
+
 /// The layers of a container, or those of a machine of its own.
 fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     match facts.option_value("upperdir").filter(|_| host::container(ctx.root).is_none()) {
@@ -193,10 +213,12 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             .why(WHY);
     }
     let path = udev_record_path(device);
-    let inside = host::container(ctx.root).is_some();
+    let inside = host::container(ctx.root);
     let mend = |judged: Judged| {
         let judged = judged.missing(Cost::Root, EVERY).fix("udev-record");
-        if inside {
+        if inside.as_ref().is_some_and(|container| container.runtime == "apptainer") {
+            judged.advice("Start the container with --bind /run/udev:/run/udev:ro; or on the host, as root: gds-top fix udev-record.")
+        } else if inside.is_some() {
             judged.advice(
                 "Start the container with -v /run/udev:/run/udev:ro; or here, as root: gds-top fix udev-record.",
             )
@@ -365,7 +387,8 @@ fn device_mapper(facts: &PathFacts) -> Option<Judged> {
             Judged::lack("dm-lvm", Files, format!("{} is a file used as a disk", device.name))
                 .found("/sys/dev/block", device.name.clone())
                 .never(DIRECT)
-                .why(WHY),
+                .why(WHY)
+                .advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk."),
         );
     }
     let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Dm)?;

@@ -2,7 +2,7 @@
 
 use super::context::{Context, GpuSeen, version_numbers};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
-use super::registry_keys::{self, PARAMS_FILE};
+use super::registry_keys;
 use crate::domain::{Group::Gpu, Route, units};
 use crate::host;
 
@@ -61,7 +61,7 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     }
     let mut out = vec![version(&driver), flavour(ctx, &driver)];
     if !ctx.is_aarch64() {
-        out.push(static_bar1(ctx));
+        out.push(registry_keys::static_bar1(ctx));
     }
     out
 }
@@ -76,6 +76,16 @@ pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// The value of CUDA_VISIBLE_DEVICES where it leaves no GPU: CUDA takes those before the first that is not there.
+fn hides_all(ctx: &Context<'_>) -> Option<String> {
+    let value = ctx.root.variable("CUDA_VISIBLE_DEVICES")?;
+    let count = ctx.root.nvml().gpus.len();
+    let first = value.split(',').next().unwrap_or_default().trim();
+    let none =
+        first.is_empty() || first == "-1" || first == "NoDevFiles" || first.parse().is_ok_and(|n: usize| n >= count);
+    (count > 0 && none).then_some(value)
+}
+
 fn present(ctx: &Context<'_>) -> Judged {
     const ID: &str = "gpu-present";
     const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
@@ -83,7 +93,12 @@ fn present(ctx: &Context<'_>) -> Judged {
     let (lent, ours): (Vec<&host::PciGpu>, Vec<&host::PciGpu>) =
         ctx.pci().into_iter().flatten().partition(|gpu| is_lent(gpu));
     let on_bus = ours.len();
-    let mut judged = if !nvml.gpus.is_empty() {
+    let mut judged = if let Some(value) = hides_all(ctx) {
+        Judged::lack(ID, Gpu, "CUDA_VISIBLE_DEVICES hides every GPU from the programs that are started here")
+            .found("environment", format!("CUDA_VISIBLE_DEVICES={value}"))
+            .missing(Cost::Setting, EVERY)
+            .advice("unset CUDA_VISIBLE_DEVICES, or name GPUs in it that are there.")
+    } else if !nvml.gpus.is_empty() {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {
             [name] => format!("1 GPU: {name}"),
@@ -230,36 +245,6 @@ fn flavour(ctx: &Context<'_>, driver: &Driver) -> Judged {
         }
     };
     judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned())).why(WHY)
-}
-
-fn static_bar1(ctx: &Context<'_>) -> Judged {
-    const ID: &str = "gpu-static-bar1";
-    const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
-    const FIX: &str = "p2pdma-registry-keys";
-    let judged = match ctx.root.read_text(PARAMS_FILE) {
-        Err(why) => Judged::na(ID, Gpu, "the driver's parameters could not be read")
-            .unread(PARAMS_FILE, &why)
-            .unknown(&[Route::P2pdma]),
-        Ok(text) => {
-            let line = registry_keys::lines(&text);
-            let absent: Vec<&str> =
-                [("RMForceStaticBar1=1", "RMForceStaticBar1"), ("RmForceDisableIomapWC=1", "RmForceDisableIomapWC")]
-                    .into_iter()
-                    .filter(|(_, key)| !registry_keys::all_have(ctx, &text, key, 1))
-                    .map(|(words, _)| words)
-                    .collect();
-            if absent.is_empty() {
-                Judged::pass(ID, Gpu, "BAR1 is mapped statically").found(PARAMS_FILE, line)
-            } else {
-                Judged::lack(ID, Gpu, format!("the driver runs without {}", absent.join(" and ")))
-                    .found(PARAMS_FILE, line)
-                    .missing(Cost::Reboot, &[Route::P2pdma])
-                    .fix(FIX)
-                    .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
-            }
-        }
-    };
-    judged.why(WHY)
 }
 
 /// Whether the loaded module and the libraries are of different versions.

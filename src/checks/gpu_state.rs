@@ -152,12 +152,37 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// Whether a line of the kernel log tells of a fault (Xid) of this GPU, or of one that is not there any more.
+fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
+    let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return true };
+    let place = rest.split(')').next().unwrap_or_default().to_ascii_lowercase();
+    let is_at = |address: &str| address.to_ascii_lowercase().starts_with(&place);
+    is_at(&nvml.pci_bus_id) || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(&gpu.pci_bus_id))
+}
+
+/// Whether the number of an Xid is one that programs cause, and not the GPU (NVIDIA's list of Xid errors): exceptions and page faults of kernels, channels
+/// that were ended, and the actions that follow.
+fn is_of_a_program(line: &str) -> bool {
+    const OF_PROGRAMS: [u32; 6] = [13, 31, 43, 45, 68, 69];
+    let number = line.split_once("): ").and_then(|(_, rest)| rest.split(',').next()?.trim().parse().ok());
+    number.is_some_and(|number| OF_PROGRAMS.contains(&number))
+}
+
 /// ECC, and faults of the GPU that the kernel log tells (only where that log was read anyway).
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: &str = "gpu-ecc";
     let log = super::kernel_log::text(ctx);
-    let xid = log.as_deref().and_then(|log| log.lines().rev().find(|line| line.contains("NVRM: Xid")));
+    let lines: Vec<&str> = log
+        .iter()
+        .flat_map(|log| log.lines().rev())
+        .filter(|line| line.contains("NVRM: Xid") && is_fault_of(ctx, nvml, line))
+        .collect();
+    let xid = lines.iter().find(|line| !is_of_a_program(line)).copied();
     let judged = match (xid, nvml.ecc.as_deref()) {
+        (None, Some(_)) if !lines.is_empty() => {
+            Judged::info(ID, Gpu, "the kernel log tells of a program that did something wrong on the GPU (Xid)")
+                .found(super::kernel_log::SOURCE, lines[0].trim())
+        }
         (Some(line), _) => Judged::warn(ID, Gpu, "the kernel log tells of a fault of a GPU (Xid)")
             .found(super::kernel_log::SOURCE, line.trim())
             .advice("Look the Xid number up in NVIDIA's list, and mend the GPU before looking for causes in GDS."),

@@ -134,6 +134,12 @@ impl Judged {
         self
     }
 
+    /// [`Self::fix`], where there is one.
+    pub(super) fn fixes(mut self, id: Option<&str>) -> Self {
+        self.finding.fix = id.map(str::to_owned);
+        self
+    }
+
     pub(super) fn cause(mut self, id: &str) -> Self {
         self.finding.cause = Some(id.to_owned());
         self

@@ -1,7 +1,7 @@
 //! Kernel and platform (reference 1.3).
 
 use super::context::Context;
-use super::judged::{Cost, EVERY, Judged};
+use super::judged::{Cost, DIRECT, EVERY, Judged};
 use super::registry_keys;
 use crate::domain::{Group::Kernel, Route};
 use crate::host;
@@ -15,7 +15,7 @@ pub(super) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     }
     out.push(p2pdma(ctx));
     out.extend(blocklist(ctx));
-    out.extend(reboot_pending(ctx));
+    out.extend(super::reboot_pending::run(ctx));
     out.push(architecture(ctx));
     out.extend(kaslr(ctx));
     out
@@ -81,163 +81,6 @@ fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
-/// Options of modules that are written down, but not in effect yet.
-fn reboot_pending(ctx: &Context<'_>) -> Option<Judged> {
-    const ID: &str = "reboot-pending";
-    const FOLDER: &str = "/etc/modprobe.d";
-    let mut pending: Vec<(String, String)> = Vec::new();
-    for name in ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
-        let path = format!("{FOLDER}/{name}");
-        let Ok(text) = ctx.root.read_text(&path) else { continue };
-        for line in text.lines().map(str::trim).filter(|line| line.starts_with("options")) {
-            let squeezed: String = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            let waits = if driver_option_waits(ctx, &squeezed) {
-                true
-            } else if squeezed.starts_with("options nvidia ") && squeezed.contains("RMForceStaticBar1=1") {
-                ctx.root
-                    .read_text("/proc/driver/nvidia/params")
-                    .is_ok_and(|params| !registry_keys::all_have(ctx, &params, "RMForceStaticBar1", 1))
-            } else if squeezed.starts_with("options nvme_core ") && squeezed.contains("multipath=N") {
-                ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").is_ok_and(|now| now.trim() == "Y")
-            } else {
-                false
-            };
-            if waits {
-                pending.push((path.clone(), squeezed));
-            }
-        }
-    }
-    pending.extend(pending_arguments(ctx));
-    let next = next_kernel(ctx);
-    if pending.is_empty()
-        && let Some(next) = next
-    {
-        return Some(next);
-    }
-    if pending.is_empty() {
-        let seen = [FOLDER, "/etc/default/grub"].into_iter().find(|path| ctx.root.exists(path))?;
-        return Some(
-            Judged::pass(ID, Kernel, "no setting of the kernel or its modules waits for a reboot")
-                .found(seen, "nothing that is not in effect")
-                .why("A setting that was made and not loaded looks like one that does not help."),
-        );
-    }
-    let mut judged = Judged::warn(
-        ID,
-        Kernel,
-        "settings of the kernel or its modules are written down, but not in effect",
-    )
-    .advice(
-        "Rebuild the initramfs (update-initramfs -u -k all, or dracut -f) or the boot menu (update-grub), then reboot.",
-    );
-    for (path, line) in pending {
-        judged = judged.found(path, line);
-    }
-    Some(judged.why("A setting that was made and not loaded looks like one that does not help."))
-}
-
-/// The kernel that the next start takes, where that is another than the one that runs: on RHEL and its kin the entry that grubenv keeps, which only root
-/// may read. A package that brought a new kernel along is how nvidia-fs gets lost at a reboot.
-fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
-    const ENVIRONMENT: &str = "/boot/grub2/grubenv";
-    let running = ctx.root.read_text("/proc/sys/kernel/osrelease").ok()?.trim().to_owned();
-    let environment = ctx.root.read_text(ENVIRONMENT).ok()?;
-    let saved = environment.lines().find_map(|line| line.strip_prefix("saved_entry="))?.trim();
-    if saved.is_empty() || saved.contains('/') {
-        return None;
-    }
-    let path = format!("/boot/loader/entries/{saved}.conf");
-    let entry = ctx.root.read_text(&path).ok()?;
-    let next = entry.lines().find_map(|line| line.strip_prefix("version "))?.trim().to_owned();
-    if next == running {
-        return None;
-    }
-    let lost = super::nvidia_fs::is_loaded(ctx) == Some(true)
-        && ctx
-            .root
-            .read_text(format!("/lib/modules/{next}/modules.dep"))
-            .is_ok_and(|text| !text.contains("nvidia-fs.ko"));
-    let judged = if lost {
-        Judged::warn(
-            "reboot-pending",
-            Kernel,
-            format!("the next start takes Linux {next}, for which nvidia-fs is not built; {running} runs"),
-        )
-        .advice(format!(
-            "Build it before the reboot: sudo dkms autoinstall -k {next}; or stay with this kernel: sudo grubby --set-default /boot/vmlinuz-{running}."
-        ))
-    } else {
-        Judged::info("reboot-pending", Kernel, format!("the next start takes Linux {next}; {running} runs"))
-    };
-    Some(
-        judged
-            .found(ENVIRONMENT, format!("saved_entry={saved}"))
-            .found(path, format!("version {next}"))
-            .why("Modules that were built for one kernel are not there under another."),
-    )
-}
-
-/// Whether a line of modprobe.d sets an option of the NVIDIA driver to another number than the one in effect: `NVreg_EnableStreamMemOPs=1`
-/// against `EnableStreamMemOPs: 0`.
-fn driver_option_waits(ctx: &Context<'_>, line: &str) -> bool {
-    if !line.starts_with("options nvidia ") {
-        return false;
-    }
-    let Ok(params) = ctx.root.read_text("/proc/driver/nvidia/params") else { return false };
-    line.split(' ').filter_map(|word| word.strip_prefix("NVreg_")?.split_once('=')).any(|(name, wanted)| {
-        let now = params.lines().find_map(|l| l.split_once(':').filter(|(key, _)| *key == name)).map(|(_, v)| v.trim());
-        let both = now.and_then(|now| Some((now.parse::<u64>().ok()?, wanted.parse::<u64>().ok()?)));
-        both.is_some_and(|(now, wanted)| now != wanted)
-    })
-}
-
-/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with. Files of `/etc/default/grub.d` come after
-/// `/etc/default/grub`, and one that sets the line anew takes what stood there out of effect.
-fn pending_arguments(ctx: &Context<'_>) -> Vec<(String, String)> {
-    const FILE: &str = "/etc/default/grub";
-    const FOLDER: &str = "/etc/default/grub.d";
-    const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
-    let (Ok(text), Ok(cmdline)) = (ctx.root.read_text(FILE), ctx.root.read_text("/proc/cmdline")) else {
-        return Vec::new();
-    };
-    let now: Vec<&str> = cmdline.split_whitespace().collect();
-    let ours = |word: &str| {
-        ["intel_iommu=", "amd_iommu=", "iommu=", "pci=disable_acs_redir", "nokaslr"].iter().any(|p| word.starts_with(p))
-    };
-    let names = ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".cfg"));
-    let later = names.filter_map(|name| {
-        let path = format!("{FOLDER}/{name}");
-        Some((ctx.root.read_text(&path).ok()?, path))
-    });
-    // File, word, and for a word of the line that can be set anew the file that did it.
-    let mut out: Vec<(String, String, Option<String>)> = Vec::new();
-    let mut kept = 0;
-    for (text, path) in [(text, FILE.to_owned())].into_iter().chain(later) {
-        for line in text.lines().map(str::trim).filter(|line| line.starts_with("GRUB_CMDLINE_LINUX")) {
-            let Some((key, value)) = line.split_once('=') else { continue };
-            let words: Vec<&str> =
-                value.trim_matches(['"', '\'']).split_whitespace().filter(|w| ours(w) && !now.contains(w)).collect();
-            if key != DEFAULT {
-                // Of the other line nothing is ever taken out of effect: it is told first.
-                for word in words {
-                    out.insert(kept, (path.clone(), word.to_owned(), None));
-                    kept += 1;
-                }
-                continue;
-            }
-            if !value.contains("$GRUB_CMDLINE_LINUX_DEFAULT") {
-                out.iter_mut().skip(kept).for_each(|(.., by)| *by = Some(path.clone()));
-            }
-            out.extend(words.into_iter().map(|word| (path.clone(), word.to_owned(), None)));
-        }
-    }
-    let told = |(path, word, by): (String, String, Option<String>)| match by {
-        Some(by) => (path, format!("{word}, which {by} takes out of effect: it sets {DEFAULT} anew")),
-        None => (path, word),
-    };
-    out.into_iter().map(told).collect()
-}
-
 /// Whether this is the Windows Subsystem for Linux: by the name of its kernel, or, with a kernel of one's own, by the marks of Windows' side. That
 /// Microsoft built the kernel says nothing: Azure Linux is built there, too.
 pub(super) fn is_wsl(ctx: &Context<'_>) -> bool {
@@ -272,6 +115,13 @@ fn version(ctx: &Context<'_>) -> Judged {
         return Judged::na(ID, Kernel, "the kernel's release could not be read");
     };
     let release = host::kernel_release(ctx.root).unwrap_or_default();
+    if let Some((source, text)) = gvisor(ctx, &release) {
+        return Judged::lack(ID, Kernel, "this is a sandbox of gVisor, which answers for a kernel of its own: no disk reaches a GPU through it")
+            .found(source, text)
+            .never(DIRECT)
+            .advice("Run the program in a container without gVisor (runtimeClassName of runc), or keep to the loaders without cuFile.")
+            .why("gVisor carries out system calls itself; P2PDMA and nvidia-fs live in the kernel behind it.");
+    }
     let judged = if numbers < (4, 15) {
         Judged::lack(ID, Kernel, format!("Linux {release} is older than 4.15"))
             .missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
@@ -288,6 +138,23 @@ fn version(ctx: &Context<'_>) -> Judged {
     judged
         .found("/proc/sys/kernel/osrelease", release)
         .why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
+}
+
+/// Whether the release of the kernel is one with P2PDMA for user memory.
+pub(super) fn has_p2pdma(ctx: &Context<'_>) -> bool {
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
+}
+
+/// What shows that gVisor answers: the name of its release, or of its first ones the one build that they all tell of.
+fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
+    if release.contains("gvisor") {
+        return Some(("/proc/sys/kernel/osrelease", release.to_owned()));
+    }
+    let version = ctx.root.read_text("/proc/version").ok()?;
+    version
+        .contains("Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016")
+        .then(|| ("/proc/version", version.trim().to_owned()))
 }
 
 /// RHEL 9 from 9.6 on: its kernel is a 5.14 by name with P2PDMA of later ones (NVIDIA's steps for P2PDMA name 9.6 and 10). 9.5 is known not
@@ -398,6 +265,9 @@ fn iommu(ctx: &Context<'_>) -> Judged {
             .why(WHY);
     }
     let arm = ctx.is_aarch64();
+    let off_words: &[&str] =
+        if arm { &["iommu.passthrough=1"] } else { &["iommu=pt", "intel_iommu=off", "amd_iommu=off", "iommu=off"] };
+    let waiting = super::reboot_pending::waiting_word(ctx, off_words);
     let judged = match (is_grace(ctx), active, through) {
         (true, true, false) => Judged::pass(ID, Kernel, "the IOMMU is on, as Grace needs it"),
         (true, _, _) => Judged::lack(ID, Kernel, "on Grace the IOMMU must be on and translate")
@@ -407,11 +277,11 @@ fn iommu(ctx: &Context<'_>) -> Judged {
         (false, true, true) => Judged::info(ID, Kernel, "the IOMMU passes addresses through; this usually works"),
         (false, true, false) => Judged::lack(ID, Kernel, "the IOMMU translates the GPU's addresses")
             .missing(Cost::Reboot, &[Route::Nvfs])
-            .fix("iommu-off")
-            .advice(if arm {
-                "Boot with iommu.passthrough=1."
-            } else {
-                "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off."
+            .fixes(waiting.is_none().then_some("iommu-off"))
+            .advice(match waiting {
+                Some(how) => how,
+                None if arm => "Boot with iommu.passthrough=1.".to_owned(),
+                None => "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off.".to_owned(),
             }),
     };
     let mut judged =

@@ -173,6 +173,20 @@ pub(super) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.why("The reason why the module is not there stands in the kernel log."))
 }
 
+/// Whether a line tells of a page fault in the IOMMU by a device that is neither a GPU nor a disk of the paths.
+fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
+    if !line.contains("IO_PAGE_FAULT") {
+        return false;
+    }
+    let disks = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).flat_map(|facts| &facts.block_device);
+    let mut known = disks
+        .filter_map(|disk| disk.pci_bus_id.clone())
+        .chain(ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()))
+        .peekable();
+    // Older kernels leave the domain of the address out.
+    known.peek().is_some() && !known.any(|address| line.contains(address.get(5..).unwrap_or(&address)))
+}
+
 /// What went wrong while it worked (K9 to K17, K21, K22): one finding for the first that is there.
 pub(super) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "nvfs-errors";
@@ -224,6 +238,12 @@ pub(super) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
         return Some(crash);
     }
     let log = text(ctx)?;
+    // Page faults of other devices are no matter of GPU and disk: USB controllers of some boards have them at every start.
+    let log = if log.contains("IO_PAGE_FAULT") {
+        log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect()
+    } else {
+        log
+    };
     let (line, summary, advice) =
         SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
     Some(

@@ -21,6 +21,7 @@ mod nvfs_dkms;
 mod nvfs_module;
 mod nvidia_fs;
 mod proof;
+mod reboot_pending;
 mod registry_keys;
 mod static_config;
 mod storage;

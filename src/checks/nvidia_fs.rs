@@ -236,35 +236,82 @@ fn nvme_hook(ctx: &Context<'_>) -> Judged {
                 Some(_) if unregistered && is_loaded(ctx) == Some(true) => {
                     let version = nvfs_version(ctx).unwrap_or_default();
                     let summary = if names.iter().all(|n| n.starts_with("nvme_v2")) {
-                        format!("the NVMe driver has the second generation of the hook, and nvidia-fs {version} did not take it")
+                        format!(
+                            "the NVMe driver has the second generation of the hook, and nvidia-fs {version} did not take it"
+                        )
                     } else {
                         format!("the NVMe driver has the hook, but nvidia-fs {version} did not register with it")
                     };
-                    Judged::lack(ID, NvidiaFs, summary)
+                    let judged = Judged::lack(ID, NvidiaFs, summary)
                         .found("/proc/kallsyms", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(" "))
                         .found(MODULES, "no line nvme, while /dev/nvidia-fs0 was held open")
-                        .missing(Cost::Root, NVFS)
-                        .explaining()
-                        .fix("nvfs-install")
-                        .advice("Install nvidia-fs 2.28 or later, and build it anew for this NVMe driver (dkms install).")
+                        .explaining();
+                    if names.iter().all(|n| n.starts_with("nvme_v2")) {
+                        of_another_generation(ctx, judged)
+                    } else {
+                        judged
+                            .missing(Cost::Root, NVFS)
+                            .fix("nvfs-dkms")
+                            .advice("Build nvidia-fs anew for this NVMe driver (dkms install), then load it again.")
+                    }
                 }
                 Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {
-                    Judged::lack(ID, NvidiaFs, format!("the NVMe driver has the second generation of the hook, nvidia-fs {} the first", old.unwrap_or_default()))
-                        .found("/proc/kallsyms", (*name).clone())
-                        .missing(Cost::Root, NVFS)
-                        .explaining()
-                        .fix("nvfs-install")
-                        .advice("Install nvidia-fs 2.28 or later, built for this NVMe driver.")
+                    let summary = format!(
+                        "the NVMe driver has the second generation of the hook, nvidia-fs {} the first",
+                        old.unwrap_or_default()
+                    );
+                    let judged =
+                        Judged::lack(ID, NvidiaFs, summary).found("/proc/kallsyms", (*name).clone()).explaining();
+                    of_another_generation(ctx, judged)
                 }
-                Some(name) => Judged::pass(ID, NvidiaFs, "the NVMe driver is built for GDS").found("/proc/kallsyms", (*name).clone()),
+                Some(name) => Judged::pass(ID, NvidiaFs, "the NVMe driver is built for GDS")
+                    .found("/proc/kallsyms", (*name).clone()),
                 None => Judged::lack(ID, NvidiaFs, "the NVMe driver is not built for GDS")
                     .found("/proc/kallsyms", "no nvme_v1_register_nvfs_dma_ops, no nvme_v2_register_nvfs_dma_ops")
                     .missing(Cost::System, NVFS)
-                    .advice("Take P2PDMA, which needs no changed driver; else an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms."),
+                    .advice(patched_driver(ctx)),
             }
         }
     };
     // Somebody who loaded nvidia-fs wants to know why it is not used.
     let judged = if is_loaded(ctx) == Some(true) && judged.stops(Route::Nvfs) { judged.explaining() } else { judged };
     judged.why(WHY)
+}
+
+/// What to do about a driver with the second generation of the hook that nvidia-fs did not take. Linux has what this generation is made of from 6.17 on, and
+/// nvidia-fs goes by that; the driver of DOCA-OFED 26.01 shows its name everywhere (gds-nvidia-fs#87).
+fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
+    if ctx.kernel().is_some_and(|kernel| kernel < (6, 17)) {
+        judged.missing(Cost::Reboot, NVFS).fix("nvme-patch").advice(
+            "Update DOCA to 3.4.1 (mlnx-nvme-dkms 26.04) or later, then reboot: the NVMe driver of 26.01 names this hook also on kernels that have only \
+             the first; another nvidia-fs does not help there.",
+        )
+    } else {
+        judged
+            .missing(Cost::Root, NVFS)
+            .fix("nvfs-install")
+            .advice("Install nvidia-fs 2.28 or later, and build it anew for this NVMe driver (dkms install).")
+    }
+}
+
+/// Where an NVMe driver for GDS comes from on this system, and whether P2PDMA does without.
+fn patched_driver(ctx: &Context<'_>) -> String {
+    let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| host::os_release(ctx.root, key)).collect::<Vec<_>>();
+    let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
+    let driver = if is(&["ubuntu"]) {
+        "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
+    } else if is(&["debian"]) {
+        "DOCA with mlnx-nvme-dkms"
+    } else if is(&["rhel", "centos", "fedora"]) {
+        "DOCA with kmod-mlnx-nvme"
+    } else if named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
+        "MLNX_OFED, installed with --enable-gds"
+    } else {
+        "DOCA with its NVMe driver"
+    };
+    if super::kernel::has_p2pdma(ctx) {
+        format!("Take P2PDMA, which needs no changed driver; else {driver}.")
+    } else {
+        format!("Install {driver}; P2PDMA would need no changed driver, but another kernel.")
+    }
 }

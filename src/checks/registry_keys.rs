@@ -1,6 +1,9 @@
 //! Registry keys that the NVIDIA driver was loaded with: for all GPUs, or for one by its address.
 
 use super::context::Context;
+use super::judged::{Cost, Judged};
+use super::reboot_pending;
+use crate::domain::{Group::Gpu, Route};
 
 pub(super) const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
 
@@ -62,6 +65,52 @@ pub(super) fn lines(params: &str) -> String {
         .filter(|l| l.starts_with("RegistryDwords:") || (l.starts_with("RegistryDwordsPerDevice:") && l.contains('=')))
         .collect();
     if lines.is_empty() { "RegistryDwords is not there".to_owned() } else { lines.join("; ") }
+}
+
+/// Whether a file has these words.
+fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
+    ctx.root.read_text(path).is_ok_and(|text| text.contains(words))
+}
+
+/// Whether BAR1 is mapped statically, as P2PDMA on x86 wants it.
+pub(super) fn static_bar1(ctx: &Context<'_>) -> Judged {
+    const ID: &str = "gpu-static-bar1";
+    const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
+    const FIX: &str = "p2pdma-registry-keys";
+    let judged = match ctx.root.read_text(PARAMS_FILE) {
+        Err(why) => Judged::na(ID, Gpu, "the driver's parameters could not be read")
+            .unread(PARAMS_FILE, &why)
+            .unknown(&[Route::P2pdma]),
+        Ok(text) => {
+            let line = lines(&text);
+            let absent: Vec<&str> =
+                [("RMForceStaticBar1=1", "RMForceStaticBar1"), ("RmForceDisableIomapWC=1", "RmForceDisableIomapWC")]
+                    .into_iter()
+                    .filter(|(_, key)| !all_have(ctx, &text, key, 1))
+                    .map(|(words, _)| words)
+                    .collect();
+            if absent.is_empty() {
+                Judged::pass(ID, Gpu, "BAR1 is mapped statically").found(PARAMS_FILE, line)
+            } else {
+                let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
+                    .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
+                let lack = format!("the driver runs without {}", absent.join(" and "));
+                let lack = match &written {
+                    Some(written) => format!("{lack}, though {} sets it", written.path),
+                    None => lack,
+                };
+                let judged =
+                    Judged::lack(ID, Gpu, lack).found(PARAMS_FILE, line).missing(Cost::Reboot, &[Route::P2pdma]);
+                match written {
+                    Some(written) => judged.fixes(written.fix).advice(written.left),
+                    None => judged
+                        .fix(FIX)
+                        .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot."),
+                }
+            }
+        }
+    };
+    judged.why(WHY)
 }
 
 #[cfg(test)]

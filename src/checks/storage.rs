@@ -2,6 +2,7 @@
 
 use super::context::{Context, Subject};
 use super::judged::{Cost, DIRECT, Judged, Scope};
+use super::reboot_pending;
 use crate::domain::{Group::Storage, Route};
 use crate::host::{BlockDevice, BlockKind, PathFacts};
 
@@ -183,17 +184,25 @@ fn multipath(ctx: &Context<'_>) -> Judged {
     const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
     let judged = match ctx.root.read_text(PATH) {
         Ok(text) if text.trim() == "Y" => {
-            Judged::lack(ID, Storage, "NVMe native multipath is on, and P2PDMA does not pass through it")
+            let judged = Judged::lack(ID, Storage, "NVMe native multipath is on, and P2PDMA does not pass through it")
                 .found(PATH, "Y")
-                .missing(Cost::Reboot, &[Route::P2pdma])
-                .fix("nvme-multipath-off")
-                .advice("options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.")
+                .missing(Cost::Reboot, &[Route::P2pdma]);
+            match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
+                Some(written) => {
+                    judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
+                }
+                None => judged.fix("nvme-multipath-off").advice(
+                    "options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.",
+                ),
+            }
         }
         Ok(text) => Judged::pass(ID, Storage, "NVMe native multipath is off").found(PATH, text.trim()),
         Err(why) if why.is_missing() => {
             Judged::pass(ID, Storage, "the kernel has no NVMe native multipath").unread(PATH, &why)
         }
-        Err(why) => Judged::na(ID, Storage, "whether NVMe multipath is on could not be read").unread(PATH, &why).unknown(&[Route::P2pdma]),
+        Err(why) => Judged::na(ID, Storage, "whether NVMe multipath is on could not be read")
+            .unread(PATH, &why)
+            .unknown(&[Route::P2pdma]),
     };
     judged.why("P2PDMA needs the disk itself; the multipath head in front of it is no PCI device.")
 }

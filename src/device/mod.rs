@@ -5,6 +5,7 @@
 
 mod cuda;
 mod error;
+mod extents;
 pub mod heap;
 mod mapping;
 mod memory;
@@ -15,6 +16,7 @@ mod uring;
 
 pub use cuda::{CudaAttributes, CudaDevice, CudaInfo, list_cuda_attributes, list_cuda_devices};
 pub use error::DeviceError;
+pub use extents::{UnfinishedExtents, unfinished_bytes};
 pub use mapping::{FileMapping, resident_bytes};
 pub use memory::{DeviceMemory, MemoryPart};
 pub use scatter::Piece;

@@ -101,6 +101,7 @@ enum Runtime {
     Podman,
     Enroot,
     Kubernetes,
+    Apptainer,
 }
 
 fn container(root: &Root) -> FixPlan {
@@ -111,6 +112,8 @@ fn container(root: &Root) -> FixPlan {
         Some(Runtime::Enroot)
     } else if root.exists("/run/.containerenv") {
         Some(Runtime::Podman)
+    } else if root.exists("/.singularity.d") {
+        Some(Runtime::Apptainer)
     } else if root.exists("/.dockerenv") {
         Some(Runtime::Docker)
     } else {
@@ -125,21 +128,24 @@ fn container(root: &Root) -> FixPlan {
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
     let nerdctl = format!("nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all {common} IMAGE");
     let enroot = "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0 IMAGE";
+    let apptainer = "apptainer exec --nv --bind /run/udev:/run/udev:ro --bind /data IMAGE PROGRAM";
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let pod = r#"kubectl patch deployment NAME --patch {"spec":{"template":{"spec":{"hostIPC":true,"volumes":[{"name":"udev","hostPath":{"path":"/run/udev"}}],"containers":[{"name":"NAME","volumeMounts":[{"name":"udev","mountPath":"/run/udev","readOnly":true}],"securityContext":{"capabilities":{"add":["IPC_LOCK"]}}}]}}}}"#;
     let lines: Vec<&str> = match found {
         Some(Runtime::Docker) => vec![&docker],
         Some(Runtime::Podman) => vec![cdi, &podman],
         Some(Runtime::Enroot) => vec![enroot],
+        Some(Runtime::Apptainer) => vec![apptainer],
         Some(Runtime::Kubernetes) => vec![helm, pod],
-        None => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, helm, pod],
+        None => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, apptainer, helm, pod],
     };
     let which = match found {
         Some(Runtime::Docker) => "This is a container of Docker",
         Some(Runtime::Podman) => "This is a container of Podman",
         Some(Runtime::Enroot) => "This is a container of Enroot",
         Some(Runtime::Kubernetes) => "This is a pod of Kubernetes",
-        None => "One way each for Docker, Podman, containerd with CDI, Enroot and Kubernetes",
+        Some(Runtime::Apptainer) => "This is a container of Apptainer, which brings the nodes in /dev along",
+        None => "One way each for Docker, Podman, containerd with CDI, Enroot, Apptainer and Kubernetes",
     };
     FixPlan {
         title: "Start the container with what cuFile needs".to_owned(),

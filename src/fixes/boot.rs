@@ -1,6 +1,7 @@
 //! Plans that change how the machine boots or mounts.
 
-use super::recipes::{Family, empty, family, file, initramfs, line_in, run};
+use super::command_line::{arguments, place};
+use super::recipes::{empty, family, file, initramfs, run};
 use crate::checks::Report;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
@@ -29,15 +30,16 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
                 title: "Boot with the IOMMU passing addresses through".to_owned(),
                 why: format!(
                     "A translating IOMMU breaks or slows transfers between devices. It protects memory from devices and virtual machines need it. The \
-                     word is {word}, in GRUB_CMDLINE_LINUX_DEFAULT. Not on Grace, which wants it on and translating."
+                     word is {word}; it goes {}. Not on Grace, which wants it on and translating.",
+                    place(root)
                 ),
-                changes: arguments(root, family, word),
+                changes: arguments(root, word),
                 verify: "/proc/cmdline has the word, and gds-top check: iommu-state".to_owned(),
                 undo: format!("remove {word} again, reboot"),
                 ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
             }
         }
-        "acs-redirect" => acs(root, report, family),
+        "acs-redirect" => acs(root, report),
         "initramfs" => FixPlan {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot".to_owned(),
             why: "Drivers that are loaded from the initramfs read the copy of /etc/modprobe.d in it; what is changed only on the disk has no effect."
@@ -48,7 +50,7 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             remaining: vec!["sudo reboot".to_owned()],
             ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
         },
-        "ext4-ordered" => ordered(root, report, family),
+        "ext4-ordered" => ordered(root, report),
         "bar1-large" => FixPlan {
             title: "A BAR1 as large as the GPU's memory".to_owned(),
             why: "In the BIOS: Above-4G decoding and Resizable BAR. L40, L40S, A40 and the RTX A and Ada workstation cards are switched to their compute \
@@ -63,72 +65,8 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
     })
 }
 
-/// A word more on the kernel's command line.
-fn arguments(root: &Root, family: Family, word: &str) -> Vec<Change> {
-    const GRUB: &str = "/etc/default/grub";
-    match family {
-        Family::RedHat => vec![run(&format!("sudo grubby --update-kernel=ALL --args={word}")), run("sudo reboot")],
-        Family::Debian => {
-            if let Some(edit) = behind_others(root, word) {
-                return vec![edit, run("sudo update-grub"), run("sudo reboot")];
-            }
-            let before = root.read_text(GRUB).ok();
-            let edit = match before.as_deref().and_then(|text| with_argument(text, word)) {
-                Some(after) => Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 },
-                // A line that differs from the usual is edited by hand.
-                None => run(&format!("sudoedit {GRUB}")),
-            };
-            vec![edit, run("sudo update-grub"), run("sudo reboot")]
-        }
-        Family::Suse => {
-            vec![run(&format!("sudo pbl --add-option {word}")), run("sudo pbl --config"), run("sudo reboot")]
-        }
-    }
-}
-
-/// A file behind those of `/etc/default/grub.d`, where one of them sets the line anew, as in cloud images: what stands in `/etc/default/grub` is not in
-/// effect then. None where no file does, or the word needs quotes of its own.
-fn behind_others(root: &Root, word: &str) -> Option<Change> {
-    const FOLDER: &str = "/etc/default/grub.d";
-    const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
-    let names = root.entries(FOLDER).unwrap_or_default();
-    let sets = |name: &&String| {
-        name.ends_with(".cfg")
-            && root
-                .read_text(format!("{FOLDER}/{name}"))
-                .is_ok_and(|text| text.lines().any(|l| l.trim().starts_with(KEY)))
-    };
-    if word.contains(';') || !names.iter().any(|name| sets(&name)) {
-        return None;
-    }
-    // Names are taken in order, so this one comes last.
-    line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\""))
-}
-
-/// `/etc/default/grub` with a word more in `GRUB_CMDLINE_LINUX_DEFAULT`; none where it has not one such line, the word is there, or it needs quotes of
-/// its own (a semicolon parts commands in grub.cfg).
-fn with_argument(grub: &str, word: &str) -> Option<String> {
-    const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
-    let is_ours = |line: &&str| line.trim_start().starts_with(KEY);
-    if word.contains(';') || grub.lines().filter(is_ours).count() != 1 {
-        return None;
-    }
-    let line = grub.lines().find(is_ours)?;
-    let value = line.trim_start().strip_prefix(KEY)?.trim_end();
-    let (quote, inner) = match value.chars().next() {
-        Some(quote @ ('"' | '\'')) => (quote, value[1..].strip_suffix(quote).filter(|inner| !inner.contains(quote))?),
-        _ if value.contains(['"', '\'', '#', ' ']) => return None,
-        _ => ('"', value),
-    };
-    if inner.split_whitespace().any(|known| known == word) {
-        return None;
-    }
-    let gap = if inner.is_empty() { "" } else { " " };
-    Some(grub.replacen(line, &format!("{KEY}{quote}{inner}{gap}{word}{quote}"), 1))
-}
-
 /// The bridges that the findings name, and no others.
-fn acs(root: &Root, report: &Report, family: Family) -> FixPlan {
+fn acs(root: &Root, report: &Report) -> FixPlan {
     let mut bridges: Vec<String> = ["pcie-acs", "nvfs-bridges-acs"]
         .iter()
         .filter_map(|id| report.finding(id))
@@ -146,10 +84,11 @@ fn acs(root: &Root, report: &Report, family: Family) -> FixPlan {
         title: "Let transfers pass the PCIe switch without a detour over the root (ACS)".to_owned(),
         why: format!(
             "Best is the BIOS setting 'ACS'. Else the kernel's {word}, for the bridges between GPU and disk alone: ACS cleared on all bridges has made NVMe \
-             disks drop off the bus, and devices lose their isolation from one another. With GRUB the word goes into GRUB_CMDLINE_LINUX_DEFAULT, in quotes \
-             because of the semicolons."
+             disks drop off the bus, and devices lose their isolation from one another. The word goes {}; where a shell reads it, in quotes because of the \
+             semicolons.",
+            place(root)
         ),
-        changes: arguments(root, family, &word),
+        changes: arguments(root, &word),
         verify: "/proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs".to_owned(),
         undo: "remove the word again, reboot".to_owned(),
         ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Never)
@@ -167,7 +106,7 @@ fn is_bdf(word: &str) -> bool {
         })
 }
 
-fn ordered(root: &Root, report: &Report, family: Family) -> FixPlan {
+fn ordered(root: &Root, report: &Report) -> FixPlan {
     let point = report
         .verdicts
         .iter()
@@ -181,9 +120,11 @@ fn ordered(root: &Root, report: &Report, family: Family) -> FixPlan {
     };
     if point.as_deref() == Some("/") {
         return FixPlan {
-            why: "This is the root file system: rootflags=data=ordered goes into GRUB_CMDLINE_LINUX_DEFAULT, and takes effect at the next boot."
-                .to_owned(),
-            changes: arguments(root, family, "rootflags=data=ordered"),
+            why: format!(
+                "This is the root file system: rootflags=data=ordered goes {}, and takes effect at the next boot.",
+                place(root)
+            ),
+            changes: arguments(root, "rootflags=data=ordered"),
             needs: Needs::Reboot,
             policy: FixPolicy::Show,
             undo: "remove the parameter, reboot".to_owned(),
@@ -278,29 +219,6 @@ mod tests {
             with_option("ext4 /d ext4 ro", "/d", "data=ordered").as_deref(),
             Some("ext4 /d ext4 ro,data=ordered")
         );
-    }
-
-    #[test]
-    fn a_word_is_added_to_the_line_of_grub_and_nothing_else_moves() {
-        let grub = |line: &str| {
-            format!("# GRUB_CMDLINE_LINUX_DEFAULT=\"old\"\nGRUB_TIMEOUT=0\n{line}\nGRUB_CMDLINE_LINUX=\"\"\n")
-        };
-        for (before, after) in [
-            ("GRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash iommu=pt\""),
-            ("GRUB_CMDLINE_LINUX_DEFAULT=''", "GRUB_CMDLINE_LINUX_DEFAULT='iommu=pt'"),
-            ("GRUB_CMDLINE_LINUX_DEFAULT=quiet", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
-        ] {
-            assert_eq!(with_argument(&grub(before), "iommu=pt"), Some(grub(after)));
-            assert_eq!(with_argument(&grub(after), "iommu=pt"), None, "it is there");
-        }
-        for line in [
-            "GRUB_TIMEOUT=1",
-            "GRUB_CMDLINE_LINUX_DEFAULT=\"a\" # x",
-            "GRUB_CMDLINE_LINUX_DEFAULT=\"a\"\nGRUB_CMDLINE_LINUX_DEFAULT=\"b\"",
-        ] {
-            assert_eq!(with_argument(&grub(line), "iommu=pt"), None, "{line}");
-        }
-        assert_eq!(with_argument(&grub("GRUB_CMDLINE_LINUX_DEFAULT=\"\""), "pci=disable_acs_redir=a;b"), None);
     }
 
     #[test]

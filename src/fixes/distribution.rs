@@ -48,7 +48,30 @@ pub(super) fn fedora(root: &Root) -> Option<u32> {
 
 /// The package manager of the family of RHEL: Azure Linux has a smaller one.
 pub(super) fn dnf(root: &Root) -> &'static str {
-    if id(root) == "azurelinux" { "tdnf" } else { "dnf" }
+    if id(root) == "azurelinux" && release(root).is_none_or(|(major, _)| major < 4) { "tdnf" } else { "dnf" }
+}
+
+/// What is said of packages whose names were not seen in NVIDIA's own lists for this distribution; empty elsewhere. Its guide (branch 620) names the
+/// driver's for Amazon Linux 2023 and those of Azure Linux 4, and no nvidia-gds for either.
+pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
+    match (id(root).as_str(), release(root)) {
+        ("amzn", _) if package == "nvidia-open" => String::new(),
+        ("amzn", _) => format!(
+            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' tells.",
+            called(root)
+        ),
+        ("azurelinux", Some((3, _))) => format!(
+            " That NVIDIA's repository for {} has {package} is not confirmed: 'tdnf list {package}' tells. Microsoft's own repository has the open driver built \
+             for each kernel (azurelinux-repos-nvidia, then cuda-open), and nvidia-fs is built against that one then.",
+            called(root)
+        ),
+        ("azurelinux", _) if package == "nvidia-open" => String::new(),
+        ("azurelinux", _) => format!(
+            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' tells.",
+            called(root)
+        ),
+        _ => String::new(),
+    }
 }
 
 /// The packages that a module is compiled against for a kernel.
@@ -64,10 +87,15 @@ pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
             let branch: Vec<&str> = kernel.split('.').take(2).collect();
             format!("kernel{}-devel-{kernel}", branch.join("."))
         }
+        // The newer of the two kernels of Azure Linux 3 has packages of its own.
+        Family::RedHat if id(root) == "azurelinux" && release(root) == Some((3, 0)) && !kernel.starts_with("6.6.") => {
+            format!("kernel-hwe-devel-{kernel}")
+        }
         Family::RedHat => format!("kernel-devel-{kernel} kernel-headers"),
         Family::Suse => {
-            let flavour = kernel.rsplit_once('-').map_or("default", |(_, flavour)| flavour);
-            format!("kernel-{flavour}-devel")
+            // As NVIDIA's guide pins it; the packages provide this version without the count of their rebuilds.
+            let (version, flavour) = kernel.rsplit_once('-').unwrap_or((kernel, "default"));
+            format!("kernel-{flavour}-devel={version}")
         }
     }
 }

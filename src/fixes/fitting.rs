@@ -1,6 +1,7 @@
 //! Whether a plan fits where it is asked for: kernel, driver and boot of a container, of WSL or of an image are changed elsewhere, and the commands of one
 //! distribution are not those of another.
 
+use super::command_line::is_kept_with_the_image;
 use super::recipes::{Family, family, known_family};
 use crate::checks::Report;
 use crate::domain::{Change, FixPlan, Route, Status};
@@ -52,6 +53,8 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     let is_wsl = report.finding("wsl").is_some_and(|finding| finding.status == Status::Fail);
     let of_the_host = OF_THE_HOST.contains(&id);
     let of_the_distribution = OF_THE_DISTRIBUTION.contains(&id);
+    // A word of the command line is set by the image's own tool, and that is all that these plans do.
+    let words_only = matches!(id, "iommu-off" | "acs-redirect" | "ext4-ordered") && is_kept_with_the_image(root);
     let obstacle = if of_the_host && is_wsl {
         Some("this is the Windows Subsystem for Linux: its kernel and its driver are those of Windows, and no direct route can be built in it".to_owned())
     } else if let Some(found) = of_the_host.then(|| container(root)).flatten() {
@@ -59,14 +62,16 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
             "this is a container ({}: {}): kernel, driver, mounts and boot are those of its host, so it is done there",
             found.source, found.text
         ))
-    } else if let Some(how) = image(root).filter(|_| of_the_distribution || (OF_FILES.contains(&id) && makes_etc(root)))
+    } else if let Some(how) = image(root)
+        .filter(|_| !words_only)
+        .filter(|_| of_the_distribution || (OF_FILES.contains(&id) && makes_etc(root)))
     {
         if !known_family(root) {
             plan.changes.retain(|change| matches!(change, Change::WriteFile { .. }));
             plan.undo_commands.clear();
         }
         Some(how)
-    } else if of_the_distribution && !known_family(root) {
+    } else if of_the_distribution && !words_only && !known_family(root) {
         // Commands of another distribution would only mislead.
         plan.changes.retain(|change| matches!(change, Change::WriteFile { .. }));
         plan.undo_commands.clear();

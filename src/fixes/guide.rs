@@ -148,7 +148,20 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         }
         steps[at].found.push(format!("{}: {}", finding.id, finding.summary));
     }
+    once(&mut steps);
     Guide { route, reason: reason.to_owned(), open: Vec::new(), steps }
+}
+
+/// A fix that several steps wait for is shown with the first of them.
+fn once(steps: &mut [Step]) {
+    let mut shown: Vec<String> = Vec::new();
+    for step in steps {
+        let (mine, known): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut step.plans).into_iter().partition(|p| !shown.contains(&p.id));
+        step.advice.extend(known.iter().map(|plan| format!("done by the fix {} above", plan.id)));
+        shown.extend(mine.iter().map(|plan| plan.id.clone()));
+        step.plans = mine;
+    }
 }
 
 /// Causes that steps wait for and that are the check of no step, each with the first step that waits for it.

@@ -17,13 +17,14 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             why: format!(
                 "The route nvfs needs this kernel module. '{}' says beforehand what comes with it: on RHEL-like systems the package may pull another \
                  kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later do not go with \
-                 modules that DKMS builds. The archives of Debian and Ubuntu carry old versions; NVIDIA's repository has the current one.{}",
+                 modules that DKMS builds. The archives of Debian and Ubuntu carry old versions; NVIDIA's repository has the current one.{}{}",
                 match family {
                     Family::Debian => "apt-get install -s nvidia-gds",
                     Family::RedHat => "dnf install --assumeno nvidia-gds",
                     Family::Suse => "zypper install --dry-run nvidia-gds",
                 },
-                repository::hint(root, family)
+                repository::hint(root, family),
+                distribution::not_confirmed(root, "nvidia-gds")
             ),
             changes: vec![run(&install(root, family, "nvidia-gds")), run("sudo modprobe nvidia-fs")],
             verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
@@ -33,8 +34,9 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
         "libcufile-install" => FixPlan {
             title: "Install libcufile".to_owned(),
             why: format!(
-                "Every cuFile read goes through this library. Without root: pip install nvidia-cufile (CUDA 13) or nvidia-cufile-cu12.{}",
-                repository::hint(root, family)
+                "Every cuFile read goes through this library. Without root: pip install nvidia-cufile (CUDA 13) or nvidia-cufile-cu12.{}{}",
+                repository::hint(root, family),
+                distribution::not_confirmed(root, &libcufile_package(root))
             ),
             changes: vec![run(&install(root, family, &libcufile_package(root)))],
             verify: "gds-top check: lib-found".to_owned(),

@@ -4,6 +4,7 @@ mod advised;
 mod applied;
 mod apply;
 mod boot;
+mod command_line;
 mod commands;
 mod config;
 mod distribution;

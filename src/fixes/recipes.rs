@@ -85,7 +85,6 @@ const BY_CHECK: &[(&str, &str)] = &[
     ("nvfs-stats-on", "nvfs-stats"),
     ("nvfs-bridges-acs", "acs-redirect"),
     ("pcie-acs", "acs-redirect"),
-    ("reboot-pending", "initramfs"),
     ("cfg-parse", "cufile-config"),
     ("log-location", "cufile-log"),
     ("fs-type", "move-model"),

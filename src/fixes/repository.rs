@@ -118,7 +118,13 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
         title: "Add NVIDIA's package repository".to_owned(),
         why: format!(
             "The current driver, nvidia-gds and libcufile come from there. Adding it means trusting NVIDIA's signing key for packages on this machine, \
-             which is yours to decide; without network it is NVIDIA's local repository package instead.{}",
+             which is yours to decide; without network it is NVIDIA's local repository package instead.{}{}",
+            if os_release(root, "ID").as_deref() == Some("azurelinux") {
+                " That it has a folder azl3 is not confirmed: its guide of branch 620 names Azure Linux 4; Microsoft's own repository has the driver, too \
+                 (azurelinux-repos-nvidia, then cuda-open)."
+            } else {
+                ""
+            },
             if family == Family::RedHat && distribution::rhel(root).is_some() {
                 " DKMS, which builds the modules, comes from EPEL on RHEL and its kin, so EPEL is added first."
             } else {
@@ -167,8 +173,11 @@ pub(super) fn driver(root: &Root, family: Family) -> FixPlan {
     changes.push(run("sudo reboot"));
     FixPlan {
         title: "Install the open kernel modules of the NVIDIA driver".to_owned(),
-        why: "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop. DKMS builds the modules \
-              against the headers of the running kernel.".to_owned(),
+        why: format!(
+            "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop. DKMS builds the \
+             modules against the headers of the running kernel.{}",
+            distribution::not_confirmed(root, "nvidia-open")
+        ),
         changes,
         verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
         undo: "install the proprietary package of the same version".to_owned(),

@@ -45,6 +45,7 @@ pub(super) struct Recording {
     files: BTreeMap<PathBuf, Seen>,
     commands: BTreeMap<Vec<String>, CommandOutput>,
     paths: BTreeMap<PathBuf, PathFacts>,
+    times: BTreeMap<PathBuf, u64>,
 }
 
 impl Recording {
@@ -70,7 +71,9 @@ impl Recording {
     pub(super) fn file(&mut self, path: &Path, read: &Result<Vec<u8>, Unread>) {
         match read {
             Ok(bytes) => self.put(path, Seen::Bytes(bytes.clone())),
-            Err(Unread::Missing | Unread::WrongKind) => {}
+            Err(Unread::Missing) => {}
+            // A folder stands for all that is no file: it is read as none again.
+            Err(Unread::WrongKind) => self.put(path, Seen::Folder),
             Err(why) => self.put(path, Seen::Denied(reason(why))),
         }
     }
@@ -114,6 +117,13 @@ impl Recording {
     pub(super) fn presence(&mut self, path: &Path, there: bool) {
         if there {
             self.put(path, if self.at(path).is_dir() { Seen::Folder } else { Seen::Present });
+        }
+    }
+
+    pub(super) fn modified(&mut self, path: &Path, when: Option<u64>) {
+        if let Some(when) = when {
+            self.put(path, Seen::Present);
+            self.times.insert(path.to_owned(), when);
         }
     }
 
@@ -241,8 +251,11 @@ impl Root {
                     Ok(text) if path == Path::new("/proc/cmdline") => {
                         write_file(&at, redactor.command_line(text).as_bytes())?;
                     }
-                    Ok(text) => write_file(&at, redactor.text(text).as_bytes())?,
-                    Err(_) => write_file(&at, bytes)?,
+                    // Variables of the firmware are no text, though some could be read as such; those that are asked for name nobody.
+                    Ok(text) if !path.starts_with("/sys/firmware/efi/efivars") => {
+                        write_file(&at, redactor.text(text).as_bytes())?;
+                    }
+                    _ => write_file(&at, bytes)?,
                 },
                 Seen::Denied(why) => {
                     let mut denied = at.into_os_string();
@@ -271,7 +284,13 @@ impl Root {
             environment.iter().map(|(name, value)| (name, redactor.variable(name, value))).collect();
         let commands: Vec<&CommandOutput> = recording.commands.values().collect();
         let paths: Vec<&PathFacts> = recording.paths.values().collect();
+        let times: Vec<serde_json::Value> = recording
+            .times
+            .iter()
+            .map(|(path, when)| serde_json::json!({"path": redactor.path(path).to_string_lossy(), "modified_unix_s": when}))
+            .collect();
         let parts = [
+            ("times.json", serde_json::to_value(&times)),
             ("commands.json", serde_json::to_value(&commands)),
             ("environment.json", serde_json::to_value(&environment)),
             ("nvml.json", serde_json::to_value(&nvml)),

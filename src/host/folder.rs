@@ -27,6 +27,8 @@ pub(super) struct Folder {
     paths: Vec<PathFacts>,
     nvml: NvmlFacts,
     libcufile: LibcufileFacts,
+    /// When files were changed, by path.
+    times: BTreeMap<PathBuf, u64>,
     /// The temporary folder of an unpacked archive, removed with the view.
     unpacked: Option<tempfile::TempDir>,
 }
@@ -82,6 +84,7 @@ impl Folder {
             paths: json(top, "paths.json")?.unwrap_or_default(),
             nvml,
             libcufile,
+            times: times(json(top, "times.json")?),
             unpacked: None,
         })
     }
@@ -103,6 +106,7 @@ impl Folder {
             paths: Vec::new(),
             nvml: NvmlFacts { error: Some(unsaid("NVML")), ..NvmlFacts::default() },
             libcufile: LibcufileFacts { error: Some(unsaid("libcufile")), unasked: true, ..LibcufileFacts::default() },
+            times: BTreeMap::new(),
             unpacked: None,
         })
     }
@@ -140,6 +144,11 @@ impl Folder {
 
     pub(super) fn libcufile(&self) -> LibcufileFacts {
         self.libcufile.clone()
+    }
+
+    /// As the capture says it: the times of its own files are those of its unpacking.
+    pub(super) fn modified_unix_s(&self, path: &Path) -> Option<u64> {
+        self.times.get(path).copied()
     }
 
     pub(super) fn path_facts(&self, path: &Path) -> Option<PathFacts> {
@@ -253,6 +262,16 @@ fn environment(value: Option<Value>) -> BTreeMap<String, String> {
             Value::String(text) => Some((name, text)),
             Value::Number(number) => Some((name, number.to_string())),
             _ => None,
+        })
+        .collect()
+}
+
+/// The times of a list of {path, modified_unix_s}; what is no such entry says nothing.
+fn times(value: Option<Value>) -> BTreeMap<PathBuf, u64> {
+    let listed = value.as_ref().and_then(Value::as_array).into_iter().flatten();
+    listed
+        .filter_map(|entry| {
+            Some((PathBuf::from(entry.get("path")?.as_str()?), entry.get("modified_unix_s")?.as_u64()?))
         })
         .collect()
 }

@@ -58,6 +58,13 @@ pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     Ok(bytes)
 }
 
+/// Seconds since 1970; systems that are made from images date all their files 0 or 1, which says nothing.
+pub(super) fn modified_unix_s(path: &Path) -> Option<u64> {
+    let when = std::fs::metadata(path).ok()?.modified().ok()?;
+    let seconds = when.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();
+    (seconds > 1).then_some(seconds)
+}
+
 pub(super) fn entries(path: &Path) -> Result<Vec<String>, Unread> {
     let mut names: Vec<String> = std::fs::read_dir(path)
         .map_err(|e| unread(&e))?

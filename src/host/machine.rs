@@ -44,6 +44,11 @@ pub fn container(root: &Root) -> Option<Container> {
     if root.exists("/run/.containerenv") {
         return seen("podman", "/run/.containerenv", "exists");
     }
+    // Apptainer and Singularity leave their folder in every image that they start.
+    const APPTAINER: &str = "/.singularity.d";
+    if root.exists(APPTAINER) {
+        return seen("apptainer", APPTAINER, "exists");
+    }
     if let Ok(cgroup) = root.read_text("/proc/self/cgroup") {
         for (word, runtime) in [("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc")]
         {

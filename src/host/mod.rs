@@ -2,6 +2,7 @@
 
 mod archive;
 mod block;
+mod boot;
 mod capture;
 mod command;
 mod folder;
@@ -19,6 +20,7 @@ mod root;
 mod secrets;
 
 pub use block::{BlockDevice, BlockKind};
+pub use boot::{Boot, BootLoader, boot_loader, initramfs};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
 pub use command::{CommandOutput, Ran, run_limited};
 pub use kconfig::{KernelConfig, kernel_config};
@@ -26,6 +28,6 @@ pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use machine::{Container, container, kernel_release, machine, nvidia_fs_version, nvidia_version_line, os_release};
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink};
-pub use path_facts::PathFacts;
+pub use path_facts::{PathFacts, UnfinishedFile};
 pub use pci::{PciGpu, pci_gpus};
 pub use root::{LiveOptions, MAX_TEXT_BYTES, Root, SYMBOLS, Unread};

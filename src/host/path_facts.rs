@@ -3,6 +3,7 @@
 use super::block::{self, BlockDevice};
 use super::lenient;
 use super::mounts::{mount_for, parse_mountinfo};
+use crate::device::unfinished_bytes;
 use crate::domain::lossy;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -17,6 +18,22 @@ const STATX_DIOALIGN: u32 = 0x2000;
 const EXTENTS: u64 = 0x80000;
 /// How many files of a folder are looked at to find one to open.
 const MAX_CANDIDATES: usize = 512;
+/// How long files are asked for their extents: a cold disk reads for each.
+const MAX_EXTENTS_TIME: Duration = Duration::from_millis(15);
+
+/// A file of which a part is not on the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnfinishedFile {
+    /// Which.
+    #[serde(default, serialize_with = "lossy::path")]
+    pub path: PathBuf,
+    /// Bytes in blocks that were set aside and not written: they read as zeros unless they wait in the page cache.
+    #[serde(default)]
+    pub unwritten_bytes: u64,
+    /// Bytes that wait in memory and have no block yet.
+    #[serde(default)]
+    pub delayed_bytes: u64,
+}
 
 /// The facts of a path, in the form of `paths.json`. What could not be learned is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +89,9 @@ pub struct PathFacts {
     /// How much of that file is in the page cache, in thousandths, by samples; `None` where the file system does not say.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
     pub cached_per_mille: Option<u32>,
+    /// The files there, or the file itself, of which a part stands in no block that was written; `None` where the file system does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::part")]
+    pub unfinished: Option<Vec<UnfinishedFile>>,
     /// Why there are no facts, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::text")]
     pub error: Option<String>,
@@ -172,6 +192,9 @@ fn look(path: &Path) -> PathFacts {
             facts.cached_per_mille = cached_per_mille(file, meta.len());
         }
     }
+    if matches!(facts.filesystem.as_deref(), Some("ext4" | "xfs")) {
+        facts.unfinished = unfinished(&shards_of(&real, file.as_deref()));
+    }
     facts.tried_file = file.filter(|file| *file != real);
     if let Some(device) = &facts.device {
         facts.block_device = block::chain(device);
@@ -197,6 +220,47 @@ fn other_kind(path: &Path) -> Option<&'static str> {
 fn inode_flags(path: &Path) -> Option<u64> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
     rustix::fs::ioctl_getflags(fd).ok().map(|flags| u64::from(flags.bits()))
+}
+
+/// The shards of a model in a folder; else the file that stands for it.
+fn shards_of(path: &Path, file: Option<&Path>) -> Vec<PathBuf> {
+    let is_shard = |path: &Path| path.extension().is_some_and(|e| e == "safetensors");
+    let mut shards: Vec<PathBuf> = std::fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .take(MAX_CANDIDATES)
+        .map(|entry| entry.path())
+        .filter(|path| is_shard(path))
+        .collect();
+    shards.sort();
+    if shards.is_empty() { file.map(Path::to_owned).into_iter().collect() } else { shards }
+}
+
+/// Those of these files of which a part is not on the disk, as far as it can be asked without holding up the rest; none where no file says.
+fn unfinished(files: &[PathBuf]) -> Option<Vec<UnfinishedFile>> {
+    let began = std::time::Instant::now();
+    let mut found = None;
+    for path in files {
+        if began.elapsed() > MAX_EXTENTS_TIME {
+            break;
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { continue };
+        let Some(size) = rustix::fs::fstat(&fd).ok().and_then(|stat| u64::try_from(stat.st_size).ok()) else {
+            continue;
+        };
+        let Ok(extents) = unfinished_bytes(&fd, size) else { continue };
+        let list = found.get_or_insert_with(Vec::new);
+        if extents.unwritten_bytes > 0 || extents.delayed_bytes > 0 {
+            list.push(UnfinishedFile {
+                path: path.clone(),
+                unwritten_bytes: extents.unwritten_bytes,
+                delayed_bytes: extents.delayed_bytes,
+            });
+        }
+    }
+    found
 }
 
 /// The path itself if it is a file; of a folder its first model shard, else its first file with something in it, links resolved.
@@ -302,6 +366,24 @@ mod tests {
         let facts = look_live(&snapshot, Duration::from_secs(180));
         assert!(facts.open_direct.is_some() && facts.size_bytes == Some(8192), "{facts:?}");
         assert!(facts.tried_file.unwrap().ends_with("blobs/1f"));
+    }
+
+    #[test]
+    fn what_was_set_aside_and_not_written_is_found_where_the_file_system_says_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, part) = (folder.path().join("a.safetensors"), folder.path().join("b.safetensors"));
+        let file = std::fs::File::create(&whole).unwrap();
+        std::io::Write::write_all(&mut &file, &vec![7_u8; 1 << 20]).unwrap();
+        file.sync_all().unwrap();
+        let file = std::fs::File::create(&part).unwrap();
+        if rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20).is_err() {
+            return;
+        }
+        file.sync_all().unwrap();
+        let said = unfinished(&shards_of(folder.path(), None));
+        // A file system without FIEMAP says nothing, and that is all there is to know.
+        let Some(found) = said else { return };
+        assert_eq!(found, [UnfinishedFile { path: part, unwritten_bytes: 1 << 20, delayed_bytes: 0 }]);
     }
 
     #[test]

@@ -308,6 +308,18 @@ impl Root {
         opened
     }
 
+    /// When a file was last changed, in seconds since 1970, links followed; `None` where it is not there or nothing is known of it.
+    #[must_use]
+    pub fn modified_unix_s(&self, path: impl AsRef<Path>) -> Option<u64> {
+        let path = path.as_ref();
+        let when = match &self.view {
+            View::Live(_) => live::modified_unix_s(path),
+            View::Folder(folder) => folder.modified_unix_s(path),
+        };
+        self.note(|r| r.modified(path, when));
+        when
+    }
+
     /// What an allow-listed command says; `None` where it is not installed, not captured or not on the list.
     #[must_use]
     pub fn command(&self, argv: &[&str]) -> Option<CommandOutput> {

@@ -153,7 +153,11 @@ fn the_driver_is_installed_with_the_headers_that_dkms_builds_it_against() {
             "sudo dnf install -y kernel6.12-devel-6.12.46-66.121.amzn2023.x86_64",
         ),
         (AZURE, "6.6.96.2-2.azl3", "sudo tdnf install -y kernel-devel-6.6.96.2-2.azl3 kernel-headers"),
-        (SLES_15_5, "5.14.21-150500.55.100-azure", "sudo zypper --non-interactive install kernel-azure-devel"),
+        (
+            SLES_15_5,
+            "5.14.21-150500.55.100-azure",
+            "sudo zypper --non-interactive install kernel-azure-devel=5.14.21-150500.55.100",
+        ),
     ] {
         let plan = plan_with(release, "nvidia-driver-open", vec![kernel(running)]);
         assert_eq!(lines(&plan)[0], wanted, "{release}");

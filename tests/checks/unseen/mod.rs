@@ -1,8 +1,11 @@
 //! Machines whose answers were written down before they were run: what an expert would say of each, from NVIDIA's documents, the sources of nvidia-fs and
 //! threads of users.
 
+pub(crate) mod fifth;
+pub(crate) mod fourth;
 pub(crate) mod hosts;
 pub(crate) mod more;
+pub(crate) mod starts;
 pub(crate) mod storage;
 pub(crate) mod systems;
 pub(crate) mod third;
@@ -26,6 +29,12 @@ pub(crate) fn unseen() -> Vec<Variant> {
         third::two_faults(),
         third::layers(),
         third::healthy(),
+        starts::machines(),
+        fourth::reports(),
+        fourth::healthy(),
+        fourth::elsewhere(),
+        fifth::logs(),
+        fifth::lists(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -78,6 +87,68 @@ fn storage_in_layers_without_a_direct_route() {
 #[test]
 fn healthy_machines_that_look_ill() {
     judge(third::healthy());
+}
+
+#[test]
+fn what_the_next_start_takes() {
+    judge(starts::machines());
+}
+
+#[test]
+fn machines_of_those_who_asked_for_help() {
+    judge(fourth::reports());
+}
+
+#[test]
+fn machines_of_this_year_with_nothing_wrong() {
+    judge(fourth::healthy());
+}
+
+#[test]
+fn storage_and_sandboxes_without_a_direct_route() {
+    judge(fourth::elsewhere());
+}
+
+#[test]
+fn what_healthy_machines_write_into_their_logs() {
+    judge(fifth::logs());
+}
+
+#[test]
+fn lists_and_files_in_their_full_length() {
+    judge(fifth::lists());
+}
+
+#[test]
+fn what_is_advised_is_what_helps_there() {
+    for (name, id, part, not) in [
+        // gds-nvidia-fs#87 ended so: the driver of DOCA 26.01 is at fault, and nvidia-fs is not.
+        (
+            "Oracle's bare metal with DOCA 26.01 and xfs on raid0",
+            "nvfs-nvme-symbol",
+            "Update DOCA to 3.4.1",
+            "Install nvidia-fs",
+        ),
+        (
+            "Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver",
+            "nvfs-nvme-symbol",
+            "DOCA with kmod-mlnx-nvme",
+            "Ubuntu",
+        ),
+        (
+            "an H20 with a tainted nvidia-fs and the stock NVMe driver",
+            "nvfs-nvme-symbol",
+            "Take P2PDMA",
+            "but another kernel",
+        ),
+        ("a model in an image that is mounted by loop", "dm-lvm", "Copy the model out of that file", "md raid0"),
+        ("a download that broke off behind fallocate", "sparse-or-delalloc", "get the file anew", "cp --sparse"),
+        ("Apptainer without the host's udev", "udev-database", "--bind /run/udev", "-v /run/udev"),
+    ] {
+        let report = check(machine(name).path());
+        let advice = report.finding(id).unwrap().advice.clone().unwrap();
+        assert!(advice.contains(part) && !advice.contains(not), "{name}: {advice}");
+    }
 }
 
 fn machine(name: &str) -> tempfile::TempDir {

@@ -1,0 +1,94 @@
+//! What starts the kernel of a machine and where the words of its command line are kept, as far as files tell.
+
+use super::machine::os_release;
+use super::root::Root;
+
+/// Who gives the kernel its command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootLoader {
+    /// GRUB with `/etc/default/grub`, from which its menu is made.
+    Grub,
+    /// systemd-boot, or kernels that firmware starts itself: `/etc/kernel/cmdline`, from which kernel-install makes the entries.
+    SystemdBoot,
+    /// kernelstub of Pop!_OS, which keeps the words in a file of its own.
+    Kernelstub,
+    /// rpm-ostree, which keeps the words with each deployment.
+    RpmOstree,
+    /// The file `/boot/extlinux/extlinux.conf`, as on Tegra boards.
+    Extlinux,
+}
+
+/// What starts the machine, and what shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// Who it is.
+    pub loader: BootLoader,
+    /// The file that shows it.
+    pub source: String,
+    /// The text in it that does.
+    pub text: String,
+}
+
+/// The variable in which a boot loader leaves its name for the system (Boot Loader Interface of systemd): four bytes of attributes, then UTF-16.
+const NAME: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
+/// What starts this machine; `None` where no file tells.
+#[must_use]
+pub fn boot_loader(root: &Root) -> Option<Boot> {
+    let boot =
+        |loader, source: &str, text: &str| Some(Boot { loader, source: source.to_owned(), text: text.to_owned() });
+    let first = |paths: &[&'static str]| paths.iter().copied().find(|path| root.exists(path));
+    if root.exists("/run/ostree-booted")
+        && let Some(path) = first(&["/usr/bin/rpm-ostree"])
+    {
+        return boot(BootLoader::RpmOstree, path, "exists");
+    }
+    // The words that kernelstub writes are those of its file, whatever started the machine.
+    if let Some(path) = first(&["/etc/kernelstub/configuration", "/usr/bin/kernelstub"]) {
+        return boot(BootLoader::Kernelstub, path, "exists");
+    }
+    let grub = first(&["/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/boot/grub2/grubenv", "/boot/grub/grubenv"]);
+    if let Some(name) = loader_name(root) {
+        let lower = name.to_lowercase();
+        if lower.contains("systemd-boot") || lower.contains("systemd-stub") {
+            return boot(BootLoader::SystemdBoot, NAME, &name);
+        }
+        if lower.contains("grub") {
+            return boot(BootLoader::Grub, NAME, &name);
+        }
+    }
+    if let Some(path) = grub {
+        return boot(BootLoader::Grub, path, "exists");
+    }
+    if let Some(path) = first(&["/boot/extlinux/extlinux.conf"]) {
+        return boot(BootLoader::Extlinux, path, "exists");
+    }
+    let entries = ["/efi/loader/loader.conf", "/boot/loader/loader.conf", "/boot/efi/loader/loader.conf"];
+    if let Some(path) = first(&entries) {
+        return boot(BootLoader::SystemdBoot, path, "exists");
+    }
+    first(&["/etc/default/grub"]).and_then(|path| boot(BootLoader::Grub, path, "exists"))
+}
+
+fn loader_name(root: &Root) -> Option<String> {
+    let bytes = root.read_bytes(NAME).ok()?;
+    let units: Vec<u16> = bytes.get(4..)?.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
+    let name = String::from_utf16_lossy(&units);
+    let name = name.trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+/// The initramfs of a kernel, by the names that distributions give it; `None` where none is in sight.
+#[must_use]
+pub fn initramfs(root: &Root, release: &str) -> Option<String> {
+    let names = [
+        format!("/boot/initrd.img-{release}"),
+        format!("/boot/initramfs-{release}.img"),
+        format!("/boot/initrd-{release}"),
+    ];
+    // An image brings its own, dated as all its files are.
+    if os_release(root, "OSTREE_VERSION").is_some() {
+        return None;
+    }
+    names.into_iter().find(|path| root.exists(path))
+}
