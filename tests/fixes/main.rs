@@ -12,4 +12,5 @@ mod guide;
 mod policies;
 mod releases;
 mod root;
+mod since;
 mod udev;
