@@ -206,7 +206,13 @@ pub fn undo(id: &str, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
 /// nothing is touched.
 pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<Undone, FixError> {
     let journal = Journal::at(&place.state);
-    let none = || FixError::NotApplied { id: id.to_owned(), journal: journal.folder().to_owned() };
+    let none = || {
+        let others = place.journals().into_iter().skip(1);
+        if others.flat_map(|other| other.entries()).any(|entry| entry.id == id) {
+            return FixError::AppliedByRoot { id: id.to_owned() };
+        }
+        FixError::NotApplied { id: id.to_owned(), journal: journal.folder().to_owned() }
+    };
     let Some(_lock) = lock(place, false)? else { return Err(none()) };
     let Some(mut entry) = journal.read(id)? else { return Err(none()) };
     if entry.files.is_empty() && entry.undo_commands.is_empty() {

@@ -69,6 +69,12 @@ pub enum FixError {
         /// The journal's folder.
         journal: PathBuf,
     },
+    /// The journal of root knows it, and this process is not root.
+    #[error("{id} was applied by root; run: sudo gds-top fix --undo {id}")]
+    AppliedByRoot {
+        /// The fix.
+        id: String,
+    },
     /// It is applied already.
     #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]
     AlreadyApplied {

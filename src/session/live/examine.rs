@@ -4,7 +4,8 @@ use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
 use crate::domain::{
-    AppliedFix, EventBody, FixPlan, FixProgress, FixStage, Guide, LogLevel, Route, RouteCounts, Target, Verdict,
+    AppliedFix, EventBody, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts, Target,
+    Verdict,
 };
 use crate::fixes::{self, Place, guide};
 use crate::host::{self, Root};
@@ -21,6 +22,8 @@ pub(super) struct Examiner {
     folder: Option<PathBuf>,
     report: Option<Report>,
     guide: Option<Guide>,
+    /// Fixes that wait for a reboot, as they were told last.
+    open: Vec<OpenPlan>,
     /// What was told to be applied last.
     applied: Vec<AppliedFix>,
 }
@@ -40,7 +43,7 @@ pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
 impl Examiner {
     /// `gpu` is an index or UUID, `None` for every GPU.
     pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>, exe: Option<PathBuf>) -> Self {
-        Self { bus, path, gpu, exe, folder: None, report: None, guide: None, applied: Vec::new() }
+        Self { bus, path, gpu, exe, folder: None, report: None, guide: None, open: Vec::new(), applied: Vec::new() }
     }
 
     /// Examines a folder instead of this machine.
@@ -106,8 +109,11 @@ impl Examiner {
     }
 
     /// Fixes that waited for a reboot: what is done, and whether their checks pass now.
-    fn take_up(&self, report: &Report) {
-        for open in fixes::take_up(report, &self.place()) {
+    fn take_up(&mut self, report: &Report) {
+        let open = fixes::take_up(report, &self.place());
+        let known = std::mem::replace(&mut self.open, open.clone());
+        // What was said already would only bury what was said since.
+        for open in open.into_iter().filter(|open| !known.contains(open)) {
             let stage = if open.verified { FixStage::Mended } else { FixStage::Waiting };
             self.news(&open.id, stage, &open.next);
             let level = if open.verified { LogLevel::Info } else { LogLevel::Warn };
@@ -195,7 +201,9 @@ impl Examiner {
         if let Err(how) = ran
             && !ended
         {
-            let text = format!("sudo did not run it ({how}) {last}; run it in a terminal: sudo gds-top fix {id}");
+            let undo = if words.contains(&"--undo") { "--undo " } else { "" };
+            let said = if last.is_empty() { how.clone() } else { format!("{how}: {last}") };
+            let text = format!("sudo did not run it ({said}); run it in a terminal: sudo gds-top fix {undo}{id}");
             self.news(id, FixStage::Failed, &text);
         }
     }

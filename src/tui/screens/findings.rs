@@ -290,9 +290,11 @@ fn check_lines(
     if let Some(plan) = plan {
         let mended = finding.status == Status::Pass;
         let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
+        let is_past = ui.replay || ui.over;
+        let undoes = if is_past { " shows what was changed" } else { " shows what was changed, and undoes it" };
         let (label, words) = match (mended, applied) {
-            (true, _) => ("Mended", " shows what was changed, and undoes it"),
-            (false, true) => ("Applied", " shows what was changed, and undoes it"),
+            (true, _) => ("Mended", undoes),
+            (false, true) => ("Applied", undoes),
             _ => ("Fix", " shows what it would change"),
         };
         lines.extend(labelled(label, &plan.title, room, theme.dim, theme.text));
@@ -301,7 +303,7 @@ fn check_lines(
         }
         lines.push(vec![
             ("        ".to_owned(), theme.dim),
-            (ui.keys.key_of(if applied { Action::Undo } else { Action::Fix }), theme.accent),
+            (ui.keys.key_of(if applied && !is_past { Action::Undo } else { Action::Fix }), theme.accent),
             (words.to_owned(), theme.dim),
         ]);
         if finding.advice.is_none() {

@@ -65,11 +65,13 @@ fn undoing(state: &State, ui: &UiState, plan: &FixPlan, room: u16, theme: &Theme
     let has_files = fix.plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
     let gone = if fix.stands || !has_files { "" } else { ", but what it wrote stands no more" };
     let now_s = state.started_unix_ms / 1000 + state.now_ns / NS_PER_S;
-    let said = format!("{}{gone}; {key} undoes it", ago(now_s.saturating_sub(fix.at_unix_s)));
+    let is_past = ui.replay || ui.over;
+    let how = if is_past { String::new() } else { format!("; {key} undoes it") };
+    let said = format!("{}{gone}{how}", ago(now_s.saturating_sub(fix.at_unix_s)));
     let mut lines = labelled("Applied", &said, room, theme.dim, theme.strong);
     let others: Vec<&str> =
         state.applied.iter().filter(|other| other.plan.id != plan.id).map(|other| other.plan.check.as_str()).collect();
-    if !others.is_empty() {
+    if !others.is_empty() && !is_past {
         let text =
             format!("applied as well: the fixes of {}; select one of these checks and press {key}", others.join(", "));
         lines.extend(labelled("Others", &text, room, theme.dim, theme.dim));
