@@ -163,6 +163,8 @@ impl UiState {
             let from_guide = self.sheet == Some(Sheet::Guide);
             self.open_sheet(Sheet::Fix(fix.plan.id.clone()));
             self.from_guide = from_guide;
+            // What would be undone is looked at from its top, not from the end of what it said when it was applied.
+            self.sheet_held = true;
         } else {
             self.notice = Some("no fix of gds-top is applied here, so there is nothing to undo".to_owned());
         }
