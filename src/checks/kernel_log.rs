@@ -40,7 +40,8 @@ pub(super) enum Refusal {
 
 /// Signatures in the order of their strength: a later one may be the consequence of an earlier.
 const REFUSALS: &[(Refusal, &[&str])] = &[
-    (Refusal::Proprietary, &["nvidia_p2p_", "from proprietary module"]),
+    // Kernels before 6.2, and those of RHEL 9, name no symbol in that line.
+    (Refusal::Proprietary, &["nvidia_fs", "from proprietary module"]),
     (Refusal::NoVersions, &["no symbol version for nvidia_p2p_"]),
     (Refusal::OtherDriver, &["disagrees about version of symbol nvidia_p2p_"]),
     (Refusal::Key, &["module with unavailable key is rejected"]),

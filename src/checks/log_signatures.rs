@@ -28,13 +28,22 @@ const fn sign(
 
 use Status::{Fail, Info, Warn};
 
+const OVERLAY: &str = "the file lies on an overlay or another anonymous device, which udev does not know";
+const ORDER: &str = "nvidia-fs was loaded before the NVIDIA driver";
+const COMPAT: &str = "a file is read through host memory (compat mode)";
+const REFUSED: &str = "a file has no direct route and compat mode is forbidden, so it was refused";
+const UNKNOWN: &str = "libcufile could not find out what a file lies on";
+const NOT_OPEN: &str = "cuFile could not be opened in the program";
+/// What is said of anything that went wrong, and is told only where nothing else in the log says why.
+const CONSEQUENCES: &[&str] = &[ORDER, COMPAT, REFUSED, UNKNOWN, NOT_OPEN];
+
 /// cufile.log and what libcufile prints; the first that fits counts.
 #[rustfmt::skip]
 const CUFILE: &[Signature] = &[
     sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", "udev-database"),
+    sign(&["error getting volume attributes", "dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", "fs-type"),
     sign(&["error getting volume attributes"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", "udev-database"),
-    sign(&["unable to get volume attributes"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", "udev-database"),
-    sign(&["error creating udev_device for block device dev_no: 0:"], Fail, "the file lies on an overlay or another anonymous device, which udev does not know", "put the model on a mounted volume", "fs-type"),
+    sign(&["error creating udev_device for block device dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", "fs-type"),
     sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts where there is no udev, as under WSL", "run on Linux with /run/udev", "wsl"),
     sign(&["parsing error, invalid json config"], Fail, "a cufile.json is no valid JSON, so no program can open cuFile", "gds-top config lint", "cfg-parse"),
     sign(&["json type mismatch, config read failed"], Fail, "a value of cufile.json has the wrong type, so no program can open cuFile", "gds-top config lint", "cfg-parse"),
@@ -80,17 +89,32 @@ const CUFILE: &[Signature] = &[
     sign(&["nvidia_fs not loaded, operating on p2p mode"], Info, "the route P2PDMA is open, without nvidia-fs", "", ""),
     sign(&["no native gds - compat mode only"], Warn, "no direct route is open: reads go through host memory", "gds-top check says which one is nearest", ""),
     sign(&["running in compatible mode"], Warn, "no direct route is open: reads go through host memory", "gds-top check says which one is nearest", ""),
+    sign(&["unsupported block device: /dev/dm-"], Fail, "the file lies on device mapper (LVM, encryption), which has no direct route here", "put the model on a partition or disk of its own", "dm-lvm"),
+    sign(&["mount options not specified for device in mount table", "/dev/dm-"], Fail, "the file lies on device mapper (LVM, encryption), which has no direct route here", "put the model on a partition or disk of its own", "dm-lvm"),
+    sign(&["unsupported block device:"], Fail, "this kind of block device has no direct route", "put the model on a local NVMe disk", "fs-type"),
+    sign(&["cuinit failed", "cuda_error_no_device"], Fail, "the program saw no GPU", "give it one (CUDA_VISIBLE_DEVICES; in a container --gpus all)", "gpu-present"),
+    sign(&["cuinit failed"], Fail, "CUDA could not start in the program", "nvidia-smi says whether the driver answers", "driver-version"),
+    sign(&["error allocating nvfs handle"], Fail, "nvidia-fs could not map GPU memory for the program: a GPU that is not permitted, or BAR1 is full", "the kernel log says which: journalctl -k | grep -i nvfs", "gpu-class"),
+    sign(&["device pointer is not registered"], Info, "a program took back memory that it had not registered; what went before says why", "", ""),
+    sign(&["pci device not present in topology device attribute table"], Warn, "libcufile finds no PCI device behind this disk", "put the model on a local NVMe disk", ""),
+    sign(&["unable to load", "liburcu"], Info, "libcufile looks for liburcu under several names; one of them is enough", "", ""),
+    sign(&["nvidia_peermem.ko is not loaded"], Info, "without meaning for local disks", "", ""),
+    sign(&["no matching pair for network device to closest gpu"], Info, "without meaning for local disks", "", ""),
     sign(&["rdma_dev_addr_list not set"], Info, "without meaning for local disks", "", ""),
     sign(&["no gpus found under same root port"], Info, "a matter of speed only: disk and GPU hang on different root ports", "", "pcie-topology"),
+    sign(&["gds not supported or disabled by config, using cufile posix"], Warn, COMPAT, "gds-top check says which route is missing what", ""),
+    sign(&["gpudirect storage not supported on current file"], Fail, REFUSED, "gds-top check says what is missing under it", ""),
+    sign(&["unable to get volume attributes"], Fail, UNKNOWN, "gds-top check says what is missing under it", "udev-database"),
+    sign(&["cufile initialization failed"], Fail, NOT_OPEN, "gds-top check says what is missing", ""),
 ];
 
 /// The kernel log (K1 to K22).
 #[rustfmt::skip]
 const KERNEL: &[Signature] = &[
-    sign(&["nvidia_p2p_", "from proprietary module"], Fail, "nvidia-fs cannot load beside the proprietary driver modules", "gds-top fix nvidia-driver-open", "driver-flavour"),
+    sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load beside the proprietary driver modules", "gds-top fix nvidia-driver-open", "driver-flavour"),
     sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", "nvfs-build-inputs"),
     sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "dkms remove, dkms install", "nvfs-dkms"),
-    sign(&["unknown symbol nvidia_p2p_"], Fail, "nvidia-fs was loaded before the NVIDIA driver", "softdep nvidia_fs pre: nvidia nvme", "nvfs-autoload"),
+    sign(&["unknown symbol nvidia_p2p_"], Fail, ORDER, "softdep nvidia_fs pre: nvidia nvme", "nvfs-autoload"),
     sign(&["nvidia", "version magic", "should be"], Fail, "the module was built for another kernel", "rebuild it with dkms", "nvfs-dkms"),
     sign(&["loading of module with unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", "nvfs-secureboot"),
     sign(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", "nvfs-secureboot"),
@@ -172,6 +196,10 @@ fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
             }),
         }
     }
+    let is_cause = |known: &Explained| known.status == Fail && !CONSEQUENCES.contains(&known.meaning.as_str());
+    if out.iter().any(is_cause) {
+        out.retain(|known| !CONSEQUENCES.contains(&known.meaning.as_str()));
+    }
     out.sort_by_key(|explained| std::cmp::Reverse(explained.status));
     out
 }
@@ -219,6 +247,77 @@ mod tests {
                       nvidia_fs: Unknown symbol nvidia_p2p_dma_map_pages (err -2)\nusb 1-1: new device\n";
         let said = explain_kernel(kernel);
         assert_eq!(said[0].check, "driver-flavour");
+    }
+
+    /// Lines that people posted, of libcufile 1.0 to 1.16, with the first cause that is in them.
+    #[test]
+    fn logs_of_real_cases_name_their_cause_first() {
+        for (log, check, meaning) in [
+            // NVIDIA/gds-nvidia-fs#62: a network file system of one's own.
+            (
+                "ERROR  cufio-fs:328 error creating udev_device for block device dev_no: 0:53\nERROR  cufio-fs:767 error getting volume attributes error for device: dev_no: 0:53\n\
+              NOTICE  cufio:294 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n\
+              ERROR  cufio-obj:242 unable to get volume attributes for fd 56\n",
+                "fs-type",
+                OVERLAY,
+            ),
+            (
+                "ERROR  cufio-fs:268 Unsupported block device: /dev/dm-0\nERROR  cufio-fs:68 mount options not specified for device in mount table /dev/dm-0\n",
+                "dm-lvm",
+                "device mapper",
+            ),
+            // LMCache#795: a container without udev.
+            (
+                "NOTICE  cufio-drv:830 running in compatible mode\nERROR  cufio-udev:67 udev property not found: ID_FS_USAGE dm-0\n\
+              ERROR  cufio-fs:759 error getting volume attributes error for device: dev_no: 251:0\n",
+                "udev-database",
+                "udev has no record",
+            ),
+            // NVIDIA/gds-nvidia-fs#19 and #31.
+            (
+                "ERROR  cufio-fs:204 NVMe Driver not registered with nvidia-fs!!!\nERROR  cufio:339 cuFileHandleRegister error: GPUDirect Storage not supported on current file\n",
+                "nvfs-nvme-symbol",
+                "NVMe driver",
+            ),
+            (
+                "ERROR  cufio:480 cuInit Failed, error CUDA_ERROR_NO_DEVICE\nERROR  cufio:583 cuFile initialization failed\n",
+                "gpu-present",
+                "no GPU",
+            ),
+            (
+                "ERROR  cufio-obj:101 error allocating nvfs handle, size: 131072\nERROR  cufio:1185 cuFileBufRegister error, object allocation failed\n\
+              ERROR  cufio:1275 cuFileBufDeregister error, object for device pointer is not registered\n",
+                "gpu-class",
+                "BAR1",
+            ),
+            // tinygrad/open-gpu-kernel-modules#50.
+            (
+                "ERROR  0:522 nvidia-fs MAP ioctl failed : ioctl_return: -22 ioctl_ret: -1\nERROR  cufio-obj:156 error allocating nvfs handle, size: 2097152\n",
+                "gpu-class",
+                "GeForce",
+            ),
+            // Nothing says why: then what happened is said.
+            (
+                "NOTICE  cufio:293 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n",
+                "",
+                COMPAT,
+            ),
+        ] {
+            let said = explain_cufile(log);
+            assert_eq!(said[0].check, check, "{log}: {said:?}");
+            assert!(said[0].meaning.contains(meaning), "{log}: {said:?}");
+            assert!(
+                said.len() == 1 || said[1..].iter().all(|more| !CONSEQUENCES.contains(&more.meaning.as_str())),
+                "{said:?}"
+            );
+        }
+        let harmless = "NOTICE  cufio-rdma:175 nvidia_peermem.ko is not loaded. Disabling UserSpace RDMA access.\n\
+                        ERROR  cufio-dr:229 No matching pair for network device to closest GPU found in the platform\nERROR  0:140 unable to load,  liburcu-bp.so.6\n";
+        assert!(explain_cufile(harmless).iter().all(|said| said.status == Info), "{:?}", explain_cufile(harmless));
+        // NVIDIA/gds-nvidia-fs#34 and #41: kernels that name no symbol in the first line.
+        let kernel = "nvidia_fs: module using GPL-only symbols uses symbols from proprietary module nvidia.\nnvidia_fs: Unknown symbol nvidia_p2p_dma_unmap_pages (err -2)\n";
+        let said = explain_kernel(kernel);
+        assert_eq!((said.len(), said[0].check.as_str()), (1, "driver-flavour"), "{said:?}");
     }
 
     #[test]

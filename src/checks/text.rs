@@ -180,7 +180,7 @@ pub(crate) fn paragraph(out: &mut String, head: &str, indent: usize, text: &str,
 /// Text without signs that a terminal takes for commands, which a captured machine or a name on a disk may hold. Line ends, tabs and colours stay.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let commands = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let commands = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns(c);
     if !text.contains(commands) {
         return Cow::Borrowed(text);
     }
@@ -191,6 +191,18 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     };
     let keep = |(at, c): (usize, char)| if commands(c) && !is_colour(&text[at..]) { '\u{fffd}' } else { c };
     Cow::Owned(text.char_indices().map(keep).collect())
+}
+
+/// Text of others as it is shown: like [`harmless`], and without colours either, which could hide a part of it.
+#[must_use]
+pub fn plain(text: &str) -> Cow<'_, str> {
+    let commands = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns(c);
+    if text.contains(commands) { Cow::Owned(text.replace(commands, "\u{fffd}")) } else { Cow::Borrowed(text) }
+}
+
+/// Whether a sign turns the direction of writing around, so that text reads as another than it is.
+const fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Columns that text takes, colour codes not counted.

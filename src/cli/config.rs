@@ -6,7 +6,7 @@ use super::commands::ConfigSub;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use super::race::headless_options;
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
-use crate::checks::text::harmless;
+use crate::checks::text::{harmless, plain};
 use crate::checks::{self};
 use crate::host::Root;
 use crate::weights;
@@ -77,7 +77,10 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
             let _ = writeln!(
                 out,
                 "{place}: {word}: {} [{}]\n    Why  {}\n    Do   {}",
-                problem.what, problem.rule, problem.why, problem.todo
+                plain(&problem.what),
+                problem.rule,
+                plain(&problem.why),
+                plain(&problem.todo)
             );
         }
         let count = |severity| file.problems.iter().filter(|problem| problem.severity == severity).count();

@@ -103,16 +103,36 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn applied(&self) -> Vec<Entry> {
-        Journal::at(&self.place.state).entries().into_iter().filter(|e| e.stage == Stage::Applied).collect()
+    /// What is applied here, by this user and by root, and what of it is this user's to undo.
+    fn applied(&self) -> (Vec<Entry>, usize) {
+        let own = Journal::at(&self.place.state);
+        let all = self.place.journals();
+        let (own, others): (Vec<&Journal>, Vec<&Journal>) = all.iter().partition(|j| j.folder() == own.folder());
+        let of = |journals: Vec<&Journal>| -> Vec<Entry> {
+            journals.iter().flat_map(|j| j.entries()).filter(|e| e.stage == Stage::Applied).collect()
+        };
+        let mut out = of(own);
+        let count = out.len();
+        let more = of(others).into_iter().filter(|entry| out.iter().all(|known| known.id != entry.id));
+        let more: Vec<Entry> = more.collect();
+        out.extend(more);
+        (out, count)
     }
 
     fn undo(&self) -> u8 {
-        let ids = if self.order.ids.is_empty() {
-            self.applied().into_iter().map(|entry| entry.id).collect()
+        let (applied, own) = self.applied();
+        let ids: Vec<String> = if self.order.ids.is_empty() {
+            applied.iter().take(own).map(|entry| entry.id.clone()).collect()
         } else {
             self.order.ids.to_vec()
         };
+        if ids.is_empty() && !applied.is_empty() {
+            let ids: Vec<&str> = applied.iter().map(|entry| entry.id.as_str()).collect();
+            return fail(
+                BAD_CALL,
+                &format!("what is applied here was applied by root ({}); run: sudo gds-top fix --undo", ids.join(", ")),
+            );
+        }
         if ids.is_empty() {
             note("no fix of gds-top is applied on this machine, so there is nothing to undo");
             return FINE;
@@ -133,7 +153,7 @@ impl Work<'_> {
             return self.guide(&report, open);
         }
         if order.mode == Mode::List {
-            let applied = self.applied();
+            let (applied, _) = self.applied();
             if output.json {
                 let ids: Vec<_> = applied.iter().map(|e| &e.id).collect();
                 return print_json(&serde_json::json!({"plans": plans, "applied": ids, "open": open}));

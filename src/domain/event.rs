@@ -3,7 +3,7 @@
 use super::ceiling::Ceiling;
 use super::engine::{CacheState, Engine, Target};
 use super::finding::{Finding, Verdict};
-use super::fix::{FixPlan, FixProgress};
+use super::fix::{AppliedFix, FixPlan, FixProgress};
 use super::grid::{CellResult, GridPlan};
 use super::guide::Guide;
 use super::machine::Machine;
@@ -106,6 +106,11 @@ pub enum EventBody {
     FixProgress {
         /// How.
         progress: FixProgress,
+    },
+    /// What the journal knows as applied and can be undone; replaces what was told before.
+    FixesApplied {
+        /// The newest last.
+        applied: Vec<AppliedFix>,
     },
     /// The model's files were read.
     ModelOpened {

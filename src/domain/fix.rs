@@ -127,6 +127,17 @@ impl FixPlan {
     }
 }
 
+/// A fix that stands in the journal as applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedFix {
+    /// What was done, as a plan: its changes with what stood there before, how it is verified and undone.
+    pub plan: FixPlan,
+    /// When, in seconds since 1970.
+    pub at_unix_s: u64,
+    /// Whether something that it wrote is still there: what lies in memory is gone after a boot, and the fix can then be applied again.
+    pub stands: bool,
+}
+
 /// How far a fix has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

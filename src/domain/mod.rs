@@ -26,7 +26,7 @@ pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
 pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};
-pub use fix::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs};
+pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs};
 pub use grid::{Access, CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use inks::LaneInks;

@@ -5,7 +5,7 @@ use super::files::{Found, missing_folders, remove_folders, spot};
 use super::journal::{Before, CommandRun, CommandState, ENTRY_VERSION, Entry, Journal, Stage, Written};
 use super::lock::{lock, tidy};
 use super::resume::boot_id;
-use super::{FixError, Place, hold};
+use super::{FixError, Place, hold, merge};
 use crate::domain::{Change, FixPlan, FixPolicy, Needs};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -121,6 +121,8 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
         verify: plan.verify.clone(),
         waits_for_boot: plan.needs == Needs::Reboot,
         boot_id: boot_id(&place.root),
+        needs: Some(plan.needs),
+        risk: Some(plan.risk),
         verified: false,
     };
     step(hook, Step::Journal)?;
@@ -178,6 +180,15 @@ fn run_commands(entry: &mut Entry, journal: &Journal, hook: Hook<'_>, run: Runne
     Ok(())
 }
 
+/// What is to be known of a fix that was taken back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Files that others had changed, a sentence each.
+    pub kept: Vec<String>,
+    /// Commands that failed, a sentence each.
+    pub failed: Vec<String>,
+}
+
 /// [`undo_with`] without running commands.
 ///
 /// # Errors
@@ -187,13 +198,21 @@ pub fn undo(id: &str, place: &Place, hook: Hook<'_>) -> Result<(), FixError> {
 }
 
 /// Takes an applied fix back: bytes, permission bits and owner as they were, or the file gone, and folders that it made gone as far as they are
-/// empty. Then the commands that make it effective are run, on the machine itself only. Returns what went wrong with those, in sentences.
+/// empty. Of a file that somebody changed since only the lines of the fix are taken back. Then the commands that make it effective are run, on the machine
+/// itself only.
 ///
 /// # Errors
-/// When the fix is not applied, changed nothing that can be restored, or a file was changed by somebody since; then nothing is touched.
-pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<Vec<String>, FixError> {
+/// When the fix is not applied, changed nothing that can be restored, or a file was changed by somebody since so that its lines cannot be told; then
+/// nothing is touched.
+pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Result<Undone, FixError> {
     let journal = Journal::at(&place.state);
-    let none = || FixError::NotApplied { id: id.to_owned(), journal: journal.folder().to_owned() };
+    let none = || {
+        let others = place.journals().into_iter().skip(1);
+        if others.flat_map(|other| other.entries()).any(|entry| entry.id == id) {
+            return FixError::AppliedByRoot { id: id.to_owned() };
+        }
+        FixError::NotApplied { id: id.to_owned(), journal: journal.folder().to_owned() }
+    };
     let Some(_lock) = lock(place, false)? else { return Err(none()) };
     let Some(mut entry) = journal.read(id)? else { return Err(none()) };
     if entry.files.is_empty() && entry.undo_commands.is_empty() {
@@ -203,17 +222,29 @@ pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Re
         let how = entry.commands.iter().map(|c| quoted_line(&c.argv)).collect::<Vec<_>>().join("; ");
         return Err(FixError::UndoByHand { id: id.to_owned(), how: format!("it ran {how}") });
     }
-    for file in &entry.files {
-        let found = look(&place.root, &file.path)?;
+    let mut undone = Undone::default();
+    for file in &mut entry.files {
+        let Some(found) = look(&place.root, &file.path)? else { continue };
         let before = file.before.as_ref().map(|b| b.text.as_str());
-        let now = found.as_ref().map(|f| f.text.as_str());
         // What was written, what stood there before, or nothing (a tmpfs after a boot) may be restored; anything else is somebody's work.
-        if now.is_some() && now != Some(file.after.as_str()) && now != before {
-            return Err(FixError::Changed {
-                path: file.path.clone(),
-                found: "it is neither what the fix wrote nor what stood there before".to_owned(),
-            });
+        if found.text == file.after || Some(found.text.as_str()) == before {
+            continue;
         }
+        let Some(text) = merge::without(&found.text, before, &file.after) else {
+            return Err(FixError::ChangedSince { path: file.path.clone(), journal: journal.path(id) });
+        };
+        undone.kept.push(format!(
+            "{} was changed by somebody since; {}",
+            file.path.display(),
+            if text == found.text {
+                "none of the lines that the fix wrote is in it any more, so it stays as it is"
+            } else {
+                "only the lines of the fix were taken back, the rest stays as it is"
+            }
+        ));
+        // From here on that is what it was, so that an undo which is interrupted goes on to the same end.
+        file.before = Some(Before { text, mode: found.mode, uid: found.uid, gid: found.gid });
+        file.after = found.text;
     }
     entry.stage = Stage::Undoing;
     step(hook, Step::Journal)?;
@@ -222,15 +253,14 @@ pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Re
     step(hook, Step::Forget)?;
     journal.forget(id)?;
     tidy(place);
-    let mut failed = Vec::new();
     if place.is_live() {
         for argv in &entry.undo_commands {
             if let Err(what) = run(argv) {
-                failed.push(format!("{} failed: {what}; run it by hand", quoted_line(argv)));
+                undone.failed.push(format!("{} failed: {what}; run it by hand", quoted_line(argv)));
             }
         }
     }
-    Ok(failed)
+    Ok(undone)
 }
 
 /// [`recover_with`] that nothing interrupts, but for a test that wants to see what a kill leaves.

@@ -36,6 +36,17 @@ pub enum FixError {
         /// What was found.
         found: String,
     },
+    /// A file is not what the fix left, and its lines cannot be told from those of others.
+    #[error(
+        "{path} was changed by somebody since the fix wrote it, and the fix's lines cannot be told from theirs any more; nothing was written. What stood \
+         there before is in {journal}: take the fix's lines out by hand, then this undo only forgets it"
+    )]
+    ChangedSince {
+        /// The file.
+        path: PathBuf,
+        /// The entry of the journal.
+        journal: PathBuf,
+    },
     /// There is a symbolic link where a file or folder was expected.
     #[error("{path} leads through a symbolic link, and fixes never write through one; nothing was written")]
     Symlink {
@@ -57,6 +68,12 @@ pub enum FixError {
         id: String,
         /// The journal's folder.
         journal: PathBuf,
+    },
+    /// The journal of root knows it, and this process is not root.
+    #[error("{id} was applied by root; run: sudo gds-top fix --undo {id}")]
+    AppliedByRoot {
+        /// The fix.
+        id: String,
     },
     /// It is applied already.
     #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]

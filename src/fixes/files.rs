@@ -2,7 +2,7 @@
 
 use super::FixError;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,6 +11,9 @@ use std::path::{Component, Path, PathBuf};
 
 /// Most bytes of a file that a fix changes.
 const MAX_BYTES: u64 = 4 << 20;
+
+/// Room for the names of a file's extended attributes, and for the value of one (the limit of Linux).
+const MAX_LABELS: usize = 64 << 10;
 
 /// A file as it is: bytes, permission bits, owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +151,9 @@ impl Spot {
                     rustix::fs::fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
                 }
             }
+            if owner.is_some() {
+                self.keep_labels(&file)?;
+            }
             // After the owner, because a change of owner clears the set-id bits.
             rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
             file.sync_all()
@@ -158,10 +164,41 @@ impl Spot {
         })
     }
 
+    /// Gives the new file the labels and access lists of the one that it takes the place of.
+    fn keep_labels(&self, new: &File) -> std::io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(old) = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()) else { return Ok(()) };
+        let mut names = vec![0_u8; MAX_LABELS];
+        let Ok(length) = rustix::fs::flistxattr(&old, &mut names[..]) else { return Ok(()) };
+        for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
+            // Those of the kernel's own book-keeping tell about the old bytes (security.ima), or are none that can be set.
+            let kept: [&[u8]; 4] = [b"user.", b"trusted.", b"security.selinux", b"system.posix_acl_access"];
+            if !kept.iter().any(|kept| name.starts_with(kept)) {
+                continue;
+            }
+            let (mut was, mut is) = (vec![0_u8; MAX_LABELS], vec![0_u8; MAX_LABELS]);
+            let Ok(was_length) = rustix::fs::fgetxattr(&old, name, &mut was[..]) else { continue };
+            let has = rustix::fs::fgetxattr(new, name, &mut is[..]).is_ok_and(|n| is[..n] == was[..was_length]);
+            if !has {
+                rustix::fs::fsetxattr(new, name, &was[..was_length], XattrFlags::empty()).map_err(|e| {
+                    let name = String::from_utf8_lossy(name);
+                    std::io::Error::other(format!("its attribute {name} cannot be kept: {e}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the staged content in the file's place, in one step.
     pub(super) fn commit(&self) -> Result<(), FixError> {
-        rustix::fs::renameat(&self.folder, self.temporary(), &self.folder, &self.name)
-            .map_err(|e| self.bad(format!("the new content cannot be put in place: {e}")))?;
+        rustix::fs::renameat(&self.folder, self.temporary(), &self.folder, &self.name).map_err(|e| {
+            let hint = match e {
+                Errno::PERM => "; perhaps it is immutable, which lsattr shows and chattr -i ends",
+                Errno::BUSY => "; it is a mount by itself, as in a container: change it where it is mounted from",
+                _ => "",
+            };
+            self.bad(format!("the new content cannot be put in place: {e}{hint}; nothing was changed"))
+        })?;
         sync(&self.folder);
         Ok(())
     }

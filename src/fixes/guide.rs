@@ -103,6 +103,10 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         Route::C2c => (possible, "on Grace, disks reach GPU memory over the coherent link; nvidia-fs is not needed"),
         Route::Nvfs => (possible, "nvidia-fs is the nearest direct route here"),
         Route::Rdma => (possible, "this file system's own client moves data by RDMA"),
+        _ if verdict.is_none() => (
+            Route::Nvfs,
+            "no path was looked at, so which route is the nearest is not known (--path DIR says where models lie); these are the steps of nvidia-fs",
+        ),
         _ if passes("kernel-p2pdma") => (
             Route::P2pdma,
             "no direct route was found that this machine could take; these are the steps of P2PDMA, which its kernel has",

@@ -29,6 +29,9 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             changes: vec![run(&install(root, family, "nvidia-gds")), run("sudo modprobe nvidia-fs")],
             verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
             undo: format!("{}: nvidia-gds and what came with it; the loaded module goes at the next boot", remove(root, family, "nvidia-gds")),
+            // DKMS builds it against the driver's sources and modprobe wants its symbols: a package that cannot be built stays half installed.
+            obstacle: (!root.exists("/proc/driver/nvidia/version"))
+                .then(|| "nvidia-fs is built against the NVIDIA driver, and none is loaded: install that first, and reboot".to_owned()),
             ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Ask)
         },
         "libcufile-install" => FixPlan {

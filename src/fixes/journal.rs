@@ -1,6 +1,7 @@
 //! The journal of fixes: what is being changed, what stood there before, how far it came. Written to disk before anything is changed.
 
 use super::FixError;
+use crate::domain::{FixRisk, Needs};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -82,6 +83,12 @@ pub struct Entry {
     /// The boot in which it was applied (`/proc/sys/kernel/random/boot_id`), where that can be read.
     #[serde(default)]
     pub boot_id: Option<String>,
+    /// Whom it needed; entries of earlier versions do not say.
+    #[serde(default)]
+    pub needs: Option<Needs>,
+    /// How risky it was.
+    #[serde(default)]
+    pub risk: Option<FixRisk>,
     /// Its check passed since it was applied.
     #[serde(default)]
     pub verified: bool,
@@ -169,7 +176,7 @@ impl Journal {
         &self.folder
     }
 
-    fn path(&self, id: &str) -> PathBuf {
+    pub(super) fn path(&self, id: &str) -> PathBuf {
         let safe: String = id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
         self.folder.join(format!("{safe}.json"))
     }

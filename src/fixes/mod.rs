@@ -16,6 +16,7 @@ mod hold;
 mod install;
 mod journal;
 mod lock;
+mod merge;
 mod preview;
 mod recipes;
 mod registry;
@@ -23,15 +24,17 @@ mod repository;
 mod resume;
 pub mod text;
 mod udev;
+mod undoable;
 mod verify;
 
-pub use apply::{Step, apply, apply_with, recover, recover_with, undo, undo_with};
+pub use apply::{Step, Undone, apply, apply_with, recover, recover_with, undo, undo_with};
 pub use commands::{quoted_line, run_streamed};
 pub use error::FixError;
 pub use journal::{CommandRun, CommandState, Entry, Journal, Stage, Written};
 pub use preview::preview;
 pub use recipes::{RECIPES, Recipe, plan, plan_by_id};
 pub use resume::take_up;
+pub use undoable::undoable;
 pub use verify::{apply_and_verify, undo_and_verify};
 
 use crate::domain::FixPlan;

@@ -1,7 +1,7 @@
 //! What a plan would change, as text: a diff for files, the command line for commands.
 
 use super::commands::quoted_line;
-use crate::checks::text::harmless;
+use crate::checks::text::plain;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ pub(super) fn changes_text(plan: &FixPlan) -> String {
             }
         }
     }
-    harmless(&out).into_owned()
+    plain(&out).into_owned()
 }
 
 /// The one changed stretch between two texts with context, in the form of `diff -u`.

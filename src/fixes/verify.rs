@@ -111,8 +111,8 @@ pub fn undo_and_verify(
         say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
         run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))
     });
-    let failed = match undone {
-        Ok(failed) => failed,
+    let undone = match undone {
+        Ok(undone) => undone,
         Err(error) => {
             say(FixStage::Failed, error.to_string(), None);
             return false;
@@ -121,17 +121,14 @@ pub fn undo_and_verify(
     for argv in entry.iter().flat_map(|entry| &entry.undo_commands).filter(|_| !place.is_live()) {
         say(FixStage::Applying, format!("not run, this is a folder: {}", quoted_line(argv)), None);
     }
-    for sentence in &failed {
+    for sentence in undone.kept.iter().chain(&undone.failed) {
         say(FixStage::Applying, sentence.clone(), None);
     }
     let report = checks::run(root, paths, None, &mut |_| {});
     let finding = entry.as_ref().and_then(|entry| report.finding(&entry.check).cloned());
     let waits = entry.is_some_and(|entry| entry.waits_for_boot);
-    let text = if waits {
-        "what was there before is there again; it takes effect after a reboot"
-    } else {
-        "what was there before is there again"
-    };
-    say(FixStage::Undone, text.to_owned(), finding);
-    failed.is_empty()
+    let what = if undone.kept.is_empty() { "what was there before is there again" } else { "the fix is taken back" };
+    let when = if waits { "; it takes effect after a reboot" } else { "" };
+    say(FixStage::Undone, format!("{what}{when}"), finding);
+    undone.failed.is_empty()
 }

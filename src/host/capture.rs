@@ -346,6 +346,11 @@ impl Recording {
         if live {
             redactor.host(&fs::read_to_string(name).unwrap_or_default());
             redactor.people(&fs::read_to_string("/etc/passwd").unwrap_or_default());
+            // Users of a directory (LDAP, Active Directory) do not stand there.
+            for name in ["USER", "LOGNAME", "SUDO_USER"] {
+                redactor.user(&std::env::var(name).unwrap_or_default());
+            }
+            redactor.home(&std::env::var("HOME").unwrap_or_default());
             let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
             redactor.names(&read("/etc/hosts"), &read("/etc/resolv.conf"));
         }

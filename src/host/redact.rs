@@ -132,6 +132,14 @@ impl Redactor {
         }
     }
 
+    /// Whoever works here.
+    pub(super) fn user(&mut self, name: &str) {
+        let is_person = name.len() > 1 && name != "root" && name != "nobody" && name.chars().all(is_of_name);
+        if is_person && !self.users.iter().any(|known| known == name) {
+            self.users.push(name.to_owned());
+        }
+    }
+
     /// The people in a text of the form of `/etc/passwd`: their names, and their homes.
     pub(super) fn people(&mut self, passwd: &str) {
         for line in passwd.lines() {
@@ -140,9 +148,7 @@ impl Redactor {
                 fields.get(2).and_then(|id| id.parse::<u32>().ok()).is_some_and(|id| (1000..65000).contains(&id));
             let (Some(name), Some(home)) = (fields.first().filter(|_| is_person), fields.get(5)) else { continue };
             self.home(home);
-            if !name.is_empty() && !self.users.iter().any(|known| known == name) {
-                self.users.push((*name).to_owned());
-            }
+            self.user(name);
         }
     }
 

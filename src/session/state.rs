@@ -3,9 +3,9 @@
 use super::kinds::Kinds;
 use crate::domain::units::NS_PER_S;
 use crate::domain::{
-    CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LaneShare,
-    LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample, Target,
-    Verdict,
+    AppliedFix, CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId,
+    LaneShare, LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample,
+    Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -37,6 +37,8 @@ pub struct State {
     pub plans: Vec<FixPlan>,
     /// The way to a direct route, once all checks are done.
     pub guide: Option<Guide>,
+    /// Fixes that are applied and can be undone, the newest last.
+    pub applied: Vec<AppliedFix>,
     /// What fixes did, in order.
     pub fix_log: Vec<FixProgress>,
     /// The model that was opened last.
@@ -180,6 +182,7 @@ impl State {
                 }
                 self.fix_log.push(progress.clone());
             }
+            EventBody::FixesApplied { applied } => self.applied.clone_from(applied),
             EventBody::ModelOpened { model } => {
                 let model = Arc::new(model.clone());
                 match self.models.iter_mut().find(|known| known.name == model.name) {
@@ -295,6 +298,7 @@ impl State {
             verdicts: self.verdicts.clone(),
             plans: self.plans.clone(),
             guide: self.guide.clone(),
+            applied: self.applied.clone(),
             fix_log: self.fix_log.clone(),
             ceilings: self.ceilings.clone(),
             race_plan: Some(plan),

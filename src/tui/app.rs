@@ -9,7 +9,7 @@ use super::mouse::Hit;
 use super::screens::{Limits, answer, environment, findings, guide};
 use super::study::{Answer, Desk, Question};
 use super::tensor_view::{self, TensorsUi};
-use crate::domain::FixPlan;
+use crate::domain::{AppliedFix, FixPlan};
 use crate::session::State;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -149,10 +149,14 @@ pub(crate) struct UiState {
     pub(crate) keys: Arc<Keymap>,
 }
 
-/// A plan that was offered for a finding, or one of the checklist.
+/// A plan that was offered for a finding, or one of the checklist; of a fix that is applied, what it did.
 pub(crate) fn plan_of<'s>(state: &'s State, id: &str) -> Option<&'s FixPlan> {
+    let applied = state.applied.iter().find(|fix| fix.plan.id == id);
+    if let Some(fix) = applied.filter(|fix| fix.stands) {
+        return Some(&fix.plan);
+    }
     let steps = state.guide.iter().flat_map(|guide| &guide.steps).flat_map(|step| &step.plans);
-    state.plans.iter().chain(steps).find(|plan| plan.id == id)
+    state.plans.iter().chain(steps).find(|plan| plan.id == id).or(applied.map(|fix| &fix.plan))
 }
 
 impl UiState {
@@ -196,6 +200,23 @@ impl UiState {
     pub(crate) fn fix_of_selection<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
         let own = findings::selected_finding(state, self).and_then(|finding| answer::plan_for(state, finding));
         own.or_else(|| answer::first_plan(state, environment::verdict(state, self)?))
+    }
+
+    /// The applied fix that undoing means here: that of the selected check, line of the checklist or group, else the one that was applied last.
+    pub(crate) fn undo_of_selection<'s>(&self, state: &'s State) -> Option<&'s AppliedFix> {
+        let newest = |suits: &dyn Fn(&AppliedFix) -> bool| state.applied.iter().rev().find(|fix| suits(fix));
+        let chosen = match (&self.sheet, findings::selected_row(state, self)) {
+            (Some(Sheet::Guide), _) => self.sheet_plan(state).and_then(|plan| newest(&|fix| fix.plan.id == plan.id)),
+            (_, Some(RowKey::Check(id))) => {
+                let named = state.checks.iter().find(|finding| finding.id == id).and_then(|f| f.fix.as_deref());
+                newest(&|fix| fix.plan.check == id || named == Some(fix.plan.id.as_str()))
+            }
+            (_, Some(RowKey::Group(group))) => {
+                newest(&|fix| state.group(group).any(|finding| finding.id == fix.plan.check))
+            }
+            _ => None,
+        };
+        chosen.or_else(|| newest(&|_| true))
     }
 
     /// What must be computed before a frame can be drawn.

@@ -155,6 +155,21 @@ impl UiState {
         }
     }
 
+    /// Opens what would be undone, for nothing is undone unseen.
+    fn find_undo(&mut self, state: &State) {
+        if matches!(self.sheet, Some(Sheet::Fix(_))) {
+            self.notice = Some("this fix is not applied, so there is nothing of it to undo".to_owned());
+        } else if let Some(fix) = self.undo_of_selection(state) {
+            let from_guide = self.sheet == Some(Sheet::Guide);
+            self.open_sheet(Sheet::Fix(fix.plan.id.clone()));
+            self.from_guide = from_guide;
+            // What would be undone is looked at from its top, not from the end of what it said when it was applied.
+            self.sheet_held = true;
+        } else {
+            self.notice = Some("no fix of gds-top is applied here, so there is nothing to undo".to_owned());
+        }
+    }
+
     /// Does what a key or a click stands for.
     pub(crate) fn act(&mut self, action: Action, state: &State) -> Effect {
         let whole = state;
@@ -186,6 +201,7 @@ impl UiState {
                     self.from_guide = false;
                 }
             }
+            Action::Undo if !super::sheet_keys::can_undo(state, self) => self.find_undo(state),
             Action::Apply | Action::DryRun | Action::Undo => {
                 // What it says now is what one wants to see.
                 self.sheet_held = false;

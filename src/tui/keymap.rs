@@ -7,8 +7,8 @@ use super::plan_keys::{
     reads_charts, several_plans, sorts,
 };
 use super::sheet_keys::{
-    can_apply, can_undo, copies_sheet, guide_opens, guide_rechecks, has_fix, has_guide, idle_plan, in_sheet,
-    several_verdicts,
+    asks_for_undo, can_apply, can_preview, can_undo, copies_sheet, finds_undo, guide_opens, guide_rechecks, has_fix,
+    has_guide, in_sheet, several_verdicts,
 };
 use super::when::{
     always, bare, can_compare, can_export, can_hold, can_recheck, expanded, expands, export_first, has_cursor,
@@ -153,7 +153,14 @@ pub(super) const TABLE: &[Row] = &[
         guide_rechecks
     ),
     bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
-    bind!(Action::DryRun, [letter('d')], "d", "dry run", "in a fix: say what it would do, without doing it", idle_plan),
+    bind!(
+        Action::DryRun,
+        [letter('d')],
+        "d",
+        "dry run",
+        "in a fix: say what it would do, without doing it",
+        can_preview
+    ),
     bind!(
         Action::CopyCommands,
         [letter('c'), letter('y')],
@@ -163,6 +170,22 @@ pub(super) const TABLE: &[Row] = &[
         copies_sheet
     ),
     bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "undo",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        finds_undo
+    ),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        asks_for_undo
+    ),
     bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", in_sheet),
     bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "back", "from one process back to all of them", in_process),
     bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", can_recheck),

@@ -51,13 +51,15 @@ impl Default for Keymap {
 enum Place {
     Everywhere,
     Sheet,
+    SheetAnd(&'static [Screen]),
     On(&'static [Screen]),
 }
 
 fn place(action: Action) -> Place {
     use Action as A;
     match action {
-        A::Apply | A::DryRun | A::Undo | A::CopyCommands | A::Close => Place::Sheet,
+        A::Apply | A::DryRun | A::CopyCommands | A::Close => Place::Sheet,
+        A::Undo => Place::SheetAnd(&[Screen::Environment]),
         A::Fix | A::Recheck | A::NextVerdict => Place::On(&[Screen::Environment]),
         A::Filter => Place::On(&[Screen::Environment, Screen::Tensors, Screen::System]),
         A::RaceAgain | A::NextChart | A::Expand => Place::On(&[Screen::Race]),
@@ -77,8 +79,11 @@ fn place(action: Action) -> Place {
 
 fn meet(a: Action, b: Action) -> bool {
     match (place(a), place(b)) {
-        (Place::Everywhere, _) | (_, Place::Everywhere) | (Place::Sheet, Place::Sheet) => true,
-        (Place::On(a), Place::On(b)) => a.iter().any(|screen| b.contains(screen)),
+        (Place::Everywhere, _) | (_, Place::Everywhere) => true,
+        (Place::Sheet | Place::SheetAnd(_), Place::Sheet | Place::SheetAnd(_)) => true,
+        (Place::On(a) | Place::SheetAnd(a), Place::On(b) | Place::SheetAnd(b)) => {
+            a.iter().any(|screen| b.contains(screen))
+        }
         _ => false,
     }
 }

@@ -31,12 +31,29 @@ fn last_stage(state: &State, ui: &UiState) -> Option<FixStage> {
 pub(super) fn can_apply(state: &State, ui: &UiState) -> bool {
     let Some(plan) = ui.sheet_plan(state) else { return false };
     let is_applied = matches!(last_stage(state, ui), Some(FixStage::Mended | FixStage::Waiting));
-    idle_plan(state, ui) && plan.obstacle.is_none() && plan.applies() && !is_applied
+    can_preview(state, ui) && plan.obstacle.is_none() && plan.applies() && !is_applied
+}
+
+/// Of what stands already there is nothing left to do that could be told.
+pub(super) fn can_preview(state: &State, ui: &UiState) -> bool {
+    let stands = |id: &str| state.applied.iter().any(|fix| fix.stands && fix.plan.id == id);
+    idle_plan(state, ui) && ui.sheet_plan(state).is_some_and(|plan| !stands(&plan.id))
 }
 
 pub(super) fn can_undo(state: &State, ui: &UiState) -> bool {
-    use FixStage::{Failed, Mended, StillWrong, Waiting};
-    idle_plan(state, ui) && matches!(last_stage(state, ui), Some(Mended | StillWrong | Waiting | Failed))
+    let Some(plan) = ui.sheet_plan(state) else { return false };
+    idle_plan(state, ui) && state.applied.iter().any(|fix| fix.plan.id == plan.id)
+}
+
+/// Where undoing leads to the sheet of what is applied, on which it is looked at and done.
+pub(super) fn finds_undo(state: &State, ui: &UiState) -> bool {
+    asks_for_undo(state, ui) && !state.applied.is_empty()
+}
+
+/// Where undoing is told why it does nothing, where there is nothing.
+pub(super) fn asks_for_undo(state: &State, ui: &UiState) -> bool {
+    let beside = on_environment(state, ui) || in_guide(state, ui) || (idle_plan(state, ui) && !can_undo(state, ui));
+    beside && !ui.replay && !ui.over
 }
 
 /// Whether the fix of the open sheet is being applied now.

@@ -1,8 +1,8 @@
 //! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
 
 use crate::domain::{
-    Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Gpu, Group,
-    LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
+    AppliedFix, Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Gpu,
+    Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
 };
 mod loads;
 mod measured;
@@ -89,6 +89,11 @@ pub(crate) fn fixing(stage: FixStage) -> State {
     ];
     for (at, text) in told {
         let finding = (at == FixStage::Mended).then(|| Finding { status: Status::Pass, ..udev_finding() });
+        if at == FixStage::Mended {
+            let fix = AppliedFix { plan: udev_plan(), at_unix_s: state.started_unix_ms / 1000, stands: true };
+            let body = EventBody::FixesApplied { applied: vec![fix] };
+            state.reduce(&Event { at_ns: state.now_ns, body });
+        }
         let progress = FixProgress { id: "udev-record".into(), stage: at, text: text.into(), finding };
         state.reduce(&Event { at_ns: state.now_ns + 5 * MS, body: EventBody::FixProgress { progress } });
         if at == stage {

@@ -183,6 +183,27 @@ fn the_programs_own_capture_of_this_machine_answers_as_check_does() {
 }
 
 #[test]
+fn a_user_of_a_directory_who_stands_in_no_passwd_is_not_in_a_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = folder.path().join("scratch/zoralice/models");
+    std::fs::create_dir_all(&models).unwrap();
+    std::fs::write(models.join("model.safetensors"), vec![1_u8; 4096]).unwrap();
+    let taken = folder.path().join("capture");
+    let output = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(["capture", taken.to_str().unwrap(), models.to_str().unwrap()])
+        .env("USER", "zoralice")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut files = Vec::new();
+    everything(&taken, &mut files);
+    for (path, text) in &files {
+        let name = path.strip_prefix(&taken).unwrap().display().to_string();
+        assert!(!name.contains("zoralice") && !text.contains("zoralice"), "{name}: {text}");
+    }
+}
+
+#[test]
 fn a_capture_with_a_spoilt_part_is_refused_with_a_sentence_and_status_2() {
     for (part, text) in [
         ("capture.json", "{ \"schema_version\": "),

@@ -42,6 +42,17 @@ fn cases() -> Vec<Case> {
                 "proprietary",
             )
         },
+        Case {
+            edits: vec![put("files/proc/driver/nvidia/version", PROPRIETARY)],
+            ..case(
+                "cause 1: proprietary modules, as kernels put it that name no symbol",
+                "nvidia_fs: module using GPL-only symbols uses symbols from proprietary module nvidia.\n\
+                 nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)\n",
+                "driver-flavour",
+                "nvidia-driver-open",
+                "proprietary",
+            )
+        },
         case(
             "cause 2: loaded before the driver, by the order of the log",
             &format!("{MISSING}{OPEN}"),

@@ -58,8 +58,8 @@ fn files_come_first_then_commands_in_order_and_undo_runs_its_own() {
 
     let mut said = Vec::new();
     let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| said.push(line));
-    let failed = fixes::undo_with("test", &place(&folder), &mut |_| true, &mut run).unwrap();
-    assert!(failed.is_empty());
+    let undone = fixes::undo_with("test", &place(&folder), &mut |_| true, &mut run).unwrap();
+    assert_eq!(undone, fixes::Undone::default());
     assert_eq!(said, ["undone"]);
     assert!(!folder.join("made").exists());
 }

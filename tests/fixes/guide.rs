@@ -3,9 +3,11 @@
 
 use crate::copies::{image, look};
 use crate::machine::{COMMANDS, Edit, build, config, put, without};
+use gds_top::checks;
 use gds_top::domain::{Change, FixPlan, Route};
 use gds_top::fixes::guide::{self, State};
 use gds_top::fixes::{self, Place, RECIPES, Step};
+use gds_top::host::Root;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -432,4 +434,44 @@ fn what_is_written_already_is_not_written_again() {
     let line = [put("files/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")];
     let plan = plan_of("p2pdma-two-steps", &line, "memlock");
     assert!(plan.changes.is_empty() && plan.obstacle.unwrap().contains("already"));
+}
+
+#[test]
+fn on_bare_machines_of_every_family_the_order_is_that_of_the_packages_and_nothing_is_installed_before_its_driver() {
+    for (release, kernel) in [
+        ("ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n", "5.15.0-60-generic"),
+        ("ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n", "6.1.0-28-amd64"),
+        ("ID=rocky\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.4\"\n", "5.14.0-427.13.1.el9_4.x86_64"),
+        ("ID=sles\nID_LIKE=suse\nVERSION_ID=\"15.6\"\n", "6.4.0-150600.23.17-default"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("etc/os-release", release);
+        write("proc/sys/kernel/osrelease", kernel);
+        write("proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n");
+        for (name, value) in [("vendor", "0x10de\n"), ("device", "0x2330\n"), ("class", "0x030200\n")] {
+            write(&format!("sys/bus/pci/devices/0000:17:00.0/{name}"), value);
+        }
+        let root = Root::tree(folder.path()).unwrap();
+        let report = checks::run(&root, &[], None, &mut |_| {});
+        let guided = guide::guide(&root, &report);
+        assert!(guided.reason.contains("no path was looked at"), "{}", guided.reason);
+        let plans: Vec<_> = guided.steps.iter().flat_map(|step| &step.plans).collect();
+        let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
+        assert_eq!(ids, ["nvidia-repository", "nvidia-driver-open", "nvfs-install"], "{release}");
+        assert!(plans[2].obstacle.as_deref().is_some_and(|why| why.contains("none is loaded")), "{release}");
+        // With the driver there, nothing stands against it any more.
+        write(
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n",
+        );
+        let root = Root::tree(folder.path()).unwrap();
+        let report = checks::run(&root, &[], None, &mut |_| {});
+        let plan = fixes::plan_by_id(&root, &report, "nvfs-install").unwrap();
+        assert_eq!(plan.obstacle, None, "{release}");
+    }
 }

@@ -12,5 +12,6 @@ mod guide;
 mod policies;
 mod releases;
 mod root;
+mod since;
 mod starts;
 mod udev;

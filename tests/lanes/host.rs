@@ -11,11 +11,9 @@ const ENGINES: [Engine; 4] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engin
 
 /// Whether files here take O_DIRECT.
 fn takes_direct(folder: &Path) -> bool {
-    let path = folder.join("direct?");
-    std::fs::write(&path, [0; 4096]).unwrap();
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path);
-    std::fs::remove_file(&path).unwrap();
-    match opened {
+    // A name of its own: several tests ask in one folder at once.
+    let file = tempfile::NamedTempFile::new_in(folder).unwrap();
+    match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(file.path()) {
         Ok(_) => true,
         Err(error) => {
             standins::skipped(&format!("O_DIRECT is not taken below {}: {error}", folder.display()));

@@ -227,3 +227,73 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
         terminal.quit();
     }
 }
+
+impl Terminal {
+    /// Closes the sheet that is open over the Environment screen.
+    fn shut(&mut self, sheet: &str) {
+        self.keys("\u{1b}");
+        self.wait("the sheet to close", |t| !t.shown().contains(sheet));
+    }
+}
+
+#[test]
+fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
+    let (keep, root) = machine("h200-vm-no-udev");
+    let path = path_with_sudo(keep.path(), "#!/bin/sh\n[ \"$1\" != -v ] || exit 0\nshift 2; exec \"$@\"\n");
+    let environment = [("PATH", path.as_str())];
+    let arguments = ["--root", root.to_str().unwrap()];
+    let record = root.join("files/run/udev/data/b254:0");
+    let sheet = "Fix Write the udev record";
+
+    // Nothing is applied: the key says so.
+    let mut terminal = Terminal::sized(&arguments, &environment, (120, 40));
+    terminal.until("f fix");
+    terminal.keys("u");
+    terminal.until("no fix of gds-top is applied here");
+    terminal.keys("f");
+    terminal.until(sheet);
+    terminal.keys("u");
+    terminal.until("this fix is not applied");
+
+    // Closed and with the head of another group selected: the key shows what is applied, and undoes it there.
+    terminal.keys("a");
+    terminal.wait("the record", |_| record.exists());
+    terminal.until("u undo");
+    terminal.shut(sheet);
+    terminal.keys("g");
+    terminal.until("u undo");
+    terminal.keys("u");
+    terminal.until(sheet);
+    terminal.until("u undoes it");
+    assert!(record.exists(), "nothing is undone unseen");
+    terminal.keys("u");
+    terminal.until("↶ ");
+    assert!(!record.exists());
+    terminal.until("a apply");
+    terminal.shut(sheet);
+
+    // On the check itself, which passes by then and stands elsewhere in the list.
+    terminal.keys("f");
+    terminal.until(sheet);
+    terminal.keys("a");
+    terminal.wait("the record", |_| record.exists());
+    terminal.until("u undo");
+    terminal.shut(sheet);
+    terminal.keys("/udev-database\r");
+    terminal.keys("G");
+    terminal.until("u shows what was changed, and undoes it");
+    terminal.quit();
+
+    // A later session, which has no fix to offer for what passes.
+    let mut terminal = Terminal::sized(&arguments, &environment, (120, 40));
+    terminal.until("u undo");
+    terminal.keys("u");
+    terminal.until(sheet);
+    terminal.until("/run/udev/data/b254:0");
+    terminal.keys("u");
+    terminal.until("↶ ");
+    assert!(!record.exists());
+    terminal.until("a apply");
+    terminal.quit();
+    assert!(!root.join(".gds-top").exists(), "the journal goes with its last entry");
+}

@@ -182,8 +182,8 @@ mod tests {
             // What differs is one value, or a comma and one member.
             let head = text.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
             let before = syntax::parse(&text).unwrap().top;
-            let replaced = before.at("block.nvme.use_pci_p2pdma").or_else(|| before.at("block.nvme"))
-                .or_else(|| before.at("block")).filter(|node| !matches!(node.kind, Kind::Object(_)));
+            let section = || before.at("block.nvme").or_else(|| before.at("block")).filter(|node| !matches!(node.kind, Kind::Object(_)));
+            let replaced = before.at("block.nvme.use_pci_p2pdma").or_else(section);
             if let Some(node) = replaced {
                 prop_assert!(head >= node.start);
                 prop_assert!(after.ends_with(&text[node.end..]));

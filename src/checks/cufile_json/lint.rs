@@ -31,13 +31,18 @@ const MOST_WITHOUT_EFFECT: usize = 100;
 /// Parses and lints; the document where it could be parsed.
 pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, Vec<Problem>) {
     let mut linter = Linter::new(text, around);
-    let document = match syntax::parse(text) {
-        Ok(document) => document,
-        Err(mistake) => {
-            linter.say("L2", Severity::Error, mistake.at, "", mistake.what, FATAL, mistake.todo);
-            return (None, linter.problems);
+    // One that is refused is read on as far as it is plain what was meant, so that all that is wrong is told at once.
+    let (document, is_accepted) = match syntax::parse(text) {
+        Ok(document) => (Some(document), true),
+        Err(_) => {
+            let (document, mistakes) = syntax::parse_on(text);
+            for mistake in mistakes {
+                linter.say("L2", Severity::Error, mistake.at, "", mistake.what, FATAL, mistake.todo);
+            }
+            (document, false)
         }
     };
+    let Some(document) = document else { return (None, linter.problems) };
     linter.whole(&document);
     linter.object("", &document.top);
     linter.together(&document.top);
@@ -55,7 +60,7 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
         );
     }
     linter.problems.sort_by_key(|problem| (problem.line, problem.column));
-    (Some(document), linter.problems)
+    (is_accepted.then_some(document), linter.problems)
 }
 
 pub(super) const FATAL: &str = "libcufile refuses the whole file: cuFileDriverOpen fails with 5002 (-22 up to 1.18) in every program, and only \

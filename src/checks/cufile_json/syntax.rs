@@ -7,6 +7,12 @@ use serde_json::{Map, Number, Value};
 /// Deeper than any real file; a bound, so that a hostile one cannot exhaust the stack.
 const MAX_DEPTH: usize = 100;
 
+/// Most mistakes that are passed over: more are no file that a person mends by a list.
+const MOST_PASSED: usize = 50;
+
+const BYTE_ORDER_MARK: (&str, &str) = ("the file begins with a byte order mark", "Save it as UTF-8 without one.");
+const BEHIND_COMMA: &str = "Take out the comma before it: after the last element there may be none.";
+
 /// A value and the bytes it stands in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
@@ -121,24 +127,63 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
 
 /// Parses a file as libcufile does.
 pub(crate) fn parse(text: &str) -> Result<Document, Mistake> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
-    let top = reader.value(0)?;
-    let after = reader.at;
-    // A comment after the end that is never closed is passed over like everything else there.
-    let rest = match reader.blanks() {
-        Ok(()) => (reader.at < text.len()).then_some(reader.at),
-        Err(_) => Some(after),
-    };
-    Ok(Document { top, rest })
+    Reader { text, bytes: text.as_bytes(), at: 0, passed: None }.document()
+}
+
+/// Parses a file that libcufile refuses as far as it is plain what was meant: all mistakes that were passed over, in order, and what the file would hold
+/// without them. The last mistake may be one that ends the reading.
+pub(crate) fn parse_on(text: &str) -> (Option<Document>, Vec<Mistake>) {
+    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, passed: Some(Vec::new()) };
+    let document = reader.document();
+    let mut mistakes = reader.passed.unwrap_or_default();
+    match document {
+        Ok(document) => (Some(document), mistakes),
+        Err(last) => {
+            mistakes.push(last);
+            (None, mistakes)
+        }
+    }
 }
 
 struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    /// Mistakes that were passed over; `None` where each ends the reading.
+    passed: Option<Vec<Mistake>>,
 }
 
 impl Reader<'_> {
+    fn document(&mut self) -> Result<Document, Mistake> {
+        let text = self.text;
+        if let Some(rest) = text.strip_prefix('\u{feff}').filter(|_| self.passed.is_some()) {
+            self.forgive(0, BYTE_ORDER_MARK.0, BYTE_ORDER_MARK.1)?;
+            self.at = text.len() - rest.len();
+        }
+        let top = self.value(0)?;
+        let after = self.at;
+        // From here on nothing is a mistake. A comment that is never closed is passed over like everything else there.
+        let passed = self.passed.take();
+        let rest = match self.blanks() {
+            Ok(()) => (self.at < text.len()).then_some(self.at),
+            Err(_) => Some(after),
+        };
+        self.passed = passed;
+        Ok(Document { top, rest })
+    }
+
+    /// Passes over a mistake where that is wanted; an error where it is not.
+    fn forgive(&mut self, at: usize, what: &str, todo: &str) -> Result<(), Mistake> {
+        let mistake = Mistake { at, what: what.to_owned(), todo: todo.to_owned() };
+        match &mut self.passed {
+            Some(passed) if passed.len() < MOST_PASSED => {
+                passed.push(mistake);
+                Ok(())
+            }
+            _ => Err(mistake),
+        }
+    }
+
     fn wrong<T>(&self, at: usize, what: impl Into<String>, todo: impl Into<String>) -> Result<T, Mistake> {
         Err(Mistake { at: at.min(self.text.len()), what: what.into(), todo: todo.into() })
     }
@@ -160,11 +205,10 @@ impl Reader<'_> {
                     None => return self.wrong(self.at, "a comment '/*' is never closed", "Close it by '*/'."),
                 },
                 (Some(b'#'), _) => {
-                    return self.wrong(
-                        self.at,
-                        "'#' begins no comment here",
-                        "Write '//' in its place, or take the line out.",
-                    );
+                    let todo = "Write '//' in its place, or take the line out.";
+                    self.forgive(self.at, "'#' begins no comment here", todo)?;
+                    let end = self.text[self.at..].find('\n');
+                    self.at = end.map_or(self.text.len(), |end| self.at + end);
                 }
                 _ => return Ok(()),
             }
@@ -206,15 +250,12 @@ impl Reader<'_> {
             };
         };
         match next {
-            '\'' => self.wrong(self.at, "text in single quotes", "Use double quotes."),
-            '}' | ']' => self.wrong(
-                self.at,
-                format!("'{next}' where a value is due"),
-                "Take out the comma before it: after the last element there may be none.",
-            ),
-            '\u{feff}' => {
-                self.wrong(self.at, "the file begins with a byte order mark", "Save it as UTF-8 without one.")
+            '\'' => {
+                self.forgive(self.at, "text in single quotes", "Use double quotes.")?;
+                self.string().map(Kind::Text)
             }
+            '}' | ']' => self.wrong(self.at, format!("'{next}' where a value is due"), BEHIND_COMMA),
+            '\u{feff}' => self.wrong(self.at, BYTE_ORDER_MARK.0, BYTE_ORDER_MARK.1),
             _ => {
                 let word: String = self.text[self.at..].chars().take_while(|c| c.is_alphanumeric()).take(20).collect();
                 let word = if word.is_empty() { next.to_string() } else { word };
@@ -241,6 +282,7 @@ impl Reader<'_> {
 
     fn string(&mut self) -> Result<String, Mistake> {
         let start = self.at;
+        let quote = char::from(self.bytes[start]);
         self.at += 1;
         let mut out = String::new();
         loop {
@@ -249,7 +291,7 @@ impl Reader<'_> {
             };
             self.at += c.len_utf8();
             match c {
-                '"' => return Ok(out),
+                c if c == quote => return Ok(out),
                 '\\' => out.push(self.escape()?),
                 // Line ends and tabs in text pass the library's parser.
                 c => out.push(c),
@@ -293,6 +335,14 @@ impl Reader<'_> {
             return Ok(Kind::List(items));
         }
         loop {
+            if !items.is_empty() {
+                self.blanks()?;
+                if self.peek() == Some(b']') {
+                    self.forgive(self.at, "']' where a value is due", BEHIND_COMMA)?;
+                    self.at += 1;
+                    return Ok(Kind::List(items));
+                }
+            }
             items.push(self.value(depth + 1)?);
             if self.comma(b']', start)? {
                 return Ok(Kind::List(items));
@@ -315,13 +365,12 @@ impl Reader<'_> {
             match self.peek() {
                 Some(b'"') => {}
                 Some(b'}') => {
-                    return self.wrong(
-                        key_start,
-                        "a comma stands before this '}'",
-                        "Take the comma out: after the last key there may be none.",
-                    );
+                    let todo = "Take the comma out: after the last key there may be none.";
+                    self.forgive(key_start, "a comma stands before this '}'", todo)?;
+                    self.at += 1;
+                    return Ok(Kind::Object(members));
                 }
-                Some(b'\'') => return self.wrong(key_start, "a key in single quotes", "Use double quotes."),
+                Some(b'\'') => self.forgive(key_start, "a key in single quotes", "Use double quotes.")?,
                 None => return self.wrong(start, "this '{' is never closed", "Close it by '}'."),
                 Some(_) => {
                     return self.wrong(key_start, "a key in double quotes is due", "Keys look like \"properties\":.");
@@ -360,11 +409,18 @@ impl Reader<'_> {
                 Ok(true)
             }
             None => self.wrong(start, format!("this '{open}' is never closed"), format!("Close it by '{close}'.")),
-            Some(_) => self.wrong(
-                self.at,
-                format!("',' or '{close}' is due here"),
-                "Put a comma between elements; perhaps one is missing at the end of the line before.",
-            ),
+            Some(next) => {
+                let (what, todo) = (
+                    format!("',' or '{close}' is due here"),
+                    "Put a comma between elements; perhaps one is missing at the end of the line before.",
+                );
+                // Only where an element begins is it plain that a comma was meant.
+                if !matches!(next, b'"' | b'{' | b'[') {
+                    return self.wrong(self.at, what, todo);
+                }
+                self.forgive(self.at, &what, todo)?;
+                Ok(false)
+            }
         }
     }
 }

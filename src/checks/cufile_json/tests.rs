@@ -249,3 +249,37 @@ fn capitals_do_not_hide_the_key_that_is_meant() {
     let found = problems("{ \"properties\": { \"Use_PCI_P2PDMA\": true } }", Some((1, 20)));
     assert!(found[0].todo.contains("properties.use_pci_p2pdma"), "{found:?}");
 }
+
+#[test]
+fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
+    let text = "\u{feff}{\n# ours\n 'logging': { \"level\": 'INFO', },\n \"execution\": { \"max_io_threads\": 999 }\n \"properties\": \
+                {\"alow_compat_mode\": true, \"rdma_dev_addr_list\": [\"10.0.0.1\", ] },\n}\n";
+    let told: Vec<(usize, usize, String)> =
+        problems(text, None).into_iter().map(|p| (p.line, p.column, format!("{} {}", p.rule, p.what))).collect();
+    let wanted = [
+        (1, 1, "L2 the file begins with a byte order mark"),
+        (2, 1, "L2 '#' begins no comment here"),
+        (3, 2, "L2 a key in single quotes"),
+        (3, 24, "L2 text in single quotes"),
+        (3, 32, "L2 a comma stands before this '}'"),
+        (4, 35, "L4 "),
+        (5, 2, "L2 ',' or '}' is due here"),
+        (5, 17, "L9 properties.alow_compat_mode"),
+        (5, 78, "L2 ']' where a value is due"),
+        (6, 1, "L2 a comma stands before this '}'"),
+    ];
+    for (line, column, begin) in wanted {
+        assert!(
+            told.iter().any(|(l, c, what)| (*l, *c) == (line, column) && what.starts_with(begin)),
+            "{line}:{column}: {begin} in {told:#?}"
+        );
+    }
+    // Where it is not plain how to go on, what was found until then is told.
+    let cut = problems("{ \"a\": [1, ],\n \"b\": maybe }", None);
+    assert_eq!(
+        cut.iter().map(|p| p.what.as_str()).collect::<Vec<_>>(),
+        ["']' where a value is due", "'maybe' is no value"]
+    );
+    assert!(problems(&format!("[{}", ",".repeat(10)), None).len() == 1);
+    assert!(problems(&"{'a':[1,],'b':".repeat(5_000), None).len() <= 51);
+}

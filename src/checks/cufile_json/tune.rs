@@ -100,7 +100,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
             );
             want(
                 "properties.per_buffer_cache_size_kb",
-                (kib / 128).clamp(1024, LARGEST_KIB).into(),
+                (kib / 128 / 64 * 64).clamp(1024, LARGEST_KIB).into(),
                 "larger bounce buffers, with room for a batch of 128".to_owned(),
             );
         }

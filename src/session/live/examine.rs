@@ -3,7 +3,10 @@
 use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
-use crate::domain::{EventBody, FixPlan, FixProgress, FixStage, Guide, LogLevel, Route, RouteCounts, Target, Verdict};
+use crate::domain::{
+    AppliedFix, EventBody, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts, Target,
+    Verdict,
+};
 use crate::fixes::{self, Place, guide};
 use crate::host::{self, Root};
 use std::path::{Path, PathBuf};
@@ -19,6 +22,10 @@ pub(super) struct Examiner {
     folder: Option<PathBuf>,
     report: Option<Report>,
     guide: Option<Guide>,
+    /// Fixes that wait for a reboot, as they were told last.
+    open: Vec<OpenPlan>,
+    /// What was told to be applied last.
+    applied: Vec<AppliedFix>,
 }
 
 /// The view of this machine, or of a folder that stands for one.
@@ -36,7 +43,7 @@ pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
 impl Examiner {
     /// `gpu` is an index or UUID, `None` for every GPU.
     pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>, exe: Option<PathBuf>) -> Self {
-        Self { bus, path, gpu, exe, folder: None, report: None, guide: None }
+        Self { bus, path, gpu, exe, folder: None, report: None, guide: None, open: Vec::new(), applied: Vec::new() }
     }
 
     /// Examines a folder instead of this machine.
@@ -68,6 +75,7 @@ impl Examiner {
 
     pub(super) fn check_with(&mut self, root: &Root) {
         let bus = self.bus.clone();
+        self.tell_applied();
         let mut report = std::thread::scope(|scope| {
             // The machine's summary waits for NVML, the first findings do not. The last round's, if there was one, names more than the first words of this.
             if self.report.is_none() {
@@ -101,12 +109,24 @@ impl Examiner {
     }
 
     /// Fixes that waited for a reboot: what is done, and whether their checks pass now.
-    fn take_up(&self, report: &Report) {
-        for open in fixes::take_up(report, &self.place()) {
+    fn take_up(&mut self, report: &Report) {
+        let open = fixes::take_up(report, &self.place());
+        let known = std::mem::replace(&mut self.open, open.clone());
+        // What was said already would only bury what was said since.
+        for open in open.into_iter().filter(|open| !known.contains(open)) {
             let stage = if open.verified { FixStage::Mended } else { FixStage::Waiting };
             self.news(&open.id, stage, &open.next);
             let level = if open.verified { LogLevel::Info } else { LogLevel::Warn };
             self.bus.say(level, format!("{}: {}", open.id, open.next));
+        }
+    }
+
+    /// What can be undone, whichever session applied it; said where it is something else than before.
+    fn tell_applied(&mut self) {
+        let applied = fixes::undoable(&self.place());
+        if applied != self.applied {
+            self.applied.clone_from(&applied);
+            self.bus.emit(EventBody::FixesApplied { applied });
         }
     }
 
@@ -181,7 +201,9 @@ impl Examiner {
         if let Err(how) = ran
             && !ended
         {
-            let text = format!("sudo did not run it ({how}) {last}; run it in a terminal: sudo gds-top fix {id}");
+            let undo = if words.contains(&"--undo") { "--undo " } else { "" };
+            let said = if last.is_empty() { how.clone() } else { format!("{how}: {last}") };
+            let text = format!("sudo did not run it ({said}); run it in a terminal: sudo gds-top fix {undo}{id}");
             self.news(id, FixStage::Failed, &text);
         }
     }
@@ -197,7 +219,8 @@ impl Examiner {
     /// Takes a fix back, and checks everything again.
     pub(super) fn undo(&mut self, id: &str) {
         let place = self.place();
-        if self.plan_quietly(id).is_some_and(|plan| place.lacks_root(&plan)) {
+        let known = self.applied.iter().find(|fix| fix.plan.id == id).map(|fix| fix.plan.clone());
+        if known.or_else(|| self.plan_quietly(id)).is_some_and(|plan| place.lacks_root(&plan)) {
             self.elevated(id, &["--undo", id]);
         } else if let Some(root) = self.look() {
             fixes::undo_and_verify(&root, id, &place, &self.paths(&root), &mut |progress| {

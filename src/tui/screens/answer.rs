@@ -12,8 +12,12 @@ use crate::tui::words::{route_word, steps};
 /// Columns of the labels, which stand before everything that explains the answer.
 pub(super) const LABEL: u16 = 6;
 
-/// The plan that mends a finding; of one that passes, the plan that mended it in this session.
+/// The plan that mends a finding; of one that passes, the plan that mended it.
 pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s FixPlan> {
+    let applied = state.applied.iter().rev().find(|fix| fix.stands && fix.plan.check == finding.id);
+    if let Some(fix) = applied {
+        return Some(&fix.plan);
+    }
     let named = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
     let plan = named.or_else(|| state.plans.iter().find(|plan| plan.check == finding.id))?;
     let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);

@@ -289,18 +289,21 @@ fn check_lines(
     let plan = answer::plan_for(state, finding);
     if let Some(plan) = plan {
         let mended = finding.status == Status::Pass;
-        let (label, words) = if mended {
-            ("Mended", " shows what was changed, and undoes it")
-        } else {
-            ("Fix", " shows what it would change")
+        let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
+        let is_past = ui.replay || ui.over;
+        let undoes = if is_past { " shows what was changed" } else { " shows what was changed, and undoes it" };
+        let (label, words) = match (mended, applied) {
+            (true, _) => ("Mended", undoes),
+            (false, true) => ("Applied", undoes),
+            _ => ("Fix", " shows what it would change"),
         };
         lines.extend(labelled(label, &plan.title, room, theme.dim, theme.text));
-        if !mended {
+        if !mended && !applied {
             lines.extend(labelled("", super::fix::needs_words(plan), room, theme.dim, theme.dim));
         }
         lines.push(vec![
             ("        ".to_owned(), theme.dim),
-            (ui.keys.key_of(Action::Fix), theme.accent),
+            (ui.keys.key_of(if applied && !is_past { Action::Undo } else { Action::Fix }), theme.accent),
             (words.to_owned(), theme.dim),
         ]);
         if finding.advice.is_none() {

@@ -1,5 +1,6 @@
 //! The sheet of a fix: what will change, who must do it, how it is verified and undone, and what it says while it works.
 
+use crate::domain::units::NS_PER_S;
 use crate::domain::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
 use crate::session::State;
 use crate::tui::app::{UiState, plan_of};
@@ -28,17 +29,20 @@ pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, theme: &Theme) -> usize {
     let widest = 100;
     let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
-    let Some(plan) = plan_of(state, id) else {
-        let lines = [vec![("This fix is no longer offered.".to_owned(), theme.text)]];
-        return sheet::draw(pen, &[], &lines, &[], 0, widest, theme);
-    };
     let log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
-    let mut lines = preview(plan, room, theme);
+    let plan = plan_of(state, id);
+    let mut lines = match plan {
+        Some(plan) => undoing(state, ui, plan, room, theme).into_iter().chain(preview(plan, room, theme)).collect(),
+        None => vec![vec![("This fix is no longer offered.".to_owned(), theme.text)]],
+    };
     if !log.is_empty() {
         lines.push(Vec::new());
         lines.extend(log_lines(&log, room, ui, theme));
     }
-    let mut title = vec![("Fix ".to_owned(), theme.dim), (plan.title.clone(), theme.strong)];
+    let mut title = vec![
+        ("Fix ".to_owned(), theme.dim),
+        (plan.map_or_else(|| id.to_owned(), |plan| plan.title.clone()), theme.strong),
+    ];
     // How it ended is seen before anything is read.
     let ended = log.iter().rev().find(|line| line.stage != FixStage::Previewed).and_then(|line| ending(line.stage));
     if let Some((status, word)) = ended {
@@ -52,6 +56,37 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, the
     let last = sheet::draw(pen, &title, &lines, &sheet::keys(&bindings, theme), scroll, widest, theme);
     sheet::click(pen, ui, lines.len(), widest, &bindings);
     last
+}
+
+/// Of a fix that is applied: since when, what undoing it does, and what else can be undone.
+fn undoing(state: &State, ui: &UiState, plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+    let Some(fix) = state.applied.iter().find(|fix| fix.plan.id == plan.id) else { return Vec::new() };
+    let key = ui.keys.key_of(Action::Undo);
+    let has_files = fix.plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
+    let gone = if fix.stands || !has_files { "" } else { ", but what it wrote stands no more" };
+    let now_s = state.started_unix_ms / 1000 + state.now_ns / NS_PER_S;
+    let is_past = ui.replay || ui.over;
+    let how = if is_past { String::new() } else { format!("; {key} undoes it") };
+    let said = format!("{}{gone}{how}", ago(now_s.saturating_sub(fix.at_unix_s)));
+    let mut lines = labelled("Applied", &said, room, theme.dim, theme.strong);
+    let others: Vec<&str> =
+        state.applied.iter().filter(|other| other.plan.id != plan.id).map(|other| other.plan.check.as_str()).collect();
+    if !others.is_empty() && !is_past {
+        let text =
+            format!("applied as well: the fixes of {}; select one of these checks and press {key}", others.join(", "));
+        lines.extend(labelled("Others", &text, room, theme.dim, theme.dim));
+    }
+    lines.push(Vec::new());
+    lines
+}
+
+/// How long ago something was, in words.
+fn ago(seconds: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "hours"), (60, "minutes")];
+    match UNITS.into_iter().find(|(unit, _)| seconds >= 2 * unit) {
+        Some((unit, word)) => format!("{} {word} ago", seconds / unit),
+        None => "just now".to_owned(),
+    }
 }
 
 /// What became of a fix, in a word or two; `None` while it works.
@@ -86,8 +121,10 @@ fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     if !plan.remaining.is_empty() {
         lines.extend(labelled("Then", &plan.remaining.join("; "), room, theme.dim, theme.text));
     }
-    lines.push(Vec::new());
-    lines.extend(labelled("Why", &plan.why, room, theme.dim, theme.text));
+    if !plan.why.is_empty() {
+        lines.push(Vec::new());
+        lines.extend(labelled("Why", &plan.why, room, theme.dim, theme.text));
+    }
     lines
 }
 
@@ -201,6 +238,14 @@ mod tests {
             .map(|line| line.into_iter().map(|run| run.0.trim().to_owned()).collect())
             .collect();
         assert_eq!(shown, ["b", "c", "- d", "+ X", "e", "f"]);
+    }
+
+    #[test]
+    fn times_are_told_in_the_largest_unit_of_which_there_are_two() {
+        assert_eq!(
+            [0, 119, 120, 7_199, 7_200, 172_800].map(ago),
+            ["just now", "just now", "2 minutes ago", "119 minutes ago", "2 hours ago", "2 days ago"]
+        );
     }
 
     #[test]

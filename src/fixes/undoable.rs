@@ -1,0 +1,74 @@
+//! What the journals know as applied, as plans that can be shown and undone, whichever session applied them.
+
+use super::Place;
+use super::apply::is_as_written;
+use super::commands::quoted_line;
+use super::journal::{Entry, Stage};
+use crate::domain::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
+
+/// Every fix that is applied here, the newest last. One that two journals know is the one that this process would undo.
+#[must_use]
+pub fn undoable(place: &Place) -> Vec<AppliedFix> {
+    let mut out: Vec<AppliedFix> = Vec::new();
+    for (number, journal) in place.journals().into_iter().enumerate() {
+        for entry in journal.entries() {
+            if entry.stage == Stage::Applied && out.iter().all(|known| known.plan.id != entry.id) {
+                // Only the journal of this user is one that it may write.
+                out.push(applied(entry, place, number == 0));
+            }
+        }
+    }
+    out.sort_by_key(|fix| fix.at_unix_s);
+    out
+}
+
+fn applied(entry: Entry, place: &Place, own: bool) -> AppliedFix {
+    let stands = entry.files.iter().any(|file| is_as_written(place, file));
+    let undo = undo_words(&entry);
+    let needs = match entry.needs {
+        _ if entry.waits_for_boot => Needs::Reboot,
+        Some(needs) if own || needs != Needs::User => needs,
+        _ => Needs::Root,
+    };
+    let files = entry.files.into_iter().map(|file| Change::WriteFile {
+        path: file.path,
+        before: file.before.map(|before| before.text),
+        after: file.after,
+        mode: file.mode,
+    });
+    let commands = entry.commands.into_iter().map(|command| Change::Run { argv: command.argv });
+    let plan = FixPlan {
+        changes: files.chain(commands).collect(),
+        check: entry.check,
+        title: entry.title,
+        why: String::new(),
+        needs,
+        risk: entry.risk.unwrap_or(FixRisk::Low),
+        policy: FixPolicy::Ask,
+        verify: entry.verify,
+        undo,
+        undo_commands: entry.undo_commands,
+        remaining: entry.remaining,
+        obstacle: None,
+        id: entry.id,
+    };
+    AppliedFix { plan, at_unix_s: entry.at_unix_s, stands }
+}
+
+/// What undoing it does.
+fn undo_words(entry: &Entry) -> String {
+    let mut done: Vec<String> = Vec::new();
+    for file in &entry.files {
+        let path = file.path.display();
+        done.push(if file.before.is_some() {
+            format!("puts back what stood in {path}, with its mode and owner")
+        } else {
+            format!("removes {path}")
+        });
+    }
+    done.extend(entry.undo_commands.iter().map(|argv| format!("runs {}", quoted_line(argv))));
+    if done.is_empty() {
+        return "it only ran commands, and nothing takes them back; undo makes gds-top forget it".to_owned();
+    }
+    format!("{}; so does gds-top fix --undo {}", done.join("; "), entry.id)
+}
