@@ -38,7 +38,7 @@ pub(super) struct KvArgs {
     /// Sequences
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     batch: u64,
-    /// Share of each sequence that is in the store, above 0 to 1
+    /// Share of each sequence that is in the store, 0 to 1, to the nearest file; with 0 every lookup misses
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     hit_rate: f64,
     /// Variants, separated by commas (default: all of the workload)
@@ -167,7 +167,8 @@ pub(super) fn run(args: &KvArgs) -> u8 {
     // Lanes that were named are run and answer for themselves; llm-d's go on without cuFile.
     let named = !args.variants.is_empty() || kind == Kind::Llmd;
     config.engines = named.then(|| plan.lanes.clone());
-    config.workload = Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order });
+    config.workload =
+        Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings: plan.warnings });
     config.checks = false;
     let screens = !args.headless
         && !args.output.json

@@ -7,7 +7,9 @@
 mod beside;
 mod cache;
 mod chunk;
+mod compare;
 mod content;
+mod effect;
 mod flights;
 mod folder;
 mod handles;

@@ -183,6 +183,7 @@ impl Session {
             });
         if let Some(plan) = own {
             self.turn_page(kept);
+            self.tell_warnings();
             self.tell_models(std::slice::from_ref(&plan.model));
             let engines = self.config.engines.clone();
             return Ok(self.race(&[plan.model], engines, examiner));
@@ -200,7 +201,9 @@ impl Session {
                 let engines = (kind == Kind::Llmd).then(|| plan.lanes.clone());
                 let models: [ModelInfo; 1] = [plan.model.clone()];
                 self.config.grid = None;
-                self.config.workload = Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order });
+                let warnings = plan.warnings;
+                self.config.workload =
+                    Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings });
                 // Settings of engines mean nothing to a workload.
                 self.config.knobs.clear();
                 self.config.variants.clear();
