@@ -46,13 +46,19 @@ impl Settled<'_> {
                 only_if(settings.on("async"), value, "it counts for asynchronous transfers alone (async=1)")
             }
             "async_depth" | "stream_flags" => Effect::Nothing(NO_CUFILE),
-            "plain_odirect" | "staging_bytes" | "fsync" | "max_cache_size_mb" | "check_payload" if in_memory => {
+            "plain_odirect" | "staging_bytes" | "fsync" | "max_cache_size_gb" | "max_cache_size_mb"
+            | "check_payload"
+                if in_memory =>
+            {
                 Effect::Nothing(NO_FILES)
             }
             "plain_odirect" => only_if(plain, value, "it has no plain transfers"),
             "staging_bytes" => only_if(plain, value.min(layout.largest), "it has no plain transfers"),
             "fsync" => only_if(writes, value, "it counts for writes alone"),
-            "max_cache_size_mb" => {
+            "max_cache_size_gb" if settings.on("max_cache_size_mb") => {
+                Effect::Nothing("max_cache_size_mb is set, which takes its place")
+            }
+            "max_cache_size_gb" | "max_cache_size_mb" => {
                 let kept = store::room_files(settings, layout).map_or(files, |room| room.min(files));
                 only_if(lane.write, kept, "it counts for writes alone")
             }
@@ -139,7 +145,8 @@ mod tests {
             Effect::Counts(2)
         );
         assert_eq!(effect(Kind::Lmcache, "gds/read", &[("prefetch_factor", 9)], "prefetch_factor"), Effect::Counts(3));
-        assert_eq!(effect(Kind::Lmcache, "disk/write", &[], "max_cache_size_mb"), Effect::Counts(2));
+        assert_eq!(effect(Kind::Lmcache, "disk/write", &[], "max_cache_size_gb"), Effect::Counts(2));
+        assert!(is_nothing(Kind::Lmcache, "disk/write", &[("max_cache_size_mb", 1)], "max_cache_size_gb"));
         assert_eq!(effect(Kind::Ucm, "gds/read", &[], "handle_cache"), Effect::Counts(4));
         let same = [Effect::Counts(2), Effect::Counts(2)];
         assert_eq!(nothing_compared(&same).unwrap(), "all its values come to 2 there");

@@ -122,10 +122,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     parts.end("prepare");
     result.setup_parts_ns = parts.told;
 
-    let limit_bytes = match settings.get("max_cache_size_mb") {
-        0 => u64::MAX,
-        mib => mib.saturating_mul(units::MIB),
-    };
+    let limit_bytes = store::room_bytes(&settings).unwrap_or(u64::MAX);
     let context = EngineContext::new(lane_order, &device, cufile.as_ref(), &counters);
     let mut handle_limit = settings.get("handle_cache") as usize;
     let room = open_files.saturating_sub(256) as usize;

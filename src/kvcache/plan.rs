@@ -93,6 +93,19 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// Bytes that lie on the disk at once, at most.
     pub disk_bytes: u64,
+    /// The settings of libcufile that are shipped, and the file in the folder that they are to be written to.
+    settings_file: Option<(PathBuf, &'static str)>,
+}
+
+impl Plan {
+    /// Writes what the lanes need into the folder, which is there by now: planning itself changes nothing.
+    ///
+    /// # Errors
+    /// A sentence: what the system refused.
+    pub fn write_settings(&self) -> Result<(), PlanError> {
+        let Some((file, text)) = &self.settings_file else { return Ok(()) };
+        std::fs::write(file, text).map_err(|e| PlanError(format!("writing {} failed: {e}", file.display())))
+    }
 }
 
 /// Plans a run whose files lie in `folder`.
@@ -167,7 +180,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     warnings.extend(unused.said());
     let model = model.ok_or_else(|| PlanError("there is nothing to run: name a variant and a direction".to_owned()))?;
     let mut notes = Vec::new();
-    let environment = environment(request, folder, &mut notes)?;
+    let (environment, settings_file) = environment(request, folder, &mut notes)?;
     let order = serde_json::to_value(&order).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
     Ok(Plan {
         model,
@@ -176,6 +189,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         notes,
         warnings,
         disk_bytes,
+        settings_file,
     })
 }
 
@@ -213,12 +227,12 @@ fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
     said
 }
 
+/// The environment of the lanes, and the file that has to be written for it.
+type Settings = (BTreeMap<String, String>, Option<(PathBuf, &'static str)>);
+
 /// The environment of the lanes: where libcufile finds its settings.
-fn environment(
-    request: &Request,
-    folder: &Path,
-    notes: &mut Vec<String>,
-) -> Result<BTreeMap<String, String>, PlanError> {
+fn environment(request: &Request, folder: &Path, notes: &mut Vec<String>) -> Result<Settings, PlanError> {
+    let mut settings_file = None;
     let wanted = match (&request.cufile_json, request.kind) {
         (Some(named), _) => Some(named.as_str()),
         (None, Kind::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
@@ -229,12 +243,11 @@ fn environment(
         (None, _) => None,
     };
     let file: PathBuf = match wanted {
-        None | Some("none") => return Ok(BTreeMap::new()),
+        None | Some("none") => return Ok((BTreeMap::new(), None)),
         Some(name) => match CUFILE_PROFILES.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => {
                 let file = folder.join("cufile.json");
-                std::fs::write(&file, text)
-                    .map_err(|e| PlanError(format!("writing {} failed: {e}", file.display())))?;
+                settings_file = Some((file.clone(), *text));
                 notes.push(format!("lanes with cuFile take the settings '{name}' (profiles/cufile/{name}.json); --cufile-json none leaves them out"));
                 file
             }
@@ -247,7 +260,7 @@ fn environment(
             })?,
         },
     };
-    Ok(BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]))
+    Ok((BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]), settings_file))
 }
 
 #[cfg(test)]

@@ -47,16 +47,25 @@ pub(super) struct Found {
 fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
     let files = layout.files.len() as u64;
     let room = room_files(settings, layout).filter(|room| *room < files)?;
+    let name = if settings.on("max_cache_size_mb") { "max_cache_size_mb" } else { "max_cache_size_gb" };
     Some(format!(
-        "max_cache_size_mb={} keeps {room} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
-        settings.get("max_cache_size_mb")
+        "{name}={} keeps {room} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
+        settings.get(name)
     ))
+}
+
+/// Bytes that the store has room for; `None` where it has no limit.
+pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
+    let bytes = match settings.get("max_cache_size_mb") {
+        0 => settings.get("max_cache_size_gb").saturating_mul(1 << 30),
+        mib => mib.saturating_mul(1 << 20),
+    };
+    (bytes > 0).then_some(bytes)
 }
 
 /// Files that the store has room for, one at least; `None` where it has no limit.
 pub(super) fn room_files(settings: &Settings, layout: &Layout) -> Option<u64> {
-    let room_mib = settings.get("max_cache_size_mb");
-    (room_mib > 0).then(|| (room_mib.saturating_mul(1 << 20) / layout.file_bytes().max(1)).max(1))
+    room_bytes(settings).map(|bytes| (bytes / layout.file_bytes().max(1)).max(1))
 }
 
 /// Looks for every chunk of every sequence, in order, until the first that is not there: what follows it is of no use.
