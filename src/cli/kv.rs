@@ -11,7 +11,7 @@ use crate::tui;
 use clap::Args;
 use serde_json::json;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is run and how.
 #[derive(Clone, Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) struct KvArgs {
     /// Sequences
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     batch: u64,
-    /// Share of each sequence that is in the store, above 0 to 1
+    /// Share of each sequence that is in the store, 0 to 1, to the nearest file; with 0 every lookup misses
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     hit_rate: f64,
     /// Variants, separated by commas (default: all of the workload)
@@ -138,28 +138,24 @@ pub(super) fn run(args: &KvArgs) -> u8 {
         cufile_json: args.cufile_json.clone(),
         as_found: args.as_found,
     };
+    // A call that cannot be met leaves alone what an earlier one kept.
+    let place = match Folder::place(dir, kind.name()) {
+        Ok(place) => place,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
+    let plan = match kvcache::plan(&request, &place) {
+        Ok(plan) => plan,
+        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    };
     let folder = match Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found) {
         Ok(folder) => folder,
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
-    let plan = match kvcache::plan(&request, folder.path()) {
-        Ok(plan) => plan,
-        Err(error) => {
-            let _ = folder.close();
-            return fail(BAD_CALL, &error.to_string());
+    if let Err(sentence) = ready(&plan, &folder, dir, args.as_found) {
+        if !args.as_found {
+            folder.abandon();
         }
-    };
-    let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
-    if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !args.as_found && *free < plan.disk_bytes) {
-        let text = format!(
-            "{} needs {} on the disk, and {} has {} free: ask for fewer tokens or sequences, or name another DIR",
-            plan.model.name,
-            units::bytes(plan.disk_bytes),
-            dir.display(),
-            units::bytes(free)
-        );
-        let _ = folder.close();
-        return fail(BAD_CALL, &text);
+        return fail(BAD_CALL, &sentence);
     }
     if !args.output.quiet {
         plan.notes.iter().for_each(|text| note(text));
@@ -167,7 +163,8 @@ pub(super) fn run(args: &KvArgs) -> u8 {
     // Lanes that were named are run and answer for themselves; llm-d's go on without cuFile.
     let named = !args.variants.is_empty() || kind == Kind::Llmd;
     config.engines = named.then(|| plan.lanes.clone());
-    config.workload = Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order });
+    config.workload =
+        Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings: plan.warnings });
     config.checks = false;
     let screens = !args.headless
         && !args.output.json
@@ -189,8 +186,23 @@ pub(super) fn run(args: &KvArgs) -> u8 {
     status
 }
 
+/// Writes what the lanes need, where there is room for what they write.
+fn ready(plan: &kvcache::Plan, folder: &Folder, dir: &Path, as_found: bool) -> Result<(), String> {
+    let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
+    if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !as_found && *free < plan.disk_bytes) {
+        return Err(format!(
+            "{} needs {} on the disk, and {} has {} free: ask for fewer tokens or sequences, or name another DIR",
+            plan.model.name,
+            units::bytes(plan.disk_bytes),
+            dir.display(),
+            units::bytes(free)
+        ));
+    }
+    plan.write_settings().map_err(|error| error.to_string())
+}
+
 /// Bytes that this user may still write there; `None` where the file system does not tell.
-fn free_bytes(folder: &std::path::Path) -> Option<u64> {
+fn free_bytes(folder: &Path) -> Option<u64> {
     let told = rustix::fs::statvfs(folder).ok()?;
     Some(told.f_bavail.saturating_mul(told.f_frsize))
 }
@@ -223,7 +235,7 @@ fn list(output: &OutputArgs) -> u8 {
         for p in kvcache::parameters(kind) {
             text += &format!("  {:<18} {:>8}  {}\n", p.name, p.default, p.what);
         }
-        text.push('\n');
+        text += &format!("  of its source's other settings: {}\n\n", kvcache::elsewhere(kind));
     }
     text += "shapes (layers, KV heads, head size, type, bytes of a token):\n";
     for shape in shapes {

@@ -1,6 +1,7 @@
 //! Voice: the same session without a screen. Progress and trouble go to one stream (standard error), the result to the other (standard output), at the end.
 
 mod progress;
+mod table;
 mod text;
 
 pub use text::result_text;

@@ -1,6 +1,7 @@
 //! The result for people: the answers first, then the figures, then what to do.
 
 use super::progress::paint;
+use super::table::{self, TIE};
 use crate::analysis::{Comparison, cell_text, compare, grid_failures, grid_tables, of_median_time};
 use crate::domain::{Grid, Phase, RunResult, Status, units};
 use crate::report::words::{check_counts, gaps, headlines, plain, route_words};
@@ -148,34 +149,10 @@ impl Text {
         }
     }
 
-    /// Columns as wide as their cells; the last is cut where the line would be too long.
     fn table(&mut self, rows: &[Vec<String>], right: &[bool]) {
-        let widths: Vec<usize> = (0..right.len())
-            .map(|i| rows.iter().filter_map(|r| r.get(i)).map(|c| c.width()).max().unwrap_or(0))
-            .collect();
-        for row in rows {
-            let mut line = String::from("  ");
-            for ((cell, width), right) in row.iter().zip(&widths).zip(right) {
-                let space = " ".repeat(width.saturating_sub(cell.width()));
-                let (before, after) = if *right { (space.as_str(), "") } else { ("", space.as_str()) };
-                line += &format!("{before}{cell}{after}  ");
-            }
-            let cut = self.cut(line.trim_end());
-            self.line(&cut);
+        for line in table::lines(rows, right, self.width) {
+            self.line(&line);
         }
-    }
-
-    /// A line that is too long ends after its last whole part.
-    fn cut(&self, line: &str) -> String {
-        let mut width = 0;
-        let fits = |(_, c): &(usize, char)| {
-            width += unicode_width::UnicodeWidthChar::width(*c).unwrap_or(0);
-            width <= self.width
-        };
-        let end = line.char_indices().take_while(fits).last().map_or(0, |(at, c)| at + c.len_utf8());
-        let kept = line.get(..end).unwrap_or_default();
-        let whole = if end < line.len() { kept.rsplit_once(", ").map_or(kept, |(whole, _)| whole) } else { kept };
-        whole.to_owned()
     }
 
     fn failures(&mut self, state: &State) {
@@ -241,7 +218,7 @@ fn where_time_went(run: &RunResult) -> String {
         .iter()
         .filter(|(_, ns)| share(*ns) >= 1.0)
         .take(3)
-        .map(|(phase, ns)| format!("{} {:.0} %", phase.name(), share(*ns)))
+        .map(|(phase, ns)| format!("{}{TIE}{:.0}{TIE}%", phase.name(), share(*ns)))
         .collect();
     if parts.is_empty() { "–".to_owned() } else { parts.join(", ") }
 }

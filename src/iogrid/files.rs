@@ -47,6 +47,12 @@ pub enum FilesError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Its name is no text.
+    #[error("{} has a name with bytes that are no UTF-8, and the measuring process could not be told of it; rename it, or name another folder", path.display())]
+    NoText {
+        /// The folder.
+        path: PathBuf,
+    },
     /// There is too little space.
     #[error(
         "{path} has {free} free, and the measurement needs {needs} for its two files: give a smaller --file-size, or another folder",
@@ -74,6 +80,10 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     let meta = std::fs::metadata(dir).map_err(failed("looking at", dir))?;
     if !meta.is_dir() {
         return Err(failed("looking into", dir)(io::ErrorKind::NotADirectory.into()));
+    }
+    // The measuring process is told of its files in JSON.
+    if dir.canonicalize().is_ok_and(|whole| whole.to_str().is_none()) {
+        return Err(FilesError::NoText { path: dir.to_owned() });
     }
     let may_write = rustix::fs::access(dir, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
     may_write.map_err(|e| failed("writing into", dir)(e.into()))?;
@@ -162,6 +172,7 @@ impl Files {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn files_have_known_content_and_go_with_their_folder() {
@@ -211,5 +222,8 @@ mod tests {
         let said = room_for(dir.path(), 1 << 60).unwrap_err().to_string();
         assert!(said.contains("--file-size") && said.contains("free"), "{said}");
         assert!(room_for(&dir.path().join("no"), 1).unwrap_err().to_string().contains("looking at"));
+        let no_text = dir.path().join(std::ffi::OsStr::from_bytes(b"a\xff"));
+        std::fs::create_dir(&no_text).unwrap();
+        assert!(room_for(&no_text, 1).unwrap_err().to_string().contains("no UTF-8"));
     }
 }

@@ -62,7 +62,7 @@ impl Side {
         }
         let target = Arc::new(DeviceMemory::allocate(context.device, layout.target_bytes)?);
         let registered = match context.cufile {
-            Some(cufile) => prepare::register(cufile, settings, &layout, &target, None)?,
+            Some(cufile) => prepare::register(cufile, settings, &layout, &target, None, context.device.is_gpu())?,
             None => Vec::new(),
         };
         let ram = prepare::contents(context, &order, &layout, &lane, way, &target)?;

@@ -24,6 +24,18 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
+    /// Its name is no text.
+    #[error("{} has a name with bytes that are no UTF-8, and no lane could be told of it; rename it, or name another DIR", path.display())]
+    NoText {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Nothing was kept.
+    #[error("there is no {}, so nothing that an earlier run kept can be read; '--keep' keeps what a run writes", path.display())]
+    Nothing {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The system refuses.
     #[error("{doing} {} failed: {source}; DIR must be a folder on the disk in question that can be written to", path.display())]
     System {
@@ -45,6 +57,26 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// Where the folder `gds-top-kv-NAME` of `dir` is, or would be.
+    ///
+    /// # Errors
+    /// When `dir` is no folder that can be examined.
+    pub fn place(dir: &Path, name: &str) -> Result<PathBuf, FolderError> {
+        let doing = "examining";
+        let dir = match fs::canonicalize(dir) {
+            Ok(whole) if whole.is_dir() => whole,
+            Ok(path) => {
+                return Err(FolderError::System { doing, path, source: std::io::ErrorKind::NotADirectory.into() });
+            }
+            Err(source) => return Err(FolderError::System { doing, path: dir.to_owned(), source }),
+        };
+        // Lanes are told of it in JSON.
+        if dir.to_str().is_none() {
+            return Err(FolderError::NoText { path: dir });
+        }
+        Ok(dir.join(format!("gds-top-kv-{name}")))
+    }
+
     /// Makes (or takes again) the folder `gds-top-kv-NAME` in `dir`. What an earlier run left in it is removed, unless `reuse`; at the end it is
     /// removed, unless `keep`.
     ///
@@ -55,13 +87,20 @@ impl Folder {
             let path = path.to_owned();
             move |source| FolderError::System { doing, path, source }
         };
-        let dir = fs::canonicalize(dir).map_err(system("examining", dir))?;
-        let path = dir.join(format!("gds-top-kv-{name}"));
+        let path = Self::place(dir, name)?;
+        if reuse && fs::symlink_metadata(&path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            return Err(FolderError::Nothing { path });
+        }
         let marker = path.join(MARKER);
         match fs::create_dir(&path) {
             Ok(()) => {
-                let mut file = File::create_new(&marker).map_err(system("making", &marker))?;
-                file.write_all(MARK.as_bytes()).map_err(system("writing", &marker))?;
+                let marked = File::create_new(&marker).and_then(|mut file| file.write_all(MARK.as_bytes()));
+                if let Err(error) = marked {
+                    // Without its mark nobody would know later whose it is.
+                    let _ = fs::remove_file(&marker);
+                    let _ = fs::remove_dir(&path);
+                    return Err(system("writing", &marker)(error));
+                }
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 // A link would lead elsewhere, whoever's that is.
@@ -106,6 +145,12 @@ impl Folder {
         Ok(())
     }
 
+    /// Removes it, whether or not it was to be kept, where a run ended before anything was written that could be.
+    pub fn abandon(mut self) {
+        self.keep = false;
+        let _ = self.close();
+    }
+
     /// Removes it where it is not to be kept. Returns what should be said.
     #[must_use]
     pub fn close(self) -> Option<String> {
@@ -136,6 +181,11 @@ mod tests {
         let again = Folder::open(dir.path(), "ucm", true, true).unwrap();
         assert!(again.path().join("data/block").exists());
         drop(again);
+        // A run that comes to nothing leaves nothing, though it was to keep all.
+        Folder::open(dir.path(), "llmd", false, true).unwrap().abandon();
+        assert!(!dir.path().join("gds-top-kv-llmd").exists());
+        let said = Folder::open(dir.path(), "llmd", true, true).unwrap_err().to_string();
+        assert!(said.contains("--keep") && !dir.path().join("gds-top-kv-llmd").exists(), "{said}");
         let last = Folder::open(dir.path(), "ucm", false, false).unwrap();
         assert!(!last.path().join("data").exists());
         assert_eq!(last.close(), None);

@@ -8,7 +8,8 @@ use super::layout::Layout;
 use super::order::{Kind, KvOrder, LaneName, Way};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::prepare::{
-    Parts, all_headers, contents, open_cufile, prepare_files, raise_open_files, register, staging, threads, wrong,
+    Parts, WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, raise_open_files, register, staging,
+    threads, wrong,
 };
 use super::store::{self, Limit};
 use super::transfer::{Falls, Shared};
@@ -81,10 +82,13 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     }
     parts.end("allocate");
     let registered = match &cufile {
-        Some(cufile) => register(cufile, &settings, &layout, &target, slab.as_ref())?,
+        Some(cufile) => register(cufile, &settings, &layout, &target, slab.as_ref(), device.is_gpu())?,
         None => Vec::new(),
     };
     parts.end("register_buffers");
+    if cufile.is_some() && settings.get("register") == 2 && !device.is_gpu() {
+        result.notes.push(WITHOUT_RDMA.to_owned());
+    }
     // Writes beside a read have buffers of their own, as a thread of llm-d has for either.
     let side = Side::new(&preparing, &order, &lane, &settings, way)?;
     let slots = if side.is_some() { 2 * threads } else { threads };
@@ -118,10 +122,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     parts.end("prepare");
     result.setup_parts_ns = parts.told;
 
-    let limit_bytes = match settings.get("max_cache_size_mb") {
-        0 => u64::MAX,
-        mib => mib.saturating_mul(units::MIB),
-    };
+    let limit_bytes = store::room_bytes(&settings).unwrap_or(u64::MAX);
     let context = EngineContext::new(lane_order, &device, cufile.as_ref(), &counters);
     let mut handle_limit = settings.get("handle_cache") as usize;
     let room = open_files.saturating_sub(256) as usize;
@@ -204,7 +205,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     result.workload =
         Some(WorkloadResult { beside: beside_writes, ..measured(&shared, &done, wall_ns, fallbacks, &registered) });
     send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &layout, &order));
-    if lane_order.verify {
+    if lane_order.verify && result.bytes > 0 {
         sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
         let (ticker, ticks) = bounded::<()>(0);
         let outcome = std::thread::scope(|scope| {

@@ -45,6 +45,9 @@ pub(super) struct Task {
 pub(super) struct Layout {
     kind: Kind,
     seed: u64,
+    shape: String,
+    /// Tokens of a file.
+    file_tokens: u64,
     pub(super) files: Vec<FileLayout>,
     /// Keys that are asked for, sequence after sequence, stored or not.
     pub(super) asked: Vec<Vec<Key>>,
@@ -94,8 +97,8 @@ impl Layout {
             ));
         }
         let of_sequence = order.tokens / file_tokens;
-        let stored = (of_sequence as f64 * order.hit_rate + 1e-9).floor() as u64;
-        if stored == 0 {
+        let stored = stored_of(of_sequence, order.hit_rate);
+        if of_sequence == 0 || (stored == 0 && order.hit_rate > 0.0) {
             return Err(format!(
                 "{} tokens at a hit rate of {} leave no whole file of {file_tokens} tokens; ask for more tokens or a higher rate",
                 order.tokens, order.hit_rate
@@ -121,6 +124,8 @@ impl Layout {
         let mut layout = Self {
             kind,
             seed: order.seed,
+            shape: shape.name.clone(),
+            file_tokens,
             files: Vec::new(),
             asked: Vec::new(),
             data_offset: if kind == Kind::Lmcache { HEADER_BYTES } else { misalign },
@@ -131,12 +136,14 @@ impl Layout {
             blocks,
             slots: permutation(order.seed, files * blocks, kind == Kind::Lmcache),
             misalign,
-            target_bytes: misalign + files * payload,
+            // Memory of no length cannot be had, and a run whose every lookup misses has no use for more.
+            target_bytes: (misalign + files * payload).max(PAGE),
             scattered: kind == Kind::Lmcache,
             largest: 0,
             tasks: Vec::new(),
             units: Vec::new(),
-            layerwise: kind != Kind::Llmd && settings.on("enable_layerwise") && !write,
+            // What is not there is not waited for layer by layer.
+            layerwise: kind != Kind::Llmd && settings.on("enable_layerwise") && !write && files > 0,
             pieces: Vec::new(),
         };
         for sequence in 0..order.batch {
@@ -293,6 +300,9 @@ impl Layout {
     /// Ranges of the target that are registered apart: whole layers' tensors, or every block.
     pub(super) fn registrations(&self, each_block: bool) -> Vec<Range<u64>> {
         let whole = self.slots.len() as u64 * self.extent;
+        if whole == 0 {
+            return Vec::new();
+        }
         let step = if each_block { self.extent } else { whole };
         (0..self.layers * self.vectors * whole / step)
             .map(|i| self.misalign + i * step..self.misalign + (i + 1) * step)
@@ -301,7 +311,24 @@ impl Layout {
 
     /// Bytes between the beginnings of two workers' places in the slab.
     pub(super) fn slab_step(&self) -> u64 {
-        self.largest.next_multiple_of(PAGE)
+        self.largest.next_multiple_of(PAGE).max(PAGE)
+    }
+
+    /// What a file's contents are made from beside the seed. It follows from the key, so that a file is told again by any run that asks for it, whatever
+    /// else that run asks for.
+    pub(super) fn content_of(&self, file: usize) -> u64 {
+        let key = self.files.get(file).map_or([0; 32], |file| file.key);
+        key.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
+    }
+
+    /// The shape by name.
+    pub(super) fn shape(&self) -> &str {
+        &self.shape
+    }
+
+    /// Tokens of a file.
+    pub(super) const fn file_tokens(&self) -> u64 {
+        self.file_tokens
     }
 
     /// Seed of the contents.
@@ -346,6 +373,11 @@ impl Layout {
             tensors: tensors.collect(),
         }
     }
+}
+
+/// Files of a sequence that are stored: the nearest number to the share that is asked for.
+pub(super) fn stored_of(files: u64, hit_rate: f64) -> u64 {
+    ((files as f64 * hit_rate).round() as u64).min(files)
 }
 
 /// Numbers 0 to `count`, shuffled by the seed as a paged cache's blocks are after some use, or in order.
@@ -468,11 +500,36 @@ pub(super) mod tests {
         let mut order = order(Kind::Lmcache, 640, 2, &[("chunk_size", 64)]);
         order.hit_rate = 0.75;
         let plan = layout(&order, false);
-        assert_eq!((plan.files.len(), plan.asked.len(), plan.asked[0].len()), (14, 2, 10));
-        assert_eq!(plan.files[7].key, plan.asked[1][0]);
+        // 7.5 of 10 are 8.
+        assert_eq!((plan.files.len(), plan.asked.len(), plan.asked[0].len()), (16, 2, 10));
+        assert_eq!(plan.files[8].key, plan.asked[1][0]);
         order.hit_rate = 0.01;
         let settings = order.settings(&"lmcache/ram/read".parse().unwrap());
         assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no whole file"));
+        // Nothing stored is a question of its own: what do lookups cost that find nothing?
+        order.hit_rate = 0.0;
+        let plan = Layout::new(&order, &settings, false).unwrap();
+        assert_eq!((plan.files.len(), plan.asked[1].len(), plan.tasks.len()), (0, 10, 0));
+        order.tokens = 1;
+        assert!(Layout::new(&order, &settings, false).unwrap_err().contains("no whole file"));
+    }
+
+    #[test]
+    fn a_share_is_rounded_to_the_nearest_number_of_files() {
+        for (files, share, stored) in
+            [(3, 0.5, 2), (10, 0.04, 0), (10, 0.05, 1), (10, 0.7, 7), (7, 1.0, 7), (1, 0.5, 1)]
+        {
+            assert_eq!(stored_of(files, share), stored, "{share} of {files}");
+        }
+    }
+
+    #[test]
+    fn what_a_file_holds_follows_from_its_key_alone() {
+        let long = layout(&order(Kind::Lmcache, 640, 2, &[("chunk_size", 64)]), false);
+        let short = layout(&order(Kind::Lmcache, 320, 2, &[("chunk_size", 64)]), false);
+        // The second sequence begins at another number where sequences are shorter.
+        assert_eq!((short.files[5].key, short.content_of(5)), (long.files[10].key, long.content_of(10)));
+        assert_ne!(long.content_of(0), long.content_of(1));
     }
 
     #[test]

@@ -7,7 +7,9 @@
 mod beside;
 mod cache;
 mod chunk;
+mod compare;
 mod content;
+mod effect;
 mod flights;
 mod folder;
 mod handles;
@@ -34,7 +36,7 @@ pub use handles::HandleCache;
 pub use keys::{Chain, Key, token};
 pub use lane::run_lane;
 pub use order::{Kind, KvOrder, Provoke};
-pub use params::{Parameter, parameters};
+pub use params::{Parameter, elsewhere, parameters};
 pub use pipeline::{hidden_fraction, layer_times, union_ns};
 pub use plan::{Plan, PlanError, Request, plan};
 pub use shape::Shape;

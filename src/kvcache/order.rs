@@ -121,6 +121,9 @@ impl FromStr for Provoke {
     }
 }
 
+/// The setting that a variant's name speaks of.
+const REGISTER: &str = "register";
+
 /// How bytes travel between target and store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -139,6 +142,9 @@ pub(super) struct LaneName {
     /// The variant with its settings, as written.
     pub(super) variant: String,
     pub(super) way: Way,
+    /// Whether the variant registers buffers, where that is a question.
+    pub(super) registers: Option<bool>,
+    /// The settings of the variant itself.
     pub(super) settings: BTreeMap<String, u64>,
     pub(super) write: bool,
 }
@@ -167,9 +173,7 @@ impl FromStr for LaneName {
                 ));
             }
         };
-        if way == Way::Gds {
-            settings.insert("register".to_owned(), u64::from(base == "gds-registered"));
-        }
+        let registers = (way == Way::Gds).then_some(base == "gds-registered");
         for setting in given.split(':').filter(|s| !s.is_empty()) {
             let (name, value) = params::parse(kind, setting)?;
             settings.insert(name, value);
@@ -179,7 +183,7 @@ impl FromStr for LaneName {
             "write" => true,
             _ => return Err(format!("'{direction}' is no direction; known are write and read")),
         };
-        Ok(Self { kind, variant: variant.to_owned(), way, settings, write })
+        Ok(Self { kind, variant: variant.to_owned(), way, registers, settings, write })
     }
 }
 
@@ -219,10 +223,15 @@ impl KvOrder {
     pub(super) fn settings(&self, lane: &LaneName) -> Settings {
         let mut all: BTreeMap<String, u64> =
             params::parameters(self.kind).iter().map(|p| (p.name.to_owned(), p.default)).collect();
-        // `--set` speaks to all lanes, but what a variant's name says of registering holds unless its settings say more.
-        let named = lane.settings.iter().map(|(n, v)| (n.clone(), *v));
         all.extend(self.settings.iter().map(|(n, v)| (n.clone(), *v)));
-        all.extend(named);
+        // `--set` speaks to all lanes. Whether buffers are registered is what a variant's name says, unless its settings say more; how they are, is not.
+        match (lane.registers, self.settings.get(REGISTER)) {
+            (Some(true), Some(1..)) | (None, _) => {}
+            (Some(registers), _) => {
+                all.insert(REGISTER.to_owned(), u64::from(registers));
+            }
+        }
+        all.extend(lane.settings.iter().map(|(n, v)| (n.clone(), *v)));
         Settings(all)
     }
 }
@@ -251,13 +260,11 @@ mod tests {
     fn a_lanes_name_says_what_it_does() {
         let lane: LaneName = "lmcache/gds:prefetch_factor=0:handle_cache=7/read".parse().unwrap();
         assert_eq!((lane.kind, lane.way, lane.write), (Kind::Lmcache, Way::Gds, false));
-        assert_eq!(
-            (lane.settings["prefetch_factor"], lane.settings["handle_cache"], lane.settings["register"]),
-            (0, 7, 0)
-        );
+        assert_eq!((lane.settings["prefetch_factor"], lane.settings["handle_cache"]), (0, 7));
+        assert_eq!(lane.registers, Some(false));
         assert_eq!(lane.to_string(), "lmcache/gds:prefetch_factor=0:handle_cache=7/read");
         let lane: LaneName = "ucm/gds-registered/write".parse().unwrap();
-        assert_eq!((lane.settings["register"], lane.write), (1, true));
+        assert_eq!((lane.registers, lane.write), (Some(true), true));
         for (wrong, part) in [
             ("vllm/gds/read", "no KV-cache workload"),
             ("ucm/gdx/read", "no variant"),
@@ -268,6 +275,18 @@ mod tests {
             let said = wrong.parse::<LaneName>().unwrap_err();
             assert!(said.contains(part), "{wrong}: {said}");
         }
+    }
+
+    #[test]
+    fn whether_buffers_are_registered_is_the_variants_word_and_how_is_the_settings() {
+        let registers = |variant: &str, set: Option<u64>| {
+            let set: Vec<(&str, u64)> = set.map(|value| ("register", value)).into_iter().collect();
+            let order = crate::kvcache::layout::tests::order(Kind::Llmd, 512, 1, &set);
+            order.settings(&format!("llmd/{variant}/read").parse().unwrap()).get("register")
+        };
+        assert_eq!((registers("gds", None), registers("gds-registered", None)), (0, 1));
+        assert_eq!((registers("gds", Some(2)), registers("gds-registered", Some(2))), (0, 2));
+        assert_eq!((registers("gds:register=2", Some(0)), registers("gds-registered", Some(0))), (2, 1));
     }
 
     #[test]

@@ -101,8 +101,11 @@ pub(super) fn notes(
     let mut notes = Vec::new();
     if let Some(found) = done.found.as_ref().filter(|found| found.refused > 0) {
         notes.push(format!(
-            "{} files were there and were not taken for whole, so they and what follows them are misses; the first: {}",
-            found.refused,
+            "{} not taken for whole, so what follows in the same sequence is missed too; the first: {}",
+            match found.refused {
+                1 => "1 file was there and".to_owned(),
+                many => format!("{many} files were there and"),
+            },
             found.first_refusal.as_deref().unwrap_or_default()
         ));
     }

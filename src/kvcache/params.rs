@@ -76,7 +76,7 @@ const LLMD: [Parameter; 11] = [
     FSYNC,
 ];
 
-const LMCACHE: [Parameter; 14] = [
+const LMCACHE: [Parameter; 15] = [
     of("chunk_size", 256, (1, 65_536), "tokens of a chunk, which is a file"),
     of("max_concurrent_ops", 4, (1, 256), "transfers under way at once"),
     of("block_size", 1 << 20, (4096, 1 << 30), "bytes of the largest transfer"),
@@ -87,10 +87,16 @@ const LMCACHE: [Parameter; 14] = [
     of("register", 0, SWITCH, "register the staging slab on the target with cuFile, as a whole"),
     of("handle_cache", 0, HANDLES, "most file handles kept; the source keeps none"),
     of(
+        "max_cache_size_gb",
+        256,
+        (1, 1 << 30),
+        "GiB of chunks that may lie on the disk; the least recently written go first",
+    ),
+    of(
         "max_cache_size_mb",
-        262_144,
-        (1, 1 << 40),
-        "MiB of chunks that may lie on the disk; the least recently written go first",
+        0,
+        (0, 1 << 40),
+        "the same in MiB, for stores of less than a GiB; 0 leaves it to max_cache_size_gb",
     ),
     of(
         "check_payload",
@@ -110,6 +116,23 @@ pub const fn parameters(kind: Kind) -> &'static [Parameter] {
         Kind::Ucm => &UCM,
         Kind::Llmd => &LLMD,
         Kind::Lmcache => &LMCACHE,
+    }
+}
+
+/// Where the other settings of the source are to be found, in a sentence.
+#[must_use]
+pub const fn elsewhere(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Ucm => {
+            "transferUseDirect is the choice of variants; sizes of libcufile's own buffers stand in cufile.json (--cufile-json)"
+        }
+        Kind::Llmd => {
+            "enable_gds is the choice of variants, shared_storage_path DIR, cufile.json --cufile-json (llmd's own where none is named)"
+        }
+        Kind::Lmcache => {
+            "enable_gds is the choice of variants, cache_dir DIR, use_mla the shape's, use_async and eviction_policy (lru) are fixed; \
+             enable_rdma, enable_compression and save_decode_cache have no part here"
+        }
     }
 }
 

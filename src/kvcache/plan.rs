@@ -1,7 +1,8 @@
 //! From what a user asks to what a session runs: files and pieces as a model, the lanes in order, and their order.
 
-use super::layout::Layout;
-use super::order::{Kind, KvOrder, LaneName, Provoke};
+use super::compare::{Planned, Unused, compared};
+use super::layout::{Layout, stored_of};
+use super::order::{Kind, KvOrder, Provoke};
 use super::params;
 use super::shape::Shape;
 use crate::domain::{Engine, ModelInfo, WorkloadOrder};
@@ -30,7 +31,7 @@ pub struct Request {
     pub tokens: Option<u64>,
     /// Sequences.
     pub batch: u64,
-    /// Share of each sequence that is stored, above 0 to 1.
+    /// Share of each sequence that is stored, 0 to 1.
     pub hit_rate: f64,
     /// Seed of contents, tokens and slots.
     pub seed: u64,
@@ -88,8 +89,23 @@ pub struct Plan {
     pub order: WorkloadOrder,
     /// What should be said before.
     pub notes: Vec<String>,
+    /// What was asked for and cannot be as it was asked, for the report too.
+    pub warnings: Vec<String>,
     /// Bytes that lie on the disk at once, at most.
     pub disk_bytes: u64,
+    /// The settings of libcufile that are shipped, and the file in the folder that they are to be written to.
+    settings_file: Option<(PathBuf, &'static str)>,
+}
+
+impl Plan {
+    /// Writes what the lanes need into the folder, which is there by now: planning itself changes nothing.
+    ///
+    /// # Errors
+    /// A sentence: what the system refused.
+    pub fn write_settings(&self) -> Result<(), PlanError> {
+        let Some((file, text)) = &self.settings_file else { return Ok(()) };
+        std::fs::write(file, text).map_err(|e| PlanError(format!("writing {} failed: {e}", file.display())))
+    }
 }
 
 /// Plans a run whose files lie in `folder`.
@@ -100,8 +116,8 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let kind = request.kind;
     let (usual_shape, usual_tokens) = kind.usual();
     let shape = Shape::named(request.shape.as_deref().unwrap_or(usual_shape)).map_err(PlanError)?;
-    if !(request.hit_rate > 0.0 && request.hit_rate <= 1.0) {
-        return Err(PlanError(format!("--hit-rate is {}, and must be above 0 and at most 1", request.hit_rate)));
+    if !(0.0..=1.0).contains(&request.hit_rate) {
+        return Err(PlanError(format!("--hit-rate is {}, and must be 0 to 1", request.hit_rate)));
     }
     if request.provoke.is_some() && kind != Kind::Llmd {
         return Err(PlanError(format!(
@@ -114,7 +130,11 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         let (name, value) = params::parse(kind, text).map_err(PlanError)?;
         settings.insert(name, value);
     }
-    let (write, read) = request.directions;
+    // Where nothing is to be found there is nothing to write.
+    let (write, read) = (request.directions.0 && request.hit_rate > 0.0, request.directions.1);
+    if !write && !read {
+        return Err(PlanError("at a hit rate of 0 there is nothing to write; leave out --direction write".to_owned()));
+    }
     let order = KvOrder {
         kind,
         shape,
@@ -127,61 +147,92 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         provoke: request.provoke,
         prepare: !write && !request.as_found,
     };
-    let variants = variants(request)?;
+    let directions: Vec<&str> =
+        [("write", write), ("read", read)].iter().filter(|(_, wanted)| *wanted).map(|(d, _)| *d).collect();
+    let mut variants = named(request)?;
+    let mut warnings = Vec::new();
+    if let Some(compare) = &request.compare {
+        let (all, said) = compared(&order, &variants, compare, &directions)?;
+        variants = all;
+        warnings.extend(said);
+    }
+    let mut unused = Unused::new(&order);
     let mut lanes = Vec::new();
     let mut model = None;
     let mut disk_bytes = 0;
     for variant in &variants {
-        for direction in [("write", write), ("read", read)].into_iter().filter(|(_, wanted)| *wanted).map(|(d, _)| d) {
-            let name = format!("{}/{variant}/{direction}", kind.name());
-            let lane: LaneName = name.parse().map_err(PlanError)?;
-            let layout = Layout::new(&order, &order.settings(&lane), lane.write).map_err(PlanError)?;
-            let files = layout.model(&order);
-            let beside = if lane.write { 0 } else { order.settings(&lane).get("write_percent") };
+        for direction in &directions {
+            let lane = Planned::new(&order, variant, direction)?;
+            let files = lane.layout.model(&order);
+            let beside = if lane.lane.write { 0 } else { lane.settings.get("write_percent") };
             // What is written beside a read lies there with what is read.
             let all = files.file_bytes().saturating_mul(100 + beside) / 100;
             disk_bytes = disk_bytes.max(all);
             // Lanes whose files are cut in another way are measured too; the map of pieces is that of the first.
             model.get_or_insert(files);
-            lanes.push(Engine::Workload(name));
+            lanes.push(Engine::Workload(lane.lane.to_string()));
+            unused.see(&lane);
+            if lanes.len() == 1 {
+                warnings.extend(rounded(&order, request, &lane.layout));
+            }
         }
     }
+    warnings.extend(unused.said());
     let model = model.ok_or_else(|| PlanError("there is nothing to run: name a variant and a direction".to_owned()))?;
     let mut notes = Vec::new();
-    let environment = environment(request, folder, &mut notes)?;
+    let (environment, settings_file) = environment(request, folder, &mut notes)?;
     let order = serde_json::to_value(&order).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
-    Ok(Plan { model, lanes, order: WorkloadOrder { child: CHILD.to_owned(), environment, order }, notes, disk_bytes })
+    Ok(Plan {
+        model,
+        lanes,
+        order: WorkloadOrder { child: CHILD.to_owned(), environment, order },
+        notes,
+        warnings,
+        disk_bytes,
+        settings_file,
+    })
 }
 
-/// The variants with what they are compared by.
-fn variants(request: &Request) -> Result<Vec<String>, PlanError> {
-    let kind = request.kind;
-    let base: Vec<String> = if request.variants.is_empty() {
-        kind.usual_variants().map(str::to_owned).to_vec()
-    } else {
-        request.variants.clone()
-    };
-    let Some(compare) = &request.compare else { return Ok(base) };
-    let (name, values) = compare.split_once('=').ok_or_else(|| {
-        PlanError(format!("--compare takes NAME=A,B, as in handle_cache=0,65536, and not '{compare}'"))
-    })?;
-    let mut compared = Vec::new();
-    for variant in &base {
-        for value in values.split(',') {
-            let setting = format!("{name}={value}");
-            params::parse(kind, &setting).map_err(PlanError)?;
-            compared.push(format!("{variant}:{setting}"));
-        }
+/// The variants that are named, or the usual ones.
+fn named(request: &Request) -> Result<Vec<String>, PlanError> {
+    if request.variants.is_empty() {
+        return Ok(request.kind.usual_variants().map(str::to_owned).to_vec());
     }
-    Ok(compared)
+    match request.variants.iter().enumerate().find(|(at, variant)| request.variants[..*at].contains(variant)) {
+        Some((_, twice)) => {
+            Err(PlanError(format!("--variants names {twice} twice; --repeat N runs each of them N times")))
+        }
+        None => Ok(request.variants.clone()),
+    }
 }
+
+/// What a hit rate comes to, where whole files cannot give it as it was asked for.
+fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
+    let mut said = Vec::new();
+    if order.hit_rate == 0.0 && request.directions.0 {
+        said.push(
+            "at a hit rate of 0 nothing is stored, so nothing is written: the reads are lookups that find nothing"
+                .to_owned(),
+        );
+    }
+    let files = layout.asked.first().map_or(0, |keys| keys.len() as u64);
+    let stored = stored_of(files, order.hit_rate);
+    if files > 0 && (stored as f64 - files as f64 * order.hit_rate).abs() > 1e-6 {
+        said.push(format!(
+            "a hit rate of {} of {files} files of a sequence comes to {stored}, which is {:.1} %",
+            order.hit_rate,
+            100.0 * stored as f64 / files as f64
+        ));
+    }
+    said
+}
+
+/// The environment of the lanes, and the file that has to be written for it.
+type Settings = (BTreeMap<String, String>, Option<(PathBuf, &'static str)>);
 
 /// The environment of the lanes: where libcufile finds its settings.
-fn environment(
-    request: &Request,
-    folder: &Path,
-    notes: &mut Vec<String>,
-) -> Result<BTreeMap<String, String>, PlanError> {
+fn environment(request: &Request, folder: &Path, notes: &mut Vec<String>) -> Result<Settings, PlanError> {
+    let mut settings_file = None;
     let wanted = match (&request.cufile_json, request.kind) {
         (Some(named), _) => Some(named.as_str()),
         (None, Kind::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
@@ -192,12 +243,11 @@ fn environment(
         (None, _) => None,
     };
     let file: PathBuf = match wanted {
-        None | Some("none") => return Ok(BTreeMap::new()),
+        None | Some("none") => return Ok((BTreeMap::new(), None)),
         Some(name) => match CUFILE_PROFILES.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => {
                 let file = folder.join("cufile.json");
-                std::fs::write(&file, text)
-                    .map_err(|e| PlanError(format!("writing {} failed: {e}", file.display())))?;
+                settings_file = Some((file.clone(), *text));
                 notes.push(format!("lanes with cuFile take the settings '{name}' (profiles/cufile/{name}.json); --cufile-json none leaves them out"));
                 file
             }
@@ -210,7 +260,7 @@ fn environment(
             })?,
         },
     };
-    Ok(BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]))
+    Ok((BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]), settings_file))
 }
 
 #[cfg(test)]
@@ -253,6 +303,79 @@ mod tests {
         );
         asked.compare = Some("handle_cache=0,x".to_owned());
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("no number"));
+        asked.compare = Some("handle_cache=7,07".to_owned());
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("names 7 twice"));
+    }
+
+    #[test]
+    fn a_comparison_that_changes_nothing_is_refused_or_left_out_and_told() {
+        let of = |kind: Kind, variants: &[&str], compare: &str, set: &[&str]| {
+            let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
+            let asked = Request {
+                variants: owned(variants),
+                compare: Some(compare.to_owned()),
+                settings: owned(set),
+                directions: (false, true),
+                ..request(kind)
+            };
+            plan(&asked, Path::new("/kv"))
+        };
+        for (kind, variants, compare, set, part) in [
+            (Kind::Ucm, &["ram"][..], "handle_cache=0,65536", &[][..], "host memory has no files"),
+            (Kind::Ucm, &["disk"], "register=0,1", &[], "does not use cuFile"),
+            (Kind::Ucm, &["gds"], "async_depth=1,16", &[], "async=1"),
+            (Kind::Lmcache, &["gds"], "prefetch_factor=0,2", &["enable_layerwise=0"], "enable_layerwise=1"),
+            (Kind::Lmcache, &["gds"], "fsync=0,1", &[], "for writes alone"),
+            (Kind::Lmcache, &["gds"], "prefetch_factor=500,900", &[], "come to 80 there"),
+            (Kind::Llmd, &["gds", "staging"], "read_priority=0,1", &[], "write_percent"),
+        ] {
+            let said = of(kind, variants, compare, set).unwrap_err().0;
+            assert!(said.contains(part) && said.contains(compare), "{compare}: {said}");
+        }
+        let plan = of(Kind::Ucm, &["ram", "gds"], "handle_cache=0,65536", &[]).unwrap();
+        assert_eq!(names(&plan), ["ucm/ram/read", "ucm/gds:handle_cache=0/read", "ucm/gds:handle_cache=65536/read"]);
+        assert!(plan.warnings[0].contains("ram (host memory has no files)"), "{:?}", plan.warnings);
+        assert_eq!(of(Kind::Ucm, &["gds"], "async_depth=1,16", &["async=1"]).unwrap().warnings, [""; 0]);
+    }
+
+    #[test]
+    fn a_setting_that_reaches_no_lane_is_told() {
+        let of = |variants: &[&str], set: &str| {
+            let mut asked = request(Kind::Llmd);
+            asked.variants = variants.iter().map(|one| (*one).to_owned()).collect();
+            asked.settings = vec![set.to_owned()];
+            plan(&asked, Path::new("/kv")).unwrap().warnings
+        };
+        for (variants, set, part) in [
+            (&["gds"][..], "register=2", "gds:register=N"),
+            (&["staging", "ram"], "register=1", "does not use cuFile"),
+            (&["gds:handle_cache=3"], "handle_cache=4", "set it themselves"),
+        ] {
+            let said = of(variants, set);
+            assert!(said.len() == 1 && said[0].contains(part) && said[0].contains(set), "{said:?}");
+        }
+        assert_eq!(of(&[], "register=2"), [""; 0]);
+        assert_eq!(of(&["gds"], "fsync=1"), [""; 0]);
+    }
+
+    #[test]
+    fn a_hit_rate_of_nothing_writes_nothing_and_one_that_files_cannot_give_is_told() {
+        let mut asked = request(Kind::Lmcache);
+        asked.variants = vec!["disk".to_owned()];
+        asked.hit_rate = 0.0;
+        let all_misses = plan(&asked, Path::new("/kv")).unwrap();
+        assert_eq!((names(&all_misses), all_misses.disk_bytes), (vec!["lmcache/disk/read".to_owned()], 0));
+        assert!(all_misses.warnings[0].contains("nothing is written"));
+        asked.directions = (true, false);
+        assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("nothing to write"));
+        asked.directions = (true, true);
+        asked.tokens = Some(768);
+        asked.hit_rate = 0.5;
+        let odd = plan(&asked, Path::new("/kv")).unwrap();
+        assert_eq!(odd.model.shards.len(), 2);
+        assert_eq!(odd.warnings, ["a hit rate of 0.5 of 3 files of a sequence comes to 2, which is 66.7 %"]);
+        asked.tokens = Some(1024);
+        assert_eq!(plan(&asked, Path::new("/kv")).unwrap().warnings, [""; 0]);
     }
 
     #[test]
@@ -261,7 +384,7 @@ mod tests {
         asked.provoke = Some(Provoke::InitFailed);
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("does not fall back"));
         let mut asked = request(Kind::Llmd);
-        asked.hit_rate = 0.0;
+        asked.hit_rate = -0.1;
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--hit-rate"));
         asked.hit_rate = 1.0;
         asked.settings = vec!["gpu_block=15".to_owned()];

@@ -13,6 +13,9 @@ use cufile_ffi::BufferRegistration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// What is said where that flag is left out.
+pub(super) const WITHOUT_RDMA: &str = "each block is registered apart, as register=2 asks for, but without cuFile's flag for RDMA, which libcufile refuses for host memory";
+
 /// cuFile's flag for memory that is registered for RDMA, which llm-d gives when it registers blocks apart.
 const RDMA_REGISTER: u32 = 1;
 
@@ -107,6 +110,7 @@ pub(super) fn register(
     layout: &Layout,
     target: &Arc<DeviceMemory>,
     slab: Option<&Arc<DeviceMemory>>,
+    on_gpu: bool,
 ) -> Result<Registered, LoadError> {
     let how = settings.get("register");
     if how == 0 {
@@ -114,7 +118,8 @@ pub(super) fn register(
     }
     let (memory, ranges, flags) = match slab {
         Some(slab) => (slab, std::iter::once(0..slab.len() as u64).collect(), 0),
-        None if how == 2 => (target, layout.registrations(true), RDMA_REGISTER),
+        // libcufile refuses the flag for host memory: with 5045, in 1.16, 1.18 and 1.20.
+        None if how == 2 => (target, layout.registrations(true), if on_gpu { RDMA_REGISTER } else { 0 }),
         None => (target, layout.registrations(false), 0),
     };
     let ranges: Vec<std::ops::Range<u64>> = ranges;
@@ -125,7 +130,15 @@ pub(super) fn register(
             let registration = cufile
                 .driver
                 .register(memory, range.start as usize, length as usize, flags)
-                .map_err(|e| explain(&format!("registering {} of the target with cuFile", units::bytes(length)), &e))?;
+                .map_err(|e| {
+                    let doing = format!("registering {} of the target with cuFile", units::bytes(length));
+                    match explain(&doing, &e) {
+                        LoadError::CuFile(said) if flags == RDMA_REGISTER => LoadError::CuFile(format!(
+                            "{said}; register=2 gives cuFile's flag for RDMA, as llm-d does, which libcufile does not take for every memory: register=1 does without it"
+                        )),
+                        said => said,
+                    }
+                })?;
             Ok((range.start, Arc::new(registration)))
         })
         .collect()
@@ -165,7 +178,7 @@ pub(super) fn contents(
     target: &DeviceMemory,
 ) -> Result<Vec<Mutex<Slot>>, LoadError> {
     const STEP: u64 = 4 << 20;
-    let ram = if way == Way::Ram {
+    let ram = if way == Way::Ram && !layout.files.is_empty() {
         let slots = Staging::slots(context.device, layout.files.len(), layout.payload as usize)?;
         if context.device.is_gpu() {
             context.counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
@@ -188,14 +201,14 @@ pub(super) fn contents(
             }
             if let Some(slot) = ram.get(file).filter(|_| !lane.write) {
                 let mut slot = slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                content::fill(order.seed, file as u64, 0, &mut slot.bytes_mut()[..layout.payload as usize]);
+                content::fill(order.seed, layout.content_of(file), 0, &mut slot.bytes_mut()[..layout.payload as usize]);
                 continue;
             }
             let mut at = 0;
             while at < layout.payload {
                 let length = STEP.min(layout.payload - at);
                 buffer.resize(length as usize, 0);
-                content::fill(order.seed, file as u64, at, &mut buffer);
+                content::fill(order.seed, layout.content_of(file), at, &mut buffer);
                 for piece in layout.place(file as u32, at, length) {
                     let range = piece.from as usize..(piece.from + piece.bytes) as usize;
                     target.write_pageable(piece.to, &buffer[range])?;

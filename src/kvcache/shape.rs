@@ -1,7 +1,13 @@
 //! The shape of a model's KV cache: how many bytes a token takes in each layer.
 
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
+
+/// Most bytes of a shape's file, and characters of what it is called.
+const MOST_BYTES: u64 = 64 << 10;
+const MOST_NAME: usize = 64;
 
 const EMBEDDED: [(&str, &str); 6] = [
     ("qwen3-0.6b", include_str!("../../profiles/kv/qwen3-0.6b.json")),
@@ -51,7 +57,13 @@ impl Shape {
         let text = match EMBEDDED.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => (*text).to_owned(),
             None if Path::new(name).is_file() => {
-                std::fs::read_to_string(name).map_err(|error| format!("the shape {name} cannot be read: {error}"))?
+                let mut text = String::new();
+                let read = File::open(name).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+                read.map_err(|error| format!("the shape {name} cannot be read: {error}"))?;
+                if text.len() as u64 > MOST_BYTES {
+                    return Err(format!("the shape {name} is longer than {MOST_BYTES} bytes, which no shape is"));
+                }
+                text
             }
             None => {
                 return Err(format!(
@@ -70,10 +82,22 @@ impl Shape {
             1.. if value <= most => Ok(()),
             _ => Err(format!("the shape {}: {what} is {value}, and must be 1 to {most}", self.name)),
         };
+        // Both become parts of reports, lines of a terminal and a chunk's header.
+        for (what, text) in [("name", &self.name), ("dtype", &self.dtype)] {
+            let plain = text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+            if text.trim().is_empty() || text.len() > MOST_NAME || !plain {
+                return Err(format!(
+                    "the {what} of a shape must be 1 to {MOST_NAME} plain characters, and is {text:.80?}"
+                ));
+            }
+        }
         within("layers", self.layers, 1000)?;
         within("kv_heads", self.kv_heads, 1024)?;
         within("head_size", self.head_size, 65_536)?;
-        within("dtype_bytes", self.dtype_bytes, 8)
+        match self.dtype_bytes {
+            1 | 2 | 4 | 8 => Ok(()),
+            other => Err(format!("the shape {}: dtype_bytes is {other}, and must be 1, 2, 4 or 8", self.name)),
+        }
     }
 
     /// Vectors of a token in a layer: key and value, or the one of MLA.
@@ -126,5 +150,23 @@ mod tests {
         let mut shape = Shape::named("qwen3-0.6b").unwrap();
         shape.layers = 0;
         assert!(shape.check().unwrap_err().contains("layers is 0"));
+        (shape.layers, shape.dtype_bytes) = (1, 3);
+        assert!(shape.check().unwrap_err().contains("1, 2, 4 or 8"));
+        shape.dtype_bytes = 2;
+        assert_eq!(shape.check(), Ok(()));
+        for name in [
+            String::new(),
+            "a".repeat(65),
+            "\u{1b}[31mred".to_owned(),
+            "a\u{202e}b".to_owned(),
+            "two\nlines".to_owned(),
+        ] {
+            shape.name = name;
+            let said = shape.check().unwrap_err();
+            assert!(said.contains("plain characters") && !said.contains('\u{1b}') && said.len() < 200, "{said}");
+        }
+        let long = tempfile::NamedTempFile::new().unwrap();
+        long.as_file().set_len(MOST_BYTES + 1).unwrap();
+        assert!(Shape::named(long.path().to_str().unwrap()).unwrap_err().contains("longer than"));
     }
 }

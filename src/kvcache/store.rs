@@ -45,14 +45,27 @@ pub(super) struct Found {
 /// Why files that were written may be gone, where the store was given less room than they need: a lookup goes from the beginning of a sequence, which is what
 /// was written first and goes first.
 fn limited(settings: &Settings, layout: &Layout) -> Option<String> {
-    let (room_mib, files) = (settings.get("max_cache_size_mb"), layout.files.len() as u64);
-    let room = room_mib.saturating_mul(1 << 20) / layout.file_bytes().max(1);
-    (room_mib > 0 && room < files).then(|| {
-        format!(
-            "max_cache_size_mb={room_mib} keeps {} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
-            room.max(1)
-        )
-    })
+    let files = layout.files.len() as u64;
+    let room = room_files(settings, layout).filter(|room| *room < files)?;
+    let name = if settings.on("max_cache_size_mb") { "max_cache_size_mb" } else { "max_cache_size_gb" };
+    Some(format!(
+        "{name}={} keeps {room} of {files} files, the longest written go first, and a lookup ends at the first that is gone",
+        settings.get(name)
+    ))
+}
+
+/// Bytes that the store has room for; `None` where it has no limit.
+pub(super) fn room_bytes(settings: &Settings) -> Option<u64> {
+    let bytes = match settings.get("max_cache_size_mb") {
+        0 => settings.get("max_cache_size_gb").saturating_mul(1 << 30),
+        mib => mib.saturating_mul(1 << 20),
+    };
+    (bytes > 0).then_some(bytes)
+}
+
+/// Files that the store has room for, one at least; `None` where it has no limit.
+pub(super) fn room_files(settings: &Settings, layout: &Layout) -> Option<u64> {
+    room_bytes(settings).map(|bytes| (bytes / layout.file_bytes().max(1)).max(1))
 }
 
 /// Looks for every chunk of every sequence, in order, until the first that is not there: what follows it is of no use.
@@ -88,6 +101,16 @@ fn is_whole(kind: Kind, settings: &Settings, layout: &Layout, file: &FileLayout)
             Some(header) if header.payload_bytes != layout.payload => {
                 Err(format!("it holds {} bytes, and {} are expected", header.payload_bytes, layout.payload))
             }
+            Some(header) if (header.layers, header.tokens) != (layout.layers(), layout.file_tokens()) => Err(format!(
+                "it holds {} layers of {} tokens, and {} of {} are expected",
+                header.layers,
+                header.tokens,
+                layout.layers(),
+                layout.file_tokens()
+            )),
+            Some(header) if header.shape != layout.shape() => {
+                Err(format!("it is of the shape {:?}, and {:?} is expected", header.shape, layout.shape()))
+            }
             header => Ok(header.is_some()),
         };
     }
@@ -110,14 +133,14 @@ pub(super) fn headers(order: &KvOrder, layout: &Layout, files: std::ops::Range<u
             let mut at = 0;
             while at < layout.payload {
                 let length = ((layout.payload - at) as usize).min(STEP);
-                content::fill(layout.seed(), index as u64, at, &mut buffer[..length]);
+                content::fill(layout.seed(), layout.content_of(index), at, &mut buffer[..length]);
                 hash.update(&buffer[..length]);
                 at += length as u64;
             }
             Header {
                 version: 1,
                 key: hex(&file.key),
-                tokens: layout.payload / order.shape.token_bytes(),
+                tokens: layout.file_tokens(),
                 shape: order.shape.name.clone(),
                 layers: order.shape.layers,
                 payload_bytes: layout.payload,
@@ -144,7 +167,7 @@ pub(super) fn write_plainly(layout: &Layout, index: usize, header: Option<&[u8]>
         let mut at = 0;
         while at < layout.payload {
             let length = ((layout.payload - at) as usize).min(STEP);
-            content::fill(layout.seed(), index as u64, at, &mut buffer[..length]);
+            content::fill(layout.seed(), layout.content_of(index), at, &mut buffer[..length]);
             out.write_all(&buffer[..length])?;
             at += length as u64;
         }

@@ -58,7 +58,8 @@ pub(super) fn compare(
                         }
                     }
                 }
-                if let Some(wrong) = content::differs(layout.seed(), index as u64, at, &bytes, &mut scratch) {
+                if let Some(wrong) = content::differs(layout.seed(), layout.content_of(index), at, &bytes, &mut scratch)
+                {
                     let place = if shared.lane.write { "in the store" } else { "on the target" };
                     return Ok(Some(format!(
                         "byte {wrong} of the payload of {} is wrong {place}",

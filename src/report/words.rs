@@ -1,7 +1,7 @@
 //! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
 
 use crate::analysis::{Comparison, compare, grid_sentences};
-use crate::domain::{Finding, LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
+use crate::domain::{Fallback, Finding, LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
 
 /// Text of others without control characters (a tensor's name may hold an escape sequence) and without those that turn the writing direction.
@@ -166,13 +166,14 @@ pub fn gaps(state: &State) -> Vec<String> {
                 plain(&r.model)
             ));
         }
-        if r.verified.is_none() && r.error.is_none() {
+        // Where nothing was moved there is nothing to compare, nor to find in the page cache.
+        if r.verified.is_none() && r.error.is_none() && r.bytes > 0 {
             say(format!("{name}: the bytes were not verified."));
         }
         // A run that failed before its clock started never asked.
         let ran = r.wall_ns > 0;
         // Of a workload only a read of files has a page cache to find them in.
-        let files = r.workload.as_ref().is_none_or(|w| w.lookup_ns.is_some());
+        let files = r.workload.as_ref().is_none_or(|w| w.lookup_ns.is_some() && r.bytes > 0);
         if r.cache_resident_before_fraction.is_none() && ran && files {
             say(format!("{name}: how much of the model was in the page cache could not be read."));
         }
@@ -194,9 +195,17 @@ pub fn gaps(state: &State) -> Vec<String> {
 
 /// What is known of libcufile where the machine's summary names none, for only the checks look for it, with whether that meets the need for one.
 pub(super) fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
-    let used = state.lanes.iter().filter_map(|lane| lane.result.as_deref()).any(|result| result.route.is_some());
-    match (used, state.checks_took_ns) {
-        (true, _) => (Some(true), "used by loads of this session, which did not ask for its version"),
+    let results = || state.lanes.iter().filter_map(|lane| lane.result.as_deref());
+    if results().any(|result| result.route.is_some()) {
+        return (Some(true), "used by loads of this session, which did not ask for its version");
+    }
+    let fell_back = |fall: &Fallback| {
+        matches!(fall.reason.as_str(), "no_library" | "init_failed") && !fall.detail.starts_with("provoked")
+    };
+    let in_vain = state.unavailable.iter().any(|(engine, _)| engine.uses_cufile())
+        || results().filter_map(|result| result.workload.as_ref()).any(|w| w.fallbacks.iter().any(fell_back));
+    match (in_vain, state.checks_took_ns) {
+        (true, _) => (Some(false), "loads of this session could not use one; what did not run or fell back says why"),
         (false, None) => (None, "this session did not look for it"),
         (false, Some(_)) => (Some(false), "not found"),
     }

@@ -130,13 +130,17 @@ fn use_of_cache(state: &State) -> Table {
 }
 
 fn files(state: &State) -> Option<Table> {
+    // Only a store with a limit loses chunks.
+    let limited = runs(state).any(|(_, w)| w.evicted_chunks.is_some());
+    let mut head = vec!["lane", "limit", "reused", "opened", "closed", "most", "files reg.", "buffers reg."];
+    head.extend(limited.then_some("evicted"));
     let rows: Vec<Vec<String>> = runs(state)
         .filter(|(_, w)| w.handle_cache.is_some())
         .map(|(r, w)| {
             let of = |of: fn(&crate::domain::HandleCacheCounts) -> u64| {
                 gap(w.handle_cache.as_ref().map(|h| units::count(of(h))))
             };
-            vec![
+            let mut row = vec![
                 name(r),
                 of(|h| h.limit),
                 of(|h| h.hits),
@@ -145,16 +149,18 @@ fn files(state: &State) -> Option<Table> {
                 of(|h| h.peak),
                 units::count(w.handle_registrations),
                 units::count(w.buffer_registrations),
-                gap(w.evicted_chunks.map(units::count)),
-            ]
+            ];
+            row.extend(limited.then(|| gap(w.evicted_chunks.map(units::count))));
+            row
         })
         .collect();
-    let head = vec!["lane", "limit", "reused", "opened", "closed", "most", "files reg.", "buffers reg.", "evicted"];
     (!rows.is_empty()).then(|| Table {
         title: "Files, handles and registrations",
-        says: "Handles: the limit of the cache, reused from it, opened, closed because unused and over the limit, and most open at once; registrations of \
-               files and buffers with cuFile; chunks that went because the store was full."
-            .to_owned(),
+        says: format!(
+            "Handles: the limit of the cache, reused from it, opened, closed because unused and over the limit, and most open at once; registrations of \
+             files and buffers with cuFile{}.",
+            if limited { "; chunks that went (evicted) because the store was full" } else { "" }
+        ),
         right: numbers(head.len()),
         head,
         rows,
@@ -162,11 +168,14 @@ fn files(state: &State) -> Option<Table> {
 }
 
 fn fallbacks(state: &State) -> Option<Table> {
+    let mut told: Vec<&str> = Vec::new();
     let rows: Vec<Vec<String>> = runs(state)
-        .flat_map(|(r, w)| {
-            w.fallbacks
-                .iter()
-                .map(move |f| vec![name(r), f.reason.clone(), units::count(f.operations), f.detail.clone()])
+        .flat_map(|(r, w)| w.fallbacks.iter().map(move |f| (r, f)))
+        .map(|(r, f)| {
+            let before = told.contains(&f.detail.as_str());
+            told.push(&f.detail);
+            let detail = if before { "the same as above".to_owned() } else { f.detail.clone() };
+            vec![name(r), f.reason.clone(), units::count(f.operations), detail]
         })
         .collect();
     (!rows.is_empty()).then(|| Table {

@@ -153,6 +153,101 @@ fn a_hit_rate_and_a_limit_of_the_store_make_misses() {
 }
 
 #[test]
+fn at_a_hit_rate_of_nothing_lookups_are_measured_and_nothing_is_written() {
+    for place in [Some(Place::host()), Place::gpu()].into_iter().flatten() {
+        for (workload, set) in WORKLOADS {
+            let (report, status) =
+                place.report(workload, &[&["--hit-rate", "0", "--batch", "2"][..], set].concat(), &[]);
+            assert_eq!(status, 0, "{report:#}");
+            check_schema(&report);
+            for run in runs(&report) {
+                assert_eq!((&run["error"], &run["verified"]), (&Value::Null, &Value::Null), "{run:#}");
+                assert!(run["engine"].as_str().unwrap().ends_with("/read"));
+                let found = (number(run, "/workload/lookups"), number(run, "/workload/hits"), number(run, "/bytes"));
+                assert_eq!(found, (8, 0, 0));
+            }
+            assert_eq!(place.files(), Vec::<PathBuf>::new());
+        }
+    }
+}
+
+#[test]
+fn a_comparison_of_what_is_the_same_is_refused_and_one_for_some_variants_told() {
+    let place = Place::host();
+    let dir = place.dir();
+    let call = ["kv", "lmcache", dir.to_str().unwrap(), "--compare", "register=0,1", "--variants", "disk,ram"];
+    let output = place.run(&call, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains("does not use cuFile") && said.lines().count() == 1,
+        "{said}"
+    );
+    let more =
+        ["--compare", "handle_cache=0,8", "--variants", "disk,ram", "--set", "chunk_size=64", "--set", "async=1"];
+    let (report, status) = place.report("lmcache", &more[..6], &[]);
+    assert_eq!(status, 0);
+    let lanes: Vec<&str> = runs(&report).iter().map(|run| run["engine"].as_str().unwrap()).collect();
+    assert_eq!(lanes.iter().filter(|lane| lane.starts_with("lmcache/ram/")).count(), 2, "{lanes:?}");
+    assert_eq!(lanes.iter().filter(|lane| lane.contains("handle_cache")).count(), 4, "{lanes:?}");
+    let output = place
+        .command(&["kv", "lmcache", dir.to_str().unwrap(), "--gpu", "host", "--variants", "ram", "--tokens", "256"])
+        .args(["--shape", "qwen3-0.6b", "--set", "fsync=1", "--headless", "--no-telemetry"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        told.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .contains("--set fsync=1 changes nothing in this run: host memory has no files"),
+        "{told}"
+    );
+}
+
+#[test]
+fn blocks_registered_apart_are_one_registration_each_and_need_no_rdma_on_host_memory() {
+    let Some(place) = Place::gpu() else { return };
+    let more = words("--variants gds,gds-registered --set register=2 --set block_size=64 --cufile-json none");
+    let (report, _) = place.report("llmd", &more, &[]);
+    // 16 blocks of 16 tokens in each of 6 layers.
+    for (variant, registrations) in [("gds", 0), ("gds-registered", 96)] {
+        let run = run(&report, &format!("llmd/{variant}/read"));
+        assert_eq!(number(run, "/workload/buffer_registrations"), registrations);
+    }
+}
+
+#[test]
+fn what_was_kept_is_found_by_runs_that_ask_for_less_and_stays_where_a_call_is_wrong() {
+    let place = Place::host();
+    let set = ["--variants", "disk", "--set", "chunk_size=64", "--set", "compute_us=0"];
+    let kept = [&set[..], &["--keep", "--batch", "2"]].concat();
+    assert_eq!(place.report("lmcache", &kept, &[]).1, 0);
+    for (more, hits) in [
+        (&["--batch", "2", "--hit-rate", "0.5"][..], 4),
+        (&["--batch", "2", "--tokens", "128"], 4),
+        (&["--batch", "1"], 4),
+    ] {
+        let (report, status) = place.report("lmcache", &[&set[..], &["--as-found"], more].concat(), &[]);
+        assert_eq!((status, number(run(&report, "lmcache/disk/read"), "/workload/hits")), (0, hits), "{more:?}");
+    }
+    let before = place.files();
+    let dir = place.dir();
+    let wrong = ["kv", "lmcache", dir.to_str().unwrap(), "--set", "no_such=1"];
+    assert_eq!((place.run(&wrong, &[]).status.code(), place.files()), (Some(2), before));
+    // The same chunks in another shape are not taken.
+    let other = place.folder.path().join("other.json");
+    let shape = r#"{"name":"other","title":"Other","source":"made up","layers":12,"kv_heads":1,"head_size":64,"dtype":"BF16","dtype_bytes":2,"mla":false}"#;
+    std::fs::write(&other, shape).unwrap();
+    let arguments = [
+        &["kv", "lmcache", dir.to_str().unwrap(), "--as-found", "--tokens", "300", "--shape", other.to_str().unwrap()],
+        &set[..],
+    ];
+    let (report, status) = place.json(&arguments.concat(), &[]);
+    let error = runs(&report)[0]["error"].as_str().unwrap().to_owned();
+    assert!(status == 3 && error.contains("6 layers of 64 tokens, and 12 of 64 are expected"), "{error}");
+}
+
+#[test]
 fn a_recording_makes_every_form_of_the_report_again() {
     let place = Place::host();
     let record = place.folder.path().join("kv.gdsrec");

@@ -43,6 +43,8 @@ pub struct WorkloadPlan {
     pub lanes: Vec<Engine>,
     /// What each lane is told.
     pub order: WorkloadOrder,
+    /// What was asked for and cannot be as it was asked.
+    pub warnings: Vec<String>,
 }
 
 /// What a session does.

@@ -228,6 +228,13 @@ impl Session {
         }
     }
 
+    /// Says what a workload cannot be as it was asked for.
+    pub(super) fn tell_warnings(&self) {
+        for warning in self.config.workload.iter().flat_map(|plan| &plan.warnings) {
+            self.bus.say(LogLevel::Warn, warning.clone());
+        }
+    }
+
     /// What would run if it can: the lanes of a workload, or the engines of this version.
     fn offered(&self) -> Vec<Engine> {
         match &self.config.workload {

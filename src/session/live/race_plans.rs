@@ -39,7 +39,10 @@ impl Session {
         };
         let writes = match &kept.run {
             What::Load { .. } => return told("writes nothing".to_owned(), None),
-            What::Kv { workload } => place.clone().and_then(|dir| self.kv_writes(*workload, &dir)),
+            What::Kv { workload } => match self.own_kv(*workload) {
+                Some(own) => Ok(own_writes(own)),
+                None => place.clone().and_then(|dir| self.kv_writes(*workload, &dir)),
+            },
             What::Grid { file_bytes, .. } => place.clone().and_then(|dir| {
                 let (dir, file_bytes) = match &self.config.grid {
                     Some(own) => (own.plan.dir.clone(), own.plan.file_bytes),
@@ -68,11 +71,15 @@ impl Session {
         }
     }
 
+    /// The workload that the session was started with, where it is of this kind.
+    fn own_kv(&self, kind: Kind) -> Option<&WorkloadPlan> {
+        let begins = format!("{}/", kind.name());
+        self.config.workload.as_ref().filter(|plan| plan.lanes.iter().all(|lane| lane.to_string().starts_with(&begins)))
+    }
+
     fn kv_writes(&self, kind: Kind, dir: &Path) -> Result<String, String> {
         let folder = dir.join(format!("gds-top-kv-{}", kind.name()));
-        // Its cufile.json is written where the folder is there.
-        let asked = kvcache::Request { cufile_json: Some("none".to_owned()), ..kvcache::Request::usual(kind) };
-        let plan = kvcache::plan(&asked, &folder).map_err(|error| error.to_string())?;
+        let plan = kvcache::plan(&kvcache::Request::usual(kind), &folder).map_err(|error| error.to_string())?;
         let space =
             rustix::fs::statvfs(dir).map_err(|error| format!("{} tells no free space: {error}", dir.display()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -177,12 +184,10 @@ impl Session {
 
     fn kv(&mut self, kept: &Kept, kind: Kind, examiner: &mut Examiner) -> Result<After, String> {
         // The folder of the session's own workload is open already, and its settings are the ones that were asked for.
-        let own =
-            self.config.workload.clone().filter(|plan| {
-                plan.lanes.iter().all(|lane| lane.to_string().starts_with(&format!("{}/", kind.name())))
-            });
+        let own = self.own_kv(kind).cloned();
         if let Some(plan) = own {
             self.turn_page(kept);
+            self.tell_warnings();
             self.tell_models(std::slice::from_ref(&plan.model));
             let engines = self.config.engines.clone();
             return Ok(self.race(&[plan.model], engines, examiner));
@@ -190,7 +195,9 @@ impl Session {
         let dir = self.place()?;
         self.kv_writes(kind, &dir)?;
         let folder = Folder::open(&dir, kind.name(), false, false).map_err(|error| error.to_string())?;
-        let after = match kvcache::plan(&kvcache::Request::usual(kind), folder.path()) {
+        let planned = kvcache::plan(&kvcache::Request::usual(kind), folder.path())
+            .and_then(|plan| plan.write_settings().map(|()| plan));
+        let after = match planned {
             Ok(plan) => {
                 self.turn_page(kept);
                 for note in &plan.notes {
@@ -200,7 +207,9 @@ impl Session {
                 let engines = (kind == Kind::Llmd).then(|| plan.lanes.clone());
                 let models: [ModelInfo; 1] = [plan.model.clone()];
                 self.config.grid = None;
-                self.config.workload = Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order });
+                let warnings = plan.warnings;
+                self.config.workload =
+                    Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings });
                 // Settings of engines mean nothing to a workload.
                 self.config.knobs.clear();
                 self.config.variants.clear();
@@ -287,4 +296,16 @@ impl Session {
             }
         }
     }
+}
+
+/// What a session's own workload writes.
+fn own_writes(own: &WorkloadPlan) -> String {
+    if own.lanes.iter().all(|lane| lane.direction() == Some("read")) {
+        return "reads, with the settings of this session".to_owned();
+    }
+    format!(
+        "with the settings of this session: writes {} at once into its folder {}",
+        units::bytes(own.model.file_bytes()),
+        own.model.path.display()
+    )
 }

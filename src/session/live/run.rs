@@ -216,6 +216,7 @@ impl Session {
         if self.config.workload.is_none() {
             self.loaded.clone_from(&models);
         }
+        self.tell_warnings();
         self.tell_models(&models);
         if self.config.race {
             let engines = self.config.engines.clone();

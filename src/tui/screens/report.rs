@@ -211,8 +211,11 @@ fn runs(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
         return;
     }
     section(lines, "Loads", theme);
-    let wide = room >= 92;
-    let head = format!("  {:<16} {:<9}{:>4} {:>10} {:>10}", "engine", "cache", "n", "median", "rate");
+    // What a workload's lane writes and what it reads differ by a word more.
+    let named = if heats.iter().flat_map(|h| &h.entries).any(|e| e.engine.direction().is_some()) { 20 } else { 16 };
+    let wide = room >= 76 + named;
+    let name = usize::from(named);
+    let head = format!("  {:<name$} {:<9}{:>4} {:>10} {:>10}", "engine", "cache", "n", "median", "rate");
     let more = if wide {
         format!(" {:>10} {:>10} {:>10}  {:<12}", "host peak", "pinned", "CPU", "route")
     } else {
@@ -220,13 +223,17 @@ fn runs(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     };
     lines.push(vec![(head + &more, theme.dim)]);
     for entry in heats.iter().flat_map(|h| &h.entries) {
-        lines.push(run_line(entry, wide, theme));
+        lines.push(run_line(entry, named, wide, theme));
     }
 }
 
-fn run_line(entry: &Entry<'_>, wide: bool, theme: &Theme) -> Vec<Run> {
+fn run_line(entry: &Entry<'_>, named: u16, wide: bool, theme: &Theme) -> Vec<Run> {
     let mark = (format!("{} ", theme.marker(entry.engine)), theme.lane(entry.engine));
-    let name = format!("{:<16} {:<9}", words::short_engine(entry.engine, 16), cache_word(entry.cache));
+    let engine = match entry.engine.direction() {
+        Some(direction) => format!("{direction} {}", words::variant_name(entry.engine, named - 6)),
+        None => words::short_engine(entry.engine, named),
+    };
+    let name = format!("{engine:<room$} {:<9}", cache_word(entry.cache), room = usize::from(named));
     let (Some(wall), Some(result)) = (entry.wall_ns(), entry.typical().and_then(|l| l.result.as_deref())) else {
         let (status, words) = match entry.failed() {
             Some((_, why)) => (Status::Fail, format!("failed: {why}")),

@@ -124,7 +124,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), usize::from(inside.height()));
     if ui.tensors.order.is_empty() {
-        inside.text(2, 1, "No tensor's name contains this text.", theme.dim);
+        let nothing = ui.tensors.filter.is_empty();
+        let said = if nothing { "Nothing was loaded by it." } else { "No tensor's name contains this text." };
+        inside.text(2, 1, said, theme.dim);
         return;
     }
     let comparing = shown.other.is_some();

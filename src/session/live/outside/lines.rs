@@ -11,7 +11,7 @@
 //! | `verified` | whether the bytes equal the file's, where the command compared them |
 //! | `note`, `error` | a sentence for the report; with `error` the run has failed |
 
-use crate::domain::{Phase, Span};
+use crate::domain::{Phase, Span, units};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::lanes::plain;
 use crossbeam_channel::Sender;
@@ -84,6 +84,9 @@ const MOST_SPANS: usize = 1 << 20;
 /// Notes kept of one command.
 const MOST_NOTES: usize = 20;
 
+/// Lines that make no sense and are told one by one; of more, how many they are.
+const MOST_GARBLED: u64 = 3;
+
 /// What a command has told so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Told {
@@ -100,6 +103,8 @@ pub(super) struct Told {
     pub(super) ended: Option<Ended>,
     /// CLOCK_MONOTONIC of the end of the command.
     pub(super) ended_ns: Option<u64>,
+    /// Lines that made no sense, those left out that were told already.
+    garbled: u64,
     /// CLOCK_MONOTONIC of the start: no time before is believed.
     not_before_ns: u64,
     /// Phases with the absolute times of their ends.
@@ -122,7 +127,14 @@ impl Told {
             Ok(line) => line,
             Err(error) => {
                 let start: String = plain(text).chars().take(80).collect();
-                return self.note(format!("a line that the command told was not understood ({error}): {start}"));
+                let note = format!("a line that the command told was not understood ({error}): {start}");
+                if !self.notes.contains(&note) {
+                    self.garbled += 1;
+                    if self.garbled <= MOST_GARBLED {
+                        self.note(note);
+                    }
+                }
+                return;
             }
         };
         // A time of the future, of before its start or of another clock would make nonsense of the run.
@@ -161,6 +173,13 @@ impl Told {
             self.ended = line.supervisor;
             self.ended_ns = Some(at_ns);
         }
+    }
+
+    /// What should be said of lines that made no sense and were not told one by one.
+    pub(super) fn more_garbled(&self) -> Option<String> {
+        let more = self.garbled.saturating_sub(MOST_GARBLED);
+        let lines = if more == 1 { "1 more line".to_owned() } else { format!("{} more lines", units::count(more)) };
+        (more > 0).then(|| format!("{lines} that the command told made no sense either"))
     }
 
     pub(super) fn note(&mut self, note: String) {

@@ -153,6 +153,7 @@ impl Watched {
         let mut notes = Vec::new();
         notes.extend(self.told.program.clone());
         notes.extend(self.told.notes.iter().cloned());
+        notes.extend(self.told.more_garbled());
         if result.error.is_some() {
             return notes;
         }

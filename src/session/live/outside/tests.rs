@@ -53,7 +53,9 @@ fn what_is_not_understood_is_said_once_and_harms_nothing() {
     for number in 0..1000 {
         flood.take(&format!("line {number}"), number);
     }
-    assert!(flood.notes.len() <= 20);
+    assert_eq!(flood.notes.len(), 3);
+    assert!(flood.more_garbled().is_some_and(|said| said.starts_with("997 more lines")));
+    assert_eq!(strange.more_garbled(), None);
 }
 
 #[test]

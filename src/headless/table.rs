@@ -1,0 +1,181 @@
+//! Tables as lines of text. A number is never cut, for a part of it is another number: columns that do not fit stand below, beside the first column again.
+
+use unicode_width::UnicodeWidthStr;
+
+/// Columns between the edge and the first, and between two columns.
+const GAP: usize = 2;
+/// Least columns for words that are broken at the edge.
+const WORDS: usize = 24;
+
+/// The rows of a table as lines of at most `width` columns, where its single columns allow it; `right` tells columns of numbers. A last column of words is
+/// broken at the edge.
+pub(super) fn lines(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
+    let widths = widths(rows, right.len());
+    let words = right.last() == Some(&false) && right.len() > 1;
+    let needs = |from: usize| widths.iter().skip(from).map(|width| width + GAP).sum::<usize>();
+    let named = widths.first().copied().unwrap_or(0);
+    if needs(0) > width && named > width / 2 && right.len() > 2 {
+        return under_names(rows, right, width);
+    }
+    let bands = bands(&widths, words, width);
+    let mut lines = Vec::new();
+    for (at, band) in bands.iter().enumerate() {
+        if at > 0 {
+            lines.push(String::new());
+        }
+        let edge = (words && at + 1 == bands.len()).then_some(width);
+        rows.iter().for_each(|row| band_lines(row, band, &widths, right, edge, &mut lines));
+    }
+    lines.into_iter().map(|line| line.replace(TIE, " ")).collect()
+}
+
+fn widths(rows: &[Vec<String>], columns: usize) -> Vec<usize> {
+    let of = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
+    (0..columns).map(of).collect()
+}
+
+/// The columns that stand beside each other: as many as fit, one at least beside the first, which each band begins with.
+fn bands(widths: &[usize], words: bool, width: usize) -> Vec<Vec<usize>> {
+    let first = GAP + widths.first().copied().unwrap_or(0);
+    let mut bands = vec![vec![0]];
+    let mut used = first;
+    for (column, own) in widths.iter().enumerate().skip(1) {
+        let last_words = words && column + 1 == widths.len();
+        let needs = GAP + if last_words { (*own).min(WORDS) } else { *own };
+        if used + needs > width && bands.last().is_some_and(|band| band.len() > 1) {
+            bands.push(vec![0]);
+            used = first;
+        }
+        used += needs;
+        if let Some(band) = bands.last_mut() {
+            band.push(column);
+        }
+    }
+    bands
+}
+
+/// A table whose first column leaves the others no room: what stands in it is a line, and the row of the others stands under it.
+fn under_names(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
+    let rest: Vec<Vec<String>> = rows.iter().map(|row| row.get(1..).unwrap_or_default().to_vec()).collect();
+    let indent = " ".repeat(GAP);
+    let mut under = Vec::new();
+    let (right, width) = (&right[1..], width.saturating_sub(GAP));
+    let (widths, edge) = (widths(&rest, right.len()), (right.last() == Some(&false)).then_some(width));
+    let all: Vec<usize> = (0..right.len()).collect();
+    for (name, row) in rows.iter().filter_map(|row| row.first()).zip(&rest) {
+        under.push(indent.clone() + name);
+        let mut lines = Vec::new();
+        band_lines(row, &all, &widths, right, edge, &mut lines);
+        under.extend(lines.into_iter().map(|line| indent.clone() + &line));
+    }
+    under.into_iter().map(|line| line.replace(TIE, " ")).collect()
+}
+
+/// The lines of one row: columns as wide as their cells, and where `edge` is given the last one broken there.
+fn band_lines(
+    row: &[String],
+    band: &[usize],
+    widths: &[usize],
+    right: &[bool],
+    edge: Option<usize>,
+    lines: &mut Vec<String>,
+) {
+    let mut line = String::new();
+    for (at, column) in band.iter().enumerate() {
+        let Some(cell) = row.get(*column) else { continue };
+        line += &" ".repeat(GAP);
+        if let Some(edge) = edge.filter(|_| at > 0 && at + 1 == band.len()) {
+            let begin = line.width();
+            let mut parts = broken(cell, edge.saturating_sub(begin).max(WORDS)).into_iter();
+            line += &parts.next().unwrap_or_default();
+            lines.push(line.trim_end().to_owned());
+            lines.extend(parts.map(|part| " ".repeat(begin) + &part));
+            return;
+        }
+        let space = " ".repeat(widths[*column].saturating_sub(cell.width()));
+        let (before, after) = if right[*column] { (space.as_str(), "") } else { ("", space.as_str()) };
+        line += &format!("{before}{cell}{after}");
+    }
+    lines.push(line.trim_end().to_owned());
+}
+
+/// Holds words together that are one part; a plain space in the end.
+pub(super) const TIE: char = '\u{a0}';
+
+/// Words in lines of at most `width` columns; a longer word has a line of its own.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match parts.last_mut().filter(|part| part.width() + 1 + word.width() <= width) {
+            Some(part) => {
+                part.push(' ');
+                part.push_str(word);
+            }
+            None => parts.push(word.to_owned()),
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|cell| (*cell).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_fits_is_one_table() {
+        let rows = [row(&["lane", "rate", "p50"]), row(&["a", "1", "22"])];
+        assert_eq!(lines(&rows, &[false, true, true], 40), ["  lane  rate  p50", "  a        1   22"]);
+        assert_eq!(lines(&[row(&["x"])], &[false], 40), ["  x"]);
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_stand_below_and_whole() {
+        let rows = [row(&["lane", "rate", "p50", "most"]), row(&["a-long-name", "123456", "22", "16"])];
+        let told = lines(&rows, &[false, true, true, true], 22);
+        assert_eq!(
+            told,
+            [
+                "  lane           rate",
+                "  a-long-name  123456",
+                "",
+                "  lane         p50",
+                "  a-long-name   22",
+                "",
+                "  lane         most",
+                "  a-long-name    16"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_that_leaves_no_room_is_a_line_above_its_row() {
+        let rows = [row(&["lane", "rate", "where"]), row(&["a-very-very-long-name", "1", "in one place and another"])];
+        assert_eq!(
+            lines(&rows, &[false, true, false], 36),
+            ["  lane", "    rate  where", "  a-very-very-long-name", "       1  in one place and another"]
+        );
+    }
+
+    #[test]
+    fn words_in_the_last_column_are_broken_and_none_is_lost() {
+        let said = "libcufile could not be loaded; no such file or directory";
+        let rows = [row(&["lane", "n", "the first"]), row(&["gds", "8", said])];
+        let told = lines(&rows, &[false, true, false], 40);
+        assert_eq!(told[0], "  lane  n  the first");
+        assert_eq!(told[1], "  gds   8  libcufile could not be");
+        assert_eq!(told[2], "           loaded; no such file or");
+        let tied = lines(
+            &[row(&["n", "transfer\u{a0}89\u{a0}%, copy\u{a0}8\u{a0}%, idle\u{a0}3\u{a0}%"])],
+            &[false, false],
+            30,
+        );
+        assert_eq!(tied, ["  n  transfer 89 %, copy 8 %,", "     idle 3 %"]);
+        let words: Vec<&str> = told[1..].iter().flat_map(|line| line.split_whitespace()).collect();
+        assert_eq!(words[2..].join(" "), said);
+        assert!(told.iter().all(|line| line.width() <= 40));
+    }
+}
