@@ -1,6 +1,7 @@
 //! Why a load did not work, as sentences.
 
 use crate::device::DeviceError;
+use crate::domain::units;
 use crate::weights::WeightsError;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -23,6 +24,39 @@ pub enum LoadError {
         path: PathBuf,
         /// What the kernel said.
         source: std::io::Error,
+    },
+    /// A read failed.
+    #[error("reading {} at byte {at} failed: {source}{}", path.display(), if_the_disk(source))]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        at: u64,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The process may open no more files.
+    #[error(
+        "opening {} failed: this process may have {} files open at once; raise the limit (ulimit -n, LimitNOFILE= of a systemd unit) above the number of the model's files",
+        path.display(), may.map_or_else(|| "no more than the system's".to_owned(), |may| format!("{may}"))
+    )]
+    TooManyFiles {
+        /// The file.
+        path: PathBuf,
+        /// The limit, where there is one of the process.
+        may: Option<u64>,
+    },
+    /// The target has too little room for the model.
+    #[error("the model takes {} and {place} has {} free: {advice}", units::bytes(*needs), units::bytes(*free))]
+    NoRoom {
+        /// Bytes that the engine would allocate.
+        needs: u64,
+        /// Bytes that are free.
+        free: u64,
+        /// The target.
+        place: String,
+        /// What to do.
+        advice: &'static str,
     },
     /// A read ended before the bytes that the header promises.
     #[error("{} ended at or before byte {at}, but its header promises {expected}: the file changed during the load; load it again when nobody writes to it", path.display())]
@@ -73,4 +107,14 @@ pub enum LoadError {
     /// Another thread of the load failed first.
     #[error("stopped because another thread failed")]
     Stopped,
+}
+
+/// What is behind a read that the kernel could not do.
+fn if_the_disk(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EIO) => {
+            "; the disk, or the way to it, did not give these bytes: the kernel's log tells more (dmesg)"
+        }
+        _ => "",
+    }
 }

@@ -219,6 +219,10 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         result.setup_parts_ns.insert("earlier_loads".to_owned(), monotonic_ns() - at);
         result.setup_ns = monotonic_ns().saturating_sub(order.spawned_monotonic_ns);
     }
+    if !order.engine.is_outside() {
+        super::files::raise_open_files();
+        room(&device, context(Clock::start(), None).image_bytes())?;
+    }
     sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
     let preparing = context(Clock::start(), None);
     result.notes.extend(cache::prepare(&preparing)?);
@@ -332,6 +336,28 @@ pub(crate) fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ti
             return;
         }
     }
+}
+
+/// Refuses what the target has no room for before the page cache is filled for it. Host memory is promised by the kernel whether it is there or not, and
+/// taken back by killing somebody.
+fn room(device: &Device, needs: u64) -> Result<(), LoadError> {
+    let (free, place, advice) = match device {
+        Device::Cuda(cuda) => {
+            let advice = "choose another with --gpu, cut the model over several (--gpu 0,1), or choose a smaller one";
+            (free_gpu_bytes(device), cuda.info().name.clone(), advice)
+        }
+        Device::Host => (free_host_bytes(), "this machine's memory".to_owned(), "choose a smaller model"),
+    };
+    match free {
+        Some(free) if needs > free => Err(LoadError::NoRoom { needs, free, place, advice }),
+        _ => Ok(()),
+    }
+}
+
+/// What the kernel says can still be had, with what it can swap out.
+fn free_host_bytes() -> Option<u64> {
+    let told = <procfs::Meminfo as procfs::Current>::current().ok()?;
+    Some(told.mem_available? + told.swap_free)
 }
 
 pub(crate) fn free_gpu_bytes(device: &Device) -> Option<u64> {
