@@ -206,8 +206,10 @@ fn to_json(model: &Model, source: &Source, prediction: &Prediction) -> serde_jso
 }
 
 fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> String {
+    let between = |p: &Prediction| format!("{} and {}", units::duration(p.low_ns), units::duration(p.high_ns));
+    let wide = told.iter().map(|(_, p)| between(p).chars().count()).max().unwrap_or(0).max("likely between".len());
     let mut out = format!(
-        "{}: {} tensors, {}\n\n{:<5} {:<15} {:>9}  {:>21} {:>10}  {:>13}  {}\n",
+        "{}: {} tensors, {}\n\n{:<5} {:<15} {:>12}  {:>wide$} {:>10}  {:>13}  {}\n",
         model.name,
         units::count(model.sizes_bytes.len() as u64),
         units::bytes(model.bytes()),
@@ -220,13 +222,13 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
         "from"
     );
     for (source, p) in told {
-        let between = format!("{} and {}", units::duration(p.low_ns), units::duration(p.high_ns));
+        let between = between(p);
         let rate = units::bytes_per_s(model.bytes(), p.wall_ns).map_or_else(String::new, units::rate);
         let marks = [(p.extrapolated, " *"), (p.untold, " †"), (p.repeats_apart.is_some(), " ‡")];
         let mark: String = marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect();
         let _ = writeln!(
             out,
-            "{:<5} {:<15} {:>9}  {between:>21} {rate:>10}  {:>13}  {}{mark}",
+            "{:<5} {:<15} {:>12}  {between:>wide$} {rate:>10}  {:>13}  {}{mark}",
             source.timings.cache,
             source.timings.engine,
             units::duration(p.wall_ns),
@@ -295,7 +297,7 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
     if !apart.is_empty() {
         let _ = writeln!(
             out,
-            "‡ its measured repeats of one and the same load lie far apart, so that no prediction from them can be nearer: {}",
+            "‡ its measured repeats of one and the same load lie far apart, and no prediction from them can promise to be nearer: {}",
             apart.join(", ")
         );
     }

@@ -46,15 +46,24 @@ pub enum LoadError {
         /// The limit, where there is one of the process.
         may: Option<u64>,
     },
+    /// The system refused a thread.
+    #[error(
+        "starting {} failed: {source}; raise the limit of processes (ulimit -u, pids.max of the cgroup), or use fewer (--set threads=1, for 'direct' depth=1 too)",
+        units::plural(*threads as u64, "thread")
+    )]
+    Threads {
+        /// How many there should be.
+        threads: usize,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
     /// The target has too little room for the model.
-    #[error("the model takes {} and {place} has {} free: {advice}", units::bytes(*needs), units::bytes(*free))]
+    #[error("the model takes {}, and {free}: {advice}", units::bytes(*needs))]
     NoRoom {
         /// Bytes that the engine would allocate.
         needs: u64,
-        /// Bytes that are free.
-        free: u64,
-        /// The target.
-        place: String,
+        /// What is free, in words.
+        free: String,
         /// What to do.
         advice: &'static str,
     },

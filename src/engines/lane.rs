@@ -221,7 +221,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     }
     if !order.engine.is_outside() {
         super::files::raise_open_files();
-        room(&device, context(Clock::start(), None).image_bytes())?;
+        super::room::check(&device, context(Clock::start(), None).image_bytes())?;
     }
     sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
     let preparing = context(Clock::start(), None);
@@ -237,7 +237,9 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let peak_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     let (ticker, ticks) = bounded::<()>(0);
     let mut loaded = std::thread::scope(|scope| {
-        scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
+        std::thread::Builder::new()
+            .spawn_scoped(scope, || publish(sender, &counters, order.model.tensor_bytes(), &ticks))
+            .map_err(|source| LoadError::Threads { threads: 1, source })?;
         let done = measured(&context, order, sender, result);
         drop(ticker);
         done
@@ -257,7 +259,9 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         let (ticker, ticks) = bounded::<()>(0);
         let verifying = context(Clock::start(), None);
         let outcome = std::thread::scope(|scope| {
-            scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || publish(sender, &counters, order.model.tensor_bytes(), &ticks))
+                .map_err(|source| LoadError::Threads { threads: 1, source })?;
             let outcome = verify::compare(&verifying, &loaded);
             drop(ticker);
             outcome
@@ -336,28 +340,6 @@ pub(crate) fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ti
             return;
         }
     }
-}
-
-/// Refuses what the target has no room for before the page cache is filled for it. Host memory is promised by the kernel whether it is there or not, and
-/// taken back by killing somebody.
-fn room(device: &Device, needs: u64) -> Result<(), LoadError> {
-    let (free, place, advice) = match device {
-        Device::Cuda(cuda) => {
-            let advice = "choose another with --gpu, cut the model over several (--gpu 0,1), or choose a smaller one";
-            (free_gpu_bytes(device), cuda.info().name.clone(), advice)
-        }
-        Device::Host => (free_host_bytes(), "this machine's memory".to_owned(), "choose a smaller model"),
-    };
-    match free {
-        Some(free) if needs > free => Err(LoadError::NoRoom { needs, free, place, advice }),
-        _ => Ok(()),
-    }
-}
-
-/// What the kernel says can still be had, with what it can swap out.
-fn free_host_bytes() -> Option<u64> {
-    let told = <procfs::Meminfo as procfs::Current>::current().ok()?;
-    Some(told.mem_available? + told.swap_free)
 }
 
 pub(crate) fn free_gpu_bytes(device: &Device) -> Option<u64> {

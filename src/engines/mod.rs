@@ -27,6 +27,7 @@ mod pread;
 pub mod probe;
 pub mod probe_read;
 pub mod protocol;
+mod room;
 mod slab;
 mod verify;
 
