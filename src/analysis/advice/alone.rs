@@ -35,7 +35,7 @@ pub(super) fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
 pub(super) fn per_tensor(fact: &RunFacts<'_>) -> Option<Advice> {
     let cost = fact.cost.as_ref()?;
     let ns = cost.per_tensor_ns() * fact.tensors as f64;
-    (ns >= DOMINANT * fact.run.wall_ns as f64 && fact.tensors >= MANY && cost.fit.r2 >= 0.5).then(|| {
+    (ns >= DOMINANT * fact.run.wall_ns as f64 && fact.tensors >= MANY && cost.fit.r2 >= 0.5 && cost.fit.tells_the_load()).then(|| {
         let text = format!(
             "{}: {} tensors at {} each before their first byte make {} of {}: read in larger blocks that hold several tensors.",
             named(&fact.run.engine, fact.run.cache),
