@@ -112,7 +112,7 @@ pub(super) fn disk_decides(comparison: &Comparison) -> Option<Advice> {
     })
 }
 
-pub(super) fn crossing(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Vec<Advice> {
+pub(super) fn crossing(comparison: &Comparison, facts: &[&RunFacts<'_>]) -> Vec<Advice> {
     let cost = |engine: &Engine| {
         facts
             .iter()

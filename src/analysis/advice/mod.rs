@@ -84,7 +84,8 @@ fn named(engine: &Engine, cache: CacheState) -> String {
 #[must_use]
 pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
-    for fact in middles(facts) {
+    let middle = middles(facts);
+    for fact in &middle {
         // Reading in larger blocks spares the registrations too: where they are the smaller part, that is the advice.
         let (registering, each) = (registrations(fact), per_tensor(fact));
         let smaller_part =
@@ -101,7 +102,7 @@ pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice>
         told.extend(disk_decides(comparison));
         told.extend(read_again(comparison));
         told.extend(pageable(comparison));
-        told.extend(crossing(comparison, facts));
+        told.extend(crossing(comparison, &middle));
     }
     told
 }
