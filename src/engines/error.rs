@@ -68,13 +68,13 @@ pub enum LoadError {
         advice: &'static str,
     },
     /// A read ended before the bytes that the header promises.
-    #[error("{} ended at or before byte {at}, but its header promises {expected}: the file changed during the load; load it again when nobody writes to it", path.display())]
+    #[error("{} ended at or before byte {at}, but its header promises bytes up to {expected} and perhaps beyond: the file changed during the load; load it again when nobody writes to it", path.display())]
     Short {
         /// The file.
         path: PathBuf,
         /// Where the read found no more; the file may have ended before.
         at: u64,
-        /// Where it should end.
+        /// Where what was asked for ends; the file should go on at least so far.
         expected: u64,
     },
     /// The file is not what it was when the session opened it.
