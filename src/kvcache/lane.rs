@@ -8,8 +8,7 @@ use super::layout::Layout;
 use super::order::{Kind, KvOrder, LaneName, Way};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::prepare::{
-    Parts, WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging,
-    threads, wrong,
+    Parts, WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging, threads, wrong,
 };
 use super::store::{self, Limit};
 use super::transfer::{Falls, Shared};
