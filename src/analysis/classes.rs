@@ -32,15 +32,18 @@ impl SizeClass {
     }
 }
 
-/// The classes that have tensors with measured time, from small to large.
+/// The classes that have tensors with measured time, from small to large. Tensors without bytes are in none: whether an engine takes time for them has nothing
+/// to do with their size. One whose share of a block is under half a nanosecond counts, with no time.
 #[must_use]
 pub fn size_classes(rows: &[TensorRow]) -> Vec<SizeClass> {
     BORDERS
         .iter()
         .zip(BORDERS.iter().skip(1))
         .filter_map(|(from, to)| {
-            let members: Vec<&TensorRow> =
-                rows.iter().filter(|r| r.busy_ns() > 0 && (*from..*to).contains(&r.bytes)).collect();
+            let members: Vec<&TensorRow> = rows
+                .iter()
+                .filter(|r| r.start_ns.is_some() && r.bytes > 0 && (*from..*to).contains(&r.bytes))
+                .collect();
             let times: Vec<u64> = members.iter().map(|r| r.busy_ns()).collect();
             let mut phases = PhaseTimes::default();
             for (phase, ns) in members.iter().flat_map(|r| r.phases.iter()) {
@@ -51,7 +54,7 @@ pub fn size_classes(rows: &[TensorRow]) -> Vec<SizeClass> {
                 tensors: members.len() as u64,
                 bytes: members.iter().map(|r| r.bytes).fold(0, u64::saturating_add),
                 phases,
-                median_ns: median_u64(&times)?,
+                median_ns: median_u64(&times).filter(|_| times.iter().any(|ns| *ns > 0))?,
             })
         })
         .collect()

@@ -71,8 +71,8 @@ pub struct Crossover {
 /// Lines that explain less than this say nothing about where they cross.
 const LEAST_R2: f64 = 0.8;
 
-/// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size, where a line fits badly, or where
-/// overheads or costs of a byte differ by less than two of their standard errors: then the crossing would be one of noise.
+/// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size, where a line fits badly or does not
+/// tell the load that it was fitted to, or where overheads or costs of a byte differ by less than two of their standard errors: then the crossing would be one of noise.
 #[must_use]
 pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let (a1, a2) = (first.per_tensor_ns(), second.per_tensor_ns());
@@ -83,7 +83,8 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     };
     let ((ea1, eb1), (ea2, eb2)) = (error(first), error(second));
     let differ = (a1 - a2).abs() > 2.0 * ea1.hypot(ea2) && (b1 - b2).abs() > 2.0 * eb1.hypot(eb2);
-    if !differ || first.fit.r2.min(second.fit.r2) < LEAST_R2 {
+    let told = first.fit.tells_the_load() && second.fit.tells_the_load();
+    if !differ || !told || first.fit.r2.min(second.fit.r2) < LEAST_R2 {
         return None;
     }
     let bytes = (a1 - a2) / (b2 - b1);

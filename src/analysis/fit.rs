@@ -19,6 +19,9 @@ pub struct Fit {
     pub rejected: usize,
     /// Smallest and largest tensor fitted, in bytes: outside the line is a guess.
     pub sizes_bytes: (u64, u64),
+    /// What the line says of all tensors, those left out too, over the time that they really took. Far below 1, what was left out is where the time went:
+    /// then the line is right about most tensors and says little about the load.
+    pub time_told: f64,
     /// Typical deviation of a tensor's time from the line, as a share of that time.
     pub relative_error: f64,
     /// Variances of overhead (ns) and cost per byte (ns).
@@ -38,6 +41,12 @@ impl Fit {
         1e9 / self.bytes_per_s
     }
 
+    /// Whether the line tells the time of the load within a fifth: what is said of sizes by a line must hold of their sum.
+    #[must_use]
+    pub fn tells_the_load(&self) -> bool {
+        (self.time_told - 1.0).abs() <= MOST_OFF
+    }
+
     /// Standard errors of the overhead (ns) and of the cost of a byte (ns).
     #[must_use]
     pub fn errors(&self) -> (f64, f64) {
@@ -49,6 +58,8 @@ impl Fit {
 const GROUPS: usize = 200;
 /// A tensor that is off by more than this many typical deviations is left out.
 const REJECT: f64 = 4.0;
+/// A line that is further off the sum of the times than this share tells nothing of the load.
+const MOST_OFF: f64 = 0.2;
 
 /// Fits the line to the rows that have bytes and time.
 ///
@@ -85,7 +96,9 @@ pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
     if line.1 <= 0.0 || !line.1.is_finite() {
         return None;
     }
-    Some(describe(&used, line, points.len() - used.len()))
+    let told: f64 = points.iter().map(|(bytes, _)| line.0 + line.1 * bytes).sum();
+    let taken: f64 = points.iter().map(|(_, ns)| ns).sum();
+    Some(Fit { time_told: told / taken, ..describe(&used, line, points.len() - used.len()) })
 }
 
 fn theil_sen(points: &[(f64, f64)]) -> Option<(f64, f64)> {
@@ -161,6 +174,7 @@ fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), 
         used: points.len(),
         rejected,
         sizes_bytes: sizes,
+        time_told: 1.0,
         relative_error: variance.sqrt(),
         variances: [va, vb],
     }
@@ -229,6 +243,18 @@ pub(super) mod tests {
         assert!((fit.overhead_ns - 2.7e6).abs() < 100.0 && (fit.bytes_per_s / 8e9 - 1.0).abs() < 1e-3, "{fit:?}");
         assert!(fit.r2 > 0.999_9 && fit.rejected == 0);
         assert_eq!(fit.sizes_bytes, (256, 311_164_928));
+    }
+
+    #[test]
+    fn a_line_beside_which_most_of_the_time_passed_does_not_tell_the_load() {
+        let rows = |long: u64| -> Vec<TensorRow> {
+            let time = |i: usize, bytes: u64| if i % 20 == 7 { long * bytes } else { bytes / 4 };
+            (0..200).map(|i| (i, 4096 * (1 + i as u64 % 50))).map(|(i, b)| row(b, 1000, time(i, b))).collect()
+        };
+        let (calm, storms) = (fit(&rows(0)).unwrap(), fit(&rows(20)).unwrap());
+        assert!(calm.tells_the_load() && calm.r2 > 0.9, "{calm:?}");
+        assert!(storms.r2 > 0.9 && storms.rejected >= 10, "{storms:?}");
+        assert!(storms.time_told < 0.4 && !storms.tells_the_load(), "{storms:?}");
     }
 
     #[test]

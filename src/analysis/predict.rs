@@ -23,7 +23,7 @@ impl Shape {
 }
 
 /// What a load is expected to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// Expected wall time in nanoseconds.
     pub wall_ns: u64,
@@ -38,8 +38,13 @@ pub struct Prediction {
     pub extrapolated: bool,
     /// Whether the runs do not tell what tensors of such sizes cost: the interval spans what they allow, and `wall_ns` is no more than its middle.
     pub untold: bool,
+    /// How far the measured runs lie apart, the longest over the shortest less one, where that is more than a prediction is meant to miss by: nothing that
+    /// is told of such runs can be nearer than they are to one another.
+    pub repeats_apart: Option<f64>,
 }
 
+/// Repeats of one load that lie further apart than this say more of the machine's mood than of the load.
+const FAR_APART: f64 = 0.15;
 /// Doubt, as a share of the time, that is left when runs agree: machines vary by as much from minute to minute.
 const LEAST_DOUBT: f64 = 0.05;
 /// The same where one thread loads tensor after tensor: what it gets of the machine differs from process to process by more.
@@ -121,6 +126,7 @@ pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
         overhead_ns: median(&overheads)? as u64,
         extrapolated,
         untold,
+        repeats_apart: apart(runs),
     })
 }
 
@@ -130,6 +136,11 @@ enum Price {
     Least,
     Middle,
     Most,
+}
+
+fn apart(runs: &[Timing]) -> Option<f64> {
+    let (low, high) = extent(&runs.iter().map(|run| run.wall_ns as f64).collect::<Vec<_>>());
+    Some(high / low.max(1.0) - 1.0).filter(|apart| *apart > FAR_APART)
 }
 
 fn extent(walls: &[f64]) -> (f64, f64) {
@@ -377,6 +388,14 @@ mod tests {
         assert!(width(std::slice::from_ref(&fast), &sizes()) > 1.2 * alike, "one run tells less than two that agree");
         assert!(width(&[fast.clone(), fast.clone()], &[3_000_000_000]) > 1.2 * alike);
         assert!(predict(&[fast], &shape(&[3_000_000_000])).unwrap().extrapolated);
+    }
+
+    #[test]
+    fn repeats_that_lie_further_apart_than_predictions_may_are_told() {
+        let took = |wall_ns| Timing { wall_ns, ..serial(&sizes(), 200_000, 7) };
+        let apart = |runs: &[Timing]| predict(runs, &shape(&sizes())).unwrap().repeats_apart;
+        assert_eq!((apart(&[took(100)]), apart(&[took(100), took(114), took(105)])), (None, None));
+        assert!((apart(&[took(126), took(100), took(110)]).unwrap() - 0.26).abs() < 1e-9);
     }
 
     #[test]

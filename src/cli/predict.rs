@@ -196,7 +196,7 @@ fn to_json(model: &Model, source: &Source, prediction: &Prediction) -> serde_jso
         "model": model.name, "tensors": model.sizes_bytes.len(), "bytes": model.bytes(),
         "engine": source.timings.engine, "cache": source.timings.cache, "wall_ns": prediction.wall_ns, "low_ns": prediction.low_ns,
         "high_ns": prediction.high_ns, "overhead_ns": prediction.overhead_ns, "extrapolated": prediction.extrapolated,
-        "untold": prediction.untold,
+        "untold": prediction.untold, "repeats_apart_fraction": prediction.repeats_apart,
         "gpu_memory_bytes": source.gpu_bytes, "fits_one_gpu": source.gpu_bytes.map(|has| model.bytes() <= has),
         "based_on": {
             "source": source.from, "model": source.timings.model, "bytes": source.measured_bytes(),
@@ -206,8 +206,10 @@ fn to_json(model: &Model, source: &Source, prediction: &Prediction) -> serde_jso
 }
 
 fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> String {
+    let between = |p: &Prediction| format!("{} and {}", units::duration(p.low_ns), units::duration(p.high_ns));
+    let wide = told.iter().map(|(_, p)| between(p).chars().count()).max().unwrap_or(0).max("likely between".len());
     let mut out = format!(
-        "{}: {} tensors, {}\n\n{:<5} {:<15} {:>9}  {:>21} {:>10}  {:>13}  {}\n",
+        "{}: {} tensors, {}\n\n{:<5} {:<15} {:>12}  {:>wide$} {:>10}  {:>13}  {}\n",
         model.name,
         units::count(model.sizes_bytes.len() as u64),
         units::bytes(model.bytes()),
@@ -220,17 +222,13 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
         "from"
     );
     for (source, p) in told {
-        let between = format!("{} and {}", units::duration(p.low_ns), units::duration(p.high_ns));
+        let between = between(p);
         let rate = units::bytes_per_s(model.bytes(), p.wall_ns).map_or_else(String::new, units::rate);
-        let mark = match (p.extrapolated, p.untold) {
-            (false, false) => "",
-            (true, false) => " *",
-            (false, true) => " †",
-            (true, true) => " * †",
-        };
+        let marks = [(p.extrapolated, " *"), (p.untold, " †"), (p.repeats_apart.is_some(), " ‡")];
+        let mark: String = marks.into_iter().filter(|(holds, _)| *holds).map(|(_, mark)| mark).collect();
         let _ = writeln!(
             out,
-            "{:<5} {:<15} {:>9}  {between:>21} {rate:>10}  {:>13}  {}{mark}",
+            "{:<5} {:<15} {:>12}  {between:>wide$} {rate:>10}  {:>13}  {}{mark}",
             source.timings.cache,
             source.timings.engine,
             units::duration(p.wall_ns),
@@ -289,6 +287,18 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
             out,
             "† what tensors of some of these sizes cost beside their bytes was seen in the first calls of the measured loads only, where libraries still warm up: \
              the interval spans what that allows, and what is expected is its middle by factors"
+        );
+    }
+    let apart: Vec<String> = told
+        .iter()
+        .filter_map(|(s, p)| Some((s, p.repeats_apart?)))
+        .map(|(s, apart)| format!("{} ({}) {:.0} %", s.timings.engine, s.timings.cache, apart * 100.0))
+        .collect();
+    if !apart.is_empty() {
+        let _ = writeln!(
+            out,
+            "‡ its measured repeats of one and the same load lie far apart, and no prediction from them can promise to be nearer: {}",
+            apart.join(", ")
         );
     }
     if shipped {
@@ -479,6 +489,22 @@ mod tests {
         // What is not known is not said.
         all.iter_mut().for_each(|source| source.gpu_bytes = None);
         assert!(!to_text(&large, &predictions(&large, &all), true).contains("does not fit"));
+    }
+
+    #[test]
+    fn engines_whose_repeats_lie_apart_are_named_with_how_far() {
+        let all = sources(&[]).unwrap();
+        let model = named("llama-3.1-8b").unwrap();
+        let told = predictions(&model, &all);
+        let walls = |s: &Source| s.timings.runs.iter().map(|run| run.wall_ns as f64).collect::<Vec<_>>();
+        let text = to_text(&model, &told, true);
+        for (source, p) in &told {
+            let (low, high) = walls(source).iter().fold((f64::MAX, 0.0_f64), |(l, h), ns| (l.min(*ns), h.max(*ns)));
+            assert_eq!(p.repeats_apart.is_some(), high / low > 1.15, "{}", source.timings.engine);
+            let words =
+                format!("{} ({}) {:.0} %", source.timings.engine, source.timings.cache, (high / low - 1.0) * 100.0);
+            assert_eq!(text.contains(&words), p.repeats_apart.is_some(), "{words}\n{text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::error::DeviceError;
 use crate::domain::units;
 use cudarc::driver::result;
 use std::ffi::c_void;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 /// One allocation on the target. Writes into it from several threads go to disjoint ranges: engines divide the model into blocks, and each
@@ -258,6 +259,57 @@ unsafe impl cufile_ffi::IoMemory for MemoryPart {
     }
 }
 
+/// A range of host memory that is read into without a stop on the way.
+#[derive(Debug)]
+pub struct HostPart {
+    memory: Arc<DeviceMemory>,
+    offset: usize,
+    len: usize,
+}
+
+impl HostPart {
+    /// The `len` bytes of `memory` from `offset`.
+    ///
+    /// # Errors
+    /// When the range is outside the allocation, or that is a GPU's.
+    pub fn new(memory: &Arc<DeviceMemory>, offset: u64, len: usize) -> Result<Self, DeviceError> {
+        if !memory.is_host() {
+            return Err(DeviceError::system("reading straight into the target", "it is GPU memory"));
+        }
+        memory.check(offset, len)?;
+        Ok(Self { memory: Arc::clone(memory), offset: offset as usize, len })
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Reads once from the file at `file_offset` into the range from its byte `from` on; returns how many bytes came.
+    ///
+    /// # Errors
+    /// What the kernel says of the read.
+    pub fn read(&mut self, from: usize, file: BorrowedFd<'_>, file_offset: u64) -> std::io::Result<usize> {
+        let (Some(room), Ok(file_offset)) = (self.len.checked_sub(from), libc::off_t::try_from(file_offset)) else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        // SAFETY: the kernel writes at most `room` bytes from `from` on, which lie inside the range that was checked; no reference to them exists.
+        let got = unsafe { libc::pread(file.as_raw_fd(), self.address().add(from).cast(), room, file_offset) };
+        usize::try_from(got).map_err(|_| std::io::Error::last_os_error())
+    }
+
+    pub(super) fn address(&self) -> *mut u8 {
+        (self.memory.base + self.offset as u64) as *mut u8
+    }
+}
+
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         match &self.kind {
@@ -278,6 +330,8 @@ impl Drop for DeviceMemory {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
 
     #[test]
     fn host_memory_gives_back_what_was_written_and_refuses_what_lies_outside() {
@@ -290,6 +344,21 @@ mod tests {
         let outside = memory.write_pageable(3 * 4096 + 4, &[0, 0]).unwrap_err();
         assert!(outside.to_string().contains("outside the allocation"), "{outside}");
         assert!(memory.read_back(u64::MAX, &mut back).is_err());
+    }
+
+    #[test]
+    fn a_part_takes_what_a_file_has_and_no_more_than_it_holds() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1, 2, 3, 4, 5, 6]).unwrap();
+        let memory = Arc::new(DeviceMemory::allocate(&Device::Host, 4096).unwrap());
+        let mut part = HostPart::new(&memory, 10, 3).unwrap();
+        assert_eq!(part.read(1, file.as_fd(), 2).unwrap(), 2, "two are left of three");
+        assert_eq!(part.read(0, file.as_fd(), 9).unwrap(), 0, "behind the end");
+        assert!(part.read(4, file.as_fd(), 0).is_err() && part.read(0, file.as_fd(), u64::MAX).is_err());
+        let mut back = [0; 5];
+        memory.read_back(9, &mut back).unwrap();
+        assert_eq!(back, [0, 0, 3, 4, 0]);
+        assert!(HostPart::new(&memory, 4095, 2).is_err());
     }
 
     #[test]

@@ -18,11 +18,11 @@ pub use cuda::{CudaAttributes, CudaDevice, CudaInfo, list_cuda_attributes, list_
 pub use error::DeviceError;
 pub use extents::{UnfinishedExtents, unfinished_bytes};
 pub use mapping::{FileMapping, resident_bytes};
-pub use memory::{DeviceMemory, MemoryPart};
+pub use memory::{DeviceMemory, HostPart, MemoryPart};
 pub use scatter::Piece;
 pub use staging::{CopyQueue, InFlight, Slot, Staging};
 pub use stream::IoQueue;
-pub use uring::{Completed, ReadRing};
+pub use uring::{Completed, ReadBuffer, ReadRing};
 
 use std::sync::Arc;
 

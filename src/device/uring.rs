@@ -1,20 +1,55 @@
-//! Reads into slots by io_uring. A slot moves into the ring and comes back with its completion.
+//! Reads into slots, or straight into a target in host memory, by io_uring. What is read into moves into the ring and comes back with its completion.
 
 use super::error::DeviceError;
+use super::memory::HostPart;
 use super::staging::Slot;
 use crate::domain::units;
 use io_uring::{IoUring, opcode, types};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// Host memory that the kernel may write to.
+///
+/// # Safety
+/// The `length` bytes from `address` are host memory that stays where it is for as long as the value lives, wherever that is moved to, and no reference to them
+/// is used meanwhile.
+pub unsafe trait ReadBuffer {
+    /// The first byte.
+    fn address(&self) -> *mut u8;
+    /// How many there are.
+    fn length(&self) -> usize;
+}
+
+// SAFETY: a slot is the only way to its range of a mapping that it keeps; whoever owns it holds no reference to its bytes.
+unsafe impl ReadBuffer for Slot {
+    fn address(&self) -> *mut u8 {
+        Self::address(self)
+    }
+
+    fn length(&self) -> usize {
+        self.len()
+    }
+}
+
+// SAFETY: a range of a host allocation that it keeps and to whose bytes no reference is ever handed out.
+unsafe impl ReadBuffer for HostPart {
+    fn address(&self) -> *mut u8 {
+        Self::address(self)
+    }
+
+    fn length(&self) -> usize {
+        self.len()
+    }
+}
+
 /// A ring of reads in flight.
-pub struct ReadRing {
+pub struct ReadRing<B: ReadBuffer = Slot> {
     ring: IoUring,
-    /// Slots that the kernel is filling, by the index that is its user data.
-    busy: Vec<Option<(Slot, u64)>>,
+    /// What the kernel is filling, by the index that is its user data.
+    busy: Vec<Option<(B, u64)>>,
     free: Vec<usize>,
 }
 
-impl std::fmt::Debug for ReadRing {
+impl<B: ReadBuffer> std::fmt::Debug for ReadRing<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReadRing").field("in_flight", &self.in_flight()).finish_non_exhaustive()
     }
@@ -22,16 +57,16 @@ impl std::fmt::Debug for ReadRing {
 
 /// A read that has ended.
 #[derive(Debug)]
-pub struct Completed {
-    /// The slot, filled from its start.
-    pub slot: Slot,
+pub struct Completed<B = Slot> {
+    /// What was read into, filled from its start.
+    pub buffer: B,
     /// What the caller gave as tag.
     pub tag: u64,
     /// Bytes read, or the error.
     pub result: std::io::Result<usize>,
 }
 
-impl ReadRing {
+impl<B: ReadBuffer> ReadRing<B> {
     /// Sets up a ring for `depth` reads. Refused in many containers (seccomp), which is an ordinary error.
     ///
     /// # Errors
@@ -54,14 +89,14 @@ impl ReadRing {
         !self.free.is_empty()
     }
 
-    /// Queues a read of `len` bytes at `offset` into the start of the slot. [`Self::submit`] hands it to the kernel.
+    /// Queues a read of `len` bytes at `offset` into the start of the buffer. [`Self::submit`] hands it to the kernel.
     ///
     /// # Errors
-    /// When there is no room or `len` exceeds the slot; the slot is then freed.
+    /// When there is no room or `len` exceeds the buffer, which is then dropped.
     pub fn queue_read(
         &mut self,
         file: BorrowedFd<'_>,
-        slot: Slot,
+        buffer: B,
         len: usize,
         offset: u64,
         tag: u64,
@@ -69,19 +104,19 @@ impl ReadRing {
         let Some(index) = self.free.pop() else {
             return Err(DeviceError::system("queueing a read", "the ring is full"));
         };
-        if len > slot.len() || u32::try_from(len).is_err() {
+        if len > buffer.length() || u32::try_from(len).is_err() {
             self.free.push(index);
             return Err(DeviceError::system(
                 "queueing a read",
-                format!("{} do not fit the slot", units::bytes(len as u64)),
+                format!("{} do not fit what is read into", units::bytes(len as u64)),
             ));
         }
-        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), slot.address(), len as u32)
+        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer.address(), len as u32)
             .offset(offset)
             .build()
             .user_data(index as u64);
-        self.busy[index] = Some((slot, tag));
-        // SAFETY: the buffer is the slot's, which stays in `busy` until its completion was seen (`drop` waits for all); the descriptor may be
+        self.busy[index] = Some((buffer, tag));
+        // SAFETY: the buffer is its own by the contract of `ReadBuffer`, and stays in `busy` until its completion was seen (`drop` waits for all); the descriptor may be
         // closed by the caller at worst, which fails the read.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         if pushed.is_err() {
@@ -107,28 +142,28 @@ impl ReadRing {
     }
 
     /// The next read that has ended, if any.
-    pub fn completed(&mut self) -> Option<Completed> {
+    pub fn completed(&mut self) -> Option<Completed<B>> {
         let entry = self.ring.completion().next()?;
         let index = entry.user_data() as usize;
-        let (slot, tag) = self.busy.get_mut(index)?.take()?;
+        let (buffer, tag) = self.busy.get_mut(index)?.take()?;
         self.free.push(index);
         let result = if entry.result() < 0 {
             Err(std::io::Error::from_raw_os_error(-entry.result()))
         } else {
             Ok(entry.result() as usize)
         };
-        Some(Completed { slot, tag, result })
+        Some(Completed { buffer, tag, result })
     }
 }
 
-impl Drop for ReadRing {
+impl<B: ReadBuffer> Drop for ReadRing<B> {
     fn drop(&mut self) {
-        // The kernel still writes into slots in flight; they must not be freed before it is done.
+        // The kernel still writes into what is in flight, which must not be freed before it is done.
         while self.in_flight() > 0 {
             if self.submit(1).is_err() {
-                // The ring is broken in a way that tells nothing of its reads: leak the slots rather than let them be reused.
-                for slot in self.busy.drain(..).flatten() {
-                    std::mem::forget(slot);
+                // The ring is broken in a way that tells nothing of its reads: leak their memory rather than let it be reused.
+                for buffer in self.busy.drain(..).flatten() {
+                    std::mem::forget(buffer);
                 }
                 return;
             }
@@ -141,13 +176,14 @@ impl Drop for ReadRing {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::device::{Device, Staging};
+    use crate::device::{Device, DeviceMemory, Staging};
     use std::io::Write;
     use std::os::fd::AsFd;
+    use std::sync::Arc;
 
     #[test]
     fn reads_come_back_with_their_slot_tag_and_length() {
-        let Ok(mut ring) = ReadRing::new(4) else {
+        let Ok(mut ring) = ReadRing::<Slot>::new(4) else {
             eprintln!("skipped: this kernel or sandbox refuses io_uring");
             return;
         };
@@ -162,7 +198,7 @@ mod tests {
             ring.submit(1).unwrap();
             while let Some(done) = ring.completed() {
                 let length = done.result.unwrap();
-                assert!(done.slot.bytes()[..length].iter().all(|b| *b == 5));
+                assert!(done.buffer.bytes()[..length].iter().all(|b| *b == 5));
                 lengths[done.tag as usize] = length;
             }
         }
@@ -171,7 +207,7 @@ mod tests {
 
     #[test]
     fn dropping_a_ring_with_reads_in_flight_waits_for_them() {
-        let Ok(mut ring) = ReadRing::new(2) else {
+        let Ok(mut ring) = ReadRing::<Slot>::new(2) else {
             eprintln!("skipped: this kernel or sandbox refuses io_uring");
             return;
         };
@@ -179,5 +215,25 @@ mod tests {
         let slot = Staging::slots(&Device::Host, 1, 4096).unwrap().pop().unwrap();
         ring.queue_read(file.as_fd(), slot, 4096, 0, 0).unwrap();
         drop(ring);
+    }
+
+    #[test]
+    fn reads_into_a_target_land_at_their_place_and_nowhere_else() {
+        let Ok(mut ring) = ReadRing::new(1) else {
+            eprintln!("skipped: this kernel or sandbox refuses io_uring");
+            return;
+        };
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[5; 3000]).unwrap();
+        let target = Arc::new(DeviceMemory::allocate(&Device::Host, 16 << 10).unwrap());
+        let part = HostPart::new(&target, 4096, 4096).unwrap();
+        ring.queue_read(file.as_fd(), part, 4096, 0, 7).unwrap();
+        ring.submit(1).unwrap();
+        let done = ring.completed().unwrap();
+        assert_eq!((done.result.unwrap(), done.tag), (3000, 7));
+        assert!(ring.queue_read(file.as_fd(), done.buffer, 4097, 0, 8).is_err());
+        let mut bytes = [9; 4096 + 3001];
+        target.read_back(0, &mut bytes).unwrap();
+        assert!(bytes[..4096].iter().all(|b| *b == 0) && bytes[4096..7096].iter().all(|b| *b == 5) && bytes[7096] == 0);
     }
 }

@@ -54,7 +54,7 @@ fn choose(facts: Facts, takes_direct: impl Fn() -> bool) -> (Engine, String) {
     if cached {
         return (
             Engine::Pread,
-            format!("{held}, and reading through it is faster from {:.0} % on", MOSTLY_CACHED * 100.0),
+            format!("{held}, and from {:.0} % on reading through it is taken to be faster", MOSTLY_CACHED * 100.0),
         );
     }
     match facts.route {

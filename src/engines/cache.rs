@@ -7,6 +7,7 @@ use crate::device;
 use crate::domain::{CacheState, ModelInfo};
 use rustix::fs::Advice;
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Brings the page cache into the ordered state. Returns what should be said.
@@ -41,16 +42,38 @@ fn make_cold(context: &EngineContext<'_>) -> Result<Vec<String>, LoadError> {
     if resident_fraction(context).is_some_and(|share| share <= COLD_ENOUGH) {
         return Ok(Vec::new());
     }
-    match std::fs::write("/proc/sys/vm/drop_caches", "3") {
-        Ok(()) => Ok(vec![
-            "the whole page cache was dropped, because dropping this model's files alone (posix_fadvise) left pages"
-                .to_owned(),
-        ]),
-        Err(error) => Ok(vec![format!(
-            "the model is not wholly cold: it was dropped from the page cache file by file (posix_fadvise), which left pages, and dropping the \
-             whole cache needs root ({error})"
-        )]),
+    if let Some(path) = context.model().shards.iter().map(|shard| &shard.path).find(|path| lives_in_memory(path)) {
+        return Ok(vec![format!(
+            "not cold, as nothing can be there: {} lies in memory (tmpfs); for cold loads put the model on a disk",
+            path.display()
+        )]);
     }
+    let mut told = match std::fs::write("/proc/sys/vm/drop_caches", "3") {
+        Ok(()) => {
+            "the whole page cache was dropped, because dropping this model's files alone (posix_fadvise) left pages"
+                .to_owned()
+        }
+        Err(error) => {
+            return Ok(vec![format!(
+                "the model is not wholly cold: it was dropped from the page cache file by file (posix_fadvise), which left pages, and dropping the \
+                 whole cache needs root ({error})"
+            )]);
+        }
+    };
+    if let Some(share) = resident_fraction(context).filter(|share| *share > COLD_ENOUGH) {
+        told += &format!(
+            "; {:.0} % of the model is there all the same, kept by whoever maps, locks or reads its files: this load is not wholly cold",
+            (share * 100.0).max(1.0)
+        );
+    }
+    Ok(vec![told])
+}
+
+/// Whether a file's contents are nowhere but in memory, so that nothing can drop them.
+fn lives_in_memory(path: &Path) -> bool {
+    const TMPFS: i128 = 0x0102_1994;
+    const RAMFS: i128 = 0x8584_58f6;
+    rustix::fs::statfs(path).is_ok_and(|fs| [TMPFS, RAMFS].contains(&i128::from(fs.f_type)))
 }
 
 /// Drops a model's files from the page cache, file by file.

@@ -252,6 +252,8 @@ pub(crate) fn run_workers<T: Send>(
                 std::thread::Builder::new()
                     .name(format!("worker-{number}"))
                     .spawn_scoped(scope, move || guarded(number))
+                    // Without one of them the load is nothing, so the others need not finish it.
+                    .inspect_err(|_| context.stop.store(true, Ordering::Relaxed))
             })
             .collect();
         results.push(guarded(0));
@@ -263,7 +265,7 @@ pub(crate) fn run_workers<T: Send>(
                     first_error
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
-                        .get_or_insert(LoadError::CuFile(format!("starting a worker thread failed: {error}")));
+                        .get_or_insert(LoadError::Threads { threads, source: error });
                 }
             }
         }

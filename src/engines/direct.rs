@@ -9,6 +9,7 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Leftover, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files::{self, Opened};
+use super::host;
 use super::pread::{self, CopyPipe, PAGE, Settings};
 use crate::device::{CopyQueue, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
@@ -31,7 +32,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     if context.knob("io_uring", 1) == 0 {
         return by_threads(context, block_bytes, depth, Vec::new());
     }
-    match ReadRing::new(1) {
+    match ReadRing::<Slot>::new(1) {
+        Ok(_) if !context.device.is_gpu() => host::by_rings(context, block_bytes, threads, depth.div_ceil(threads)),
         Ok(_) => by_rings(context, block_bytes, threads, depth.div_ceil(threads)),
         Err(error) => {
             let note = format!("read by {depth} threads: {error}; containers often forbid io_uring by seccomp");
@@ -150,8 +152,8 @@ fn worker(
         while let Some(read) = ring.completed() {
             let block = reads.waiting[read.tag as usize];
             let path = &model.shards[block.shard as usize].path;
-            let got = read.result.map_err(|source| LoadError::File { doing: "reading", path: path.clone(), source })?;
-            let mut slot = read.slot;
+            let got = read.result.map_err(|source| files::unread(path, block.file_offset, source))?;
+            let mut slot = read.buffer;
             if (got as u64) < block.bytes {
                 // A short read inside the file: legal, and rare enough to finish it in place.
                 let length = block.bytes.next_multiple_of(PAGE) as usize;
@@ -168,7 +170,7 @@ fn worker(
         ring.submit(0)?;
         for (slot, block) in filled.drain(..) {
             pipe.start(&copies, slot, block, memory)?;
-            at = rec.end(pipe.start_phase(), at, pipe.start_what(block));
+            at = rec.end(Phase::Submit, at, What::SETUP);
         }
     }
     copies.drain()?;

@@ -1,6 +1,7 @@
 //! Why a load did not work, as sentences.
 
 use crate::device::DeviceError;
+use crate::domain::units;
 use crate::weights::WeightsError;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -24,14 +25,56 @@ pub enum LoadError {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// A read failed.
+    #[error("reading {} at byte {at} failed: {source}{}", path.display(), if_the_disk(source))]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        at: u64,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The process may open no more files.
+    #[error(
+        "opening {} failed: this process may have {} files open at once; raise the limit (ulimit -n, LimitNOFILE= of a systemd unit) above the number of the model's files",
+        path.display(), may.map_or_else(|| "no more than the system's".to_owned(), |may| format!("{may}"))
+    )]
+    TooManyFiles {
+        /// The file.
+        path: PathBuf,
+        /// The limit, where there is one of the process.
+        may: Option<u64>,
+    },
+    /// The system refused a thread.
+    #[error(
+        "starting {} failed: {source}; raise the limit of processes (ulimit -u, pids.max of the cgroup), or use fewer (--set threads=1, for 'direct' depth=1 too)",
+        units::plural(*threads as u64, "thread")
+    )]
+    Threads {
+        /// How many there should be.
+        threads: usize,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The target has too little room for the model.
+    #[error("the model takes {}, and {free}: {advice}", units::bytes(*needs))]
+    NoRoom {
+        /// Bytes that the engine would allocate.
+        needs: u64,
+        /// What is free, in words.
+        free: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// A read ended before the bytes that the header promises.
-    #[error("{} ended at or before byte {at}, but its header promises {expected}: the file changed during the load; load it again when nobody writes to it", path.display())]
+    #[error("{} ended at or before byte {at}, but its header promises bytes up to {expected} and perhaps beyond: the file changed during the load; load it again when nobody writes to it", path.display())]
     Short {
         /// The file.
         path: PathBuf,
         /// Where the read found no more; the file may have ended before.
         at: u64,
-        /// Where it should end.
+        /// Where what was asked for ends; the file should go on at least so far.
         expected: u64,
     },
     /// The file is not what it was when the session opened it.
@@ -73,4 +116,14 @@ pub enum LoadError {
     /// Another thread of the load failed first.
     #[error("stopped because another thread failed")]
     Stopped,
+}
+
+/// What is behind a read that the kernel could not do.
+fn if_the_disk(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EIO) => {
+            "; the disk, or the way to it, did not give these bytes: the kernel's log tells more (dmesg)"
+        }
+        _ => "",
+    }
 }

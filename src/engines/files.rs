@@ -61,8 +61,21 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
         Err(rustix::io::Errno::INVAL) if direct => {
             Err(LoadError::NoDirect { path: path.to_owned(), source: rustix::io::Errno::INVAL.into() })
         }
+        Err(rustix::io::Errno::MFILE) => Err(LoadError::TooManyFiles {
+            path: path.to_owned(),
+            may: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
+        }),
         Err(errno) => Err(LoadError::File { doing: "opening", path: path.to_owned(), source: errno.into() }),
     }
+}
+
+/// Lets the process open as many files as it may; returns how many that is. Some engines keep all files of a model open at once, and hold a handle for each.
+pub(crate) fn raise_open_files() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Hardware queues of the disk that holds a file, as the kernel's block layer lists them; `None` where it has no such list (network and
@@ -92,12 +105,24 @@ pub(super) fn read_fully(
             Ok(0) => break,
             Ok(n) => done += n,
             Err(rustix::io::Errno::INTR) => {}
+            Err(errno) if is_end(done, &errno.into()) => break,
             Err(errno) => {
-                return Err(LoadError::File { doing: "reading", path: path.to_owned(), source: errno.into() });
+                return Err(unread(path, offset + done as u64, errno.into()));
             }
         }
     }
     Ok(done)
+}
+
+/// Whether what a read says after `done` bytes means that the file ended there: an O_DIRECT read that met the end leaves an offset which need not be aligned,
+/// and some file systems refuse to go on from there instead of saying that nothing follows.
+pub(super) fn is_end(done: usize, error: &std::io::Error) -> bool {
+    done > 0 && error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
+}
+
+/// The error of a read that failed at `at`.
+pub(super) fn unread(path: &Path, at: u64, source: std::io::Error) -> LoadError {
+    LoadError::Unread { path: path.to_owned(), at, source }
 }
 
 /// Reads a block whose useful length is `useful`; `buffer` may be longer (rounded up for O_DIRECT). Fails when the file ends early. It does not
@@ -164,4 +189,30 @@ pub(super) fn check_headers(order: &LaneOrder) -> Result<(), LoadError> {
         return Err(LoadError::Changed { what: "its files hold other tensors now".to_owned() });
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn a_process_may_open_all_that_its_hard_limit_allows() {
+        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        assert_eq!(raise_open_files(), most.unwrap_or(u64::MAX));
+    }
+
+    #[test]
+    fn only_a_refusal_behind_bytes_that_came_is_the_end_of_a_file() {
+        let refusal = Error::from_raw_os_error(libc::EINVAL);
+        assert!(is_end(513, &refusal) && !is_end(0, &refusal) && !is_end(513, &ErrorKind::Interrupted.into()));
+    }
+
+    #[test]
+    fn a_read_that_the_disk_failed_says_where_and_who_knows_more() {
+        let failed = |code| unread(Path::new("/m"), 4096, Error::from_raw_os_error(code)).to_string();
+        assert!(failed(libc::EIO).starts_with("reading /m at byte 4096 failed") && failed(libc::EIO).contains("dmesg"));
+        assert!(!failed(libc::ESTALE).contains("dmesg"));
+    }
 }

@@ -219,6 +219,10 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         result.setup_parts_ns.insert("earlier_loads".to_owned(), monotonic_ns() - at);
         result.setup_ns = monotonic_ns().saturating_sub(order.spawned_monotonic_ns);
     }
+    if !order.engine.is_outside() {
+        super::files::raise_open_files();
+        super::room::check(&device, context(Clock::start(), None).image_bytes())?;
+    }
     sender.send(LaneMessage::Stage { stage: LaneStage::PreparingCache });
     let preparing = context(Clock::start(), None);
     result.notes.extend(cache::prepare(&preparing)?);
@@ -233,7 +237,9 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let peak_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     let (ticker, ticks) = bounded::<()>(0);
     let mut loaded = std::thread::scope(|scope| {
-        scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
+        std::thread::Builder::new()
+            .spawn_scoped(scope, || publish(sender, &counters, order.model.tensor_bytes(), &ticks))
+            .map_err(|source| LoadError::Threads { threads: 1, source })?;
         let done = measured(&context, order, sender, result);
         drop(ticker);
         done
@@ -253,7 +259,9 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         let (ticker, ticks) = bounded::<()>(0);
         let verifying = context(Clock::start(), None);
         let outcome = std::thread::scope(|scope| {
-            scope.spawn(|| publish(sender, &counters, order.model.tensor_bytes(), &ticks));
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || publish(sender, &counters, order.model.tensor_bytes(), &ticks))
+                .map_err(|source| LoadError::Threads { threads: 1, source })?;
             let outcome = verify::compare(&verifying, &loaded);
             drop(ticker);
             outcome

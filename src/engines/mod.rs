@@ -19,6 +19,7 @@ mod gds_bounce;
 mod gds_per_tensor;
 mod gds_slab;
 mod gds_stream;
+mod host;
 mod lane;
 mod mmap;
 mod nixl;
@@ -26,6 +27,7 @@ mod pread;
 pub mod probe;
 pub mod probe_read;
 pub mod protocol;
+mod room;
 mod slab;
 mod verify;
 
@@ -40,6 +42,7 @@ use crate::domain::{Engine, NixlPlugin};
 // What lanes of other rooms are made of.
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
+pub(crate) use files::raise_open_files;
 pub(crate) use gds_stream::{STREAM_UNREGISTERED, stream_for};
 pub(crate) use lane::{
     Sender, blank, claim_stdout, cpu_ns, free_gpu_bytes, lane_process, own_peak_bytes, publish, send_spans,

@@ -6,6 +6,7 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Leftover, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files::{self, Opened};
+use super::host;
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
@@ -64,8 +65,11 @@ pub(super) struct Settings {
     pub(super) pin_ahead: bool,
 }
 
-/// The load with threads, buffered or with O_DIRECT.
+/// The load with threads, buffered or with O_DIRECT; host memory is read into straight.
 pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Result<Loaded, LoadError> {
+    if !context.device.is_gpu() {
+        return host::by_threads(context, settings);
+    }
     let model = context.model();
     let queue = BlockQueue::new(context.blocks(settings.block_bytes, PAGE));
     let threads = settings.threads.min(queue.len().max(1));
@@ -124,7 +128,7 @@ fn worker(
     context.device.bind()?;
     let (slots, slot_bytes) = queue.staging(settings.slots);
     let mut free = if settings.pin_ahead {
-        context.counters.pin(if context.device.is_gpu() { (slots * slot_bytes) as u64 } else { 0 });
+        context.counters.pin((slots * slot_bytes) as u64);
         Staging::slots(context.device, slots, slot_bytes)?
     } else {
         Staging::unpinned(context.device, slots, slot_bytes)?
@@ -174,7 +178,7 @@ fn worker(
             }
         };
         pipe.start(&copies, slot, block, memory)?;
-        at = rec.end(pipe.start_phase(), at, pipe.start_what(block));
+        at = rec.end(Phase::Submit, at, What::SETUP);
     }
     while let Some(slot) = pipe.wait_oldest(&mut rec, Phase::Sync, &mut at)? {
         free.push(slot);
@@ -202,15 +206,6 @@ impl CopyPipe<'_> {
         let in_flight = copies.copy(slot, 0, block.bytes as usize, memory, block.image_offset)?;
         self.in_flight.push_back((in_flight, block));
         Ok(())
-    }
-
-    /// What starting a copy is: handing it to the GPU's copy engine, or, for host memory, the copy itself.
-    pub(super) fn start_phase(&self) -> Phase {
-        if self.context.device.is_gpu() { Phase::Submit } else { Phase::Copy }
-    }
-
-    pub(super) fn start_what(&self, block: Block) -> What {
-        if self.context.device.is_gpu() { What::SETUP } else { What::block(block.image_offset, block.bytes) }
     }
 
     /// Takes back the slots whose copies have finished.

@@ -8,8 +8,7 @@ use super::layout::Layout;
 use super::order::{Kind, KvOrder, LaneName, Way};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::prepare::{
-    Parts, WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, raise_open_files, register, staging,
-    threads, wrong,
+    Parts, WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging, threads, wrong,
 };
 use super::store::{self, Limit};
 use super::transfer::{Falls, Shared};
@@ -51,7 +50,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let settings = order.settings(&lane);
     let layout = Layout::new(&order, &settings, lane.write).map_err(wrong)?;
     result.knobs = settings.0.clone();
-    let open_files = raise_open_files();
+    let open_files = crate::engines::raise_open_files();
     let device = match &lane_order.target {
         Target::Gpu { ordinal, uuid, .. } => Device::Cuda(Arc::new(CudaDevice::open(*ordinal, uuid.as_deref())?)),
         Target::Host => Device::Host,

@@ -55,15 +55,6 @@ impl Parts {
     }
 }
 
-/// Lets the process open as many files as it may; returns how many that is.
-pub(super) fn raise_open_files() -> u64 {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
 /// Why cuFile is not used: reason and sentence.
 pub(super) type Without = Option<(&'static str, String)>;
 

@@ -196,15 +196,19 @@ fn lane_report<'a>(state: &'a State, lane: &'a Lane) -> LaneReport<'a> {
     let repeats: Vec<u64> = state
         .lanes
         .iter()
-        .filter(|l| {
-            l.engine == lane.engine && l.cache == lane.cache && l.target == lane.target && l.share == lane.share
-        })
+        .filter(|l| l.engine == lane.engine && l.cache == lane.cache && alike(l, lane))
         .filter_map(|l| l.result.as_deref().filter(|r| r.error.is_none()).map(|r| r.wall_ns))
         .collect();
     // A lane beside others, or with a part only, tells nothing of what a whole model costs alone.
     let alone = lane.result.as_deref().filter(|r| r.error.is_none() && lane.group().is_none());
     let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats));
     LaneReport { lane, rows, cost }
+}
+
+/// Whether two lanes loaded the same onto the same, alone or beside as much.
+fn alike(a: &Lane, b: &Lane) -> bool {
+    let model = |lane: &Lane| lane.result.as_deref().map(|run| run.model.clone());
+    a.target == b.target && a.share == b.share && a.group().is_some() == b.group().is_some() && model(a) == model(b)
 }
 
 /// Bytes of all tensors; saturates, since a recording from a stranger may claim any sizes.

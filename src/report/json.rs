@@ -275,7 +275,7 @@ fn analysis(document: &Document<'_>) -> Value {
                 "per_tensor_overhead_on_slot_ns": number(cost.fit.overhead_ns),
                 "bandwidth_on_slot_bytes_per_s": number(cost.fit.bytes_per_s),
                 "parallelism": number(cost.parallelism), "fixed_ns": cost.fixed_ns,
-                "fit_relative_error": number(cost.fit.relative_error),
+                "fit_relative_error": number(cost.fit.relative_error), "fit_time_fraction": number(cost.fit.time_told),
                 "tensors_used": cost.fit.used, "tensors_rejected": cost.fit.rejected, "size_classes": classes,
             })
         })
@@ -317,6 +317,7 @@ fn analysis(document: &Document<'_>) -> Value {
             json!({
                 "engine": p.engine, "cache": p.cache, "model": document.state.model.as_ref().map(|m| &m.name), "in_sample": true,
                 "wall_ns": p.told.wall_ns, "low_ns": p.told.low_ns, "high_ns": p.told.high_ns, "measured_ns": p.measured_ns,
+                "repeats_apart_fraction": p.told.repeats_apart,
             })
         })
         .collect();

@@ -339,7 +339,10 @@ fn cost(page: &mut Page, document: &Document<'_>) {
         return;
     }
     page.title("What a tensor costs");
-    page.line("Fitted line `t = overhead + bytes / bandwidth` over the tensors of a run, all slots working.");
+    page.line(
+        "Fitted line `t = overhead + bytes / bandwidth` over the tensors of a run, all slots working. Time told: what the line says of all tensors over what \
+         they took, those too that were left out for lying far off.",
+    );
     page.blank();
     let rows: Vec<Vec<String>> = costs
         .iter()
@@ -350,6 +353,7 @@ fn cost(page: &mut Page, document: &Document<'_>) {
                 units::duration(cost.per_tensor_ns() as u64),
                 units::rate(cost.bytes_per_s()),
                 format!("{:.3}", cost.fit.r2),
+                format!("{:.0} %", cost.fit.time_told * 100.0),
                 units::duration(cost.fixed_ns),
                 format!(
                     "{} of {}",
@@ -359,8 +363,9 @@ fn cost(page: &mut Page, document: &Document<'_>) {
             ]
         })
         .collect();
-    let right = [false, false, true, true, true, true, true];
-    page.table(&["engine", "cache", "overhead a tensor", "bandwidth", "R²", "fixed", "tensors fitted"], &right, &rows);
+    let right = [false, false, true, true, true, true, true, true];
+    let head = ["engine", "cache", "overhead a tensor", "bandwidth", "R²", "time told", "fixed", "tensors fitted"];
+    page.table(&head, &right, &rows);
     let mut rows = Vec::new();
     for (lane, _) in &costs {
         for class in size_classes(&lane.rows) {

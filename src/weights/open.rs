@@ -48,18 +48,20 @@ fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
     let next = AtomicUsize::new(0);
     let (send, receive) = crossbeam_channel::unbounded();
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let (next, send) = (&next, send.clone());
-            scope.spawn(move || {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(file) = files.get(number) else { break };
-                    if send.send((number, read_header(file))).is_err() {
-                        break;
-                    }
+        let read = || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = files.get(number) else { break };
+                if send.send((number, read_header(file))).is_err() {
+                    break;
                 }
-            });
+            }
+        };
+        // Where the system gives no more threads, those that there are read all; the caller's is one of them.
+        for _ in 1..threads {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, read);
         }
+        read();
     });
     drop(send);
     let mut done: Vec<(usize, Result<Header, WeightsError>)> = receive.into_iter().collect();

@@ -113,7 +113,28 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
     assert!(set.iter().all(|(name, value)| result.knobs[*name] == *value), "{:?}", result.knobs);
     let blocks = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).count() as u64;
     assert!(blocks >= model.tensor_bytes() / 65_536, "{blocks} blocks");
-    assert!(result.phases.get(Phase::Transfer) > 0 && result.phases.get(Phase::Copy) > 0);
+    assert!(result.notes.iter().any(|note| note.starts_with("slots not used")), "{:?}", result.notes);
+}
+
+#[test]
+fn host_memory_is_read_into_once_and_nothing_is_copied_or_pinned_on_the_way() {
+    let folder = folder();
+    let model = models::synthetic(folder.path());
+    let by_threads: &[_] = &[("io_uring", 0), ("depth", 3)];
+    for (engine, set) in [(Engine::Pread, &[][..]), (Engine::Direct, &[]), (Engine::Direct, by_threads)] {
+        let Some(outcome) = sound(&knobs(order(engine, &model), set), &model) else { continue };
+        let result = outcome.result();
+        assert!(result.phases.get(Phase::Transfer) > 0, "{:?}", result.phases);
+        assert_eq!([Phase::Copy, Phase::RegisterBuffer].map(|phase| result.phases.get(phase)), [0; 2]);
+        assert!(
+            !result.knobs.contains_key("slots") && result.notes.is_empty(),
+            "{:?} {:?}",
+            result.knobs,
+            result.notes
+        );
+        let landed: u64 = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).map(|s| s.bytes).sum();
+        assert!(landed >= model.tensor_bytes(), "{landed}");
+    }
 }
 
 #[test]
@@ -171,6 +192,42 @@ fn a_file_system_without_direct_reads_is_named_and_not_worked_round() {
     let outcome = run(&order(Engine::Direct, &model), &[]);
     let error = outcome.error();
     assert!(error.contains("O_DIRECT") && error.contains("pread"), "{error}");
+}
+
+#[test]
+fn a_model_in_memory_cannot_be_cold_and_nobody_else_pays_for_trying() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        return standins::skipped("/dev/shm is not there");
+    };
+    let model = models::odd(folder.path());
+    let outcome = run(&LaneOrder { cache: CacheState::Cold, ..order(Engine::Mmap, &model) }, &[]);
+    let result = outcome.result();
+    assert_eq!((result.verified, result.cache_resident_before_fraction), (Some(true), Some(1.0)));
+    assert!(
+        matches!(result.notes.as_slice(), [only] if only.starts_with("not cold") && only.contains("tmpfs")),
+        "{:?}",
+        result.notes
+    );
+}
+
+#[test]
+fn a_model_that_the_memory_cannot_hold_is_refused_before_a_byte_is_read() {
+    let folder = folder();
+    let path = folder.path().join("m.safetensors");
+    let bytes: u64 = 8 << 40;
+    let header = format!("{{\"w\":{{\"dtype\":\"U8\",\"shape\":[{bytes}],\"data_offsets\":[0,{bytes}]}}}}");
+    std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    if let Err(error) = file.set_len(8 + header.len() as u64 + bytes) {
+        return standins::skipped(&format!("a file of 8 TiB without blocks cannot be made here: {error}"));
+    }
+    let model = gds_top::weights::open(folder.path()).unwrap();
+    for engine in ENGINES {
+        let outcome = run(&LaneOrder { cache: CacheState::Hot, ..order(engine, &model) }, &[]);
+        let error = outcome.error();
+        assert!(error.contains("takes 8.00 TiB") && error.contains("memory") && error.contains("smaller"), "{error}");
+        assert_eq!(outcome.stages(), [LaneStage::Setup]);
+    }
 }
 
 #[test]

@@ -39,11 +39,6 @@ pub(crate) fn check(outcome: &Outcome, model: &ModelInfo) {
     timelines(&spans, result.slots, result.wall_ns);
     let mover = if result.engine == Engine::Mmap { Phase::Copy } else { Phase::Transfer };
     once(&spans, mover, model);
-    // On host memory the copy out of the staging is done by the worker itself and moves everything once more.
-    let staged = matches!(result.engine, Engine::Pread | Engine::Direct) && result.target == "host memory";
-    if staged {
-        once(&spans, Phase::Copy, model);
-    }
 }
 
 /// Spans of one slot follow one another inside the wall.

@@ -292,7 +292,9 @@ pub(super) fn signal_words(signal: i32) -> String {
         libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
         libc::SIGSEGV => " (SEGV: a crash inside a native library)",
         libc::SIGABRT => " (ABRT: a native library gave up)",
-        libc::SIGBUS => " (BUS: the file shrank while it was mapped)",
+        libc::SIGBUS => {
+            " (BUS: a page of a mapped file could not be had: the file was cut meanwhile, or its disk failed, which the kernel log tells)"
+        }
         libc::SIGTERM => " (TERM)",
         libc::SIGINT => " (INT)",
         libc::SIGHUP => " (HUP)",

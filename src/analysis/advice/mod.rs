@@ -1,9 +1,14 @@
 //! Advice in words, and only where the figures of the runs support it.
 
-use super::compare::{Comparison, Standing};
-use super::cost::{CostModel, crossover};
+mod alone;
+mod beside;
+
+use super::compare::Comparison;
+use super::cost::CostModel;
 use super::median_u64;
-use crate::domain::{CacheState, Engine, Phase, Route, RunResult, Span, Target, units};
+use crate::domain::{CacheState, Engine, Phase, RunResult, Span};
+use alone::{first_reads, idle_slots, one_time_cost, per_tensor, registrations};
+use beside::{compat_loses, crossing, disk_decides, pageable, read_again};
 use std::collections::BTreeMap;
 
 /// A run and what else is known of it.
@@ -75,21 +80,12 @@ fn named(engine: &Engine, cache: CacheState) -> String {
     format!("{} ({direction}{cache})", engine.label())
 }
 
-/// Shares of the wall time from which a cost is worth a word.
-const WORTH_A_WORD: f64 = 0.10;
-const DOMINANT: f64 = 0.25;
-/// From here on something was done many times, not once a thread.
-const MANY: u64 = 16;
-/// Engines closer than this are equally fast.
-const SAME: f64 = 1.05;
-/// From here on an engine is another class of slow.
-const TWICE: f64 = 2.0;
-
 /// What the runs teach, the most costly first. Runs that failed teach nothing.
 #[must_use]
 pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
-    for fact in middles(facts) {
+    let middle = middles(facts);
+    for fact in &middle {
         // Reading in larger blocks spares the registrations too: where they are the smaller part, that is the advice.
         let (registering, each) = (registrations(fact), per_tensor(fact));
         let smaller_part =
@@ -106,7 +102,7 @@ pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice>
         told.extend(disk_decides(comparison));
         told.extend(read_again(comparison));
         told.extend(pageable(comparison));
-        told.extend(crossing(comparison, facts));
+        told.extend(crossing(comparison, &middle));
     }
     told
 }
@@ -128,229 +124,12 @@ fn middles<'f, 'r>(facts: &'f [RunFacts<'r>]) -> Vec<&'f RunFacts<'r>> {
     kinds.into_iter().filter_map(middle).collect()
 }
 
-fn about(fact: &RunFacts<'_>, at_stake_ns: u64, text: String) -> Advice {
-    Advice {
-        engine: Some(fact.run.engine.clone()),
-        cache: Some(fact.run.cache),
-        text,
-        at_stake_ns: Some(at_stake_ns),
-        explains: false,
-    }
-}
-
-fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
-    let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Deregister]);
-    (fact.registrations >= MANY && share >= WORTH_A_WORD).then(|| {
-        let text = format!(
-            "{}: {} registrations cost {} of {}: register once.",
-            named(&fact.run.engine, fact.run.cache),
-            units::count(fact.registrations),
-            units::duration(ns),
-            units::duration(fact.run.wall_ns)
-        );
-        about(fact, ns, text)
-    })
-}
-
-fn per_tensor(fact: &RunFacts<'_>) -> Option<Advice> {
-    let cost = fact.cost.as_ref()?;
-    let ns = cost.per_tensor_ns() * fact.tensors as f64;
-    (ns >= DOMINANT * fact.run.wall_ns as f64 && fact.tensors >= MANY && cost.fit.r2 >= 0.5).then(|| {
-        let text = format!(
-            "{}: {} tensors at {} each before their first byte make {} of {}: read in larger blocks that hold several tensors.",
-            named(&fact.run.engine, fact.run.cache),
-            units::count(fact.tensors),
-            units::duration(cost.per_tensor_ns() as u64),
-            units::duration(ns as u64),
-            units::duration(fact.run.wall_ns)
-        );
-        about(fact, ns as u64, text)
-    })
-}
-
-fn one_time_cost(fact: &RunFacts<'_>) -> Option<Advice> {
-    let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Allocate]);
-    (fact.registrations < MANY.min(u64::from(fact.run.slots) * 2 + 4) && share >= DOMINANT).then(|| {
-        let text = format!(
-            "{}: allocating and registering memory took {} of {}; a process that loads more than once should keep it.",
-            named(&fact.run.engine, fact.run.cache),
-            units::duration(ns),
-            units::duration(fact.run.wall_ns)
-        );
-        about(fact, ns, text)
-    })
-}
-
-fn idle_slots(fact: &RunFacts<'_>) -> Option<Advice> {
-    let (ns, share) = fact.share(&[Phase::Idle]);
-    (fact.run.slots > 1 && share >= 0.5).then(|| {
-        let text = format!(
-            "{}: its {} slots were idle {:.0} % of the time; fewer threads, or smaller blocks that share out better, would do the same.",
-            named(&fact.run.engine, fact.run.cache),
-            fact.run.slots,
-            share * 100.0
-        );
-        Advice { at_stake_ns: None, ..about(fact, ns, text) }
-    })
-}
-
-fn first_reads(fact: &RunFacts<'_>) -> Option<Advice> {
-    let ns = fact.first_reads_ns;
-    (fact.run.engine.uses_cufile() && ns as f64 >= DOMINANT * fact.run.wall_ns as f64).then(|| {
-        let text = format!(
-            "{}: the first read of each of {} threads took {} longer than a later one, of {}: what the library makes at a first read pays for a larger \
-             model, or for a process that loads more than once.",
-            named(&fact.run.engine, fact.run.cache),
-            fact.run.slots,
-            units::duration(ns),
-            units::duration(fact.run.wall_ns)
-        );
-        about(fact, ns, text)
-    })
-}
-
-/// O_DIRECT goes to the disk for what the page cache holds.
-fn read_again(comparison: &Comparison) -> Option<Advice> {
-    let fastest = comparison.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.opens_cufile())?;
-    let direct = slower(comparison, fastest).find(|s| s.engine == Engine::Direct)?;
-    // auto is a choice among engines, not a promise: where it ran and was no faster, it is no way out.
-    let auto = comparison.standings.iter().find(|s| s.engine == Engine::Auto);
-    let way_out = match auto {
-        Some(auto) if !auto.clearly_ahead_of(direct) => format!("Use {} here.", fastest.engine),
-        _ => "Use auto, which looks there first.".to_owned(),
-    };
-    (comparison.cache == CacheState::Hot).then(|| Advice {
-        engine: Some(Engine::Direct),
-        cache: Some(CacheState::Hot),
-        text: format!(
-            "direct (hot) is {}× slower than {}: it reads from the disk what lies in the page cache. {way_out}",
-            units::three_digits(direct.ratio_to_fastest),
-            fastest.engine
-        ),
-        at_stake_ns: Some(direct.wall_ns.saturating_sub(fastest.wall_ns)),
-        explains: true,
-    })
-}
-
-/// One thread that copies from memory which is not pinned.
-fn pageable(comparison: &Comparison) -> Option<Advice> {
-    let fastest = comparison.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
-    let mmap = comparison.standings.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
-    let on_gpu = comparison.target != Target::Host.to_string();
-    (comparison.cache == CacheState::Hot && on_gpu).then(|| Advice {
-        engine: Some(Engine::Mmap),
-        cache: Some(CacheState::Hot),
-        text: format!(
-            "mmap (hot) is {}× slower than {}: one thread copies from memory that is not pinned, so the driver copies every byte once more. Read into a small \
-             pinned ring over several threads.",
-            units::three_digits(mmap.ratio_to_fastest),
-            fastest.engine
-        ),
-        at_stake_ns: Some(mmap.wall_ns.saturating_sub(fastest.wall_ns)),
-        explains: true,
-    })
-}
-
-/// Engines behind the fastest by more than noise.
-fn slower<'a>(comparison: &'a Comparison, fastest: &'a Standing) -> impl Iterator<Item = &'a Standing> {
-    comparison.standings.iter().filter(|s| s.ratio_to_fastest > SAME && fastest.clearly_ahead_of(s))
-}
-
-/// Compat explains why cuFile loses only against what went another way, to a target that has a straight one: not to host memory, and not against a copy in
-/// host memory that no disk is behind.
-fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Option<Advice> {
-    if comparison.target == Target::Host.to_string() {
-        return None;
-    }
-    let through_compat = |engine: &Engine, proven: bool| {
-        facts.iter().any(|f| {
-            f.run.engine == *engine
-                && f.run.cache == comparison.cache
-                && f.run.model == comparison.model
-                && f.run.target == comparison.target
-                && f.run.route.as_ref().is_some_and(|r| r.route == Route::Compat && (r.proven || !proven))
-        })
-    };
-    let from_disk =
-        |s: &&Standing| !matches!(&s.engine, Engine::Workload(name) if name.split('/').nth(1) == Some("ram"));
-    let fastest = comparison.standings.iter().find(from_disk)?;
-    if fastest.engine.opens_cufile() || through_compat(&fastest.engine, false) {
-        return None;
-    }
-    let slower = slower(comparison, fastest).find(|s| through_compat(&s.engine, true))?;
-    let ratio = slower.wall_ns as f64 / fastest.wall_ns.max(1) as f64;
-    if ratio <= SAME {
-        return None;
-    }
-    Some(Advice {
-        engine: Some(slower.engine.clone()),
-        cache: Some(comparison.cache),
-        text: format!(
-            "{} is {}× slower than {}: its reads went through compat, which copies in host memory as well. Use {} here until the route is direct.",
-            named(&slower.engine, comparison.cache),
-            units::three_digits(ratio),
-            fastest.engine.label(),
-            fastest.engine.label()
-        ),
-        at_stake_ns: Some(slower.wall_ns.saturating_sub(fastest.wall_ns)),
-        explains: true,
-    })
-}
-
-fn disk_decides(comparison: &Comparison) -> Option<Advice> {
-    let close = comparison.standings.iter().filter(|s| s.ratio_to_fastest <= SAME).count();
-    (comparison.cache == CacheState::Cold && close >= 3).then(|| Advice {
-        engine: None,
-        cache: Some(CacheState::Cold),
-        text: format!(
-            "Cold, {close} engines are within 5 % of each other at {}: the disk decides, not the engine.",
-            units::rate(comparison.standings[0].bytes_per_s)
-        ),
-        at_stake_ns: None,
-        explains: true,
-    })
-}
-
-fn crossing(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Vec<Advice> {
-    let cost = |engine: &Engine| {
-        facts
-            .iter()
-            .find(|f| {
-                f.run.engine == *engine
-                    && f.run.cache == comparison.cache
-                    && f.run.model == comparison.model
-                    && f.cost.is_some()
-            })
-            .and_then(|f| f.cost.as_ref())
-    };
-    let Some(mmap) = cost(&Engine::Mmap) else { return Vec::new() };
-    let mut told = Vec::new();
-    for standing in comparison.standings.iter().filter(|s| s.engine.uses_cufile()) {
-        let Some(cross) = cost(&standing.engine).and_then(|c| crossover(mmap, c)) else { continue };
-        if cross.first_wins_below && !cross.extrapolated {
-            told.push(Advice {
-                engine: Some(standing.engine.clone()),
-                cache: Some(comparison.cache),
-                text: format!(
-                    "Tensors under {} load faster by mmap than by {} ({}).",
-                    units::bytes(cross.bytes),
-                    standing.engine,
-                    comparison.cache
-                ),
-                at_stake_ns: None,
-                explains: false,
-            });
-        }
-    }
-    told
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::compare;
     use crate::analysis::compare::tests::run;
-    use crate::domain::{PhaseTimes, RouteCounts};
+    use crate::domain::{PhaseTimes, Route, RouteCounts};
 
     fn with_phases(mut run: RunResult, phases: &[(Phase, u64)]) -> RunResult {
         run.phases = PhaseTimes::default();

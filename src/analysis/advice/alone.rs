@@ -1,0 +1,90 @@
+//! What one run teaches by itself: costs that weigh, and what would spare them.
+
+use super::{Advice, RunFacts, named};
+use crate::domain::{Phase, units};
+
+/// Shares of the wall time from which a cost is worth a word.
+const WORTH_A_WORD: f64 = 0.10;
+const DOMINANT: f64 = 0.25;
+/// From here on something was done many times, not once a thread.
+const MANY: u64 = 16;
+fn about(fact: &RunFacts<'_>, at_stake_ns: u64, text: String) -> Advice {
+    Advice {
+        engine: Some(fact.run.engine.clone()),
+        cache: Some(fact.run.cache),
+        text,
+        at_stake_ns: Some(at_stake_ns),
+        explains: false,
+    }
+}
+
+pub(super) fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
+    let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Deregister]);
+    (fact.registrations >= MANY && share >= WORTH_A_WORD).then(|| {
+        let text = format!(
+            "{}: {} registrations cost {} of {}: register once.",
+            named(&fact.run.engine, fact.run.cache),
+            units::count(fact.registrations),
+            units::duration(ns),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns, text)
+    })
+}
+
+pub(super) fn per_tensor(fact: &RunFacts<'_>) -> Option<Advice> {
+    let cost = fact.cost.as_ref()?;
+    let ns = cost.per_tensor_ns() * fact.tensors as f64;
+    (ns >= DOMINANT * fact.run.wall_ns as f64 && fact.tensors >= MANY && cost.fit.r2 >= 0.5 && cost.fit.tells_the_load()).then(|| {
+        let text = format!(
+            "{}: {} tensors at {} each before their first byte make {} of {}: read in larger blocks that hold several tensors.",
+            named(&fact.run.engine, fact.run.cache),
+            units::count(fact.tensors),
+            units::duration(cost.per_tensor_ns() as u64),
+            units::duration(ns as u64),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns as u64, text)
+    })
+}
+
+pub(super) fn one_time_cost(fact: &RunFacts<'_>) -> Option<Advice> {
+    let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Allocate]);
+    (fact.registrations < MANY.min(u64::from(fact.run.slots) * 2 + 4) && share >= DOMINANT).then(|| {
+        let text = format!(
+            "{}: allocating and registering memory took {} of {}; a process that loads more than once should keep it.",
+            named(&fact.run.engine, fact.run.cache),
+            units::duration(ns),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns, text)
+    })
+}
+
+pub(super) fn idle_slots(fact: &RunFacts<'_>) -> Option<Advice> {
+    let (ns, share) = fact.share(&[Phase::Idle]);
+    (fact.run.slots > 1 && share >= 0.5).then(|| {
+        let text = format!(
+            "{}: its {} slots were idle {:.0} % of the time; fewer threads, or smaller blocks that share out better, would do the same.",
+            named(&fact.run.engine, fact.run.cache),
+            fact.run.slots,
+            share * 100.0
+        );
+        Advice { at_stake_ns: None, ..about(fact, ns, text) }
+    })
+}
+
+pub(super) fn first_reads(fact: &RunFacts<'_>) -> Option<Advice> {
+    let ns = fact.first_reads_ns;
+    (fact.run.engine.uses_cufile() && ns as f64 >= DOMINANT * fact.run.wall_ns as f64).then(|| {
+        let text = format!(
+            "{}: the first read of each of {} threads took {} longer than a later one, of {}: what the library makes at a first read pays for a larger \
+             model, or for a process that loads more than once.",
+            named(&fact.run.engine, fact.run.cache),
+            fact.run.slots,
+            units::duration(ns),
+            units::duration(fact.run.wall_ns)
+        );
+        about(fact, ns, text)
+    })
+}

@@ -1,0 +1,147 @@
+//! What runs teach beside one another: why an engine loses to the fastest.
+
+use super::{Advice, RunFacts, named};
+use crate::analysis::compare::{Comparison, Standing};
+use crate::analysis::cost::crossover;
+use crate::domain::{CacheState, Engine, Route, Target, units};
+
+/// Engines closer than this are equally fast.
+const SAME: f64 = 1.05;
+/// From here on an engine is another class of slow.
+const TWICE: f64 = 2.0;
+
+/// O_DIRECT goes to the disk for what the page cache holds.
+pub(super) fn read_again(comparison: &Comparison) -> Option<Advice> {
+    let fastest = comparison.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.opens_cufile())?;
+    let direct = slower(comparison, fastest).find(|s| s.engine == Engine::Direct)?;
+    // auto is a choice among engines, not a promise: where it ran and was no faster, it is no way out.
+    let auto = comparison.standings.iter().find(|s| s.engine == Engine::Auto);
+    let way_out = match auto {
+        Some(auto) if !auto.clearly_ahead_of(direct) => format!("Use {} here.", fastest.engine),
+        _ => "Use auto, which looks there first.".to_owned(),
+    };
+    (comparison.cache == CacheState::Hot).then(|| Advice {
+        engine: Some(Engine::Direct),
+        cache: Some(CacheState::Hot),
+        text: format!(
+            "direct (hot) is {}× slower than {}: it reads from the disk what lies in the page cache. {way_out}",
+            units::three_digits(direct.ratio_to_fastest),
+            fastest.engine
+        ),
+        at_stake_ns: Some(direct.wall_ns.saturating_sub(fastest.wall_ns)),
+        explains: true,
+    })
+}
+
+/// One thread that copies from memory which is not pinned.
+pub(super) fn pageable(comparison: &Comparison) -> Option<Advice> {
+    let fastest = comparison.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
+    let mmap = comparison.standings.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
+    let on_gpu = comparison.target != Target::Host.to_string();
+    (comparison.cache == CacheState::Hot && on_gpu).then(|| Advice {
+        engine: Some(Engine::Mmap),
+        cache: Some(CacheState::Hot),
+        text: format!(
+            "mmap (hot) is {}× slower than {}: one thread copies from memory that is not pinned, so the driver copies every byte once more. Read into a small \
+             pinned ring over several threads.",
+            units::three_digits(mmap.ratio_to_fastest),
+            fastest.engine
+        ),
+        at_stake_ns: Some(mmap.wall_ns.saturating_sub(fastest.wall_ns)),
+        explains: true,
+    })
+}
+
+/// Engines behind the fastest by more than noise.
+fn slower<'a>(comparison: &'a Comparison, fastest: &'a Standing) -> impl Iterator<Item = &'a Standing> {
+    comparison.standings.iter().filter(|s| s.ratio_to_fastest > SAME && fastest.clearly_ahead_of(s))
+}
+
+/// Compat explains why cuFile loses only against what went another way, to a target that has a straight one: not to host memory, and not against a copy in
+/// host memory that no disk is behind.
+pub(super) fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Option<Advice> {
+    if comparison.target == Target::Host.to_string() {
+        return None;
+    }
+    let through_compat = |engine: &Engine, proven: bool| {
+        facts.iter().any(|f| {
+            f.run.engine == *engine
+                && f.run.cache == comparison.cache
+                && f.run.model == comparison.model
+                && f.run.target == comparison.target
+                && f.run.route.as_ref().is_some_and(|r| r.route == Route::Compat && (r.proven || !proven))
+        })
+    };
+    let from_disk =
+        |s: &&Standing| !matches!(&s.engine, Engine::Workload(name) if name.split('/').nth(1) == Some("ram"));
+    let fastest = comparison.standings.iter().find(from_disk)?;
+    if fastest.engine.opens_cufile() || through_compat(&fastest.engine, false) {
+        return None;
+    }
+    let slower = slower(comparison, fastest).find(|s| through_compat(&s.engine, true))?;
+    let ratio = slower.wall_ns as f64 / fastest.wall_ns.max(1) as f64;
+    if ratio <= SAME {
+        return None;
+    }
+    Some(Advice {
+        engine: Some(slower.engine.clone()),
+        cache: Some(comparison.cache),
+        text: format!(
+            "{} is {}× slower than {}: its reads went through compat, which copies in host memory as well. Use {} here until the route is direct.",
+            named(&slower.engine, comparison.cache),
+            units::three_digits(ratio),
+            fastest.engine.label(),
+            fastest.engine.label()
+        ),
+        at_stake_ns: Some(slower.wall_ns.saturating_sub(fastest.wall_ns)),
+        explains: true,
+    })
+}
+
+pub(super) fn disk_decides(comparison: &Comparison) -> Option<Advice> {
+    let close = comparison.standings.iter().filter(|s| s.ratio_to_fastest <= SAME).count();
+    (comparison.cache == CacheState::Cold && close >= 3).then(|| Advice {
+        engine: None,
+        cache: Some(CacheState::Cold),
+        text: format!(
+            "Cold, {close} engines are within 5 % of each other at {}: the disk decides, not the engine.",
+            units::rate(comparison.standings[0].bytes_per_s)
+        ),
+        at_stake_ns: None,
+        explains: true,
+    })
+}
+
+pub(super) fn crossing(comparison: &Comparison, facts: &[&RunFacts<'_>]) -> Vec<Advice> {
+    let cost = |engine: &Engine| {
+        facts
+            .iter()
+            .find(|f| {
+                f.run.engine == *engine
+                    && f.run.cache == comparison.cache
+                    && f.run.model == comparison.model
+                    && f.cost.is_some()
+            })
+            .and_then(|f| f.cost.as_ref())
+    };
+    let Some(mmap) = cost(&Engine::Mmap) else { return Vec::new() };
+    let mut told = Vec::new();
+    for standing in comparison.standings.iter().filter(|s| s.engine.uses_cufile()) {
+        let Some(cross) = cost(&standing.engine).and_then(|c| crossover(mmap, c)) else { continue };
+        if cross.first_wins_below && !cross.extrapolated {
+            told.push(Advice {
+                engine: Some(standing.engine.clone()),
+                cache: Some(comparison.cache),
+                text: format!(
+                    "Tensors under {} load faster by mmap than by {} ({}).",
+                    units::bytes(cross.bytes),
+                    standing.engine,
+                    comparison.cache
+                ),
+                at_stake_ns: None,
+                explains: false,
+            });
+        }
+    }
+    told
+}

@@ -1,0 +1,167 @@
+//! Host memory as the target of `pread` and `direct`: each block is read straight to where it belongs. Staging is for the copy engine of a GPU; here it
+//! would have the CPU copy every byte once more, and a load into host memory would measure that copy.
+
+use super::blocks::BlockQueue;
+use super::clock::{Recorder, What};
+use super::context::{EngineContext, Loaded};
+use super::error::LoadError;
+use super::files::{self, Opened};
+use super::pread::{PAGE, Settings};
+use super::slab::run_threads;
+use crate::device::{DeviceMemory, HostPart, ReadRing};
+use crate::domain::Phase;
+use crate::weights::plan::Block;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Settings of the staging that is not there.
+const OF_STAGING: [&str; 2] = ["slots", "pin_ahead"];
+
+/// The load with threads, buffered or with O_DIRECT.
+pub(super) fn by_threads(context: &EngineContext<'_>, settings: &Settings) -> Result<Loaded, LoadError> {
+    load(context, settings.block_bytes, settings.threads, settings.direct, |target, rec| {
+        let mut at = rec.now();
+        while let Some(block) = target.take()? {
+            at = target.open(&block, rec, at)?;
+            target.read(&block, &mut target.place(&block)?, 0)?;
+            at = rec.end(Phase::Transfer, at, What::block(block.image_offset, block.bytes));
+        }
+        Ok(())
+    })
+}
+
+/// The load with O_DIRECT and a ring of `depth` reads for each thread.
+pub(super) fn by_rings(
+    context: &EngineContext<'_>,
+    block_bytes: u64,
+    threads: usize,
+    depth: usize,
+) -> Result<Loaded, LoadError> {
+    let mut loaded = load(context, block_bytes, threads, true, |target, rec| ring(target, depth, rec))?;
+    let depth = u64::from(loaded.slots) * depth as u64;
+    loaded.knobs.extend([("depth".to_owned(), depth), ("io_uring".to_owned(), 1)]);
+    Ok(loaded)
+}
+
+/// One thread's reads, as many at once as its ring holds.
+fn ring(target: &Target<'_>, depth: usize, rec: &mut Recorder) -> Result<(), LoadError> {
+    let mut at = rec.now();
+    let mut ring = ReadRing::new(depth as u32)?;
+    at = rec.end(Phase::Submit, at, What::SETUP);
+    let mut blocks: Vec<Block> = Vec::with_capacity(target.queue.len() / depth.max(1) + 64);
+    let mut arrived: Vec<Block> = Vec::with_capacity(depth);
+    loop {
+        while ring.has_room() {
+            let Some(block) = target.take()? else { break };
+            at = target.open(&block, rec, at)?;
+            let place = target.place(&block)?;
+            let (length, tag) = (place.len(), blocks.len() as u64);
+            let (file, _) = target.opened.get(block.shard as usize)?;
+            ring.queue_read(file.as_fd(), place, length, block.file_offset, tag)?;
+            blocks.push(block);
+        }
+        if ring.in_flight() == 0 {
+            return Ok(());
+        }
+        ring.submit(1)?;
+        while let Some(mut read) = ring.completed() {
+            let block = blocks[read.tag as usize];
+            let path = &target.context.model().shards[block.shard as usize].path;
+            let got = read.result.map_err(|source| files::unread(path, block.file_offset, source))?;
+            // A short read inside the file is legal, and rare enough to be finished in place.
+            target.read(&block, &mut read.buffer, got)?;
+            arrived.push(block);
+        }
+        // The wait for the device is the transfer of what has arrived.
+        at = rec.share(Phase::Transfer, at, &arrived);
+        arrived.clear();
+    }
+}
+
+/// What the threads of a load share.
+struct Target<'a> {
+    context: &'a EngineContext<'a>,
+    queue: BlockQueue,
+    opened: Opened<'a>,
+    memory: Arc<DeviceMemory>,
+    /// Whether reads are as long as O_DIRECT wants them.
+    direct: bool,
+}
+
+/// Makes the target and lets `work` fill it on all threads.
+fn load(
+    context: &EngineContext<'_>,
+    block_bytes: u64,
+    threads: usize,
+    direct: bool,
+    work: impl Fn(&Target<'_>, &mut Recorder) -> Result<(), LoadError> + Sync,
+) -> Result<Loaded, LoadError> {
+    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
+    let threads = threads.min(queue.len().max(1));
+    let spans = 2 * queue.len() / threads + 64;
+    let mut first = Recorder::new(context.clock, 0, spans);
+    let at = first.now();
+    let memory = context.allocate(context.image_bytes())?;
+    first.end(Phase::Allocate, at, What::SETUP);
+    let target = Target { context, queue, opened: Opened::new(context.model(), direct), memory, direct };
+    let (first, others) = run_threads(context, threads, first, spans, |_, rec| work(&target, rec))?;
+    let mut spans = first.into_spans();
+    spans.extend(others.into_iter().flat_map(Recorder::into_spans));
+    let idle: Vec<&str> = OF_STAGING.into_iter().filter(|name| context.order.knobs.contains_key(*name)).collect();
+    let note = || format!("{} not used: what is read into host memory is staged nowhere", idle.join(" and "));
+    Ok(Loaded {
+        memory: target.memory,
+        tensor_offsets: context.image_offsets(),
+        spans,
+        slots: threads as u32,
+        knobs: BTreeMap::from([("threads".to_owned(), threads as u64), ("block_bytes".to_owned(), block_bytes)]),
+        notes: if idle.is_empty() { Vec::new() } else { vec![note()] },
+        route: None,
+        staging: Vec::new(),
+    })
+}
+
+impl Target<'_> {
+    /// The next block, unless another thread failed.
+    fn take(&self) -> Result<Option<Block>, LoadError> {
+        if self.context.stopped() { Err(LoadError::Stopped) } else { Ok(self.queue.take()) }
+    }
+
+    /// Opens a block's file where no thread did so yet. `at` is where the caller's timeline stands; returns where it stands then.
+    fn open(&self, block: &Block, rec: &mut Recorder, at: u64) -> Result<u64, LoadError> {
+        let before = rec.now();
+        let (_, fresh) = self.opened.get(block.shard as usize)?;
+        if !fresh {
+            return Ok(at);
+        }
+        rec.put(Phase::Submit, at, before, What::SETUP);
+        Ok(rec.end(Phase::Open, before, What::SETUP))
+    }
+
+    /// Where a block goes: for O_DIRECT to the end of its last page, in which nothing else lies.
+    fn place(&self, block: &Block) -> Result<HostPart, LoadError> {
+        let bytes = if self.direct { block.bytes.next_multiple_of(PAGE) } else { block.bytes };
+        Ok(HostPart::new(&self.memory, block.image_offset, bytes as usize)?)
+    }
+
+    /// Reads the rest of a block, of which `done` bytes are there.
+    fn read(&self, block: &Block, place: &mut HostPart, mut done: usize) -> Result<(), LoadError> {
+        let shard = block.shard as usize;
+        let path = &self.context.model().shards[shard].path;
+        let (file, _) = self.opened.get(shard)?;
+        while (done as u64) < block.bytes {
+            match place.read(done, file.as_fd(), block.file_offset + done as u64) {
+                Ok(0) => return Err(files::short(path, block.file_offset + done as u64, block.file_end())),
+                Ok(got) => done += got,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if files::is_end(done, &error) => {
+                    return Err(files::short(path, block.file_offset + done as u64, block.file_end()));
+                }
+                Err(source) => return Err(files::unread(path, block.file_offset + done as u64, source)),
+            }
+        }
+        self.context.landed(block.bytes);
+        Ok(())
+    }
+}

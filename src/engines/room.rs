@@ -1,0 +1,87 @@
+//! Whether the target has room for a model, asked before the page cache is filled for it. Host memory is promised by the kernel whether it is there or
+//! not, and taken back by killing somebody.
+
+use super::error::LoadError;
+use super::lane::free_gpu_bytes;
+use crate::device::Device;
+use crate::domain::units;
+use std::path::{Path, PathBuf};
+
+/// Refuses a load of so many bytes that cannot fit.
+pub(super) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
+    let (has, free, advice) = match device {
+        Device::Cuda(cuda) => {
+            let Some(free) = free_gpu_bytes(device) else { return Ok(()) };
+            let advice = "choose another with --gpu, cut the model over several (--gpu 0,1), or choose a smaller one";
+            (free, format!("{} has {} free", cuda.info().name, units::bytes(free)), advice)
+        }
+        Device::Host => match (free_host_bytes(), cgroup_limit()) {
+            (free, Some(limit)) if free.is_none_or(|free| limit < free) => {
+                let advice = "raise the limit of the container or service, or choose a smaller model";
+                (limit, format!("the cgroup of this process allows {} of memory", units::bytes(limit)), advice)
+            }
+            (Some(free), _) => {
+                (free, format!("this machine has {} of memory free", units::bytes(free)), "choose a smaller model")
+            }
+            (None, _) => return Ok(()),
+        },
+    };
+    if needs > has { Err(LoadError::NoRoom { needs, free, advice }) } else { Ok(()) }
+}
+
+/// What the kernel says can still be had, with what it can swap out.
+fn free_host_bytes() -> Option<u64> {
+    let told = <procfs::Meminfo as procfs::Current>::current().ok()?;
+    Some(told.mem_available? + told.swap_free)
+}
+
+/// The memory limit of this process's cgroup, version 2 or 1. Limits further up are not looked for: they end the lane, which says so.
+fn cgroup_limit() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    limit_files(&told).iter().find_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
+}
+
+/// The files that hold the limit, by what /proc/PID/cgroup tells (cgroups(7)). In a container the path may be that of the host, while its own group lies at
+/// the root of what it sees.
+fn limit_files(told: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in told.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            some if some.split(',').any(|one| one == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let own = Path::new(root).join(path.trim_start_matches('/')).join(name);
+        files.extend([own, Path::new(root).join(name)]);
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_looked_for_where_either_version_keeps_them() {
+        let one = "9:cpu,cpuacct:/a\n4:memory:/docker/x:y\n0::/a b\nnonsense\n";
+        let files: Vec<String> = limit_files(one).iter().map(|file| file.display().to_string()).collect();
+        assert_eq!(
+            files,
+            [
+                "/sys/fs/cgroup/memory/docker/x:y/memory.limit_in_bytes",
+                "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "/sys/fs/cgroup/a b/memory.max",
+                "/sys/fs/cgroup/memory.max",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_fits_is_let_through_and_what_no_machine_holds_is_not() {
+        assert!(check(&Device::Host, 4096).is_ok());
+        let told = check(&Device::Host, u64::MAX).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(told.contains("memory") && told.contains("smaller model"), "{told}");
+    }
+}
