@@ -5,7 +5,7 @@ mod beside;
 
 use super::compare::Comparison;
 use super::cost::CostModel;
-use super::median_u64;
+use super::{median_u64, of_median_time};
 use crate::domain::{CacheState, Engine, Phase, RunResult, Span};
 use alone::{first_reads, idle_slots, one_time_cost, per_tensor, registrations};
 use beside::{compat_loses, crossing, disk_decides, pageable, read_again};
@@ -117,11 +117,7 @@ fn middles<'f, 'r>(facts: &'f [RunFacts<'r>]) -> Vec<&'f RunFacts<'r>> {
             None => kinds.push(vec![fact]),
         }
     }
-    let middle = |mut kind: Vec<&'f RunFacts<'r>>| {
-        kind.sort_by_key(|f| f.run.wall_ns);
-        kind.get((kind.len() - 1) / 2).copied()
-    };
-    kinds.into_iter().filter_map(middle).collect()
+    kinds.into_iter().filter_map(|kind| of_median_time(kind, |fact| fact.run.wall_ns)).collect()
 }
 
 #[cfg(test)]
