@@ -73,6 +73,8 @@ fn screens_of(feed: Feed, look: Look, (first, captured): (tui::Screen, bool), sp
         keys: settings::keys(),
         first_screen: first,
         captured,
+        // The lesson comes without checks.
+        unasked: !replay && first == tui::Screen::Learn,
         speed,
         export: Some(export_here),
         baseline: Some(keep_baseline),

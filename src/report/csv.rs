@@ -237,13 +237,13 @@ pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
 /// One row a sample, one column a meter that was read at all.
 pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = Rows(out);
-    let meters: BTreeSet<Metric> = state.samples.iter().flat_map(|s| s.sample.values.keys().copied()).collect();
+    let meters: BTreeSet<Metric> = state.samples.iter().flat_map(|s| s.readings().map(|(metric, _)| metric)).collect();
     let mut head = vec!["at_ns".to_owned(), "lane".to_owned()];
     head.extend(meters.iter().map(|m| super::metric_name(*m)));
     rows.put(&head)?;
     for timed in &state.samples {
-        let mut cells = vec![timed.at_ns.to_string(), cell(timed.sample.lane.map(|l| l.0))];
-        cells.extend(meters.iter().map(|m| real(timed.sample.values.get(m).copied())));
+        let mut cells = vec![timed.at_ns.to_string(), cell(timed.lane.map(|l| l.0))];
+        cells.extend(meters.iter().map(|m| real(timed.get(*m))));
         rows.put(&cells)?;
     }
     Ok(())

@@ -240,13 +240,11 @@ impl Serialize for Samples<'_> {
         serializer.collect_seq(self.0.samples.iter().map(|timed| {
             // A reading that is no number is a gap: it is left out.
             let values: Map<String, Value> = timed
-                .sample
-                .values
-                .iter()
+                .readings()
                 .filter(|(_, v)| v.is_finite())
-                .map(|(metric, v)| (super::metric_name(*metric), number(*v)))
+                .map(|(metric, v)| (super::metric_name(metric), number(v)))
                 .collect();
-            json!({"at_ns": timed.at_ns, "lane": timed.sample.lane, "values": values})
+            json!({"at_ns": timed.at_ns, "lane": timed.lane, "values": values})
         }))
     }
 }

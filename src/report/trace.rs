@@ -51,9 +51,9 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         }
     }
     for timed in &state.samples {
-        let pid = timed.sample.lane.map_or(0, |l| u64::from(l.0) + 1);
-        for (metric, value) in timed.sample.values.iter().filter(|(_, v)| v.is_finite()) {
-            let name = super::metric_name(*metric);
+        let pid = timed.lane.map_or(0, |l| u64::from(l.0) + 1);
+        for (metric, value) in timed.readings().filter(|(_, v)| v.is_finite()) {
+            let name = super::metric_name(metric);
             put(
                 json!({"ph": "C", "name": name, "pid": pid, "ts": microseconds(timed.at_ns), "args": {"value": value}}),
             )?;

@@ -11,9 +11,11 @@ pub mod replay;
 mod scenes;
 pub mod shipped;
 mod state;
+mod timed;
 mod together;
 
 pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
-pub use state::{Lane, LaneStatus, SYSTEM_HISTORY, State, TimedSample};
+pub use state::{Lane, LaneStatus, SYSTEM_HISTORY, State};
+pub use timed::TimedSample;
 pub use together::{Group, Together};

@@ -6,7 +6,7 @@ use super::recording::{Reader, RecordingError, read};
 use super::scenes::Scenes;
 use crate::device::heap;
 use crate::domain::{Event, EventBody, LogLevel};
-use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select, unbounded};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -192,6 +192,12 @@ impl Player {
                 recv(timer) -> _ => {}
             }
         }
+        // A copy of an event may be large, so it is made only where the queue is full.
+        let event = match self.events.try_send(event) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Disconnected(_)) => return Err(Over),
+            Err(TrySendError::Full(event)) => event,
+        };
         loop {
             let commands = self.commands.clone();
             let (sender, unsent) = (self.events.clone(), event.clone());

@@ -2,6 +2,8 @@
 
 use super::recording::{Reader, RecordingError};
 use super::state::State;
+use crate::device::heap;
+use crate::domain::{Engine, EventBody};
 use std::path::Path;
 
 /// A recording inside the program.
@@ -35,6 +37,34 @@ impl Shipped {
         self.bytes
     }
 
+    /// What is told of the loads in the recording, with the timelines of some engines only and without the readings of meters: the whole state is several
+    /// times as large, and the screens that ask for this keep a small part of it. All of it is given back before this returns.
+    ///
+    /// # Errors
+    /// As [`Self::state`].
+    pub fn tell<T>(
+        &self,
+        with_timeline: impl Fn(&Engine) -> bool,
+        tell: impl FnOnce(&State) -> T,
+    ) -> Result<T, RecordingError> {
+        let mut state = State::default();
+        let mut reader = Reader::from_bytes(Path::new(self.name), self.bytes)?;
+        while let Some(event) = reader.next() {
+            let event = event?;
+            match &event.body {
+                EventBody::Sampled { .. } | EventBody::SystemSeen { .. } | EventBody::LaneProgress { .. } => continue,
+                EventBody::LanePlanned { lane, engine, .. } if !with_timeline(engine) => reader.pass_over_spans(*lane),
+                _ => {}
+            }
+            state.reduce(&event);
+        }
+        drop(reader);
+        let told = tell(&state);
+        drop(state);
+        heap::give_back();
+        Ok(told)
+    }
+
     /// Everything that the recording holds, as a state at its end.
     ///
     /// # Errors
@@ -53,6 +83,20 @@ impl Shipped {
 mod tests {
     use super::*;
     use crate::session::LaneStatus;
+
+    #[test]
+    fn what_is_told_of_loads_is_what_the_whole_state_tells_with_the_timelines_that_were_asked_for() {
+        let whole = SMALL.state().unwrap();
+        let wanted = |engine: &Engine| *engine == Engine::GdsSlab;
+        let compare = |told: &State| {
+            assert!(told.samples.is_empty() && told.lanes.len() == whole.lanes.len());
+            for (told, whole) in told.lanes.iter().zip(&whole.lanes) {
+                assert_eq!((told.id, &told.status, &told.result), (whole.id, &whole.status, &whole.result));
+                assert_eq!(told.spans.len(), if wanted(&told.engine) { whole.spans.len() } else { 0 });
+            }
+        };
+        SMALL.tell(wanted, compare).unwrap();
+    }
 
     #[test]
     fn the_recordings_are_whole_and_hold_every_run_with_its_timeline() {

@@ -1,11 +1,12 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use super::kinds::Kinds;
+use super::timed::TimedSample;
 use crate::domain::units::NS_PER_S;
 use crate::domain::{
     AppliedFix, CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId,
-    LaneShare, LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, Sample, SystemSample,
-    Target, Verdict,
+    LaneShare, LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, SystemSample, Target,
+    Verdict,
 };
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -67,15 +68,6 @@ pub struct State {
     pub messages: Vec<(u64, LogLevel, String)>,
     /// Which lanes are repeats of one another.
     pub(super) kinds: Kinds,
-}
-
-/// A sample and when it was taken.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TimedSample {
-    /// Nanoseconds since the session began.
-    pub at_ns: u64,
-    /// The readings.
-    pub sample: Sample,
 }
 
 /// How far a lane has come.
@@ -244,7 +236,7 @@ impl State {
                     *slot = Some(result.clone());
                 }
             }
-            EventBody::Sampled { sample } => self.samples.push(TimedSample { at_ns, sample: sample.clone() }),
+            EventBody::Sampled { sample } => self.samples.push(TimedSample::of(at_ns, sample)),
             EventBody::SystemSeen { system } => {
                 if self.system.len() >= SYSTEM_HISTORY {
                     self.system.pop_front();
@@ -368,8 +360,8 @@ impl State {
         let last = self.samples.partition_point(|s| s.at_ns <= to).max(first);
         self.samples[first..last]
             .iter()
-            .filter(move |s| lane.is_none() || s.sample.lane == lane)
-            .filter_map(move |s| Some((s.at_ns, *s.sample.values.get(&metric)?)))
+            .filter(move |s| lane.is_none() || s.lane == lane)
+            .filter_map(move |s| Some((s.at_ns, s.get(metric)?)))
     }
 
     /// Findings of one group.

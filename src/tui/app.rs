@@ -118,6 +118,8 @@ pub(crate) struct UiState {
     pub(crate) report_scroll: usize,
     /// A replay, not a live session.
     pub(crate) replay: bool,
+    /// The session examines the machine only when it is asked to, and was not yet.
+    pub(crate) unasked: bool,
     /// A folder stands for the machine, so nothing runs on it.
     pub(crate) captured: bool,
     pub(crate) paused: bool,

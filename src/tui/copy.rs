@@ -19,7 +19,7 @@ pub(crate) fn text(state: &State, ui: &UiState) -> String {
     }
     match ui.screen {
         Screen::Environment => {
-            lines.push(words::environment(state, state.verdicts.get(ui.environment.verdict), ui.over).text);
+            lines.push(words::environment(state, state.verdicts.get(ui.environment.verdict), ui).text);
             if let Some(finding) = findings::selected_finding(state, ui) {
                 lines.push(format!("{}: {}: {}", finding.id, finding.status.word(), finding.summary));
             }

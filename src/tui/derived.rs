@@ -16,7 +16,25 @@ const BINS: usize = 2048;
 pub(crate) struct Derived {
     lanes: BTreeMap<LaneId, Known>,
     advice: Vec<Advice>,
-    news: bool,
+    /// Lanes that the advice does not know yet.
+    news: usize,
+    /// What the lanes were like when they were last looked through.
+    looked_at: Option<Glance>,
+}
+
+/// What tells in one quick look whether any lane began, ended or brought spans since: lanes, ended ones, all spans, the one that runs.
+type Glance = (usize, usize, usize, Option<LaneId>);
+
+fn glance(state: &State) -> Glance {
+    let mut glance = (state.lanes.len(), 0, 0, None);
+    for lane in &state.lanes {
+        glance.1 += usize::from(lane.ended_ns.is_some());
+        glance.2 += lane.spans.len();
+        if lane.is_running() {
+            glance.3 = glance.3.or(Some(lane.id));
+        }
+    }
+    glance
 }
 
 /// What is kept of every lane. Curves are kept of those that are drawn: a race of a thousand runs draws one of each engine.
@@ -60,6 +78,10 @@ impl Curve {
 impl Derived {
     /// What is not known yet of lanes that have finished; curves that are no longer drawn are let go.
     pub(crate) fn wants(&mut self, state: &State) -> Vec<Study> {
+        let now = glance(state);
+        if self.looked_at == Some(now) {
+            return Vec::new();
+        }
         let heats = heats(state);
         let drawn: BTreeSet<LaneId> =
             heats.iter().flat_map(|h| &h.entries).filter_map(Entry::shown).map(|lane| lane.id).collect();
@@ -78,6 +100,8 @@ impl Derived {
                 _ => wanted.push(Study::of(state, lane, false)),
             }
         }
+        // What is wanted is asked for again until its answer is here.
+        self.looked_at = wanted.is_empty().then_some(now);
         wanted
     }
 
@@ -86,13 +110,16 @@ impl Derived {
         let Studied { lane, spans, curve, cost, registrations, first_reads_ns, loaded, tensors } = studied;
         let before =
             self.lanes.insert(lane, Known { spans, curve: Some(curve), cost, registrations, first_reads_ns, loaded });
-        self.news |= before.is_none_or(|known| known.spans != spans);
+        self.news += usize::from(before.is_none_or(|known| known.spans != spans));
         tensors
     }
 
-    /// Draws the lessons of what is known, if something is new.
+    /// Draws the lessons of what is known, if something is new. All runs are compared for it, so while a race goes on it waits until an eighth is new: a
+    /// race of thousands of short runs would otherwise compare thousands in every frame.
     pub(crate) fn conclude(&mut self, state: &State) {
-        if std::mem::take(&mut self.news) {
+        let enough = self.news * 8 >= self.lanes.len() || state.running_lane().is_none();
+        if self.news > 0 && enough {
+            self.news = 0;
             self.learn(state);
         }
     }

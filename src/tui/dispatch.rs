@@ -218,6 +218,7 @@ impl UiState {
             }
             Action::Recheck => {
                 self.say_that_it_waits(whole);
+                self.unasked = false;
                 effect.commands.push(Command::Recheck);
             }
             Action::RaceAgain => effect.commands.push(match (&state.race_plan, state.grid.is_some()) {

@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn a_key_of_the_settings_replaces_those_of_the_table_and_is_what_is_shown() {
         let map = Keymap::with(&[setting("quit", &["Q", "f10"]), setting("up", &["w"])]).unwrap();
-        let ui = UiState::default();
+        let ui = UiState { screen: Screen::Report, ..UiState::default() };
         assert_eq!(press(&map, KeyCode::Char('q'), &ui), None);
         assert_eq!(press(&map, KeyCode::F(10), &ui), Some(Action::Quit));
         assert_eq!(press(&map, KeyCode::Char('w'), &ui), Some(Action::Up));

@@ -35,7 +35,7 @@ pub(crate) struct Load {
     pub(crate) cost: Option<CostModel>,
     /// (bytes, time on slots) of every tensor.
     pub(crate) points: Vec<(u64, u64)>,
-    /// The timeline of the run nearest to the median.
+    /// The timeline of the run nearest to the median, of engines whose timeline is shown: others' may have a hundred thousand spans.
     pub(crate) spans: Vec<Span>,
     /// Whether its reads' route was proven to be compat.
     pub(crate) compat: bool,
@@ -56,6 +56,11 @@ struct Seed {
     repeats_ns: Vec<u64>,
     /// With what its spans tell left open.
     load: Load,
+}
+
+/// Engines of which the lesson draws each slot.
+fn shows_timeline(engine: &Engine) -> bool {
+    matches!(engine, Engine::GdsPerTensor | Engine::GdsSlab)
 }
 
 impl Seed {
@@ -82,7 +87,8 @@ impl Seed {
         let rows = tensor_rows(model, &spans);
         let cost = cost_model(&rows, self.result_wall_ns, &self.repeats_ns);
         let points = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
-        Load { cost, points, spans, ..self.load }
+        let shown = shows_timeline(&self.load.engine);
+        Load { cost, points, spans: if shown { spans } else { Vec::new() }, ..self.load }
     }
 }
 
@@ -167,8 +173,11 @@ impl Lesson {
     /// Reads the recordings inside the program; takes a good part of a second.
     pub(crate) fn load() -> Result<Self, String> {
         let told = |shipped: shipped::Shipped| {
-            let state = shipped.state().map_err(|error| error.to_string())?;
-            Told::of(shipped.model, &state).ok_or_else(|| format!("{} holds no load that ended well", shipped.name))
+            // The cost of a tensor is fitted for the two ways that the lesson holds against each other.
+            let with_timeline = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
+            let told = shipped.tell(with_timeline, |state| Told::of(shipped.model, state));
+            let none = || format!("{} holds no load that ended well", shipped.name);
+            told.map_err(|error| error.to_string())?.ok_or_else(none)
         };
         Ok(Self { small: told(shipped::SMALL)?, large: told(shipped::LARGE)? })
     }

@@ -235,14 +235,22 @@ fn coalescing(small: &Told) -> Vec<String> {
 
 fn when(small: &Told, large: &Told) -> Vec<String> {
     let mut text = Vec::new();
-    for (told, cache, words) in [
-        (small, CacheState::Cold, "cold"),
-        (large, CacheState::Cold, "cold"),
-        (small, CacheState::Hot, "in the page cache"),
-        (large, CacheState::Hot, "in the page cache"),
-    ] {
-        if let Some(best) = told.fastest(cache) {
-            text.push(format!("{}, {words}: {} won with {}.", told.model, best.engine, time(best)));
+    for (cache, words) in [(CacheState::Cold, "Cold"), (CacheState::Hot, "Hot")] {
+        let best = |told: &Told| {
+            Some((told.fastest(cache)?.engine.to_string(), told.model.clone(), time(told.fastest(cache)?)))
+        };
+        match (best(small), best(large)) {
+            (Some((a, model, took)), Some((b, other, its))) if a == b => {
+                text.push(format!("{words}: {a} won for {model} ({took}) and {other} ({its})."));
+            }
+            (a, b) => {
+                text.extend(
+                    [a, b]
+                        .into_iter()
+                        .flatten()
+                        .map(|(engine, model, took)| format!("{words}: {engine} won for {model} ({took}).")),
+                );
+            }
         }
     }
     text.push(

@@ -85,6 +85,8 @@ pub struct Options {
     pub first_screen: Screen,
     /// A folder stands for the machine: what runs on this one is not shown as its own.
     pub captured: bool,
+    /// Live only: the session examines this machine when it is asked to, and not by itself.
+    pub unasked: bool,
     /// Replay only: the speed at which the session was started, in sixteenths of real time; 0 is as fast as possible.
     pub speed: u32,
     /// Writes the report as files and says where, in a line; without it nothing can be exported from the screens.
@@ -122,6 +124,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         screen: options.first_screen,
         replay: feed.replay,
         captured: options.captured,
+        unasked: options.unasked,
         speed: options.speed,
         can_export: options.export.is_some(),
         frames_per_second: options.frames_per_second,

@@ -62,8 +62,10 @@ pub(super) fn sorts(state: &State, ui: &UiState) -> bool {
 }
 
 pub(super) fn has_filter(state: &State, ui: &UiState) -> bool {
-    on_environment(state, ui)
-        || (bare(state, ui) && ui.screen == Screen::Tensors && !state.lanes.is_empty())
+    (on_environment(state, ui) && !state.checks.is_empty())
+        || (bare(state, ui)
+            && ui.screen == Screen::Tensors
+            && !(ui.tensors.order.is_empty() && ui.tensors.filter.is_empty()))
         || lists_processes(state, ui)
 }
 

@@ -48,7 +48,7 @@ pub(super) fn racing_here(state: &State, ui: &UiState) -> bool {
 
 pub(super) fn has_panes(state: &State, ui: &UiState) -> bool {
     bare(state, ui)
-        && (ui.screen == Screen::Environment
+        && ((ui.screen == Screen::Environment && !state.checks.is_empty())
             || (ui.small && matches!(ui.screen, Screen::Race | Screen::System))
             || ui.screen == Screen::Learn
             || (ui.screen == Screen::System && ui.system.more.get() && is_past(state, ui))
@@ -57,7 +57,13 @@ pub(super) fn has_panes(state: &State, ui: &UiState) -> bool {
 
 /// Something to move in: all screens but System without its table of processes.
 pub(super) fn has_rows(state: &State, ui: &UiState) -> bool {
-    !(bare(state, ui) && ui.screen == Screen::System) || lists_processes(state, ui) || in_process(state, ui)
+    match ui.screen {
+        _ if !bare(state, ui) => true,
+        Screen::System => lists_processes(state, ui) || in_process(state, ui),
+        Screen::Environment => !state.checks.is_empty(),
+        Screen::Tensors => !ui.tensors.order.is_empty(),
+        _ => true,
+    }
 }
 
 /// Charts of the race.

@@ -6,6 +6,7 @@ use super::entries::{
 use crate::domain::units::{bytes, duration, rate, three_digits};
 use crate::domain::{CacheState, Engine, Finding, Route, Status, Verdict};
 use crate::session::{LaneStatus, State, Together};
+use crate::tui::app::UiState;
 
 /// An answer and how good it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +41,11 @@ pub(crate) const fn route_word(route: Route) -> &'static str {
 }
 
 /// Whether the session did without checks: they come first, so once a load was planned none will come.
-pub(crate) fn unchecked(state: &State, over: bool) -> bool {
+pub(crate) fn unchecked(state: &State, ui: &UiState) -> bool {
+    let measured = !state.lanes.is_empty() || state.grid.is_some();
     state.checks.is_empty()
         && state.checks_took_ns.is_none()
-        && (over || state.ended.is_some() || !state.lanes.is_empty() || state.grid.is_some())
+        && (ui.unasked || ui.over || state.ended.is_some() || measured)
 }
 
 /// The findings that are to be mended on the way to the goal of a verdict, in order.
@@ -53,10 +55,17 @@ pub(crate) fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding>
 }
 
 /// Will reads of the path go straight to the GPU?
-pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, over: bool) -> Headline {
+pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ui: &UiState) -> Headline {
     let Some(verdict) = verdict else {
-        return if unchecked(state, over) {
-            say(Status::Na, "This session only measured; the machine was not checked. 'gds-top check' does.")
+        return if unchecked(state, ui) {
+            say(
+                Status::Na,
+                if ui.replay || ui.over || state.ended.is_some() {
+                    "Not known: this session only measured, the machine was not checked."
+                } else {
+                    "Not known yet: this machine was not checked in this session."
+                },
+            )
         } else if state.checks_took_ns.is_some() {
             say(Status::Na, "The checks are done, but no path was judged.")
         } else if state.checks.is_empty() {
@@ -328,7 +337,15 @@ fn winner(heat: &Heat<'_>, name_heat: bool, brevity: Brevity) -> Option<String> 
         Brevity::Whole => conditions(&all, heat.cache, name_heat),
         _ => ".".to_owned(),
     };
-    let opening = if name_heat { format!("{}: ", heat_label(heat)) } else { String::new() };
+    let opening = match heat_label(heat) {
+        _ if !name_heat => String::new(),
+        // A model's name is spelled as it is.
+        label if heat.share.is_some() => format!("{label}: "),
+        label => {
+            let (first, rest) = label.split_at(label.chars().next().map_or(0, char::len_utf8));
+            format!("{}{rest}: ", first.to_uppercase())
+        }
+    };
     let name = |entry: &Entry<'_>| lane_label(entry.engine);
     let Some(second) = ranked.get(1) else {
         return Some(match took.as_str() {

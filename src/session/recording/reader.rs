@@ -2,9 +2,9 @@
 
 use super::packed::{KIND, PackedSpans};
 use super::{Header, RECORDING_VERSION, RecordingError};
-use crate::domain::{Event, EventBody};
+use crate::domain::{Event, EventBody, LaneId};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -91,6 +91,8 @@ pub struct Reader {
     total_bytes: u64,
     summary: Summary,
     over: bool,
+    /// Lanes whose spans nobody wants to see.
+    without_spans: BTreeSet<LaneId>,
 }
 
 /// What every event has, of whichever version.
@@ -99,6 +101,12 @@ struct AnyEvent {
     #[serde(rename = "at_ns")]
     _at_ns: u64,
     event: String,
+}
+
+/// Whose spans these are.
+#[derive(Deserialize)]
+struct OfLane {
+    lane: LaneId,
 }
 
 enum Line {
@@ -158,6 +166,7 @@ impl Reader {
             total_bytes: 0,
             summary: Summary::default(),
             over: false,
+            without_spans: BTreeSet::new(),
         };
         match reader.next_line() {
             Line::Whole => {}
@@ -184,6 +193,16 @@ impl Reader {
     #[must_use]
     pub fn summary(&self) -> &Summary {
         &self.summary
+    }
+
+    /// Passes over the spans of a lane from here on: unpacking them takes more time and memory than all other events together.
+    pub(crate) fn pass_over_spans(&mut self, lane: LaneId) {
+        self.without_spans.insert(lane);
+    }
+
+    fn is_passed_over(&self) -> bool {
+        let of = || serde_json::from_slice::<OfLane>(&self.line).ok();
+        !self.without_spans.is_empty() && of().is_some_and(|of| self.without_spans.contains(&of.lane))
     }
 
     fn next_line(&mut self) -> Line {
@@ -217,6 +236,7 @@ impl Reader {
     /// The event in the current line; `None` for one that is passed over.
     fn parse(&mut self) -> Result<Option<Event>, RecordingError> {
         let first = match serde_json::from_slice::<AnyEvent>(&self.line) {
+            Ok(any) if any.event == KIND && self.is_passed_over() => return Ok(None),
             Ok(any) if any.event == KIND => match serde_json::from_slice::<PackedSpans>(&self.line) {
                 Ok(packed) => {
                     let body = EventBody::LaneSpans { lane: packed.lane, spans: packed.unpack() };

@@ -8,15 +8,16 @@
 //! ```
 
 use super::answer;
-use super::findings::{detail, list};
+use super::findings::{GROUPS, detail, list};
 use crate::domain::units::rate;
 use crate::domain::{Finding, Route, Status, Verdict};
 use crate::session::{LaneStatus, State};
-use crate::tui::app::{Pane, UiState};
+use crate::tui::app::{Pane, Screen, UiState};
+use crate::tui::keymap::Action;
 use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::path_drawing::{self, HOST_MEMORY, Way};
-use crate::tui::widgets::sheet::{self};
+use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words::{self, route_word};
 
 pub(crate) fn verdict<'s>(state: &'s State, ui: &UiState) -> Option<&'s Verdict> {
@@ -29,7 +30,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 24;
     let mut y = u16::from(airy);
     let verdict = verdict(state, ui);
-    y += headline(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui.over), theme);
+    y += headline(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui), theme);
     if let Some(verdict) = verdict {
         let indent = if w >= 100 { 3 } else { 1 };
         let most = if h >= 14 { 4 } else { 2 };
@@ -45,6 +46,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         y += 1;
     }
     let rest = h.saturating_sub(y);
+    if words::unchecked(state, ui) {
+        nothing_checked(&mut pen.part(0, y, w, rest), state, ui, theme);
+        return 0;
+    }
     if w < super::WIDE {
         let mut pane = pen.part(0, y, w, rest);
         return match ui.environment.pane {
@@ -66,6 +71,37 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         sheet::text(&mut inside.part(2, 0, w.saturating_sub(3), h), &troubles, 0, theme);
     }
     detail(&mut pen.part(left, y + above, w - left, rest - above), state, ui, theme)
+}
+
+/// In place of two empty panes: what the checks would tell, and how to come by them.
+fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+    let mut inside = pen.frame(&[("What the checks would tell".to_owned(), theme.strong)], theme.faint);
+    let (w, h) = (inside.width(), inside.height());
+    let room = w.saturating_sub(4).min(84);
+    let mut lines: Vec<Vec<Run>> = Vec::new();
+    let told = "Whether reads of a path go straight from its disk into GPU memory; where they do not, what stands in the way, and how it is mended.";
+    lines.extend(wrap(told, room).into_iter().map(|line| vec![(line, theme.text)]));
+    lines.push(Vec::new());
+    let groups: Vec<&str> = GROUPS.iter().map(|group| group.title()).collect();
+    lines.extend(labelled("About", &format!("{}.", groups.join(", ")), room, theme.dim, theme.text));
+    lines.push(Vec::new());
+    let key = |key: String, words: &str| vec![(format!("{key:<8}"), theme.accent), (words.to_owned(), theme.text)];
+    if !ui.replay && !ui.over {
+        lines.push(key(ui.keys.key_of(Action::Recheck), "checks this machine now; it changes nothing"));
+    } else {
+        lines.extend(labelled(
+            "Later",
+            "'gds-top check PATH' checks a machine, without loading anything.",
+            room,
+            theme.dim,
+            theme.text,
+        ));
+    }
+    if !state.lanes.is_empty() || state.grid.is_some() {
+        lines.push(key(ui.keys.key_of(Action::Screen(Screen::Race)), "Race: what was measured in this session"));
+    }
+    let top = u16::from(h >= 10);
+    sheet::text(&mut inside.part(2, top, w.saturating_sub(2), h.saturating_sub(top)), &lines, 0, theme);
 }
 
 /// Failures and warnings with what mends them, the worst first; what another one causes is left to that one.

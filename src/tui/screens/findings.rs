@@ -12,7 +12,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words::{self, route_word};
 
-const GROUPS: [Group; 7] =
+pub(super) const GROUPS: [Group; 7] =
     [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
 
 fn matches(finding: &Finding, filter: &str) -> bool {
@@ -155,9 +155,7 @@ pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, alone: bool, 
     let rows = rows(state, ui);
     let open = open_groups(state, ui);
     if rows.is_empty() {
-        let text = if state.checks.is_empty() && words::unchecked(state, ui.over) {
-            "Nothing was checked in this session."
-        } else if state.checks.is_empty() {
+        let text = if state.checks.is_empty() {
             "The first answers are on their way."
         } else {
             "No check contains this text."

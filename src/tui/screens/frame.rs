@@ -26,7 +26,7 @@ pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
     }
     let mut top = pen.part(0, 0, w, 3);
     top.frame(&[], theme.faint);
-    let badge = badge(state, ui.over, theme);
+    let badge = badge(state, ui, theme);
     let badge_width = runs_width(&badge) as u16 + 2;
     if badge_width + 16 < w {
         let start = w - badge_width - 2;
@@ -71,9 +71,9 @@ fn machine_parts(state: &State) -> Vec<String> {
 }
 
 /// The verdict in two words.
-fn badge(state: &State, over: bool, theme: &Theme) -> Vec<Run> {
+fn badge(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
     let Some(verdict) = state.verdicts.first() else {
-        if unchecked(state, over) {
+        if unchecked(state, ui) {
             return vec![("– not checked".to_owned(), theme.dim)];
         }
         // A lesson that nobody measures with checks nothing at all.
@@ -101,15 +101,21 @@ fn badge(state: &State, over: bool, theme: &Theme) -> Vec<Run> {
 
 fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badge: bool) {
     let room = usize::from(pen.width());
-    // As much of the titles as fits: all of them, shortened, or that of the current screen alone.
-    let needs = |gap: usize, title: fn(Screen) -> &'static str| {
-        Screen::ALL.iter().map(|screen| width(title(*screen)) + 2 + gap).sum::<usize>() + 1
+    // As much of the titles as fits: all of them, shortened, or that of the current screen alone; beside them what is at the right, in a few words or in short.
+    type Title = fn(Screen) -> &'static str;
+    let needs =
+        |gap: usize, title: Title| Screen::ALL.iter().map(|screen| width(title(*screen)) + 2 + gap).sum::<usize>() + 1;
+    let told = |brief| if with_badge { badge(state, ui, theme) } else { clock(state, ui, brief, theme) };
+    let ways: [(usize, Title, bool); 3] =
+        [(3, Screen::title, false), (1, Screen::title, false), (1, Screen::title, true)];
+    let fits = |(gap, title, brief): &(usize, Title, bool)| needs(gap + 1, *title) + runs_width(&told(*brief)) < room;
+    let alone: (usize, Title, bool) = match room {
+        room if needs(4, Screen::title) <= room => (3, Screen::title, true),
+        room if needs(2, Screen::title) <= room => (1, Screen::title, true),
+        _ => (1, Screen::short_title, true),
     };
-    let (gap, title): (u16, fn(Screen) -> &'static str) = match room {
-        room if needs(4, Screen::title) <= room => (3, Screen::title),
-        room if needs(2, Screen::title) <= room => (1, Screen::title),
-        _ => (1, Screen::short_title),
-    };
+    let (gap, title, brief) = ways.into_iter().find(fits).unwrap_or(alone);
+    let gap = gap as u16;
     let bare = needs(2, title) > room;
     let mut x = 1;
     for screen in Screen::ALL {
@@ -124,15 +130,15 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badg
         }
         pen.hit(ui, 0, start, x.saturating_sub(start), Spot::Screen(screen));
     }
-    let right = if with_badge { badge(state, ui.over, theme) } else { clock(state, ui, theme) };
+    let right = told(brief);
     let start = pen.width().saturating_sub(runs_width(&right) as u16 + 1);
     if start > x {
         pen.runs(start, 0, &right);
     }
 }
 
-/// Time since the session began, and how a replay runs.
-fn clock(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
+/// Time since the session began, and how a replay runs; in brief as marks.
+fn clock(state: &State, ui: &UiState, brief: bool, theme: &Theme) -> Vec<Run> {
     let seconds = ui.clock_ns.max(state.now_ns) / 1_000_000_000;
     let mut runs: Vec<Run> = Vec::new();
     if ui.replay {
@@ -141,8 +147,10 @@ fn clock(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
             (false, true) => ("‖", "replay, paused".to_owned()),
             (false, false) => ("▶", format!("replay {}", speed_word(ui.speed))),
         };
-        runs.push((format!("{mark} {word}   "), theme.accent));
-    } else if let Some(interrupted) = state.ended {
+        let speed =
+            if ui.over || ui.paused || ui.speed == 0 { String::new() } else { format!(" {}", speed_word(ui.speed)) };
+        runs.push((if brief { format!("{mark}{speed} ") } else { format!("{mark} {word}   ") }, theme.accent));
+    } else if let Some(interrupted) = state.ended.filter(|_| !brief) {
         runs.push((if interrupted { "stopped   " } else { "done   " }.to_owned(), theme.dim));
     } else if state.running_lane().is_some() || (state.checks_took_ns.is_none() && !state.checks.is_empty()) {
         runs.push((format!("{}   ", spinner(ui)), theme.accent));
@@ -216,7 +224,7 @@ fn own_cost(state: &State, ui: &UiState) -> String {
     if ui.replay {
         return String::new();
     }
-    let last = |metric| state.samples.iter().rev().take(64).find_map(|s| s.sample.values.get(&metric).copied());
+    let last = |metric| state.samples.iter().rev().take(64).find_map(|s| s.get(metric));
     let mut parts = Vec::new();
     if let Some(cpu) = last(Metric::SelfCpuPercent) {
         parts.push(format!("{cpu:.1} % cpu"));

@@ -13,7 +13,7 @@ use super::environment;
 use crate::analysis::{
     GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, rate_range, warmth,
 };
-use crate::domain::{CellKey, CellResult, Grid, Status, Transfer, units};
+use crate::domain::{Access, CellKey, CellResult, Grid, Status, Transfer, units};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
@@ -237,6 +237,8 @@ pub(crate) fn selected(grid: &Grid, ui: &UiState) -> Option<usize> {
         None => grid
             .running
             .and_then(|cell| at(grid.plan.cells.get(cell as usize)?))
+            // What the headline says first.
+            .or_else(|| at(&grid.best(|key| key.access == Access::Read)?.key))
             .or_else(|| at(&grid.best(|_| true)?.key))
             .or((!keys.is_empty()).then_some(0)),
     }

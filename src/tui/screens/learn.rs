@@ -12,9 +12,10 @@ use crate::domain::units::{bytes, count, duration, three_digits};
 use crate::domain::{CacheState, Engine, Phase, Route, Status};
 use crate::session::State;
 use crate::tui::app::UiState;
+use crate::tui::keymap::Action;
 use crate::tui::lesson::{Lesson, Load, Simulation, Told};
 use crate::tui::lesson_steps::{Figure, STEPS, Step, step};
-use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::path_drawing::{self, Way};
 use crate::tui::widgets::scatter::{self, Cloud};
@@ -22,7 +23,14 @@ use crate::tui::widgets::{bars, sheet, timeline};
 use crate::tui::words::{Headline, cache_word, same_unit};
 
 /// Fewest rows of a figure below the words, its border included.
-const FIGURE: u16 = 10;
+const fn least_rows(figure: Figure) -> u16 {
+    match figure {
+        Figure::Paths => 6,
+        Figure::FewTensors | Figure::SmallWhole | Figure::LargeWhole => 7,
+        Figure::Crossover | Figure::Table => 9,
+        Figure::Slab | Figure::Reads => 10,
+    }
+}
 
 /// Draws the screen; returns how far its words scroll.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
@@ -67,8 +75,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     match ui.learn.pane % 3 {
         0 => {
             // Where the words leave room for it, the figure that they are about stands below them.
-            let needs = wrapped(&words, w.saturating_sub(6), true).len() as u16 + 3;
-            let upper = if needs + FIGURE <= rest { needs } else { rest };
+            let needs = |gap| wrapped(&words, w.saturating_sub(6), gap).len() as u16 + 2;
+            let fits = |upper: &u16| upper + least_rows(step.figure) <= rest;
+            let upper = [needs(true) + 1, needs(true), needs(false)].into_iter().find(fits).unwrap_or(rest);
             most = text(&mut pen.part(0, y, w, upper), &words, (number, ui.learn.scroll), theme);
             if upper < rest {
                 figure(&mut pen.part(0, y + upper, w, rest - upper), &step, lesson, ui, theme);
@@ -77,6 +86,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         1 => figure(&mut pen.part(0, y, w, rest), &step, lesson, ui, theme),
         _ => simulation(&mut pen.part(0, y, w, rest), lesson, ui, theme),
     }
+    // What is not here is a key away.
+    let next = ["the figure", "the simulation", "the words"][ui.learn.pane % 3];
+    let hint = [(format!(" {} ", ui.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
+    let x = w.saturating_sub(runs_width(&hint) as u16 + 2);
+    pen.runs(x, y + rest.saturating_sub(1), &hint);
     most
 }
 
@@ -193,6 +207,14 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     ];
     let gap = if h >= 18 { 4 } else { 3 };
     for (i, (name, words, route, through)) in ways.into_iter().enumerate() {
+        if h < 12 {
+            // A line each: the drawing says what the words would.
+            let way = Way { route, gpu: true, through };
+            let y = i as u16 * if h >= 7 { 2 } else { 1 };
+            inside.text(2, y, name, theme.strong);
+            path_drawing::draw_as(&mut inside.part(18, 0, w.saturating_sub(19), h), (0, y), &way, h >= 7, theme);
+            continue;
+        }
         let y = i as u16 * gap + 1;
         inside.text(2, y, name, theme.strong);
         inside.fit(20, y, w.saturating_sub(21), words, theme.dim);
@@ -238,7 +260,8 @@ fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiS
             ),
         ];
         inside.runs(1, y, &name);
-        let rows = each.saturating_sub(4).clamp(2, 17);
+        // Below a few rows the bar of phases is not drawn, and the slots have its place.
+        let rows = each.saturating_sub(if each >= 6 { 4 } else { 1 }).clamp(2, 17);
         let mut page = inside.part(1, y + 1, w.saturating_sub(2), rows);
         let used = timeline::draw(&mut page, &load.spans, *window, ui.learn.at, theme);
         if each >= 6 {

@@ -3,7 +3,7 @@
 use super::frame::spinner;
 use super::lanes::{entry_marker, longest_name};
 use super::race::selected_entry;
-use crate::domain::{PhaseTimes, RunResult};
+use crate::domain::{Phase, PhaseTimes, RunResult};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, Heat, heats};
@@ -91,9 +91,20 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let Some(scale) = timed.iter().map(|(_, _, r)| r.wall_ns.max(r.phases.total_ns())).max() else { return };
     let times: Vec<PhaseTimes> = timed.iter().map(|(_, _, r)| r.phases).collect();
-    let legend = legend(&times, w.saturating_sub(4), theme);
+    let mut items: Vec<Vec<Run>> = bars::phase_legend(&times, theme).chunks(2).map(<[Run]>::to_vec).collect();
+    let mut legend = legend(&items, w.saturating_sub(4));
     // A bar without its legend is a riddle, a legend without the bars is nothing: one line of it stays.
     let lines = legend.len().min(usize::from(h).saturating_sub(timed.len()).max(usize::from(h > 3)));
+    if lines < legend.len() {
+        // Where not all can be named, those that are seen most are.
+        let sum = |phase| times.iter().map(|t| t.get(phase) as f64 / scale as f64).sum::<f64>();
+        let mut phases: Vec<(Phase, f64)> = bars::in_legend(&times).map(|phase| (phase, sum(phase))).collect();
+        let order = phases.clone();
+        phases.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let place = |phase: Phase| order.iter().position(|(known, _)| *known == phase);
+        items = phases.iter().filter_map(|(phase, _)| items.get(place(*phase)?).cloned()).collect();
+        legend = self::legend(&items, w.saturating_sub(4));
+    }
     let room = usize::from(h) - lines.min(usize::from(h));
     let selected = timed.iter().position(|(number, _, _)| *number == shown.selected).unwrap_or(0);
     let first = (selected + 1).saturating_sub(room).min(timed.len().saturating_sub(room));
@@ -122,10 +133,10 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, theme: &Theme) {
     }
 }
 
-/// The legend in lines of `room` columns, the phases that took most first where one line must do.
-fn legend(times: &[PhaseTimes], room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+/// The legend in lines of `room` columns.
+fn legend(items: &[Vec<Run>], room: u16) -> Vec<Vec<Run>> {
     let mut lines: Vec<Vec<Run>> = vec![Vec::new()];
-    for item in bars::phase_legend(times, theme).chunks(2) {
+    for item in items {
         if let Some(last) = lines.last_mut() {
             // The gap behind the last word may be cut.
             if last.is_empty() || runs_width(last) + runs_width(item) <= usize::from(room) + 2 {

@@ -6,7 +6,8 @@ use crate::domain::ProcessUse;
 use crate::domain::units::bytes;
 use crate::session::State;
 use crate::tui::app::UiState;
-use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::keymap::Action;
+use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::chart::Series;
@@ -16,10 +17,16 @@ use super::system::route_word;
 /// Pictures come every two seconds; twice that apart, one was missed.
 const GAP_S: f64 = 5.0;
 
+/// What a small screen shows of a process, one at a time: reads, memory, files.
+const SMALL_PANES: usize = 3;
+
 /// Draws the process into the whole pen.
 pub(crate) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    let about = about(process, w.saturating_sub(4), theme);
+    let mut about = about(process, w.saturating_sub(4), theme);
+    if ui.small {
+        return small(pen, process, state, ui, &mut about, theme);
+    }
     let files = process.files.len() + process.mapped.len();
     let top = (about.len() as u16 + 2).min(h);
     let title = [(format!("{} ", process.name), theme.strong), (process.pid.to_string(), theme.dim)];
@@ -42,6 +49,45 @@ pub(crate) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &
         let y = h - file_rows;
         self::files(&mut pen.part(0, y, w, file_rows), process, theme);
     }
+}
+
+/// One thing at a time below what the process is: the headline above has said already how it seems to read.
+fn small(
+    pen: &mut Pen<'_>,
+    process: &ProcessUse,
+    state: &State,
+    ui: &UiState,
+    about: &mut Vec<Vec<Run>>,
+    theme: &Theme,
+) {
+    let (w, h) = (pen.width(), pen.height());
+    let kept = (usize::from(h).saturating_sub(10)).clamp(1, 2);
+    about.truncate(kept);
+    let title = [(format!("{} ", process.name), theme.strong), (process.pid.to_string(), theme.dim)];
+    let top = about.len() as u16 + 2;
+    let mut pane = pen.part(0, 0, w, top);
+    let mut inside = pane.frame(&title, theme.faint);
+    for (y, line) in about.iter().enumerate() {
+        inside.runs(1, y as u16, line);
+    }
+    let rest = h.saturating_sub(top);
+    let mut page = pen.part(0, top, w, rest);
+    let next = match ui.system.pane % SMALL_PANES {
+        0 => {
+            reads(&mut page, process.pid, state, ui, theme);
+            "memory"
+        }
+        1 => {
+            memory(&mut page, process.pid, state, ui, theme);
+            "model files"
+        }
+        _ => {
+            files(&mut page, process, theme);
+            "reads"
+        }
+    };
+    let hint = [(format!(" {} ", ui.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
+    page.runs(w.saturating_sub(runs_width(&hint) as u16 + 2), rest.saturating_sub(1), &hint);
 }
 
 fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {

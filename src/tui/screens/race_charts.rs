@@ -306,7 +306,7 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         },
         Meter {
             metric: Metric::PageCacheBytes,
-            name: "cache +",
+            name: "cache grew",
             of_lane: false,
             scale: GIB,
             right: false,

@@ -42,7 +42,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let room = inside.width().saturating_sub(6);
     let mut lines = Lines::new();
     machine(&mut lines, state, ui, room, theme);
-    findings(&mut lines, state, room, theme);
+    findings(&mut lines, (state, ui), room, theme);
     runs(&mut lines, state, room, theme);
     storage(&mut lines, state, room, theme);
     lessons(&mut lines, state, ui, room, theme);
@@ -76,7 +76,7 @@ fn headline(state: &State, ui: &UiState, room: u16, lines: u16) -> Headline {
     let status = if failed > 0 { Status::Warn } else { Status::Info };
     // Which load won is what a reader wants first; how much stands behind it comes after.
     let route = state.verdicts.first().filter(|_| done.is_empty());
-    let route = route.map(|verdict| words::environment(state, Some(verdict), ui.over));
+    let route = route.map(|verdict| words::environment(state, Some(verdict), ui));
     let status = route.as_ref().map_or(status, |route| route.status);
     let checks = match state.checks.len() {
         0 => "Nothing checked".to_owned(),
@@ -118,7 +118,7 @@ fn section(lines: &mut Lines, name: &str, theme: &Theme) {
 fn machine(lines: &mut Lines, state: &State, ui: &UiState, room: u16, theme: &Theme) {
     let Some(machine) = &state.machine else { return };
     section(lines, "Machine", theme);
-    for (label, text) in machine_facts(machine, words::unchecked(state, ui.over)) {
+    for (label, text) in machine_facts(machine, words::unchecked(state, ui)) {
         lines.extend(labelled(label, &text, room, theme.dim, theme.text));
     }
 }
@@ -161,7 +161,7 @@ fn machine_facts(machine: &Machine, unchecked: bool) -> Vec<(&'static str, Strin
     facts
 }
 
-fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+fn findings(lines: &mut Lines, (state, ui): (&State, &UiState), room: u16, theme: &Theme) {
     if state.verdicts.is_empty() && state.checks.is_empty() {
         return;
     }
@@ -169,7 +169,7 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     // Where nothing was loaded, the answer about the only path is the headline already.
     let told = state.verdicts.len() == 1 && !state.lanes.iter().any(|lane| lane.status == LaneStatus::Done);
     for verdict in &state.verdicts {
-        let mut answer = words::environment(state, Some(verdict), false);
+        let mut answer = words::environment(state, Some(verdict), ui);
         if told {
             answer.text.clear();
         }

@@ -221,7 +221,7 @@ fn heads(
         let x = x + 2;
         match shown.other {
             Some((other, _)) => {
-                let (upper, lower) = if split(theme) { ("left", " right") } else { ("▀ ", "  ▄ ") };
+                let (upper, lower) = if split(theme) { ("left ", "  right ") } else { ("▀ ", "  ▄ ") };
                 let ours = (theme.marker(&shown.lane.engine).to_string(), theme.lane(&shown.lane.engine));
                 let theirs = (theme.marker(&other.engine).to_string(), theme.lane(&other.engine));
                 let dim = theme.dim;
@@ -232,7 +232,9 @@ fn heads(
                 }
             }
             None => {
-                inside.fit(x, 0, bar - 2, "where its time went", theme.faint_text());
+                let words = ["where its time went", "time by phase", "phases"];
+                let fits = words.into_iter().find(|words| words.len() <= usize::from(bar - 2));
+                inside.fit(x, 0, bar - 2, fits.unwrap_or("phases"), theme.faint_text());
             }
         }
     }

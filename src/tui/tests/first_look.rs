@@ -5,6 +5,7 @@ use crate::config::Taste;
 use crate::session::State;
 use crate::tui::app::{Pane, RowKey, Screen, Sheet, UiState};
 use crate::tui::dispatch::Effect;
+use crate::tui::lesson::Lesson;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -41,6 +42,46 @@ fn the_reason_and_the_key_that_mends_it_are_told_at_every_size() {
         assert!(fix.contains("udev"), "{size:?}\n{shown}");
         press(&mut ui, &state, KeyCode::Char('f'));
         assert_eq!(ui.sheet, Some(Sheet::Fix("udev-record".into())), "{size:?}");
+    }
+}
+
+#[test]
+fn where_nothing_was_checked_that_is_said_with_the_key_that_checks_and_no_key_that_does_nothing() {
+    let state = State::default();
+    let mut ui = UiState { unasked: true, ..UiState::default() };
+    let shown = drawn(&mut ui, &state, (80, 24));
+    assert!(shown.contains("not checked") && shown.contains("r       checks this machine"), "{shown}");
+    assert!(!shown.contains("Looking") && !shown.contains("filter") && !shown.contains("move"), "{shown}");
+    press(&mut ui, &state, KeyCode::Char('r'));
+    let shown = drawn(&mut ui, &state, (80, 24));
+    assert!(shown.contains("Looking at this machine"), "{shown}");
+}
+
+#[test]
+fn a_small_screen_shows_reads_memory_and_files_of_a_process_in_turn() {
+    let state = testdata::in_use(testdata::state(Scene::Live), true);
+    let mut ui = UiState { screen: Screen::System, ..UiState::default() };
+    drawn(&mut ui, &state, (60, 20));
+    press(&mut ui, &state, KeyCode::Enter);
+    for (title, next) in [("Reads", "Tab memory"), ("Memory", "Tab model files"), ("Model files", "Tab reads")] {
+        let shown = drawn(&mut ui, &state, (60, 20));
+        assert!(shown.contains(title) && shown.contains(next), "{shown}");
+        press(&mut ui, &state, KeyCode::Tab);
+    }
+}
+
+#[test]
+fn the_lesson_shows_its_figure_below_its_words_on_an_ordinary_terminal() {
+    let state = State::default();
+    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
+    ui.learn.lesson = Some(Lesson::load().map(std::sync::Arc::new));
+    ui.learn.at = 1.0;
+    for (step, figure) in
+        [(0, "The ways of a byte"), (1, "Qwen3-0.6B"), (3, "Qwen2.5-7B"), (6, "gds-slab"), (7, "Median times")]
+    {
+        ui.learn.step = step;
+        let shown = drawn(&mut ui, &state, (80, 24));
+        assert!(shown.contains(figure) && shown.contains("Tab the figure"), "{shown}");
     }
 }
 

@@ -114,14 +114,17 @@ pub(crate) fn pair(pen: &mut Pen<'_>, upper: &PhaseTimes, lower: &PhaseTimes, sc
 /// The legend of the phases that take more than a hundredth of any of the times.
 pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for phase in PHASES {
-        if times.iter().any(|t| t.get(phase) > t.total_ns() / 100) {
-            let (style, fill) = theme.phase(phase);
-            runs.push((fill.to_string(), style));
-            runs.push((format!(" {}  ", phase_word(phase)), theme.dim));
-        }
+    for phase in in_legend(times) {
+        let (style, fill) = theme.phase(phase);
+        runs.push((fill.to_string(), style));
+        runs.push((format!(" {}  ", phase_word(phase)), theme.dim));
     }
     runs
+}
+
+/// The phases that a legend names, in their order: those that took more than a hundredth of any load.
+pub(crate) fn in_legend(times: &[PhaseTimes]) -> impl Iterator<Item = Phase> + '_ {
+    PHASES.into_iter().filter(|phase| times.iter().any(|t| t.get(*phase) > t.total_ns() / 100))
 }
 
 /// A phase as people say it.

@@ -267,7 +267,7 @@ impl Chart<'_> {
         } else {
             runs.push((" ".to_owned(), theme.dim));
         }
-        // The last drawn lies on top and matters most, so it is named first; names that find no room leave their marker.
+        // The last drawn lies on top and matters most, so it is named first. At a cursor, names that find no room leave marker and value.
         let mut drawn: Vec<&Series> = self.series.iter().filter(|s| !s.points.is_empty()).rev().collect();
         // What has a value at the cursor is what it was put there for.
         drawn.sort_by_key(|series| time.is_some_and(|time| series.at(time).is_none()));
@@ -282,10 +282,14 @@ impl Chart<'_> {
         let most = (LEAST_NAME..=usize::from(pen.width())).take_while(|most| fits(*most)).last();
         for (i, series) in drawn.iter().enumerate() {
             let value = value(series);
-            let markers_after = (drawn.len() - i - 1) * 3;
+            let markers_after = if time.is_some() { (drawn.len() - i - 1) * 3 } else { 0 };
             let room = usize::from(pen.width()).saturating_sub(runs_width(&runs) + markers_after + 3);
-            runs.push((format!("{} ", series.marker), series.style));
             let name = cut(&series.name, most.map_or(u16::MAX, |most| most as u16));
+            if time.is_none() && width(&name) + 2 > room {
+                // A marker alone explains nothing where the lanes stand above with theirs.
+                continue;
+            }
+            runs.push((format!("{} ", series.marker), series.style));
             if width(&name) + 2 + width(&value) <= room {
                 runs.push((format!("{name} "), theme.dim));
             }
