@@ -130,6 +130,8 @@ pub enum EventBody {
         /// Which repeat, from 0.
         repeat: u32,
     },
+    /// The race was stopped: lanes that have not started will not run.
+    RaceStopped,
     /// What a planned lane loads, where the session has several models or targets.
     LaneShared {
         /// Its number.

@@ -66,6 +66,8 @@ pub struct State {
     pub system: VecDeque<(u64, SystemSample)>,
     /// Messages with their times.
     pub messages: Vec<(u64, LogLevel, String)>,
+    /// Whether the race was stopped, so that lanes which wait will not run.
+    pub stopped: bool,
     /// Which lanes are repeats of one another.
     pub(super) kinds: Kinds,
 }
@@ -204,8 +206,10 @@ impl State {
                     last_words: None,
                     share: None,
                 });
+                self.stopped = false;
                 self.sort_last();
             }
+            EventBody::RaceStopped => self.stopped = true,
             EventBody::EngineUnavailable { engine, why } => {
                 if !self.unavailable.iter().any(|(e, _)| e == engine) {
                     self.unavailable.push((engine.clone(), why.clone()));
@@ -321,10 +325,14 @@ impl State {
         }
     }
 
-    /// Whether a lane or a grid is under way.
+    /// Whether a race or a grid is under way. Between two lanes, while caches are emptied and processes start, a race is.
     #[must_use]
     pub fn is_measuring(&self) -> bool {
-        self.running_lane().is_some() || self.grid.as_ref().is_some_and(|grid| !grid.ended)
+        // Lanes run in the order of their plan, so the last one tells of all that wait.
+        let to_come = || self.lanes.last().is_some_and(|lane| lane.status == LaneStatus::Waiting);
+        self.running_lane().is_some()
+            || (!self.stopped && self.ended.is_none() && to_come())
+            || self.grid.as_ref().is_some_and(|grid| !grid.ended)
     }
 
     fn put_finding(&mut self, finding: &Finding) {

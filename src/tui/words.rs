@@ -184,8 +184,8 @@ fn race_as(state: &State, clock_ns: u64, brevity: Brevity) -> Headline {
     if waiting > 0 && status == Status::Pass {
         status = Status::Info;
         parts.push(match state.ended {
-            Some(_) => format!("{} never ran.", lanes_word(waiting)),
-            None => format!("{} to come.", lanes_word(waiting)),
+            None if !state.stopped => format!("{} to come.", lanes_word(waiting)),
+            _ => format!("{} never ran.", lanes_word(waiting)),
         });
     }
     say(status, parts.join(" "))

@@ -54,6 +54,7 @@ impl Session {
                 return After::Quit;
             }
             if ends.contains(&LaneEnd::Cancelled) || heard.cancel {
+                self.bus.emit(EventBody::RaceStopped);
                 self.bus.say(LogLevel::Warn, "the race was cancelled; lanes that had not started were dropped");
                 break;
             }

@@ -139,6 +139,27 @@ fn what_learn_measures_is_told_and_can_be_stopped_there() {
 }
 
 #[test]
+fn a_race_is_stopped_between_two_of_its_lanes_too() {
+    let mut state = crate::session::State::default();
+    for event in testdata::events(Scene::Done) {
+        state.reduce(&event);
+        if matches!(event.body, crate::domain::EventBody::LaneFinished { .. }) {
+            break;
+        }
+    }
+    assert!(state.running_lane().is_none(), "none runs just now");
+    let mut ui = UiState { screen: Screen::Report, ..UiState::default() };
+    assert_eq!(key(&mut ui, &state, 'c').commands, [Command::CancelRace]);
+    assert!(text(&frame(&state, &mut ui, &theme(), 120, 36)).contains("stopping the race"));
+    let at_ns = state.now_ns + 1;
+    state.reduce(&crate::domain::Event { at_ns, body: crate::domain::EventBody::RaceStopped });
+    let mut ui = UiState { screen: Screen::Race, ..UiState::default() };
+    assert_eq!(key(&mut ui, &state, 'c').commands, []);
+    let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    assert!(shown.contains("never ran") && !shown.contains("to come"), "{shown}");
+}
+
+#[test]
 fn a_tensor_is_opened_compared_and_left_again() {
     let state = testdata::state(Scene::Done);
     let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
