@@ -33,7 +33,7 @@ pub(super) struct RaceArgs {
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache
-    /// reads of the model by a plain reader (some eight seconds a model); then, before each round of cold loads, the plain reader reads the whole files
+    /// reads of the model by a plain reader (some eight seconds a model); then, with each round of cold loads, the plain reader reads the whole files
     #[arg(long)]
     pub(super) ceilings: bool,
     /// Most seconds that a lane of a command or loader may take (default: 600)

@@ -87,8 +87,20 @@ pub(super) fn drop_files(model: &ModelInfo) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Reads the whole model through the page cache.
+/// Reads the whole model through the page cache, and once more where it was not there before: the kernel takes the second reading of a page for the
+/// sign that it is in use and moves it to the active list, under a lock that many threads then want at once. A load that comes second would be told
+/// as half as fast as every later one (634 against 295 ms on 16 cores).
 fn make_hot(context: &EngineContext<'_>) -> Result<(), LoadError> {
+    let was_there = resident_fraction(context).is_some_and(|share| share >= 1.0);
+    read_all(context)?;
+    if !was_there {
+        read_all(context)?;
+    }
+    Ok(())
+}
+
+/// Reads the whole model once through the page cache, by many threads.
+fn read_all(context: &EngineContext<'_>) -> Result<(), LoadError> {
     const STEP: u64 = 8 << 20;
     let model = context.model();
     let mut pieces = Vec::new();

@@ -193,7 +193,10 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     result.gpu_peak_bytes =
         free_before.zip(free_gpu_bytes(&device)).map(|(before, after)| before.saturating_sub(after));
     result.pinned_peak_bytes = Some(counters.pinned_peak_bytes.load(Ordering::Relaxed));
-    result.route = cufile.as_ref().zip(before).map(|(cufile, before)| {
+    // Where every transfer fell back, cuFile moved nothing that could have a route.
+    let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
+    let by_cufile = cufile.as_ref().filter(|_| fell_back < done.operations.len() as u64);
+    result.route = by_cufile.zip(before).map(|(cufile, before)| {
         let mut route = cufile.route(before, counts(cufile));
         if lane.write {
             route.source = route.source.replace("reads", "writes").replace("no read of", "no write of");

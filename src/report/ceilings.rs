@@ -72,7 +72,7 @@ pub fn ceiling_words(state: &State) -> Vec<String> {
     said
 }
 
-/// The cold loads of an engine beside the plain reader's passes over the same files, which went before each round of them.
+/// The cold loads of an engine beside the plain reader's passes over the same files, one with each round of them.
 struct Beside<'s> {
     engine: &'s Engine,
     ceiling: &'s Ceiling,

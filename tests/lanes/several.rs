@@ -290,7 +290,7 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
         assert!(gaps.iter().any(|m| m["text"].as_str().unwrap().contains("O_DIRECT read rate was not measured")));
         return;
     }
-    // Before each of the two rounds of cold loads the plain reader read the whole files.
+    // The plain reader read the whole files before the first of the two rounds of cold loads and after the second.
     let direct = report["ceilings"].as_array().unwrap().iter().find(|c| c["kind"] == "direct_read").unwrap();
     let rounds: Vec<u64> = direct["passes"].as_array().unwrap().iter().map(|p| p["round"].as_u64().unwrap()).collect();
     assert_eq!(rounds, [0, 1], "{direct:#}");

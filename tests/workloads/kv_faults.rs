@@ -41,6 +41,7 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
             let count = number(&falls[0], "/operations");
             let all = number(run, "/workload/operations");
             assert_eq!(count == all, reason != "operation_failed", "{reason}: {count} of {all}");
+            assert_eq!(run["route"].is_null(), count == all, "a route of what cuFile did not move: {}", run["route"]);
         }
     }
 }

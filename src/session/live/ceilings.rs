@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// A disk that reads slower than this is given up.
 const SLOWEST_BYTES_PER_S: u64 = 20 << 20;
 
-/// The plain reader of each model's files, which goes before each round of cold loads.
+/// The plain reader of each model's files, which goes with each round of cold loads.
 #[derive(Debug, Default)]
 pub(super) struct Readers(Vec<(ModelInfo, Ceiling)>);
 
@@ -73,7 +73,7 @@ fn limit(model: Option<&ModelInfo>) -> Duration {
 }
 
 impl Session {
-    /// The plain readers read before a round of cold loads, while commands are looked at.
+    /// The plain readers read for a round of cold loads, while commands are looked at.
     pub(super) fn read_pass(&self, readers: &mut Readers, round: u32) -> Heard {
         let ((cancel, cancelled), (done, is_done)) = (bounded(1), bounded::<()>(1));
         let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
@@ -91,7 +91,7 @@ impl Session {
 }
 
 impl Readers {
-    /// One read of all files of every model, before the loads of `round`.
+    /// One read of all files of every model, beside the loads of `round`.
     pub(super) fn pass(&mut self, bus: &Bus, exe: &Path, round: u32, cancelled: &mut dyn FnMut() -> bool) {
         for (model, ceiling) in &mut self.0 {
             let Some(reader) = ceiling.reader else { continue };

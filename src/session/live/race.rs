@@ -1,5 +1,6 @@
 //! A race: all lanes are planned, then run one after another, or those of a turn at the same time, while commands are listened to.
 
+use super::ceilings::Readers;
 use super::child::probe_child;
 use super::examine::Examiner;
 use super::follow::Follower;
@@ -12,6 +13,9 @@ use crate::session::Command;
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::sync::Arc;
+
+/// A round of loads: the state of the page cache and the number of the repeat.
+type Round = (CacheState, u32);
 
 impl Session {
     /// Plans all lanes, then runs them: one after another, or those of a turn at the same time.
@@ -28,7 +32,7 @@ impl Session {
             None => self.able_engines(&target),
         };
         let engines = targets::that_take_parts(&self.bus, engines, models.len(), targets.len());
-        let mut readers = ceilings::Readers::default();
+        let mut readers = Readers::default();
         if std::mem::take(&mut self.config.ceilings) {
             readers = ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
         }
@@ -36,9 +40,9 @@ impl Session {
         let sampler = self.sampler(&target, model);
         let mut round = None;
         for turn in planned {
-            let before = std::mem::replace(&mut round, turn.first().map(|(_, order)| (order.cache, order.repeat)));
-            let passed = match round {
-                Some((CacheState::Cold, repeat)) if round != before => self.read_pass(&mut readers, repeat),
+            let next = turn.first().map(|(_, order)| (order.cache, order.repeat));
+            let passed = match std::mem::replace(&mut round, next) {
+                ended if ended != next => self.passes_between(&mut readers, ended, next),
                 _ => Heard::default(),
             };
             let (ends, heard) = match passed {
@@ -56,10 +60,24 @@ impl Session {
             if ends.contains(&LaneEnd::Cancelled) || heard.cancel {
                 self.bus.emit(EventBody::RaceStopped);
                 self.bus.say(LogLevel::Warn, "the race was cancelled; lanes that had not started were dropped");
-                break;
+                return After::GoOn;
             }
         }
-        After::GoOn
+        if self.passes_between(&mut readers, round, None).quit { After::Quit } else { After::GoOn }
+    }
+
+    /// The plain readers' passes between two rounds of loads. They go before every other round and after the rest, as engines take turns in who goes
+    /// first: a disk that is allowed bursts gives more to whom it finds rested.
+    fn passes_between(&self, readers: &mut Readers, ended: Option<Round>, next: Option<Round>) -> Heard {
+        let of_ended = ended.filter(|(_, repeat)| repeat % 2 == 1);
+        let of_next = next.filter(|(_, repeat)| repeat % 2 == 0);
+        for (_, repeat) in [of_ended, of_next].into_iter().flatten().filter(|(cache, _)| *cache == CacheState::Cold) {
+            let heard = self.read_pass(readers, repeat);
+            if heard.cancel || heard.quit {
+                return heard;
+            }
+        }
+        Heard::default()
     }
 
     /// All lanes in the order of their turns, told as planned.

@@ -118,12 +118,18 @@ fn section(lines: &mut Lines, name: &str, theme: &Theme) {
 fn machine(lines: &mut Lines, state: &State, ui: &UiState, room: u16, theme: &Theme) {
     let Some(machine) = &state.machine else { return };
     section(lines, "Machine", theme);
-    for (label, text) in machine_facts(machine, words::unchecked(state, ui)) {
+    let cufile = match (words::unchecked(state, ui), state.runs().iter().any(|run| run.route.is_some())) {
+        // Only the checks look for it; lanes find their own.
+        (_, true) => "used by loads, which did not ask for its version",
+        (true, false) => "not looked for",
+        (false, false) => "no libcufile",
+    };
+    for (label, text) in machine_facts(machine, cufile) {
         lines.extend(labelled(label, &text, room, theme.dim, theme.text));
     }
 }
 
-fn machine_facts(machine: &Machine, unchecked: bool) -> Vec<(&'static str, String)> {
+fn machine_facts(machine: &Machine, unnamed_cufile: &str) -> Vec<(&'static str, String)> {
     let (cpus, memory) = machine.size();
     let mut facts = vec![
         ("Host", format!("{}, {}, Linux {}", machine.host, machine.distribution, machine.kernel)),
@@ -152,8 +158,7 @@ fn machine_facts(machine: &Machine, unchecked: bool) -> Vec<(&'static str, Strin
     facts.push((
         "cuFile",
         cufile.map_or_else(
-            // Only the checks look for it; lanes find their own.
-            || if unchecked { "not looked for" } else { "no libcufile" }.to_owned(),
+            || unnamed_cufile.to_owned(),
             |lib| format!("{} at {}", lib.version.as_deref().unwrap_or("version not told"), lib.path),
         ),
     ));
