@@ -277,7 +277,8 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
     let folder = folder();
     models::synthetic(folder.path());
     let asked = ["--gpu", "host", "--engine", "pread", "--cache", "hot,cold", "--repeat", "2", "--ceilings"];
-    let report = load(&[&[text(folder.path())], &asked[..]].concat(), &[]);
+    let recording = folder.path().join("events.gdsrec");
+    let report = load_recorded(&recording, &[&[text(folder.path())], &asked[..]].concat(), &[]);
     valid(&report);
     let kinds: Vec<&str> = report["ceilings"].as_array().unwrap().iter().filter_map(|c| c["kind"].as_str()).collect();
     assert!(kinds.contains(&"cached_read"), "{kinds:?}");
@@ -294,6 +295,15 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
     let direct = report["ceilings"].as_array().unwrap().iter().find(|c| c["kind"] == "direct_read").unwrap();
     let rounds: Vec<u64> = direct["passes"].as_array().unwrap().iter().map(|p| p["round"].as_u64().unwrap()).collect();
     assert_eq!(rounds, [0, 1], "{direct:#}");
+    let mut order = String::new();
+    for event in recording::read(&recording).unwrap().map(Result::unwrap) {
+        match event.body {
+            EventBody::CeilingMeasured { ceiling } if !ceiling.passes.is_empty() => order.push('r'),
+            EventBody::LaneFinished { .. } => order.push('l'),
+            _ => {}
+        }
+    }
+    assert_eq!(order, "llrllr", "two hot loads, then two cold ones");
     assert!(direct["reader"]["threads"].as_u64().is_some_and(|threads| threads > 0), "{direct:#}");
     let beside = &report["analysis"]["beside_plain_reads"][0];
     assert_eq!(
