@@ -1,6 +1,6 @@
 //! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
 
-use crate::analysis::{Comparison, compare, grid_sentences};
+use crate::analysis::{Comparison, Standing, compare, grid_sentences};
 use crate::domain::{Fallback, Finding, LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
 
@@ -39,7 +39,9 @@ pub fn race_sentence(comparison: &Comparison) -> String {
     let Some(best) = comparison.fastest() else { return String::new() };
     // Of auto and what it took neither beats the other unless clearly: both did the same, and what is asked is how far ahead of the rest they are.
     let second = comparison.standings.get(1);
-    let twin = second.filter(|next| best.is_twin_of(next) && !best.clearly_ahead_of(next));
+    // A single load of each tells nothing between them.
+    let apart = |next: &Standing| best.runs > 1 && next.runs > 1 && best.clearly_ahead_of(next);
+    let twin = second.filter(|next| best.is_twin_of(next) && !apart(next));
     let took = match (&best.auto_took, twin) {
         (Some(took), _) => format!(" (it took {})", plain(took)),
         (None, Some(_)) => " (auto took it)".to_owned(),
@@ -250,7 +252,7 @@ mod tests {
 
     #[test]
     fn auto_and_what_it_took_are_one_winner_unless_one_is_clearly_ahead() {
-        let standing = |engine, median: u64, slowest: u64, auto_took: Option<&str>| crate::analysis::Standing {
+        let standing = |engine, median: u64, slowest: u64, auto_took: Option<&str>| Standing {
             engine,
             runs: 3,
             failed: 0,
@@ -263,7 +265,7 @@ mod tests {
             in_doubt: false,
             auto_took: auto_took.map(str::to_owned),
         };
-        let said = |mut standings: Vec<crate::analysis::Standing>| {
+        let said = |mut standings: Vec<Standing>| {
             let best = standings[0].wall_ns as f64;
             standings.iter_mut().for_each(|s| s.ratio_to_fastest = s.wall_ns as f64 / best);
             let (model, target) = ("m".to_owned(), "GPU 0".to_owned());
@@ -283,6 +285,10 @@ mod tests {
             clear.starts_with("auto (it took direct) is fastest: 100 ms, 1.20× faster than direct (120 ms)"),
             "{clear}"
         );
+        let mut once = vec![standing(Auto, 100, 100, Some("direct")), direct(), mmap()];
+        once.iter_mut().for_each(|standing| standing.runs = 1);
+        let once = said(once);
+        assert!(once.starts_with("auto (it took direct) is fastest: 100 ms, 3.00× faster than mmap"), "{once}");
         let other = said(vec![standing(Auto, 100, 125, Some("pread")), direct()]);
         assert!(other.starts_with("auto (it took pread) is fastest: 100 ms, but not clearly"), "{other}");
     }

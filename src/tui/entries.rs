@@ -278,7 +278,8 @@ pub(crate) fn without_twins<'a, 's>(mut ranked: Vec<&'a Entry<'s>>) -> (Vec<&'a 
     let twins = match ranked.as_slice() {
         [a, b, ..] => {
             let took = |auto: &Entry<'_>, other: &Entry<'_>| auto.took() == Some(other.engine.to_string().as_str());
-            (took(a, b) || took(b, a)) && !is_clear(&ranked)
+            // A single load of each tells nothing between them.
+            (took(a, b) || took(b, a)) && !(a.n() > 1 && b.n() > 1 && is_clear(&ranked))
         }
         _ => false,
     };
