@@ -1,7 +1,7 @@
 //! What is wrong with the variables that libcufile reads (reference 2.4).
 
 use super::known::minor;
-use super::lint::distance;
+use super::nearest::distance;
 use super::{Linted, Problem, Severity};
 use crate::host::Root;
 

@@ -1,7 +1,8 @@
 //! What is wrong with one cufile.json: the rules L1 to L19 of the reference, each problem with its place, the reason and what to do.
 
 use super::environment::LEVELS;
-use super::known::{KEYS, Known, MISNAMED, Takes, is_section, known, minor};
+use super::known::{Known, MISNAMED, Takes, is_section, known, minor};
+use super::nearest::nearest;
 use super::syntax::{self, Document, Kind, Node};
 use super::{Problem, Severity};
 use serde_json::Value;
@@ -496,47 +497,4 @@ pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
         (Takes::Text | Takes::Folder | Takes::Level, Kind::Number(text)) => Some(format!("\"{text}\"")),
         _ => None,
     }
-}
-
-/// The known key that is nearest to a name: the same last part in another section, else the fewest changed letters.
-pub(crate) fn nearest(dotted: &str) -> Option<&'static str> {
-    let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
-    let mine = dotted.rsplit('.').next().unwrap_or(dotted);
-    // Capitals are a mistake of their own: libcufile's keys have none.
-    let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
-    let best = KEYS
-        .iter()
-        .map(|known| {
-            let of_last = far(mine, last(known.key));
-            // Another section costs a little, so that the same section wins between equals.
-            (of_last * 4 + far(dotted, known.key).min(3), known.key)
-        })
-        .min()?;
-    let of_last = far(mine, last(best.1));
-    if of_last * 3 <= mine.len().max(last(best.1).len()) {
-        return Some(best.1);
-    }
-    // A misspelt section.
-    KEYS.iter()
-        .filter_map(|known| known.key.split_once('.'))
-        .map(|(section, _)| (far(dotted, section), section))
-        .min()
-        .filter(|(changed, _)| changed * 3 <= dotted.len())
-        .map(|(_, section)| section)
-}
-
-/// Levenshtein's distance in characters, bounded by the lengths of keys.
-pub(super) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(80).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(80).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (above + 1).min(row[j] + 1).min(diagonal + usize::from(x != *y));
-            diagonal = above;
-        }
-    }
-    row[b.len()]
 }

@@ -5,6 +5,7 @@ mod effective;
 mod environment;
 mod known;
 mod lint;
+mod nearest;
 mod repair;
 #[cfg(test)]
 mod rules;
