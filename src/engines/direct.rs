@@ -17,38 +17,73 @@ use crate::weights::plan::Block;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
 
+/// How a model is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    block_bytes: u64,
+    threads: usize,
+    /// Reads in flight, all threads together.
+    depth: usize,
+    /// Slots of staging memory that each thread has: at least its reads in flight.
+    slots: usize,
+}
+
+impl Reading {
+    /// By the disk's hardware queues, where they are known, the CPUs, and what was set.
+    ///
+    /// A virtual disk with one queue slows down with what is read into: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as two slots of each thread, 1.9 into 16
+    /// (medians of 4 to 95 reads of 512 MiB on an H200's disk), for less staging memory stays in the caches of whoever copies for it, we suppose. So
+    /// a thread has one slot there, in which nothing is read while it is copied to the GPU, and there are a few threads more than the eight reads
+    /// that the disk wants: whole loads gave 2.62 GB/s with 12 × 1 slots, 2.57 with 8 × 1, 2.51 with 8 × 2 and 2.49 with 16 × 1 (means of ten), and with
+    /// blocks of 256 KiB 2.39. A real drive has a queue for each CPU and wants them fed.
+    fn new(queues: Option<usize>, cpus: usize, knob: impl Fn(&str, u64) -> u64) -> Self {
+        let one_queue = queues == Some(1);
+        let (usual_block, usual_threads) = if one_queue { (MIB / 2, 12) } else { (MIB, 8) };
+        let block_bytes = knob("block_bytes", usual_block).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
+        let threads = knob("threads", cpus.clamp(1, usual_threads) as u64).clamp(1, 256);
+        let depth = match queues {
+            Some(1) => threads.max(12),
+            Some(_) => threads * 8,
+            None => threads.max(8),
+        };
+        let depth = knob("depth", depth).clamp(1, 4096);
+        let threads = threads.min(depth);
+        let each = depth.div_ceil(threads);
+        // Every read in flight has a slot; a second one each lets a thread read while it copies.
+        let slots = knob("slots", if one_queue { each } else { 2 * each }).clamp(each, 8192);
+        Self { block_bytes, threads: threads as usize, depth: (threads * each) as usize, slots: slots as usize }
+    }
+}
+
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    // A virtual disk with one queue slows down when more than some 8 MiB are in flight (measured on an H200's: 3.9 GB/s with 8, 3.0 with 16), was
-    // faster with a read of each of 8 rings than with two of 4 (2.54 against 2.22 GB/s, medians of 4 in turn), and with blocks of 512 KiB than of
-    // 1 MiB (2.55 against 2.03 GB/s, medians of 7 and 8): less staging memory stays in the caches of whoever copies for it, we suppose. A real drive
-    // has a queue for each CPU and wants them fed.
     let queues = context.model().shards.first().and_then(|shard| files::hardware_queues(&shard.path));
-    let usual = if queues == Some(1) { MIB / 2 } else { MIB };
-    let block_bytes = context.knob("block_bytes", usual).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
-    let threads = context.knob("threads", context.cpus.clamp(1, 8) as u64).clamp(1, 256) as usize;
-    // Reads in flight, all threads together.
-    let depth = if queues.is_some_and(|queues| queues > 1) { threads as u64 * 8 } else { 8.max(threads as u64) };
-    let depth = context.knob("depth", depth).clamp(1, 4096) as usize;
+    let reading = Reading::new(queues, context.cpus, |name, usual| context.knob(name, usual));
     if context.knob("io_uring", 1) == 0 {
-        return by_threads(context, block_bytes, depth, Vec::new());
+        return by_threads(context, reading, Vec::new());
     }
     match ReadRing::<Slot>::new(1) {
-        Ok(_) if !context.device.is_gpu() => host::by_rings(context, block_bytes, threads, depth.div_ceil(threads)),
-        Ok(_) => by_rings(context, block_bytes, threads, depth.div_ceil(threads)),
+        Ok(_) if !context.device.is_gpu() => {
+            host::by_rings(context, reading.block_bytes, reading.threads, reading.depth / reading.threads)
+        }
+        Ok(_) => by_rings(context, reading),
         Err(error) => {
-            let note = format!("read by {depth} threads: {error}; containers often forbid io_uring by seccomp");
-            by_threads(context, block_bytes, depth, vec![note])
+            let note =
+                format!("read by {} threads: {error}; containers often forbid io_uring by seccomp", reading.depth);
+            by_threads(context, reading, vec![note])
         }
     }
 }
 
-fn by_threads(
-    context: &EngineContext<'_>,
-    block_bytes: u64,
-    depth: usize,
-    notes: Vec<String>,
-) -> Result<Loaded, LoadError> {
-    let settings = Settings { direct: true, threads: depth.min(256), slots: 2, block_bytes, pin_ahead: true };
+/// A thread for each read in flight, with its share of the slots.
+fn by_threads(context: &EngineContext<'_>, reading: Reading, notes: Vec<String>) -> Result<Loaded, LoadError> {
+    let slots = reading.slots * reading.threads / reading.depth;
+    let settings = Settings {
+        direct: true,
+        threads: reading.depth.min(256),
+        slots,
+        block_bytes: reading.block_bytes,
+        pin_ahead: true,
+    };
     let mut loaded = pread::threaded(context, &settings)?;
     loaded.notes.extend(notes);
     loaded.knobs.insert("io_uring".to_owned(), 0);
@@ -62,12 +97,17 @@ struct Shared<'a> {
     target: SharedTarget,
     /// Reads in flight of each worker.
     depth: usize,
+    /// Slots of each worker.
+    slots: usize,
 }
 
-fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth: usize) -> Result<Loaded, LoadError> {
+fn by_rings(context: &EngineContext<'_>, reading: Reading) -> Result<Loaded, LoadError> {
+    let Reading { block_bytes, slots, .. } = reading;
+    let depth = reading.depth / reading.threads;
     let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
-    let threads = threads.min(queue.len().max(1));
-    let shared = Shared { queue, opened: Opened::new(context.model(), true), target: SharedTarget::default(), depth };
+    let threads = reading.threads.min(queue.len().max(1));
+    let opened = Opened::new(context.model(), true);
+    let shared = Shared { queue, opened, target: SharedTarget::default(), depth, slots };
     let done = run_workers(context, threads, |number| {
         let done = worker(context, &shared, number, threads);
         if number == 0 && done.is_err() {
@@ -87,6 +127,7 @@ fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth
             ("block_bytes".to_owned(), block_bytes),
             ("threads".to_owned(), threads as u64),
             ("depth".to_owned(), (threads * depth) as u64),
+            ("slots".to_owned(), slots as u64),
             ("io_uring".to_owned(), 1),
         ]),
         notes: Vec::new(),
@@ -107,8 +148,7 @@ fn worker(
     let mut at = rec.now();
     context.device.bind()?;
     let mut ring = ReadRing::new(shared.depth as u32)?;
-    // As many slots again as reads in flight, so that copies never hold up a read.
-    let (slots, slot_bytes) = queue.staging(2 * shared.depth);
+    let (slots, slot_bytes) = queue.staging(shared.slots);
     let mut free = Staging::unpinned(context.device, slots, slot_bytes)?;
     // What is read into first is pinned first, for pages move to be pinned where the kernel keeps their place movable, and cannot under a read.
     context.counters.pin(Staging::pin(&mut free[slots.saturating_sub(shared.depth)..])? as u64);
@@ -228,5 +268,35 @@ impl Reads<'_> {
             ring.queue_read(file.as_fd(), slot, length, block.file_offset, tag)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_disk_with_one_queue_is_read_into_little_memory_and_a_drive_with_many_is_kept_busy() {
+        type Set = &'static [(&'static str, u64)];
+        // Bytes of a block, threads, reads in flight, slots of each thread.
+        type Expected = (u64, usize, usize, usize);
+        let cases: [(Option<usize>, usize, Set, Expected); 9] = [
+            (Some(1), 16, &[], (MIB / 2, 12, 12, 1)),
+            (Some(1), 2, &[], (MIB / 2, 2, 12, 6)),
+            (Some(64), 16, &[], (MIB, 8, 64, 16)),
+            (None, 16, &[], (MIB, 8, 8, 2)),
+            (None, 2, &[], (MIB, 2, 8, 8)),
+            (Some(1), 16, &[("slots", 2)], (MIB / 2, 12, 12, 2)),
+            (Some(1), 16, &[("threads", 4), ("depth", 8), ("slots", 1)], (MIB / 2, 4, 8, 2)),
+            (Some(64), 16, &[("depth", 3)], (MIB, 3, 3, 2)),
+            (Some(64), 0, &[("block_bytes", 5000), ("threads", 0)], (8192, 1, 8, 16)),
+        ];
+        for (queues, cpus, set, (block_bytes, threads, depth, slots)) in cases {
+            let set: BTreeMap<_, _> = set.iter().copied().collect();
+            let reading = Reading::new(queues, cpus, |name, usual| set.get(name).copied().unwrap_or(usual));
+            let expected = Reading { block_bytes, threads, depth, slots };
+            assert_eq!(reading, expected, "{queues:?} queues, {cpus} CPUs, {set:?}");
+        }
     }
 }
