@@ -22,7 +22,7 @@ pub use curve::{bytes_per_bucket, landed_per_bucket};
 pub use fit::{Fit, fit};
 pub use grid::{GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, rate_range, warmth};
 pub use phases::{SpanFault, phase_times};
-pub use predict::{Prediction, Shape, predict};
+pub use predict::{Prediction, Shape, Threads, predict};
 pub use rows::{TensorRow, tensor_rows};
 pub use timing::{Timing, timing};
 

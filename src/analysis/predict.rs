@@ -6,12 +6,34 @@ use super::timing::{Parts, Timing, Untold, along, nearest};
 use crate::domain::CacheState;
 
 /// The model whose load is to be predicted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
     /// Sizes of its tensors.
     pub sizes_bytes: Vec<u64>,
     /// What the engine would pin for it, where that is known and differs from model to model.
     pub pinned_bytes: Option<u64>,
+    /// The threads that the engine would take for it, where that is known and what bounds them was measured.
+    pub threads: Option<Threads>,
+}
+
+/// Threads beside those of the measured runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threads {
+    /// Theirs over those that were measured.
+    pub times: f64,
+    /// What no load could exceed where the runs were measured, in bytes a second.
+    pub ceiling_bytes_per_s: f64,
+}
+
+impl Threads {
+    /// The pace of more threads, in nanoseconds a byte: each goes on as it was measured, and together they are no faster than the ceiling. Of fewer threads
+    /// nothing is said: what they are slower by alone, they gain by being in each other's way less.
+    fn ns_per_byte(&self, measured: f64) -> f64 {
+        if self.times <= 1.0 {
+            return measured;
+        }
+        (measured / self.times).max(1e9 / self.ceiling_bytes_per_s).min(measured)
+    }
 }
 
 impl Shape {
@@ -67,7 +89,7 @@ const OUTSIDE_DOUBT: f64 = 0.10;
 /// Predicts a load from runs of one engine in one cache state on one model.
 ///
 /// A load in blocks takes the time at which the measured one had landed as many bytes, or, of more bytes, its whole time and the rest at the pace that it
-/// had once it was under way; then its tail. A load tensor by tensor takes what was paid once, plus each tensor's own time by its size. What is
+/// had once it was under way, by more threads where it takes more; then its tail. A load tensor by tensor takes what was paid once, plus each tensor's own time by its size. What is
 /// pinned grows and shrinks the start and the tail.
 ///
 /// Copies out of mappings are one thread's work, whose pace changes from process to process and within one by up to a half. A load of a quarter of a second
@@ -113,7 +135,10 @@ pub fn predict(runs: &[Timing], shape: &Shape) -> Option<Prediction> {
         (at(Price::Least).0, at(Price::Most).1)
     } else {
         let apart = high.max(1.0) / low.max(1.0);
-        (wall / apart, wall * apart)
+        // Whether more threads are as much faster was not seen.
+        let same_threads = Shape { threads: None, ..shape.clone() };
+        let slowest = runs.iter().map(|run| wall_ns(run, &same_threads, Price::Middle)).fold(0.0, f64::max);
+        (wall / apart, (wall * apart).max(slowest))
     };
     // Headers grow with the tensors; where they are read beside the data that costs nothing, so it is part of the doubt only.
     let headers = runs.iter().map(|run| run.open_ns).max().unwrap_or(0) as f64
@@ -169,7 +194,8 @@ fn wall_ns(run: &Timing, shape: &Shape, price: Price) -> f64 {
     match &run.parts {
         Parts::Blocks { landed, ns_per_byte, tail_ns } => {
             let (Some((_, begun)), Some((all, ended))) = (landed.first(), landed.last()) else { return 0.0 };
-            let at = if bytes > *all { ended + (bytes - all) * ns_per_byte } else { along(landed, bytes) };
+            let pace = shape.threads.map_or(*ns_per_byte, |threads| threads.ns_per_byte(*ns_per_byte));
+            let at = if bytes > *all { ended + (bytes - all) * pace } else { along(landed, bytes) };
             // Pinning goes before the first block, and what is pinned is in flight at the end.
             let ring = match shape.pinned_bytes {
                 Some(pinned) if run.pinned_bytes > 0 => {
@@ -221,7 +247,7 @@ mod tests {
     use crate::domain::{Engine, Phase, Span};
 
     fn shape(sizes: &[u64]) -> Shape {
-        Shape { sizes_bytes: sizes.to_vec(), pinned_bytes: None }
+        Shape { sizes_bytes: sizes.to_vec(), ..Shape::default() }
     }
 
     /// Tensor after tensor on one slot, from 50 ms on; the first call makes something for all.
@@ -369,11 +395,34 @@ mod tests {
     #[test]
     fn a_larger_ring_takes_longer_to_pin_and_to_drain() {
         let measured = blocks(400, 64 << 20);
-        let same = Shape { sizes_bytes: vec![measured.bytes], pinned_bytes: Some(64 << 20) };
+        let same = Shape { pinned_bytes: Some(64 << 20), ..shape(&[measured.bytes]) };
         let twice = Shape { pinned_bytes: Some(128 << 20), ..same.clone() };
         let wall = |shape| predict(std::slice::from_ref(&measured), shape).unwrap().wall_ns;
         // 10 ms to the first block and 5 ms behind the last.
         assert_eq!(wall(&twice) - wall(&same), 15_000_000);
+    }
+
+    #[test]
+    fn more_threads_go_on_at_their_own_pace_up_to_the_ceiling() {
+        // 8 × 4 MiB in a millisecond, 33.6 GB/s.
+        let (small, large) = (blocks(160, 0), blocks(4000, 0));
+        let told = |times, ceiling_bytes_per_s| {
+            let threads = Some(Threads { times, ceiling_bytes_per_s });
+            predict(std::slice::from_ref(&small), &Shape { threads, ..shape(&[large.bytes]) }).unwrap()
+        };
+        let plain = predict(std::slice::from_ref(&small), &shape(&[large.bytes])).unwrap();
+        let more = (large.bytes - small.bytes) as f64;
+        let faster = |p: &Prediction| (plain.wall_ns as f64 - p.wall_ns as f64) / more;
+        let pace = 1.0 / 33.554_432;
+        assert!((faster(&told(1.5, 90e9)) - pace / 3.0).abs() < 1e-4, "half as many again, far below the ceiling");
+        assert!((faster(&told(1.5, 40e9)) - (pace - 1.0 / 40.0)).abs() < 1e-4, "bounded by the ceiling");
+        assert_eq!(told(1.5, 20e9).wall_ns, plain.wall_ns, "a ceiling below what was measured makes nothing slower");
+        assert_eq!(told(0.5, 90e9), plain);
+        let told = told(1.5, 40e9);
+        assert!(
+            told.high_ns > plain.wall_ns && told.low_ns < told.wall_ns,
+            "the pace that was seen stays possible: {told:?}"
+        );
     }
 
     #[test]

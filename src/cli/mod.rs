@@ -11,6 +11,7 @@ mod io;
 mod kv;
 mod learn;
 mod loaders;
+mod measured;
 mod models;
 mod outcome;
 mod overhead;

@@ -1,62 +1,15 @@
 //! `inspect --predict`: what each engine would take for a model of this shape, from loads that were measured and recorded.
 
 use super::args::OutputArgs;
+use super::measured::{Source, sources};
 use super::outcome::{BAD_ANSWER, BAD_CALL, fail, print, print_json};
-use crate::analysis::{self, Prediction, Shape};
-use crate::domain::{Machine, units};
-use crate::engines;
-use crate::report::{self, Timings};
-use crate::session::{State, recording, shipped};
+use crate::analysis::Prediction;
+use crate::domain::units;
+use crate::report::Timings;
 use crate::weights::{self, Profile, dtype};
-use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-/// Threads, slots and bytes of a slot, by the bytes of the model and the CPUs.
-type Rule = fn(u64, usize) -> (u64, u64, u64);
-
-/// The runs of an engine in one recording or report.
-struct Source {
-    timings: Timings,
-    /// Name of the recording or report.
-    from: String,
-    /// Memory of the GPU that it was loaded onto, in bytes; `None` where that is not known, and for host memory.
-    gpu_bytes: Option<u64>,
-}
-
-impl Source {
-    fn measured_bytes(&self) -> u64 {
-        self.timings.runs.first().map_or(0, |run| run.bytes)
-    }
-
-    /// What the engine would pin for a model of so many bytes, where its settings are its own choice by the size of the model.
-    fn pinned_for(&self, bytes: u64) -> Option<u64> {
-        let knob = |name| self.timings.knobs.get(name).copied();
-        let used = (knob("threads")?, knob("slots")?, knob("block_bytes")?);
-        let cpus = self.timings.cpus? as usize;
-        let rules: [Rule; 2] = [engines::pread_settings, earlier_settings];
-        let rule = rules.into_iter().find(|rule| rule(self.measured_bytes(), cpus) == used)?;
-        let (threads, slots, block_bytes) = rule(bytes, cpus);
-        Some(threads * slots * block_bytes)
-    }
-
-    fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
-        let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        let shape = Shape { sizes_bytes: sizes_bytes.to_vec(), pinned_bytes: self.pinned_for(bytes) };
-        analysis::predict(&self.timings.runs, &shape)
-    }
-}
-
-/// What `pread` took for a model where nothing was set when the first recordings were made: they are predictions of a load with these.
-fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
-    let cpus = cpus.max(1) as u64;
-    match model_bytes {
-        more if more > 4 * units::GIB => (cpus.min(16), 2, 4 * units::MIB),
-        more if more > 512 * units::MIB => (cpus.min(8), 4, 2 * units::MIB),
-        _ => engines::pread_settings(model_bytes, cpus as usize),
-    }
-}
 
 /// The model whose load is to be predicted.
 struct Model {
@@ -106,73 +59,6 @@ fn named(model: &str) -> Result<Model, String> {
     }
     let opened = weights::open(model).map_err(|e| e.to_string())?;
     Ok(Model { name: opened.name.clone(), sizes_bytes: opened.tensors.iter().map(|t| t.bytes).collect() })
-}
-
-fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
-    let mut sources = Vec::new();
-    let mut add = |name: &str, (timings, machine): Measured| {
-        sources.extend(timings.into_iter().map(|timings| {
-            let gpu_bytes = machine.as_ref().and_then(|machine| gpu_bytes(machine, &timings.target));
-            Source { timings, from: name.to_owned(), gpu_bytes }
-        }));
-    };
-    if from.is_empty() {
-        for shipped in [shipped::SMALL, shipped::LARGE] {
-            add(shipped.name, measured(&shipped.state().map_err(|e| e.to_string())?));
-        }
-        return Ok(sources);
-    }
-    for path in from {
-        let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        add(&name, if name.ends_with(".json") { reported(path)? } else { recorded(path)? });
-    }
-    Ok(sources)
-}
-
-/// What was measured, and on which machine.
-type Measured = (Vec<Timings>, Option<Machine>);
-
-fn measured(state: &State) -> Measured {
-    (report::timings(state), state.machine.clone())
-}
-
-/// Memory of the machine's smallest GPU of that name.
-fn gpu_bytes(machine: &Machine, name: &str) -> Option<u64> {
-    machine.gpus.iter().filter(|gpu| gpu.name == name).filter_map(|gpu| gpu.memory_total_bytes).min()
-}
-
-fn recorded(path: &Path) -> Result<Measured, String> {
-    let mut state = State::default();
-    for event in recording::read(path).map_err(|e| e.to_string())? {
-        state.reduce(&event.map_err(|e| e.to_string())?);
-    }
-    Ok(measured(&state))
-}
-
-/// What is needed of report.json.
-#[derive(Deserialize)]
-struct Report {
-    analysis: Analysis,
-    #[serde(default)]
-    machine: Option<Machine>,
-}
-
-#[derive(Deserialize)]
-struct Analysis {
-    timings: Vec<Timings>,
-}
-
-fn reported(path: &Path) -> Result<Measured, String> {
-    // A report of a large model is some megabytes; more than this is something else.
-    const MOST_BYTES: u64 = 1 << 30;
-    let bad = |what: String| format!("{} is no report of gds-top: {what}", path.display());
-    let length = std::fs::metadata(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
-    if !length.is_file() || length.len() > MOST_BYTES {
-        return Err(bad("it is no regular file of at most 1 GiB".to_owned()));
-    }
-    let text = std::fs::read(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
-    let report: Report = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
-    Ok((report.analysis.timings, report.machine))
 }
 
 /// One prediction for each engine and cache state, from the measured model nearest in size: engines set themselves by the size of the model.
@@ -289,6 +175,15 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
              the interval spans what that allows, and what is expected is its middle by factors"
         );
     }
+    let unbounded: Vec<String> =
+        told.iter().filter(|(s, _)| s.unbounded(model.bytes())).map(|(s, _)| s.timings.engine.to_string()).collect();
+    if !unbounded.is_empty() {
+        let _ = writeln!(
+            out,
+            "{} would take more threads for this model than were measured, and is told at the pace of these: how much faster more can be is bounded by what              'load MODEL --ceilings' measures, which is not in that recording",
+            unbounded.join(", ")
+        );
+    }
     let apart: Vec<String> = told
         .iter()
         .filter_map(|(s, p)| Some((s, p.repeats_apart?)))
@@ -314,7 +209,10 @@ fn to_text(model: &Model, told: &[(&Source, Prediction)], shipped: bool) -> Stri
 #[allow(clippy::unwrap_used, clippy::print_stdout)]
 mod tests {
     use super::*;
+    use crate::analysis;
     use crate::domain::CacheState;
+    use crate::report;
+    use crate::session::{State, recording};
     use std::sync::OnceLock;
 
     const PAIRS: [(&str, &str); 3] = [
@@ -505,6 +403,17 @@ mod tests {
                 format!("{} ({}) {:.0} %", source.timings.engine, source.timings.cache, (high / low - 1.0) * 100.0);
             assert_eq!(text.contains(&words), p.repeats_apart.is_some(), "{words}\n{text}");
         }
+    }
+
+    #[test]
+    fn more_threads_whose_pace_nothing_bounds_are_said() {
+        let told = |recording: &str, model: &str| {
+            let (all, model) = (of(&state(recording)), named(model).unwrap());
+            to_text(&model, &predictions(&model, &all), false).contains("would take more threads")
+        };
+        assert!(told("h200-qwen3-0.6b", "qwen2.5-7b"));
+        assert!(!told("h200-full-qwen3-0.6b", "qwen2.5-7b"), "ceilings were measured in that session");
+        assert!(!told("h200-qwen2.5-7b", "llama-3.1-8b"), "as many threads");
     }
 
     #[test]

@@ -39,7 +39,8 @@ fn knobs(engine: &Engine, cpus: u64) -> Vec<(&'static str, Vec<u64>)> {
         Engine::Direct => vec![
             ("block_bytes", blocks(MIB / 4, 8 * MIB)),
             ("depth", vec![2, 4, 8, 16, 32, 64, 128]),
-            ("threads", [1, 2, 4, 8, 16].into_iter().filter(|n| *n <= cpus.max(1)).collect()),
+            ("threads", [1, 2, 4, 8, 12, 16].into_iter().filter(|n| *n <= cpus.max(1)).collect()),
+            ("slots", vec![1, 2, 4, 8, 16]),
         ],
         Engine::GdsSlab | Engine::GdsBounce => {
             let mut all = vec![("threads", threads), ("block_bytes", blocks(MIB, 32 * MIB)), ("odirect", vec![0, 1])];
@@ -62,8 +63,9 @@ fn knobs(engine: &Engine, cpus: u64) -> Vec<(&'static str, Vec<u64>)> {
 fn staging_bytes(engine: &Engine, settings: &Settings) -> u64 {
     let get = |name: &str| settings.get(name).copied().unwrap_or(1);
     match engine {
-        Engine::Pread => get("threads").saturating_mul(get("slots")).saturating_mul(get("block_bytes")),
-        Engine::Direct => get("depth").saturating_mul(2).saturating_mul(get("block_bytes")),
+        Engine::Pread | Engine::Direct => {
+            get("threads").saturating_mul(get("slots")).saturating_mul(get("block_bytes"))
+        }
         _ => 0,
     }
 }

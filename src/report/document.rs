@@ -156,6 +156,10 @@ impl<'a> Document<'a> {
                     target: run.target.clone(),
                     cpus,
                     knobs: run.knobs.clone(),
+                    ceiling_bytes_per_s: self
+                        .state
+                        .ceiling(run.cache, &lane.lane.target, &run.model)
+                        .map(|ceiling| ceiling.bytes_per_s),
                     runs: vec![timing],
                 }),
             }
@@ -167,7 +171,7 @@ impl<'a> Document<'a> {
         let shape = |timings: &Timings| {
             let lane = self.lanes.iter().find(|l| l.good().is_some_and(|r| r.model == timings.model))?;
             let model = self.state.model_of(lane.lane)?;
-            Some(Shape { sizes_bytes: model.tensors.iter().map(|t| t.bytes).collect(), pinned_bytes: None })
+            Some(Shape { sizes_bytes: model.tensors.iter().map(|t| t.bytes).collect(), ..Shape::default() })
         };
         let median = |timings: &Timings| {
             let standing = |c: &Comparison| c.standings.iter().find(|s| s.engine == timings.engine).map(|s| s.wall_ns);

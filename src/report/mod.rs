@@ -49,6 +49,9 @@ pub struct Timings {
     pub cpus: Option<u32>,
     /// Settings of the engine.
     pub knobs: std::collections::BTreeMap<String, u64>,
+    /// The lowest ceiling measured in that session for such a load, in bytes a second; `None` where none was, or an earlier version wrote the report.
+    #[serde(default)]
+    pub ceiling_bytes_per_s: Option<f64>,
     /// The runs.
     pub runs: Vec<crate::analysis::Timing>,
 }

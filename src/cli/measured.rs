@@ -1,0 +1,135 @@
+//! Measured loads that predictions start from: of recordings, of reports, of what is shipped.
+
+use crate::analysis::{self, Prediction, Shape, Threads};
+use crate::domain::{CacheState, Machine, units};
+use crate::engines;
+use crate::report::{self, Timings};
+use crate::session::{State, recording, shipped};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Threads, slots and bytes of a slot, by the bytes of the model and the CPUs.
+type Rule = fn(u64, usize) -> (u64, u64, u64);
+
+/// The runs of an engine in one recording or report.
+pub(super) struct Source {
+    pub(super) timings: Timings,
+    /// Name of the recording or report.
+    pub(super) from: String,
+    /// Memory of the GPU that it was loaded onto, in bytes; `None` where that is not known, and for host memory.
+    pub(super) gpu_bytes: Option<u64>,
+}
+
+impl Source {
+    pub(super) fn measured_bytes(&self) -> u64 {
+        self.timings.runs.first().map_or(0, |run| run.bytes)
+    }
+
+    /// The threads that were measured, and what the engine would take for a model of so many bytes, where its settings are its own choice by the size of
+    /// the model.
+    fn settings_for(&self, bytes: u64) -> Option<(u64, (u64, u64, u64))> {
+        let knob = |name| self.timings.knobs.get(name).copied();
+        let used = (knob("threads")?, knob("slots")?, knob("block_bytes")?);
+        let cpus = self.timings.cpus? as usize;
+        let rules: [Rule; 2] = [engines::pread_settings, earlier_settings];
+        let rule = rules.into_iter().find(|rule| rule(self.measured_bytes(), cpus) == used)?;
+        Some((used.0, rule(bytes, cpus)))
+    }
+
+    /// Whether the engine takes more threads for a model of so many bytes, and nothing measured says what bounds them.
+    pub(super) fn unbounded(&self, bytes: u64) -> bool {
+        let more = self.settings_for(bytes).is_some_and(|(used, (threads, ..))| threads > used);
+        more && self.timings.cache == CacheState::Hot && self.timings.ceiling_bytes_per_s.is_none()
+    }
+
+    pub(super) fn predict(&self, sizes_bytes: &[u64]) -> Option<Prediction> {
+        let bytes = sizes_bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        let settings = self.settings_for(bytes);
+        // Cold, the disk decides, whoever asks it.
+        let ceiling = self.timings.ceiling_bytes_per_s.filter(|_| self.timings.cache == CacheState::Hot);
+        let threads = settings.zip(ceiling).map(|((used, (threads, ..)), ceiling_bytes_per_s)| Threads {
+            times: threads as f64 / used.max(1) as f64,
+            ceiling_bytes_per_s,
+        });
+        let pinned_bytes = settings.map(|(_, (threads, slots, block_bytes))| threads * slots * block_bytes);
+        analysis::predict(&self.timings.runs, &Shape { sizes_bytes: sizes_bytes.to_vec(), pinned_bytes, threads })
+    }
+}
+
+/// What `pread` took for a model where nothing was set when the first recordings were made: they are predictions of a load with these.
+fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
+    let cpus = cpus.max(1) as u64;
+    match model_bytes {
+        more if more > 4 * units::GIB => (cpus.min(16), 2, 4 * units::MIB),
+        more if more > 512 * units::MIB => (cpus.min(8), 4, 2 * units::MIB),
+        _ => engines::pread_settings(model_bytes, cpus as usize),
+    }
+}
+
+/// The runs of the recordings and reports named, else of the shipped ones.
+pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
+    let mut sources = Vec::new();
+    let mut add = |name: &str, (timings, machine): Measured| {
+        sources.extend(timings.into_iter().map(|timings| {
+            let gpu_bytes = machine.as_ref().and_then(|machine| gpu_bytes(machine, &timings.target));
+            Source { timings, from: name.to_owned(), gpu_bytes }
+        }));
+    };
+    if from.is_empty() {
+        for shipped in [shipped::SMALL, shipped::LARGE] {
+            add(shipped.name, measured(&shipped.state().map_err(|e| e.to_string())?));
+        }
+        return Ok(sources);
+    }
+    for path in from {
+        let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        add(&name, if name.ends_with(".json") { reported(path)? } else { recorded(path)? });
+    }
+    Ok(sources)
+}
+
+/// What was measured, and on which machine.
+type Measured = (Vec<Timings>, Option<Machine>);
+
+fn measured(state: &State) -> Measured {
+    (report::timings(state), state.machine.clone())
+}
+
+/// Memory of the machine's smallest GPU of that name.
+fn gpu_bytes(machine: &Machine, name: &str) -> Option<u64> {
+    machine.gpus.iter().filter(|gpu| gpu.name == name).filter_map(|gpu| gpu.memory_total_bytes).min()
+}
+
+fn recorded(path: &Path) -> Result<Measured, String> {
+    let mut state = State::default();
+    for event in recording::read(path).map_err(|e| e.to_string())? {
+        state.reduce(&event.map_err(|e| e.to_string())?);
+    }
+    Ok(measured(&state))
+}
+
+/// What is needed of report.json.
+#[derive(Deserialize)]
+struct Report {
+    analysis: Analysis,
+    #[serde(default)]
+    machine: Option<Machine>,
+}
+
+#[derive(Deserialize)]
+struct Analysis {
+    timings: Vec<Timings>,
+}
+
+fn reported(path: &Path) -> Result<Measured, String> {
+    // A report of a large model is some megabytes; more than this is something else.
+    const MOST_BYTES: u64 = 1 << 30;
+    let bad = |what: String| format!("{} is no report of gds-top: {what}", path.display());
+    let length = std::fs::metadata(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
+    if !length.is_file() || length.len() > MOST_BYTES {
+        return Err(bad("it is no regular file of at most 1 GiB".to_owned()));
+    }
+    let text = std::fs::read(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
+    let report: Report = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
+    Ok((report.analysis.timings, report.machine))
+}
