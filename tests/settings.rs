@@ -96,6 +96,27 @@ fn the_usual_place_is_read_and_what_prints_texts_works_whatever_is_there() {
     }
 }
 
+/// A session reads the settings that were named; its helpers must not fall over those at the usual place.
+#[test]
+fn helpers_of_a_session_read_no_settings_of_their_own() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".config/gds-top");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.toml"), "nonsense").unwrap();
+    let named = home.path().join("good.toml");
+    std::fs::write(&named, "theme = 'dark'").unwrap();
+    let (place, named) = (home.path().to_str().unwrap(), named.to_str().unwrap());
+    let cell = ["--size", "4K", "--threads", "1", "--transfer", "cpu", "--access", "read", "--seconds", "0.02"];
+    let grid = [&["io", place, "--headless", "--file-size", "1M", "--config", named][..], &cell].concat();
+    let cache =
+        ["kv", "ucm", place, "--headless", "--tokens", "256", "--gpu", "host", "--variants", "ram", "--config", named];
+    for arguments in [grid.as_slice(), &cache] {
+        let output = run(home.path(), arguments);
+        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &said(&output);
+        assert!(output.status.success() && !told.contains("no setting"), "{arguments:?}: {told}");
+    }
+}
+
 #[test]
 fn what_is_printed_is_accepted_with_and_without_its_comment_marks() {
     let folder = tempfile::tempdir().unwrap();

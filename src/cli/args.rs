@@ -1,6 +1,7 @@
 //! Arguments that several commands take: what is raced and how, and where results go.
 
 use crate::domain::{CacheState, Engine};
+use crate::report::Format;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -47,15 +48,20 @@ pub(super) struct RaceArgs {
     pub(super) baseline: Option<PathBuf>,
 }
 
-/// Where results go and how they look.
+/// Where the report goes, of the commands that make one.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct OutputArgs {
+pub(super) struct ExportArgs {
     /// Write the report into this folder
     #[arg(long, value_name = "DIR")]
     pub(super) export: Option<PathBuf>,
     /// Formats of --export, separated by commas (default: all)
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', requires = "export")]
-    pub(super) format: Vec<FormatArg>,
+    format: Vec<FormatArg>,
+}
+
+/// How results look.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct OutputArgs {
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub(super) json: bool,
@@ -114,6 +120,33 @@ impl std::str::FromStr for Engines {
         }
         engines.push(rest.parse()?);
         Ok(Self(engines))
+    }
+}
+
+/// A folder for the report, and the forms that are written into it.
+pub(super) type Export = (PathBuf, Vec<Format>);
+
+impl ExportArgs {
+    /// The export that was asked for.
+    pub(super) fn plan(&self) -> Option<Export> {
+        let formats = match self.format.as_slice() {
+            [] => Format::ALL.to_vec(),
+            named => named.iter().map(|format| format.format()).collect(),
+        };
+        self.export.clone().map(|dir| (dir, formats))
+    }
+}
+
+impl FormatArg {
+    const fn format(self) -> Format {
+        match self {
+            Self::Json => Format::Json,
+            Self::Md => Format::Markdown,
+            Self::Html => Format::Html,
+            Self::Csv => Format::Csv,
+            Self::Trace => Format::Trace,
+            Self::Prom => Format::Prom,
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Checks only: the verdict for each path.
 
-use super::args::OutputArgs;
+use super::args::{Export, OutputArgs};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
-use super::race::{columns, export_plan, headless_options};
+use super::race::{columns, headless_options};
 use crate::checks;
 use crate::domain::{Event, EventBody};
 use crate::host::{self, LiveOptions, Root};
@@ -14,7 +14,13 @@ use std::time::{Duration, Instant};
 /// Runs the checks and prints what they found. Exit status 1 when no cuFile read can work for some path and GPU.
 ///
 /// With `probe`, on the live machine, the verdicts are proven by real reads.
-pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &OutputArgs) -> u8 {
+pub(super) fn run(
+    paths: &[PathBuf],
+    root: Option<&Path>,
+    probe: bool,
+    export: Option<Export>,
+    output: &OutputArgs,
+) -> u8 {
     let view = match root {
         // cuFileDriverOpen initialises CUDA, so it belongs to the proof.
         None => Ok(Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() })),
@@ -48,7 +54,7 @@ pub(super) fn run(paths: &[PathBuf], root: Option<&Path>, probe: bool, output: &
     super::fix::tell_open(&found, root);
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
     let state = as_state(&view, &found);
-    if let Some((folder, formats)) = export_plan(output)
+    if let Some((folder, formats)) = export
         && let Err(error) = report::export(&state, &folder, &formats)
     {
         return fail(BAD_CALL, &error.to_string());

@@ -1,7 +1,8 @@
 //! The command line: the commands and what each takes.
 
-use super::args::{OutputArgs, RaceArgs};
-use clap::{Parser, Subcommand};
+use super::args::{ExportArgs, OutputArgs, RaceArgs};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Tells whether GPUDirect Storage works here, what to fix and how, and what it buys for your model; and shows the load happening.
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 #[command(
     name = "gds-top",
     version,
-    args_conflicts_with_subcommands = true,
+    override_usage = "gds-top [OPTIONS] [MODEL]\n       gds-top <COMMAND>",
     disable_help_subcommand = true,
     after_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
                   Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
@@ -34,6 +35,8 @@ pub(super) struct Cli {
     #[command(flatten)]
     pub(super) race: RaceArgs,
     #[command(flatten)]
+    pub(super) export: ExportArgs,
+    #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
@@ -50,6 +53,8 @@ pub(super) enum Sub {
         /// Do not prove the route with a read into GPU memory; CUDA is then not opened
         #[arg(long)]
         no_probe: bool,
+        #[command(flatten)]
+        export: ExportArgs,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -118,12 +123,16 @@ pub(super) enum Sub {
         #[command(flatten)]
         race: RaceArgs,
         #[command(flatten)]
+        export: ExportArgs,
+        #[command(flatten)]
         output: OutputArgs,
     },
     /// What the storage under DIR gives: size × threads × read and write × sequential and random × transfer, as a heat map
     Io {
         #[command(flatten)]
         io: super::io::IoArgs,
+        #[command(flatten)]
+        export: ExportArgs,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -171,6 +180,8 @@ pub(super) enum Sub {
         #[arg(long)]
         headless: bool,
         #[command(flatten)]
+        export: ExportArgs,
+        #[command(flatten)]
         output: OutputArgs,
     },
     /// Why GDS can be slower on a small model: a lesson on recorded loads
@@ -194,6 +205,8 @@ pub(super) enum Sub {
         /// Compare each with this recording or report.json; exit status 1 on a regression
         #[arg(long, value_name = "FILE")]
         baseline: Option<PathBuf>,
+        #[command(flatten)]
+        export: ExportArgs,
         #[command(flatten)]
         output: OutputArgs,
     },
@@ -310,8 +323,21 @@ pub(super) enum Sub {
     },
 }
 
+impl Cli {
+    /// What stands before the command of a call and belongs behind it, as it is typed: before it, it would be read and have no effect.
+    pub(super) fn misplaced(call: &ArgMatches) -> Option<String> {
+        let command = call.subcommand_name()?;
+        let cli = Self::command();
+        let given = |arg: &&Arg| call.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let arg = cli.get_arguments().filter(|arg| !arg.is_global_set()).find(given)?;
+        let what = arg.get_long().map_or_else(|| "a model".to_owned(), |long| format!("--{long}"));
+        Some(format!("{what} stands before the command '{command}'; write it behind: gds-top {command} ..."))
+    }
+}
+
 impl Sub {
-    /// Whether it neither looks at nor is shown by anything that the settings could change.
+    /// Whether it neither looks at nor is shown by anything that the settings could change: texts of the program, and helpers, whose session has read the
+    /// settings that count, maybe from another file than the usual one.
     pub(super) const fn needs_no_settings(&self) -> bool {
         matches!(
             self,
@@ -319,9 +345,15 @@ impl Sub {
                 | Self::Completions { .. }
                 | Self::Man
                 | Self::Lane
+                | Self::KvLane
+                | Self::GridProcess
+                | Self::Ceilings { .. }
+                | Self::ReadPass { .. }
+                | Self::Outside { .. }
                 | Self::ProbeCufile { .. }
                 | Self::ProbeRead { .. }
                 | Self::ProbeCuda
+                | Self::ProbeNixl
                 | Self::Pictures { .. }
         )
     }
@@ -388,11 +420,26 @@ pub(super) enum ConfigSub {
 mod tests {
     use super::*;
     use crate::domain::{CacheState, Engine};
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_stands_before_a_command_is_not_passed_over() {
+        let misplaced = |arguments: &[&str]| Cli::misplaced(&Cli::command().try_get_matches_from(arguments).unwrap());
+        for (arguments, named) in [
+            (["gds-top", "--json", "check", "/models"].as_slice(), "--json stands before the command 'check'"),
+            (&["gds-top", "--engine", "pread", "load", "m"], "--engine stands"),
+            (&["gds-top", "/models", "check"], "a model stands"),
+        ] {
+            let said = misplaced(arguments).unwrap();
+            assert!(said.contains(named) && said.contains("write it behind"), "{said}");
+        }
+        for fine in [["gds-top", "--config", "f", "load", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
+            assert_eq!(misplaced(fine), None);
+        }
     }
 
     #[test]

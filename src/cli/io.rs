@@ -1,6 +1,6 @@
 //! `io`: a grid of storage measurements.
 
-use super::args::OutputArgs;
+use super::args::{Export, OutputArgs};
 use super::outcome::{BAD_CALL, fail};
 use super::race;
 use crate::domain::units::{GIB, KIB, MIB, bytes};
@@ -74,7 +74,7 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(super) fn run(args: &IoArgs, output: &OutputArgs) -> u8 {
+pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) -> u8 {
     let config = match config(args) {
         Ok(config) => config,
         Err(sentence) => return fail(BAD_CALL, &sentence),
@@ -85,14 +85,14 @@ pub(super) fn run(args: &IoArgs, output: &OutputArgs) -> u8 {
         && std::io::stdout().is_terminal()
         && std::io::stdin().is_terminal();
     if !screens {
-        return race::follow(config, output, race::export_plan(output), None);
+        return race::follow(config, output, export, None);
     }
     let taste = match race::taste(output) {
         Ok(taste) => taste,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     match live::start(SessionConfig { end_after_race: false, ..config }) {
-        Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, output),
+        Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, export),
         Err(error) => fail(BAD_CALL, &error.to_string()),
     }
 }

@@ -1,6 +1,6 @@
 //! `gds-top kv`: KV-cache workloads.
 
-use super::args::OutputArgs;
+use super::args::{ExportArgs, OutputArgs};
 use super::outcome::{BAD_CALL, fail, note, print, print_json};
 use super::race;
 use crate::domain::{CacheState, units};
@@ -93,6 +93,8 @@ pub(super) struct KvArgs {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]
+    export: ExportArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -174,11 +176,11 @@ pub(super) fn run(args: &KvArgs) -> u8 {
     let status = if screens {
         config.end_after_race = false;
         match crate::session::live::start(config) {
-            Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, &args.output),
+            Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, args.export.plan()),
             Err(error) => fail(BAD_CALL, &error.to_string()),
         }
     } else {
-        race::follow(config, &args.output, race::export_plan(&args.output), None)
+        race::follow(config, &args.output, args.export.plan(), None)
     };
     if let Some(text) = folder.close().filter(|_| !args.output.quiet) {
         note(&text);

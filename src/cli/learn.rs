@@ -32,7 +32,7 @@ pub(super) fn run(model: Option<String>, export: Option<&Path>, race: &RaceArgs,
         Ok(feed) => feed,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    screens(feed, taste, Screen::Learn, REAL_TIME, output)
+    screens(feed, taste, Screen::Learn, REAL_TIME, None)
 }
 
 /// A session that waits to measure the model, or, where none is named, a small one that it then makes.

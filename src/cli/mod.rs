@@ -29,7 +29,7 @@ mod together;
 
 use crate::tui;
 use crate::{engines, iogrid};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
 use outcome::{BAD_CALL, fail};
 use std::io::{IsTerminal, Write};
@@ -38,8 +38,11 @@ use std::process::ExitCode;
 /// The program. Everything that went wrong has been said on standard error when this returns.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    // What only prints a text of the program must work whatever the settings say, and so must the helpers of a run that has read them.
+    let call = Cli::command().get_matches();
+    if let Some(sentence) = Cli::misplaced(&call) {
+        return ExitCode::from(fail(BAD_CALL, &sentence));
+    }
+    let cli = Cli::from_arg_matches(&call).unwrap_or_else(|error| error.exit());
     let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
     if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {
         return ExitCode::from(fail(BAD_CALL, &sentence));
@@ -52,7 +55,7 @@ pub fn main() -> ExitCode {
         }
         Some(Sub::Lane) => engines::run_lane(),
         Some(Sub::GridProcess) => iogrid::run_grid(),
-        Some(Sub::Io { io, output }) => io::run(&io, &output),
+        Some(Sub::Io { io, export, output }) => io::run(&io, export.plan(), &output),
         Some(Sub::KvLane) => crate::kvcache::run_lane(),
         Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {
@@ -77,28 +80,30 @@ pub fn main() -> ExitCode {
             engines::ceilings::pass(&model, crate::domain::ReaderSetting { block_bytes, threads })
         }
         Some(Sub::Load { list_loaders: true, output, .. }) => loaders::list(&output),
-        Some(Sub::Load { models, together: true, race, output, .. }) => together::load(&models, &race, &output),
+        Some(Sub::Load { models, together: true, race, export, output, .. }) => {
+            together::load(&models, &race, export.plan(), &output)
+        }
         Some(Sub::Outside { line }) => crate::session::live::supervise(&line),
         Some(Sub::ProbeNixl) => engines::probe::probe_nixl(),
         Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
             models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)
         }
-        Some(Sub::Load { models, race, output, .. }) => race::load(&models, &race, &output),
+        Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
         }
         Some(Sub::Inspect { model, predict: true, from, output }) => predict::run(&model, &from, &output),
         Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output),
-        Some(Sub::Replay { recording, speed, headless, output }) => {
-            recordings::replay(&recording, speed, headless, &output)
+        Some(Sub::Replay { recording, speed, headless, export, output }) => {
+            recordings::replay(&recording, speed, headless, export.plan(), &output)
         }
         Some(Sub::Learn { model, export, theme, race }) => {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
             learn::run(model, export.as_deref(), &race, &output)
         }
-        Some(Sub::Report { recordings, baseline, output }) => {
-            recordings::report(&recordings, baseline.as_deref(), &output)
+        Some(Sub::Report { recordings, baseline, export, output }) => {
+            recordings::report(&recordings, baseline.as_deref(), &export, &output)
         }
         Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
         Some(Sub::Overhead { race, model, output }) => overhead::run(&model, &race, &output),
@@ -121,7 +126,9 @@ pub fn main() -> ExitCode {
         }
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
-        Some(Sub::Check { paths, root, no_probe, output }) => check::run(&paths, root.as_deref(), !no_probe, &output),
+        Some(Sub::Check { paths, root, no_probe, export, output }) => {
+            check::run(&paths, root.as_deref(), !no_probe, export.plan(), &output)
+        }
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {
             let mode = match (dry_run, yes, undo, list) {
                 (true, ..) => fix::Mode::DryRun,
@@ -136,13 +143,13 @@ pub fn main() -> ExitCode {
         None if cli.headless && cli.root.is_some() => {
             fail(BAD_CALL, "--headless races on this machine; 'gds-top check --root DIR' examines a captured one")
         }
-        None if cli.headless => race::headless(cli.model, &cli.race, &cli.output),
+        None if cli.headless => race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output),
         None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(
             BAD_CALL,
             "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top load MODEL' \
              without one",
         ),
-        None => race::interactive(cli.model, cli.root, &cli.race, &cli.output),
+        None => race::interactive(cli.model, cli.root, &cli.race, cli.export.plan(), &cli.output),
     };
     // Buffers are empty here; a reader that went away is no error of ours.
     let _ = std::io::stdout().flush();

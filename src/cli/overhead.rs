@@ -3,7 +3,7 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, BAD_CALL, fail, note, print, print_json};
-use super::race;
+use super::{race, settings};
 use crate::analysis::median;
 use crate::domain::{CacheState, Engine, units};
 use crate::report::words::plain;
@@ -77,6 +77,12 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     if race.record.is_some() {
         return fail(BAD_CALL, "--record keeps one session, and this makes many: use it with 'gds-top load'");
     }
+    if race.ceilings || race.no_telemetry {
+        return fail(
+            BAD_CALL,
+            "meters are what is compared here, and shares of ceilings are not: leave --no-telemetry and --ceilings out",
+        );
+    }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);
@@ -133,8 +139,16 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     option("--engine", engine.to_string().into());
     option("--cache", cache.to_string().into());
     option("--record", recording.into());
+    // One load a session, whatever the settings like.
+    option("--repeat", "1".into());
+    if let Some(file) = settings::file() {
+        option("--config", file.into());
+    }
     if let Some(gpu) = &race.gpu {
         option("--gpu", gpu.into());
+    }
+    if let Some(seconds) = race.limit {
+        option("--limit", seconds.to_string().into());
     }
     for (name, value) in &race.settings {
         option("--set", format!("{name}={value}").into());
@@ -327,7 +341,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> u8 {
         // The screens put the terminal right at TERM and end.
         let _ = kill_process(getpid(), Signal::TERM);
     });
-    race::screens(shown, taste, Screen::Race, REAL_TIME, &output)
+    race::screens(shown, taste, Screen::Race, REAL_TIME, None)
 }
 
 #[cfg(test)]
@@ -346,9 +360,13 @@ mod tests {
 
     #[test]
     fn a_session_is_the_same_but_for_the_looking() {
-        let race = RaceArgs { gpu: Some("host".into()), settings: vec![("threads".into(), 2)], ..RaceArgs::default() };
+        let settings = vec![("threads".into(), 2)];
+        let race = RaceArgs { gpu: Some("host".into()), limit: Some(9), settings, ..RaceArgs::default() };
         let told = arguments("m", &race, &Engine::Direct, CacheState::Cold, Path::new("/r"));
         let told: Vec<_> = told.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-        assert_eq!(told.join(" "), "m --engine direct --cache cold --record /r --gpu host --set threads=2 --no-verify");
+        assert_eq!(
+            told.join(" "),
+            "m --engine direct --cache cold --record /r --repeat 1 --gpu host --limit 9 --set threads=2 --no-verify"
+        );
     }
 }

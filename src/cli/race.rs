@@ -1,6 +1,6 @@
 //! The race: interactive, headless, or without checks.
 
-use super::args::{FormatArg, OutputArgs, RaceArgs, parse_setting};
+use super::args::{Export, ExportArgs, OutputArgs, RaceArgs, parse_setting};
 use super::baseline::{self, Baseline};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note};
 use super::settings::{self, Look};
@@ -19,7 +19,13 @@ use std::path::{Path, PathBuf};
 const SESSION_END: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// The interactive program.
-pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn interactive(
+    model: Option<String>,
+    folder: Option<PathBuf>,
+    race: &RaceArgs,
+    export: Option<Export>,
+    output: &OutputArgs,
+) -> u8 {
     let taste = match taste(output) {
         Ok(taste) => taste,
         Err(sentence) => return fail(BAD_CALL, &sentence),
@@ -50,16 +56,22 @@ pub(super) fn interactive(model: Option<String>, folder: Option<PathBuf>, race: 
         Ok(feed) => feed,
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
-    screens_of(feed, taste, (tui::Screen::Environment, captured), REAL_TIME, output)
+    screens_of(feed, taste, (tui::Screen::Environment, captured), REAL_TIME, export)
 }
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
-pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, output: &OutputArgs) -> u8 {
-    screens_of(feed, look, (first, false), speed, output)
+pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, export: Option<Export>) -> u8 {
+    screens_of(feed, look, (first, false), speed, export)
 }
 
 /// The same; `captured` where a folder stands for the machine, so that nothing of the machine below is shown as its own.
-fn screens_of(feed: Feed, look: Look, (first, captured): (tui::Screen, bool), speed: u32, output: &OutputArgs) -> u8 {
+fn screens_of(
+    feed: Feed,
+    look: Look,
+    (first, captured): (tui::Screen, bool),
+    speed: u32,
+    export: Option<Export>,
+) -> u8 {
     let liked = settings::current();
     let replay = feed.replay;
     let authorize =
@@ -88,7 +100,7 @@ fn screens_of(feed: Feed, look: Look, (first, captured): (tui::Screen, bool), sp
     // The session has been told to quit; until it has, its recording lacks its end.
     let until = std::time::Instant::now() + SESSION_END;
     while rest.recv_deadline(until).is_ok() {}
-    if let Some((folder, formats)) = export_plan(output) {
+    if let Some((folder, formats)) = export {
         match report::export(&outcome.state, &folder, &formats) {
             Ok(files) => files.iter().for_each(|file| note(&format!("wrote {}", file.display()))),
             Err(error) => return fail(BAD_CALL, &error.to_string()),
@@ -98,7 +110,6 @@ fn screens_of(feed: Feed, look: Look, (first, captured): (tui::Screen, bool), sp
         Some(signal_hook::consts::SIGINT) => 130,
         Some(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
         // The user looked and left: what was seen is not the exit status's business.
-        None if replay => FINE,
         None => FINE,
     }
 }
@@ -121,18 +132,18 @@ fn keep_baseline(state: &State) -> String {
 }
 
 /// Checks, race, report, without a terminal.
-pub(super) fn headless(model: Option<String>, race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> u8 {
     match config(race).and_then(|config| Ok((config, baseline(race)?))) {
         Ok((mut config, baseline)) => {
             config.model = model;
-            follow(config, output, export_plan(output), baseline.as_ref())
+            follow(config, output, export, baseline.as_ref())
         }
         Err(sentence) => fail(BAD_CALL, &sentence),
     }
 }
 
 /// The race without checks, model after model.
-pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, output: &OutputArgs) -> u8 {
     let several = models.len() > 1;
     if several && output.json {
         return fail(
@@ -160,7 +171,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u
         if several {
             config.record = config.record.map(|path| labelled(&path, &label()));
         }
-        let export = export_plan(output).map(|(dir, formats)| (if several { dir.join(label()) } else { dir }, formats));
+        let export = export.plan().map(|(dir, formats)| (if several { dir.join(label()) } else { dir }, formats));
         let status = follow(config, output, export, baseline.as_ref());
         if status == 130 {
             return status;
@@ -171,7 +182,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u
 }
 
 /// `race.gdsrec` with the label `1-q06` is `race-1-q06.gdsrec`.
-fn labelled(path: &Path, label: &str) -> PathBuf {
+pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
     let stem = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     let name = match path.extension() {
         Some(extension) => format!("{stem}-{label}.{}", extension.to_string_lossy()),
@@ -184,7 +195,7 @@ fn labelled(path: &Path, label: &str) -> PathBuf {
 pub(super) fn follow(
     config: SessionConfig,
     output: &OutputArgs,
-    export: Option<(PathBuf, Vec<Format>)>,
+    export: Option<Export>,
     baseline: Option<&Baseline>,
 ) -> u8 {
     match live::start(config) {
@@ -204,11 +215,7 @@ pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
 }
 
 /// Follows any feed headless.
-pub(super) fn follow_feed(
-    feed: &Feed,
-    output: &OutputArgs,
-    export: Option<(PathBuf, Vec<Format>)>,
-) -> headless::Outcome {
+pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
     end_on_signals(feed);
     let options = headless_options(output, export);
     // Written through the handles, not through locks held for minutes: a library that prints must not wait for us.
@@ -216,7 +223,7 @@ pub(super) fn follow_feed(
 }
 
 /// How headless output looks on these streams.
-pub(super) fn headless_options(output: &OutputArgs, export: Option<(PathBuf, Vec<Format>)>) -> headless::Options {
+pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> headless::Options {
     let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
     let liked = settings::current();
     let mono = liked.theme.as_deref().is_some_and(|name| name.parse() == Ok(ThemeName::Mono));
@@ -258,27 +265,6 @@ fn end_on_signals(feed: &Feed) {
             }
         }
     });
-}
-
-/// The export that was asked for.
-pub(super) fn export_plan(output: &OutputArgs) -> Option<(PathBuf, Vec<Format>)> {
-    let formats = if output.format.is_empty() {
-        Format::ALL.to_vec()
-    } else {
-        output
-            .format
-            .iter()
-            .map(|format| match format {
-                FormatArg::Json => Format::Json,
-                FormatArg::Md => Format::Markdown,
-                FormatArg::Html => Format::Html,
-                FormatArg::Csv => Format::Csv,
-                FormatArg::Trace => Format::Trace,
-                FormatArg::Prom => Format::Prom,
-            })
-            .collect()
-    };
-    output.export.clone().map(|dir| (dir, formats))
 }
 
 /// Theme, colours and glyphs.

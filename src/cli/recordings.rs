@@ -1,9 +1,9 @@
 //! Recordings: shown again, or rendered again as a report.
 
-use super::args::OutputArgs;
+use super::args::{Export, ExportArgs, OutputArgs};
 use super::baseline::{self, Baseline};
 use super::outcome::{BAD_CALL, FINE, fail, print, print_json};
-use super::race::{export_plan, follow_feed, headless_options, screens, taste};
+use super::race::{follow_feed, headless_options, screens, taste};
 use crate::analysis::against;
 use crate::headless;
 use crate::session::{REAL_TIME, replay};
@@ -18,7 +18,7 @@ const LONGEST_GAP_NS: u64 = 3_000_000_000;
 const SHORTEST_LOAD_NS: u64 = 2_000_000_000;
 
 /// Plays a recording, on screens or headless.
-pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &OutputArgs) -> u8 {
+pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Option<Export>, output: &OutputArgs) -> u8 {
     if !speed.is_finite() || speed < 0.0 {
         return fail(BAD_CALL, &format!("--speed takes a number from 0 up (0 is as fast as possible), not {speed}"));
     }
@@ -40,21 +40,21 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, output: &Outp
         Err(error) => return fail(BAD_CALL, &error.to_string()),
     };
     if !on_screen {
-        return follow_feed(&feed, output, export_plan(output)).exit;
+        return follow_feed(&feed, output, export).exit;
     }
     match taste(output) {
         Ok(taste) => {
             let sixteenths = (speed * f64::from(REAL_TIME)).clamp(0.0, 1e6);
             // Slower than the least step is still a speed; 0 would be as fast as possible.
             let sixteenths = if speed > 0.0 { sixteenths.round().max(1.0) } else { 0.0 };
-            screens(feed, taste, Screen::Race, sixteenths as u32, output)
+            screens(feed, taste, Screen::Race, sixteenths as u32, export)
         }
         Err(sentence) => fail(BAD_CALL, &sentence),
     }
 }
 
 /// Renders the reports of recordings again; several are compared, and each with a baseline where one is named.
-pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, output: &OutputArgs) -> u8 {
+pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &ExportArgs, output: &OutputArgs) -> u8 {
     let several = recordings.len() > 1;
     // All are read before anything is told.
     let earlier = match baseline.map(baseline::read).transpose() {
@@ -63,14 +63,20 @@ pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, output: &O
     };
     let mut worst = FINE;
     let mut all: Vec<Baseline> = Vec::new();
-    for recording in recordings {
+    for (number, recording) in recordings.iter().enumerate() {
         let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
         let feed = match replay::start(recording, 0.0, options) {
             Ok(feed) => feed,
             Err(error) => return fail(BAD_CALL, &error.to_string()),
         };
         let label = recording.file_stem().map_or_else(|| "report".into(), |s| s.to_string_lossy().into_owned());
-        let export = export_plan(output).map(|(dir, formats)| (if several { dir.join(&label) } else { dir }, formats));
+        // Recordings of the same name from two folders must not share one.
+        let same = |other: &&PathBuf| other.file_stem() == recording.file_stem();
+        let label = match recordings.iter().filter(same).count() {
+            ..=1 => label,
+            _ => format!("{}-{label}", number + 1),
+        };
+        let export = export.plan().map(|(dir, formats)| (if several { dir.join(&label) } else { dir }, formats));
         let quiet = OutputArgs { quiet: true, ..output.clone() };
         let state = if several && output.json {
             // The comparison is the one JSON value on standard output.

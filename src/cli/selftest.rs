@@ -2,7 +2,7 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, NOTHING_RAN, fail, note, print, print_json};
-use super::race::config;
+use super::race::{config, labelled};
 use crate::domain::{CacheState, EventBody, units};
 use crate::session::live::{self, SessionConfig};
 use crate::session::{Lane, LaneStatus, State};
@@ -15,6 +15,12 @@ const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
 
 /// Runs it and prints a line a run.
 pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> u8 {
+    if race.no_verify || race.ceilings {
+        return fail(
+            BAD_CALL,
+            "the self-test compares every byte and ranks nobody: leave --no-verify and --ceilings to 'gds-top load'",
+        );
+    }
     let mut states = Vec::new();
     for (profile, scale) in MODELS {
         let path = match model(profile, scale) {
@@ -25,6 +31,8 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> u8 {
             Ok(config) => config,
             Err(sentence) => return fail(BAD_CALL, &sentence),
         };
+        // A session for each model, and a recording of each.
+        config.record = config.record.map(|path| labelled(&path, profile));
         config.model = Some(path.to_string_lossy().into_owned());
         config.checks = false;
         config.verify = true;

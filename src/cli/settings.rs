@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 const LONGEST: u64 = 1 << 20;
 
 static CURRENT: OnceLock<(Settings, Keymap)> = OnceLock::new();
+static FILE: OnceLock<PathBuf> = OnceLock::new();
 
 /// The settings of this run; the defaults where none were read.
 pub(super) fn current() -> &'static Settings {
@@ -20,6 +21,11 @@ pub(super) fn current() -> &'static Settings {
 /// The keys of this run.
 pub(super) fn keys() -> Keymap {
     CURRENT.get_or_init(Default::default).1.clone()
+}
+
+/// The file that the settings of this run came from, for sessions that are started from it.
+pub(super) fn file() -> Option<&'static Path> {
+    FILE.get().map(PathBuf::as_path)
 }
 
 /// Reads the file that was named, or the one at the usual place where there is one.
@@ -40,6 +46,7 @@ pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
     }
     // Called once; a second call would keep the first settings.
     let _ = CURRENT.set((settings, keys));
+    let _ = FILE.set(path);
     Ok(())
 }
 

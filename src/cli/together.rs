@@ -1,13 +1,13 @@
 //! `load A B --together`: each model alone, then all at the same time.
 
-use super::args::{OutputArgs, RaceArgs};
+use super::args::{Export, OutputArgs, RaceArgs};
 use super::outcome::{BAD_CALL, fail, note};
-use super::race::{baseline, config, export_plan, follow};
+use super::race::{baseline, config, follow};
 use crate::weights::{self, Profile, WeightsError};
 use std::path::Path;
 
 /// Runs it and tells it as one session.
-pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> u8 {
     let [first, others @ ..] = models else { return fail(BAD_CALL, "name at least two models to load together") };
     if others.is_empty() {
         return fail(
@@ -30,7 +30,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, output: &OutputArgs) -> u
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     config.checks = false;
-    follow(config, output, export_plan(output), baseline.as_ref())
+    follow(config, output, export, baseline.as_ref())
 }
 
 /// A shape by name as the path of its model, which is made on first use as that of the first model is; a path wins over a shape of the same name.
