@@ -38,13 +38,25 @@ impl Standing {
         took(self, other) || took(other, self)
     }
 
-    /// How many times the fastest's time it took, in words; none where it is in doubt.
+    /// Whether it moved bytes: a read whose every lookup missed moved none, and then there is no rate, no rank and nothing to verify.
+    #[must_use]
+    pub fn moved(&self) -> bool {
+        self.bytes_per_s > 0.0
+    }
+
+    /// Its rate in words; none where nothing was moved.
+    #[must_use]
+    pub fn rate_words(&self) -> String {
+        if self.moved() { units::rate(self.bytes_per_s) } else { "–".to_owned() }
+    }
+
+    /// How many times the fastest's time it took, in words; none where it is in doubt or moved nothing.
     #[must_use]
     pub fn ratio_words(&self) -> String {
-        if self.in_doubt {
+        if self.in_doubt || !self.moved() {
             "–".to_owned()
         } else {
-            format!("{}×", crate::domain::units::three_digits(self.ratio_to_fastest))
+            format!("{}×", units::three_digits(self.ratio_to_fastest))
         }
     }
 
@@ -53,6 +65,7 @@ impl Standing {
     pub fn verified_words(&self) -> &'static str {
         match self.verified {
             _ if self.in_doubt => "in doubt",
+            _ if !self.moved() => "–",
             Some(true) if self.engine.is_outside() => "by itself",
             Some(true) => "yes",
             Some(false) => "no",

@@ -3,6 +3,7 @@
 use super::fit::{Fit, fit};
 use super::median;
 use super::rows::TensorRow;
+use std::collections::BTreeMap;
 
 /// What an engine costs here.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,28 @@ pub struct CostModel {
     pub measured_bytes: u64,
     /// Half the distance between the fastest and the slowest repeat over their median; `None` with fewer than two repeats.
     pub repeat_spread: Option<f64>,
+    /// What tensors took on their slots, by size: what is said of sizes by the line is held against it.
+    taken: Vec<Taken>,
+}
+
+/// Tensors that are alike in size, and their time on slots.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Taken {
+    /// The smallest and the largest of them, in bytes.
+    sizes_bytes: (u64, u64),
+    ns: f64,
+}
+
+/// Tensors by quarters of a doubling of their size, from small to large.
+fn taken(rows: &[TensorRow]) -> Vec<Taken> {
+    let mut classes: BTreeMap<u32, Taken> = BTreeMap::new();
+    for row in rows.iter().filter(|r| r.bytes > 0) {
+        let class = ((row.bytes as f64).log2() * 4.0) as u32;
+        let known = classes.entry(class).or_insert(Taken { sizes_bytes: (row.bytes, row.bytes), ns: 0.0 });
+        known.sizes_bytes = (known.sizes_bytes.0.min(row.bytes), known.sizes_bytes.1.max(row.bytes));
+        known.ns += row.busy_ns() as f64;
+    }
+    classes.into_values().collect()
 }
 
 impl CostModel {
@@ -24,6 +47,24 @@ impl CostModel {
     #[must_use]
     pub fn per_tensor_ns(&self) -> f64 {
         self.fit.overhead_ns / self.parallelism
+    }
+
+    /// Whether a tensor costs something of its own, whatever its size: more than two standard errors, and than a microsecond on its slot.
+    #[must_use]
+    pub fn has_overhead(&self) -> bool {
+        self.fit.overhead_ns >= (2.0 * self.fit.errors().0).max(1e3)
+    }
+
+    /// What its tensors of these sizes took on the clock, all slots working, in nanoseconds; 0 where it had none.
+    fn took_ns(&self, sizes: impl Fn((u64, u64)) -> bool) -> f64 {
+        self.taken.iter().filter(|t| sizes(t.sizes_bytes)).map(|t| t.ns).sum::<f64>() / self.parallelism
+    }
+
+    /// Whether its tensors of these sizes took longer than the other's, by more than repeats of the two lie apart.
+    fn took_longer(&self, other: &Self, sizes: impl Fn((u64, u64)) -> bool + Copy) -> bool {
+        let apart = |m: &Self| m.repeat_spread.unwrap_or(SINGLE_RUN_SPREAD);
+        let (ours, theirs) = (self.took_ns(sizes), other.took_ns(sizes));
+        theirs > 0.0 && ours > theirs * (1.0 + apart(self).max(apart(other)))
     }
 
     /// Bytes a second on the clock, all slots together, overhead left out.
@@ -54,6 +95,7 @@ pub fn cost_model(rows: &[TensorRow], wall_ns: u64, repeats_ns: &[u64]) -> Optio
         fixed_ns: wall_ns.saturating_sub(working),
         measured_bytes: rows.iter().map(|r| r.bytes).fold(0, u64::saturating_add),
         repeat_spread: spread,
+        taken: taken(rows),
     })
 }
 
@@ -71,8 +113,14 @@ pub struct Crossover {
 /// Lines that explain less than this say nothing about where they cross.
 const LEAST_R2: f64 = 0.8;
 
+/// What a single run, of whose repeats nothing is known, may be off by.
+const SINGLE_RUN_SPREAD: f64 = 0.03;
+
 /// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size, where a line fits badly or does not
 /// tell the load that it was fitted to, or where overheads or costs of a byte differ by less than two of their standard errors: then the crossing would be one of noise.
+///
+/// Two lines that tell their loads well may still cross where the loads did not: so of a size inside what was measured the tensors on either side must bear it out,
+/// taken together, by more than the repeats of the two lie apart.
 #[must_use]
 pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let (a1, a2) = (first.per_tensor_ns(), second.per_tensor_ns());
@@ -92,8 +140,13 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     if !(1.0..1e18).contains(&bytes) {
         return None;
     }
-    let inside = |m: &CostModel| (m.fit.sizes_bytes.0..=m.fit.sizes_bytes.1).contains(&(bytes as u64));
-    Some(Crossover { bytes: bytes as u64, first_wins_below: a1 < a2, extrapolated: !(inside(first) && inside(second)) })
+    let bytes = bytes as u64;
+    let inside = |m: &CostModel| (m.fit.sizes_bytes.0..=m.fit.sizes_bytes.1).contains(&bytes);
+    let extrapolated = !(inside(first) && inside(second));
+    let (below, above) = if a1 < a2 { (first, second) } else { (second, first) };
+    let borne_out = above.took_longer(below, |(_, largest)| largest < bytes)
+        && below.took_longer(above, |(smallest, _)| smallest >= bytes);
+    (extrapolated || borne_out).then_some(Crossover { bytes, first_wins_below: a1 < a2, extrapolated })
 }
 
 #[cfg(test)]
@@ -101,6 +154,7 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
 mod tests {
     use super::*;
     use crate::analysis::fit::tests::{row, sizes};
+    use proptest::prelude::*;
 
     /// Rows one after the other on one slot.
     fn rows(sizes: &[u64], overhead_ns: u64, bytes_per_ns: u64) -> (Vec<TensorRow>, u64) {
@@ -140,6 +194,128 @@ mod tests {
         assert!(crossover(&b, &a).unwrap().first_wins_below);
         let (c, wall_c) = rows(&sizes(), 50_000, 20);
         assert_eq!(crossover(&cost_model(&c, wall_c, &[]).unwrap(), &b), None, "better at every size");
+    }
+
+    /// A model of rows that ran one after the other.
+    fn modelled(mut rows: Vec<TensorRow>, repeats_ns: &[u64]) -> CostModel {
+        let mut at = 0;
+        for row in &mut rows {
+            row.start_ns = Some(at);
+            at += row.busy_ns();
+            row.end_ns = Some(at);
+        }
+        cost_model(&rows, at, repeats_ns).unwrap()
+    }
+
+    #[test]
+    fn a_crossing_that_the_tensors_themselves_do_not_bear_out_is_none() {
+        // A cold load whose matrices came slowly and whose two embeddings did not: the lines cross at 20 MB, yet the one was faster on both sides.
+        let sizes: Vec<u64> = sizes().into_iter().chain([311_164_928]).collect();
+        let taken = |overhead_ns: u64, per_byte: f64, large: f64| -> Vec<TensorRow> {
+            let rate = |bytes: u64| if bytes > 100_000_000 { large } else { per_byte };
+            sizes.iter().map(|b| row(*b, overhead_ns, (*b as f64 * rate(*b)) as u64)).collect()
+        };
+        let plain = modelled(taken(2000, 0.40, 0.27), &[]);
+        let lines = modelled(taken(2000, 0.40, 0.40), &[]);
+        let dear = modelled(taken(1_000_000, 0.35, 0.35), &[]);
+        assert!(crossover(&lines, &dear).is_some_and(|c| c.first_wins_below && !c.extrapolated));
+        assert!((plain.fit.bytes_per_s / lines.fit.bytes_per_s - 1.0).abs() < 0.05, "{:?}", plain.fit);
+        assert_eq!(crossover(&plain, &dear), None);
+        // Nor is one told where repeats lie further apart than the two.
+        let wide = modelled(taken(2000, 0.40, 0.40), &[100, 140, 180]);
+        assert_eq!(crossover(&wide, &dear), None);
+    }
+
+    fn any_rows() -> impl Strategy<Value = Vec<TensorRow>> {
+        let tensor = (prop_oneof![Just(0), 1..5000_u64, 1..400_000_000_u64], 0..3_000_000_u64, 0..3_000_000_u64);
+        proptest::collection::vec(tensor.prop_map(|(bytes, before, moving)| row(bytes, before, moving)), 0..60)
+    }
+
+    /// Two engines on the same tensors, with noise of a few percent.
+    fn two() -> impl Strategy<Value = (Vec<TensorRow>, Vec<TensorRow>)> {
+        let noise = || proptest::collection::vec(0.97..1.03_f64, sizes().len());
+        (1_000..5_000_000_u64, 1_000..5_000_000_u64, 0.02..1.0_f64, 0.02..1.0_f64, noise(), noise()).prop_map(
+            |(a1, a2, b1, b2, n1, n2)| {
+                let rows = |overhead: u64, per_byte: f64, noise: &[f64]| {
+                    let time = |(bytes, n): (&u64, &f64)| ((overhead as f64 + *bytes as f64 * per_byte) * n) as u64;
+                    sizes().iter().zip(noise).map(|of| row(*of.0, 0, time(of).max(1))).collect()
+                };
+                (rows(a1, b1, &n1), rows(a2, b2, &n2))
+            },
+        )
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-6 * a.abs().max(b.abs()) + 1e-3
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_measured_the_figures_are_figures(first in any_rows(), second in any_rows(), walls in proptest::collection::vec(0..9_u64, 0..4)) {
+            let model = |mut rows: Vec<TensorRow>| {
+                let mut at = 0;
+                for row in &mut rows {
+                    (row.start_ns, at) = (Some(at), at + row.busy_ns());
+                    row.end_ns = Some(at);
+                }
+                cost_model(&rows, at, &walls)
+            };
+            let models = [model(first), model(second)];
+            for m in models.iter().flatten() {
+                let figures = [m.per_tensor_ns(), m.bytes_per_s(), m.fit.r2, m.fit.time_told, m.fit.relative_error, m.parallelism, m.fit.errors().0];
+                prop_assert!(figures.iter().all(|f| f.is_finite()), "{m:?}");
+                prop_assert!(m.per_tensor_ns() >= 0.0 && m.bytes_per_s() > 0.0 && m.fit.r2 <= 1.0, "{m:?}");
+            }
+            if let [Some(a), Some(b)] = &models {
+                if let Some(c) = crossover(a, b) {
+                    prop_assert!(c.bytes > 0);
+                }
+            }
+        }
+
+        #[test]
+        fn an_engine_does_not_cross_itself_and_two_cross_at_one_size(rows in two()) {
+            let (a, b) = (modelled(rows.0, &[]), modelled(rows.1, &[]));
+            prop_assert_eq!(crossover(&a, &a), None);
+            let (one, other) = (crossover(&a, &b), crossover(&b, &a));
+            prop_assert_eq!(one.map(|c| (c.bytes, c.extrapolated)), other.map(|c| (c.bytes, c.extrapolated)));
+            prop_assert!(one.zip(other).is_none_or(|(x, y)| x.first_wins_below != y.first_wins_below));
+            if let Some(c) = one {
+                // There both cost the same, a little below it the one that is said to win does.
+                let cost = |m: &CostModel, bytes: f64| m.per_tensor_ns() + bytes * 1e9 / m.bytes_per_s();
+                let at = c.bytes as f64;
+                prop_assert!((cost(&a, at) / cost(&b, at) - 1.0).abs() < 1e-3, "{c:?}");
+                prop_assert_eq!(cost(&a, at * 0.5) < cost(&b, at * 0.5), c.first_wins_below);
+                prop_assert_eq!(cost(&a, at * 2.0) > cost(&b, at * 2.0), c.first_wins_below);
+            }
+        }
+
+        #[test]
+        fn larger_tensors_in_the_same_time_move_the_rate_and_the_crossing_alone(rows in two(), factor in 2..9_u64) {
+            let larger = |rows: &[TensorRow]| -> Vec<TensorRow> {
+                rows.iter().map(|r| TensorRow { bytes: r.bytes * factor, ..r.clone() }).collect()
+            };
+            let (a, b) = (modelled(rows.0.clone(), &[]), modelled(rows.1.clone(), &[]));
+            let (c, d) = (modelled(larger(&rows.0), &[]), modelled(larger(&rows.1), &[]));
+            prop_assert!(near(a.per_tensor_ns(), c.per_tensor_ns()) && near(a.fit.r2, c.fit.r2), "{a:?} {c:?}");
+            prop_assert!(near(a.bytes_per_s() * factor as f64, c.bytes_per_s()), "{a:?} {c:?}");
+            let (before, after) = (crossover(&a, &b), crossover(&c, &d));
+            // Sizes are cut into other classes, so that what bears a crossing out may differ at its edge.
+            if let (Some(before), Some(after)) = (before, after) {
+                prop_assert!((after.bytes as f64 / (before.bytes * factor) as f64 - 1.0).abs() < 0.01, "{before:?} {after:?}");
+                prop_assert_eq!(before.first_wins_below, after.first_wins_below);
+            }
+        }
+
+        #[test]
+        fn the_order_of_tensors_and_their_number_tell_nothing(rows in two(), seed in any::<u64>()) {
+            let (mut turned, twice) = (rows.0.clone(), [rows.0.clone(), rows.0.clone()].concat());
+            turned.sort_by_key(|r| r.busy_ns().wrapping_mul(seed | 1));
+            let (a, b, c) = (modelled(rows.0, &[]), modelled(turned, &[]), modelled(twice, &[]));
+            prop_assert_eq!(&a.fit, &b.fit);
+            prop_assert!(near(a.per_tensor_ns(), c.per_tensor_ns()) && near(a.bytes_per_s(), c.bytes_per_s()), "{a:?} {c:?}");
+            prop_assert!(near(a.fit.r2, c.fit.r2) && near(a.fit.time_told, c.fit.time_told), "{a:?} {c:?}");
+        }
     }
 
     #[test]

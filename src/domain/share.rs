@@ -85,11 +85,18 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
         cpu_ns: sum(&|r| r.cpu_ns),
         knobs: BTreeMap::new(),
         setup_parts_ns: BTreeMap::new(),
-        notes: Vec::new(),
+        notes: all_took(lanes).into_iter().collect(),
         outside: None,
         workload: None,
         error,
     })
+}
+
+/// The note of what `auto` took, where it took the same for every part: then the whole is two samples of that engine's reads, as one lane is.
+fn all_took(lanes: &[(u64, &RunResult)]) -> Option<String> {
+    let took = lanes.first()?.1.auto_took()?;
+    let alike = lanes.iter().all(|(_, r)| r.auto_took() == Some(took));
+    alike.then(|| format!("{}{took}: for each of {} lanes", super::AUTO_TOOK, lanes.len()))
 }
 
 /// Different names joined, each once.

@@ -171,9 +171,11 @@ impl Progress {
                 let verified = match r.verified {
                     Some(true) => "verified",
                     Some(false) => "wrong bytes",
+                    None if r.bytes == 0 => "nothing to verify",
                     None => "not verified",
                 };
-                let rate = units::bytes_per_s(r.bytes, r.wall_ns).map_or("–".to_owned(), units::rate);
+                let rate = units::bytes_per_s(r.bytes, r.wall_ns).filter(|rate| *rate > 0.0);
+                let rate = rate.map_or("nothing moved".to_owned(), units::rate);
                 let mut line =
                     format!("{} {name}: {}, {rate}, {verified}", self.mark(Status::Pass), units::duration(r.wall_ns));
                 if r.route.is_some() {

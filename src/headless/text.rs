@@ -113,7 +113,7 @@ impl Text {
             rows.push(vec![
                 engine,
                 units::duration(s.wall_ns),
-                units::rate(s.bytes_per_s),
+                s.rate_words(),
                 s.ratio_words(),
                 s.verified_words().to_owned(),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() },

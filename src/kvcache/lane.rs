@@ -64,7 +64,9 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     }
     let way = if lane.way == Way::Gds && cufile.is_none() { Way::Plain } else { lane.way };
     if let Some((reason, detail)) = &without {
-        result.notes.push(format!("every transfer fell back to staging ({reason}): {detail}"));
+        // A read whose every lookup misses has no transfer that could fall back.
+        let what = if layout.largest == 0 { "cuFile could not be used" } else { "every transfer fell back to staging" };
+        result.notes.push(format!("{what} ({reason}): {detail}"));
     }
     let free_before = free_gpu_bytes(&device);
     let preparing = EngineContext::new(lane_order, &device, cufile.as_ref(), &counters);

@@ -4,8 +4,10 @@ use super::chunk::HEADER_BYTES;
 use super::content::mix;
 use super::keys::{Chain, Key, hex, token};
 use super::order::{Kind, KvOrder, Settings};
+use super::shape::Shape;
 use crate::device::Piece;
 use crate::domain::{ModelInfo, ShardInfo, TensorInfo, units};
+use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -77,6 +79,20 @@ pub(super) struct Layout {
     pub(super) layerwise: bool,
     /// Pieces of a file: (name, offset, bytes).
     pieces: Vec<(String, u64, u64)>,
+    /// llm-d's folder of the model: files of another shape or block size lie in another.
+    model_folder: String,
+}
+
+/// `llama-3.1-8b_<12 digits>_r0`: the model, what else decides what a file holds, and the rank.
+fn model_folder(shape: &Shape, file_tokens: u64, block_tokens: u64) -> String {
+    let decides = format!(
+        "{} {} {} {} {} {} {file_tokens} {block_tokens}",
+        shape.name, shape.layers, shape.kv_heads, shape.head_size, shape.dtype, shape.mla
+    );
+    // A shape of somebody's own may have any name.
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' };
+    let name: String = shape.name.chars().map(plain).collect();
+    format!("{name}_{}_r0", &hex(&Sha256::digest(decides))[..12])
 }
 
 impl Layout {
@@ -145,6 +161,7 @@ impl Layout {
             // What is not there is not waited for layer by layer.
             layerwise: kind != Kind::Llmd && settings.on("enable_layerwise") && !write && files > 0,
             pieces: Vec::new(),
+            model_folder: model_folder(shape, file_tokens, block_tokens),
         };
         for sequence in 0..order.batch {
             let mut chain = Chain::default();
@@ -179,8 +196,10 @@ impl Layout {
         match self.kind {
             // The first and the second half of 16 bytes of the hash.
             Kind::Ucm => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
+            // Below the model's folder three digits of the hash, then two and the group of layers.
             Kind::Llmd => {
-                at(folder.join(&name[..3]).join(format!("{}_g0", &name[3..5])).join(&name), ".bin", ".bin.tmp")
+                let group = format!("{}_g0", &name[3..5]);
+                at(folder.join(&self.model_folder).join(&name[..3]).join(group).join(&name), ".bin", ".bin.tmp")
             }
             Kind::Lmcache => at(folder.join(&name[..2]).join(&name[2..4]).join(&name), ".kvcache", ".kvcache.tmp"),
         }
@@ -493,6 +512,24 @@ pub(super) mod tests {
         let mut lmcache = order(Kind::Lmcache, 256, 1, &[("block_size", 1 << 30), ("enable_layerwise", 0)]);
         lmcache.shape = Shape::named("llama-3.1-8b").unwrap();
         assert_eq!(layout(&lmcache, true).largest, 32 << 20);
+    }
+
+    #[test]
+    fn files_lie_where_each_source_puts_them() {
+        let path = |kind| {
+            let mut order = order(kind, 512, 1, &[]);
+            order.shape = Shape { name: "../a b".into(), ..Shape::named("llama-3.1-8b").unwrap() };
+            let plan = layout(&order, false);
+            let below = plan.files[0].path.strip_prefix(order.folder.join("data")).unwrap().to_owned();
+            below.iter().map(|part| part.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let hexes = |text: &str, digits: usize| text.len() == digits && text.chars().all(|c| c.is_ascii_hexdigit());
+        let llmd = path(Kind::Llmd);
+        let [model, three, two, file] = llmd.as_slice() else { panic!("{llmd:?}") };
+        let (of, rank) = model.strip_prefix("..-a-b_").and_then(|rest| rest.split_at_checked(12)).unwrap();
+        assert!(hexes(of, 12) && rank == "_r0" && hexes(three, 3) && two.ends_with("_g0"), "{llmd:?}");
+        assert!(file.starts_with(&format!("{three}{}", &two[..2])) && file.ends_with(".bin"), "{llmd:?}");
+        assert_eq!((path(Kind::Ucm).len(), path(Kind::Lmcache).len()), (2, 3));
     }
 
     #[test]

@@ -75,8 +75,6 @@ impl<'a> Document<'a> {
         let facts: Vec<RunFacts<'_>> = lanes
             .iter()
             .filter(first_of_group)
-            // Advice is about loads of models.
-            .filter(|l| l.lane.engine.direction().is_none())
             .filter_map(|l| Some(RunFacts::new(l.good()?, &l.lane.spans.unpack(), l.rows.len() as u64, l.cost.clone())))
             .collect();
         let advice = advice(&facts, &comparisons);

@@ -110,7 +110,7 @@ fn results(page: &mut String, document: &Document<'_>) {
                 name: s.engine.to_string(),
                 colour: lane_colour(&inks, &s.engine),
                 wall_ns: s.wall_ns,
-                note: format!("{} · {}", units::duration(s.wall_ns), units::rate(s.bytes_per_s)),
+                note: format!("{} · {}", units::duration(s.wall_ns), s.rate_words()),
                 phases: document.run_of(comparison, &s.engine).map(|r| r.phases).unwrap_or_default(),
             })
             .collect();
@@ -130,7 +130,7 @@ fn results(page: &mut String, document: &Document<'_>) {
                 "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"{class}\">{verified}<td>{}<td class=\"n\">{}</tr>",
                 markup(&s.engine.to_string()),
                 units::duration(s.wall_ns),
-                units::rate(s.bytes_per_s),
+                s.rate_words(),
                 s.ratio_words(),
                 markup(&route_words(document.run_of(comparison, &s.engine).and_then(|r| r.route.as_ref()))),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() }

@@ -219,7 +219,7 @@ fn results(page: &mut Page, document: &Document<'_>) {
                     escape(&s.engine.to_string()),
                     units::duration(s.wall_ns),
                     range,
-                    units::rate(s.bytes_per_s),
+                    s.rate_words(),
                     s.ratio_words(),
                     match s.verified {
                         Some(true) => format!("✔ {}", s.verified_words()),

@@ -3,6 +3,7 @@
 use crate::analysis::{Comparison, Standing, compare, grid_sentences};
 use crate::domain::{Fallback, Finding, LogLevel, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
+use std::collections::BTreeSet;
 
 /// Text of others without control characters (a tensor's name may hold an escape sequence) and without those that turn the writing direction.
 #[must_use]
@@ -33,22 +34,37 @@ fn verdict_sentence(verdict: &Verdict, findings: &[Finding]) -> String {
     said
 }
 
+/// Times within this of one another are level.
+const LEVEL: f64 = 1.05;
+
 /// `Which way of loading is fastest here?`, answered for one model, target and cache state.
 #[must_use]
 pub fn race_sentence(comparison: &Comparison) -> String {
     let Some(best) = comparison.fastest() else { return String::new() };
+    if !comparison.standings.iter().any(Standing::moved) {
+        return nothing_moved(comparison, best);
+    }
     // Of auto and what it took neither beats the other unless clearly: both did the same, and what is asked is how far ahead of the rest they are.
     let second = comparison.standings.get(1);
-    // A single load of each tells nothing between them.
-    let apart = |next: &Standing| best.runs > 1 && next.runs > 1 && best.clearly_ahead_of(next);
+    // A single load of each tells nothing between them, nor do a few percent, whose ranges lie apart by chance once in ten times.
+    let apart = |next: &Standing| {
+        best.runs > 1 && next.runs > 1 && best.clearly_ahead_of(next) && next.ratio_to_fastest > LEVEL
+    };
     let twin = second.filter(|next| best.is_twin_of(next) && !apart(next));
     let took = match (&best.auto_took, twin) {
         (Some(took), _) => format!(" (it took {})", plain(took)),
         (None, Some(_)) => " (auto took it)".to_owned(),
         (None, None) => String::new(),
     };
-    let mut said = format!("{}{took} is fastest: {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
-    match comparison.standings.get(if twin.is_some() { 2 } else { 1 }).filter(|next| !next.in_doubt) {
+    let next = comparison.standings.get(if twin.is_some() { 2 } else { 1 });
+    // Where there is nothing else, nothing is the fastest.
+    let verb = match (next, took.as_str()) {
+        (Some(_), _) => " is fastest:",
+        (None, "") => " took",
+        (None, _) => ":",
+    };
+    let mut said = format!("{}{took}{verb} {}", plain(&best.engine.to_string()), units::duration(best.wall_ns));
+    match next.filter(|next| !next.in_doubt) {
         Some(next) if best.clearly_ahead_of(next) => {
             said += &format!(
                 ", {}× faster than {} ({})",
@@ -60,12 +76,11 @@ pub fn race_sentence(comparison: &Comparison) -> String {
         Some(next) => {
             let (name, time) = (plain(&next.engine.to_string()), units::duration(next.wall_ns));
             // A median far behind whose runs touch is not level: it only was not beaten each time.
-            said += &match next.ratio_to_fastest <= 1.05 {
+            said += &match next.ratio_to_fastest <= LEVEL {
                 true => format!(", level with {name} ({time})"),
                 false => format!(", but not clearly: its runs overlap with those of {name} ({time})"),
             };
         }
-        None if comparison.standings.len() < 2 => said += ", alone",
         None => {}
     }
     said += &format!(", {} cache, {}, n = {}, ", comparison.cache, plain(&comparison.target), best.runs);
@@ -113,6 +128,16 @@ pub fn headlines(state: &State) -> Vec<String> {
     said
 }
 
+/// Lookups that all missed are no race: what is fast may be what looked nowhere.
+fn nothing_moved(comparison: &Comparison, first: &Standing) -> String {
+    let took = |s: &Standing| format!("{} took {}", plain(&s.engine.to_string()), units::duration(s.wall_ns));
+    let all: Vec<String> = comparison.standings.iter().map(took).collect();
+    let why =
+        if first.engine.direction() == Some("read") { "Every lookup missed" } else { "There was nothing to load" };
+    let (cache, target) = (comparison.cache, plain(&comparison.target));
+    format!("{why}: {}, {cache} cache, {target}, n = {}.", all.join(", "), first.runs)
+}
+
 /// Whether a lane ran alone and is of a comparison.
 fn of(lane: &Lane, comparison: &Comparison) -> bool {
     let same = |r: &RunResult| r.model == comparison.model && r.target == comparison.target;
@@ -146,7 +171,7 @@ pub fn check_counts(state: &State) -> String {
 /// What could not be measured or run, each a sentence.
 #[must_use]
 pub fn gaps(state: &State) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut said: Vec<String> = Vec::new();
     let mut say = |sentence: String| {
         if !said.contains(&sentence) {
             said.push(sentence);
@@ -158,9 +183,17 @@ pub fn gaps(state: &State) -> Vec<String> {
     for finding in state.checks.iter().filter(|f| f.status == Status::Na) {
         say(format!("{} was not checked: {}", plain(&finding.id), plain(&finding.summary)));
     }
-    for lane in &state.lanes {
+    let named = |lane: &Lane, again: &str| {
         let share = lane.share.as_ref().map_or_else(String::new, |s| format!(", {}", plain(&s.label(&lane.target))));
-        let name = format!("{} ({}{share})", plain(&lane.engine.to_string()), lane.cache);
+        format!("{} ({}{again}{share})", plain(&lane.engine.to_string()), lane.cache)
+    };
+    let first = state.lanes.iter().filter(|lane| lane.repeat == 0);
+    let of_first: BTreeSet<String> = first
+        .filter_map(|lane| Some((named(lane, ""), lane.result.as_ref()?)))
+        .flat_map(|(name, r)| r.notes.iter().map(move |note| format!("{name}: {}", plain(note))))
+        .collect();
+    for lane in &state.lanes {
+        let name = named(lane, "");
         let Some(r) = &lane.result else { continue };
         if state.model_of(lane).is_some_and(|m| m.name != r.model) {
             say(format!(
@@ -183,7 +216,14 @@ pub fn gaps(state: &State) -> Vec<String> {
             say(format!("{name}: the route is not proven ({}).", plain(&route.source)));
         }
         for note in &r.notes {
-            say(format!("{name}: {}", plain(note)));
+            // What every repeat says is said once; what a later one says alone, with its number, as tables name it.
+            let told = format!("{name}: {}", plain(note));
+            let again = format!(" #{}", lane.repeat.saturating_add(1));
+            say(if lane.repeat == 0 || of_first.contains(&told) {
+                told
+            } else {
+                format!("{}: {}", named(lane, &again), plain(note))
+            });
         }
     }
     if !state.lanes.is_empty() && state.samples.is_empty() {
@@ -271,7 +311,7 @@ mod tests {
             let (model, target) = ("m".to_owned(), "GPU 0".to_owned());
             race_sentence(&Comparison { model, target, cache: crate::domain::CacheState::Cold, standings })
         };
-        use crate::domain::Engine::{Auto, Direct, Mmap};
+        use crate::domain::Engine::{Auto, Direct, Mmap, Workload};
         let (direct, mmap) = (|| standing(Direct, 120, 130, None), || standing(Mmap, 300, 310, None));
         let level = said(vec![standing(Auto, 100, 125, Some("direct")), direct(), mmap()]);
         assert!(
@@ -289,6 +329,26 @@ mod tests {
         once.iter_mut().for_each(|standing| standing.runs = 1);
         let once = said(once);
         assert!(once.starts_with("auto (it took direct) is fastest: 100 ms, 3.00× faster than mmap"), "{once}");
+        let noise = said(vec![standing(Auto, 119, 119, Some("direct")), standing(Direct, 122, 123, None), mmap()]);
+        assert!(noise.starts_with("auto (it took direct) is fastest: 119 ms, 2.52× faster than mmap"), "{noise}");
+        for (only, words) in [
+            (vec![mmap()], "mmap took 300 ms, cold cache"),
+            (vec![standing(Auto, 100, 125, Some("direct")), direct()], "auto (it took direct): 100 ms, cold cache"),
+        ] {
+            let only = said(only);
+            assert!(only.starts_with(words), "{only}");
+        }
+        let miss = |name: &str| Standing {
+            bytes_per_s: 0.0,
+            verified: None,
+            ..standing(Workload(format!("llmd/{name}/read")), 5, 7, None)
+        };
+        let missed = said(vec![miss("ram"), miss("gds")]);
+        assert_eq!(
+            missed,
+            "Every lookup missed: llmd/ram/read took 5.00 ms, llmd/gds/read took 5.00 ms, cold cache, GPU 0, n = 3."
+        );
+        assert_eq!((miss("ram").verified_words(), miss("ram").ratio_words().as_str()), ("–", "–"));
         let other = said(vec![standing(Auto, 100, 125, Some("pread")), direct()]);
         assert!(other.starts_with("auto (it took pread) is fastest: 100 ms, but not clearly"), "{other}");
     }

@@ -237,7 +237,7 @@ fn conditions(state: &State) -> Table {
         }
         None => ("✖", "no CUDA driver answers".to_owned()),
     });
-    let routes: Vec<String> = runs(state)
+    let mut routes: Vec<String> = runs(state)
         .filter_map(|(r, _)| Some((r, r.route.as_ref()?)))
         .map(|(r, route)| {
             let proof = if route.proven { "proven" } else { "not proven" };
@@ -250,6 +250,9 @@ fn conditions(state: &State) -> Table {
             format!("{}: {} ({proof}{mixed})", r.engine, route.route)
         })
         .collect();
+    // Repeats say the same again.
+    let mut seen = std::collections::BTreeSet::new();
+    routes.retain(|told| seen.insert(told.clone()));
     let direct = runs(state).filter_map(|(r, _)| r.route.as_ref()).any(RouteCounts::straight);
     let route = match routes.is_empty() {
         true => ("✖", "no lane used cuFile".to_owned()),

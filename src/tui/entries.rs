@@ -278,8 +278,9 @@ pub(crate) fn without_twins<'a, 's>(mut ranked: Vec<&'a Entry<'s>>) -> (Vec<&'a 
     let twins = match ranked.as_slice() {
         [a, b, ..] => {
             let took = |auto: &Entry<'_>, other: &Entry<'_>| auto.took() == Some(other.engine.to_string().as_str());
-            // A single load of each tells nothing between them.
-            (took(a, b) || took(b, a)) && !(a.n() > 1 && b.n() > 1 && is_clear(&ranked))
+            let far = a.wall_ns().zip(b.wall_ns()).is_some_and(|(a, b)| b as f64 > a as f64 * 1.05);
+            // A single load of each tells nothing between them, nor do a few percent.
+            (took(a, b) || took(b, a)) && !(a.n() > 1 && b.n() > 1 && far && is_clear(&ranked))
         }
         _ => false,
     };

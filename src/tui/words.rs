@@ -327,6 +327,9 @@ fn winner(heat: &Heat<'_>, name_heat: bool, brevity: Brevity) -> Option<String> 
     let (ranked, twins) = without_twins(all.clone());
     let first = *ranked.first()?;
     let wall = first.wall_ns()?;
+    if all.iter().all(|entry| entry.typical().and_then(|lane| lane.result.as_deref()).is_some_and(|r| r.bytes == 0)) {
+        return Some(nothing_moved(&all, name_heat.then(|| cache_word(heat.cache))));
+    }
     // What auto takes is the answer to what it is.
     let took = match first.took() {
         Some(took) => format!(" (it took {took})"),
@@ -381,6 +384,15 @@ fn winner(heat: &Heat<'_>, name_heat: bool, brevity: Brevity) -> Option<String> 
         name(first),
         same_unit(wall, other_wall)
     ))
+}
+
+/// Lookups that all missed are no race: what is fast may be what looked nowhere.
+fn nothing_moved(ranked: &[&Entry<'_>], cache: Option<&str>) -> String {
+    let took = |entry: &&Entry<'_>| Some(format!("{} {}", lane_label(entry.engine), duration(entry.wall_ns()?)));
+    let read = ranked.iter().any(|entry| entry.engine.direction() == Some("read"));
+    let why = if read { "Every lookup missed" } else { "There was nothing to load" };
+    let cache = cache.map_or_else(String::new, |cache| format!(" ({cache})"));
+    format!("{why}{cache}: {}.", ranked.iter().filter_map(took).collect::<Vec<_>>().join(", "))
 }
 
 /// What tells a heat from the others of its session: what is done, with which model, from which state of the cache.
@@ -489,6 +501,21 @@ mod tests {
         }
         let said = race(&state, state.now_ns).text;
         assert!(said.starts_with("auto (it took pread) is fastest"), "{said}");
+    }
+
+    #[test]
+    fn lookups_that_all_missed_are_no_race() {
+        let mut state = testdata::kv();
+        for lane in &mut state.lanes {
+            if let Some(result) = lane.result.as_deref().cloned() {
+                lane.result = Some(RunResult { bytes: 0, verified: None, ..result }.into());
+            }
+        }
+        let said = race(&state, state.now_ns).text;
+        assert!(
+            said.contains("very lookup missed") && !said.contains("fastest") && !said.contains("verified"),
+            "{said}"
+        );
     }
 
     #[test]

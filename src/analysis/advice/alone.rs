@@ -65,7 +65,7 @@ pub(super) fn idle_slots(fact: &RunFacts<'_>) -> Option<Advice> {
     let (ns, share) = fact.share(&[Phase::Idle]);
     (fact.run.slots > 1 && share >= 0.5).then(|| {
         let text = format!(
-            "{}: its {} slots were idle {:.0} % of the time; fewer threads, or smaller blocks that share out better, would do the same.",
+            "{}: its {} slots were idle {:.0} % of the time; fewer threads, or smaller blocks that share out better, may do as well.",
             named(&fact.run.engine, fact.run.cache),
             fact.run.slots,
             share * 100.0
@@ -78,8 +78,8 @@ pub(super) fn first_reads(fact: &RunFacts<'_>) -> Option<Advice> {
     let ns = fact.first_reads_ns;
     (fact.run.engine.uses_cufile() && ns as f64 >= DOMINANT * fact.run.wall_ns as f64).then(|| {
         let text = format!(
-            "{}: the first read of each of {} threads took {} longer than a later one, of {}: what the library makes at a first read pays for a larger \
-             model, or for a process that loads more than once.",
+            "{}: its {} threads waited {} longer for their first read than for a later one, of {}: what the library makes then pays off with a larger \
+             model, or in a process that loads more than once.",
             named(&fact.run.engine, fact.run.cache),
             fact.run.slots,
             units::duration(ns),

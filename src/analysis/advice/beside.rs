@@ -83,11 +83,12 @@ pub(super) fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> O
     if ratio <= SAME {
         return None;
     }
+    let what = if slower.engine.direction() == Some("write") { "writes" } else { "reads" };
     Some(Advice {
         engine: Some(slower.engine.clone()),
         cache: Some(comparison.cache),
         text: format!(
-            "{} is {}× slower than {}: its reads went through compat, which copies in host memory as well. Use {} here until the route is direct.",
+            "{} is {}× slower than {}: its {what} went through compat, so through host memory like all others. Use {} here until cuFile has a direct route.",
             named(&slower.engine, comparison.cache),
             units::three_digits(ratio),
             fastest.engine.label(),
@@ -98,13 +99,19 @@ pub(super) fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> O
     })
 }
 
+/// Cold loads that all took the same time. Of `auto` and what it took one is counted; and workloads pace themselves, by their computing too.
 pub(super) fn disk_decides(comparison: &Comparison) -> Option<Advice> {
-    let close = comparison.standings.iter().filter(|s| s.ratio_to_fastest <= SAME).count();
-    (comparison.cache == CacheState::Cold && close >= 3).then(|| Advice {
+    let level: Vec<&Standing> = comparison.standings.iter().filter(|s| s.ratio_to_fastest <= SAME).collect();
+    let twin = |s: &&&Standing| s.engine == Engine::Auto && level.iter().any(|other| s.is_twin_of(other));
+    let close: Vec<String> = level.iter().filter(|s| !twin(s)).map(|s| s.engine.label()).collect();
+    let loads = level.iter().all(|s| s.engine.direction().is_none() && !s.in_doubt);
+    let (last, others) = close.split_last()?;
+    (comparison.cache == CacheState::Cold && loads && close.len() >= 3).then(|| Advice {
         engine: None,
         cache: Some(CacheState::Cold),
         text: format!(
-            "Cold, {close} engines are within 5 % of each other at {}: the disk decides, not the engine.",
+            "Cold, {} and {last} are within 5 % of each other at {}: between them the disk decides, not the engine.",
+            others.join(", "),
             units::rate(comparison.standings[0].bytes_per_s)
         ),
         at_stake_ns: None,

@@ -80,12 +80,13 @@ fn named(engine: &Engine, cache: CacheState) -> String {
     format!("{} ({direction}{cache})", engine.label())
 }
 
-/// What the runs teach, the most costly first. Runs that failed teach nothing.
+/// What the runs teach, the most costly first, and last what costs nothing that was measured. Runs that failed teach nothing; of the lanes of a workload
+/// only what they teach beside one another is told: what each does is what its settings ask for.
 #[must_use]
 pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
     let middle = middles(facts);
-    for fact in &middle {
+    for fact in middle.iter().filter(|fact| fact.run.engine.direction().is_none()) {
         // Reading in larger blocks spares the registrations too: where they are the smaller part, that is the advice.
         let (registering, each) = (registrations(fact), per_tensor(fact));
         let smaller_part =
@@ -96,7 +97,6 @@ pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice>
         told.extend(idle_slots(fact));
         told.extend(first_reads(fact));
     }
-    told.sort_by_key(|a| std::cmp::Reverse(a.at_stake_ns));
     for comparison in comparisons {
         told.extend(compat_loses(comparison, facts));
         told.extend(disk_decides(comparison));
@@ -104,6 +104,7 @@ pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice>
         told.extend(pageable(comparison));
         told.extend(crossing(comparison, &middle));
     }
+    told.sort_by_key(|a| std::cmp::Reverse(a.at_stake_ns));
     told
 }
 
@@ -211,20 +212,53 @@ mod tests {
             lane("ucm/gds/read", &slow),
         );
         let told = texts(&[plain(&ram), plain(&disk), plain(&gds)]);
-        assert!(matches!(told.as_slice(), [only] if only.contains("1.55× slower than disk")), "{told:?}");
+        assert!(
+            matches!(told.as_slice(), [only] if only.contains("1.55× slower than disk: its reads went")),
+            "{told:?}"
+        );
+        let written = |name: &str, run| lane(&format!("ucm/{name}/write"), run);
+        let (disk, gds) = (written("disk", &on_gpu(Engine::Pread, 0, 200)), written("gds", &slow));
+        assert!(texts(&[plain(&disk), plain(&gds)])[0].contains("its writes went through compat"));
     }
 
     #[test]
     fn cold_engines_that_are_all_alike_are_told_that_the_disk_decides() {
-        let runs: Vec<RunResult> = [(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Direct, 101)]
-            .into_iter()
-            .map(|(e, t)| run(e, CacheState::Cold, 0, t))
-            .collect();
-        let facts: Vec<RunFacts<'_>> = runs
-            .iter()
-            .map(|run| RunFacts { run, registrations: 0, tensors: 9, first_reads_ns: 0, cost: None })
-            .collect();
-        assert!(texts(&facts)[0].contains("the disk decides"));
+        let told = |walls: Vec<(Engine, u64)>| {
+            let took =
+                |e: &Engine| if *e == Engine::Auto { vec!["auto took direct: cold".to_owned()] } else { Vec::new() };
+            let runs: Vec<RunResult> = walls
+                .into_iter()
+                .map(|(e, t)| RunResult { notes: took(&e), ..run(e, CacheState::Cold, 0, t) })
+                .collect();
+            texts(&runs.iter().map(|run| RunFacts::new(run, &[], 9, None)).collect::<Vec<_>>())
+        };
+        let alike = vec![(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Direct, 101), (Engine::GdsSlab, 150)];
+        assert_eq!(
+            told(alike),
+            [
+                "Cold, pread, direct and mmap are within 5 % of each other at 10.0 GB/s: between them the disk decides, not the engine."
+            ]
+        );
+        // auto is what it took once more, and variants of a workload are no engines.
+        assert!(told(vec![(Engine::Auto, 100), (Engine::Direct, 101), (Engine::Pread, 102)]).is_empty());
+        let lane = |name: &str| Engine::Workload(format!("lmcache/disk:prefetch_factor={name}/read"));
+        assert!(told(vec![(lane("0"), 100), (lane("1"), 101), (lane("2"), 102)]).is_empty());
+    }
+
+    #[test]
+    fn what_costs_most_is_told_first_whoever_says_it() {
+        let on_gpu = |engine, ns| RunResult { target: "a GPU".into(), ..run(engine, CacheState::Hot, 0, ns) };
+        let many = with_phases(on_gpu(Engine::GdsPerTensor, 500_000_000), &[(Phase::RegisterBuffer, 200_000_000)]);
+        let runs = [
+            many,
+            on_gpu(Engine::Pread, 40_000_000),
+            on_gpu(Engine::Direct, 700_000_000),
+            on_gpu(Engine::Mmap, 90_000_000),
+        ];
+        let fact = |run| RunFacts { run, registrations: 300, tensors: 300, first_reads_ns: 0, cost: None };
+        let told = texts(&runs.each_ref().map(fact));
+        let order = ["direct (hot)", "gds-per-tensor (hot)", "mmap (hot)"];
+        assert!(told.len() == 3 && told.iter().zip(order).all(|(told, begins)| told.starts_with(begins)), "{told:?}");
     }
 
     #[test]
@@ -242,7 +276,7 @@ mod tests {
         spans.extend((31..70).flat_map(|t| [0, 1].map(|slot| block(slot, t * 1_000_000, (t + 1) * 1_000_000))));
         let slow = RunResult { slots: 2, ..run(Engine::GdsSlab, CacheState::Hot, 0, 70_000_000) };
         let told = texts(&[RunFacts::new(&slow, &spans, 9, None)]);
-        assert!(told[0].contains("2 threads took 30.0 ms longer") && told[0].contains("70.0 ms"), "{told:?}");
+        assert!(told[0].contains("2 threads waited 30.0 ms longer") && told[0].contains("70.0 ms"), "{told:?}");
         let long = RunResult { wall_ns: 900_000_000, ..slow };
         assert!(texts(&[RunFacts::new(&long, &spans, 9, None)]).is_empty());
     }

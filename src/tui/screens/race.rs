@@ -10,6 +10,8 @@
 //! ```
 
 use super::{environment, lanes, layers, phases, race_charts};
+use crate::analysis::Advice;
+use crate::domain::Engine;
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
@@ -62,9 +64,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 26;
     let room = w.saturating_sub(6);
     let answer = words::race_in(state, ui.clock_ns, room, if airy && h < 40 { 2 } else { 3 });
-    // The question ends in "and why?": why the fastest is, else what cost the most that could be spared.
+    // The question ends in "and why?": why the fastest is, of the ways of cuFile first, for which people come; else what cost the most that could be spared.
     let advice = ui.derived.advice();
-    let advice = advice.iter().find(|advice| advice.explains).or(advice.first());
+    let about_cufile = |advice: &&Advice| advice.engine.as_ref().is_some_and(Engine::opens_cufile);
+    let why = || advice.iter().filter(|advice| advice.explains);
+    let advice = why().find(about_cufile).or(why().next()).or(advice.first());
     let advice = advice.filter(|_| airy && state.running_lane().is_none());
     let mut advice: Vec<String> = advice.map(|advice| wrap(&advice.text, room)).unwrap_or_default();
     // Air above and below the words is worth less than a pane, and so is the reason in words: the panes show it.
