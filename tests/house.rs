@@ -68,6 +68,27 @@ fn nothing_is_left_unfinished_or_names_the_machine_it_was_written_on() {
 }
 
 #[test]
+fn a_thread_that_the_system_refuses_is_no_panic() {
+    let calls =
+        ["thread", "scope"].map(|name| format!("{name}{}", if name == "scope" { ".spawn(" } else { "::spawn(" }));
+    let outside_tests = |path: &PathBuf| {
+        let code = fs::read_to_string(path).unwrap();
+        let code = code.split("#[cfg(test)]").next().unwrap();
+        calls.iter().any(|call| code.contains(call.as_str()))
+    };
+    let sources = files(&[".rs"]).into_iter().filter(|path| {
+        let inside = |folder: &str| path.starts_with(folder);
+        ["./src", "./cufile-ffi/src", "./nixl-ffi/src"].iter().any(|folder| inside(folder))
+            && !path.ends_with("tests.rs")
+    });
+    let found: Vec<String> = sources.filter(outside_tests).map(|path| path.display().to_string()).collect();
+    wrong(
+        "threads begun by a call that panics where the system gives none; std::thread::Builder says so instead",
+        found,
+    );
+}
+
+#[test]
 fn scripts_are_executable_and_stop_at_the_first_failure() {
     for path in files(&[".ci/run", ".ci/wheels"]) {
         let text = fs::read_to_string(&path).unwrap();

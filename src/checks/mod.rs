@@ -38,6 +38,7 @@ use judged::Judged;
 pub(crate) use nvfs_build::kept_out;
 pub use proof::{Trial, with_counts, with_trial};
 use std::path::PathBuf;
+use std::thread::Scope;
 use std::time::Instant;
 
 /// The outcome of a round of checks.
@@ -94,14 +95,18 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
     let began = Instant::now();
     std::thread::scope(|scope| {
         // The slow ones begin first; the view keeps their answers, and who needs one waits for it there.
-        scope.spawn(|| root.nvml());
-        scope.spawn(|| root.libcufile());
-        scope.spawn(|| {
+        early(scope, || {
+            let _ = root.nvml();
+        });
+        early(scope, || {
+            let _ = root.libcufile();
+        });
+        early(scope, || {
             if host_has_gpu(root) && root.entries("/sys/class/nvme").is_ok_and(|names| !names.is_empty()) {
                 let _ = root.symbols();
             }
         });
-        scope.spawn(|| {
+        early(scope, || {
             if host_has_gpu(root) {
                 let _ = root.command(&["modinfo", "nvidia"]);
                 let installed =
@@ -116,6 +121,11 @@ pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnM
         });
         round(root, paths, gpu, emit, began)
     })
+}
+
+/// Asks on a thread of its own; where the system gives none, whoever needs the answer asks.
+fn early<'scope>(scope: &'scope Scope<'scope, '_>, ask: impl FnOnce() + Send + 'scope) {
+    let _ = std::thread::Builder::new().spawn_scoped(scope, ask);
 }
 
 fn host_has_gpu(root: &Root) -> bool {

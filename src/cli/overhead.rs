@@ -190,7 +190,7 @@ fn under_screens(command: &mut Command) -> std::io::Result<()> {
     // The command holds the ends that the child got: while they are open here, reading never ends.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut shown = File::from(master);
-    let reader = std::thread::spawn(move || {
+    let reader = std::thread::Builder::new().spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         // The last of it is kept: there a program says why it gave up.
         let mut last = Vec::new();
@@ -199,6 +199,11 @@ fn under_screens(command: &mut Command) -> std::io::Result<()> {
         }
         String::from_utf8_lossy(&last).trim().to_owned()
     });
+    let reader = reader.map_err(|error| {
+        let _ = child.kill();
+        let _ = child.wait();
+        std::io::Error::other(units::no_thread(error))
+    })?;
     let status = wait(&mut child).inspect_err(|_| {
         // It is our own child, and it did not end by itself.
         let _ = child.kill();
@@ -330,7 +335,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> u8 {
     };
     let (sender, events) = crossbeam_channel::unbounded();
     let shown = Feed { events, commands: session.commands, replay: false };
-    std::thread::spawn(move || {
+    let begun = std::thread::Builder::new().spawn(move || {
         for event in &session.events {
             if sender.send(event).is_err() {
                 return;
@@ -341,6 +346,9 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> u8 {
         // The screens put the terminal right at TERM and end.
         let _ = kill_process(getpid(), Signal::TERM);
     });
+    if let Err(error) = begun {
+        return fail(super::outcome::NOTHING_RAN, &units::no_thread(error));
+    }
     race::screens(shown, taste, Screen::Race, REAL_TIME, None)
 }
 

@@ -5,12 +5,14 @@ use super::baseline::{self, Baseline};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note};
 use super::settings::{self, Look};
 use crate::config::ThemeName;
-use crate::domain::CacheState;
+use crate::domain::{CacheState, units};
 use crate::headless;
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
 use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -251,20 +253,27 @@ pub(super) fn columns() -> u16 {
 /// INT and TERM end the session in order: the running lane is ended and the report says that it was interrupted. A second one ends the process.
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
-    let signals = signal_hook::iterator::Signals::new([
-        signal_hook::consts::SIGINT,
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGHUP,
-    ]);
-    let Ok(mut signals) = signals else { return };
-    // The thread ends with the process.
-    std::thread::spawn(move || {
+    on_signals(move || commands.send(Command::Quit).is_ok());
+}
+
+/// INT, TERM and HUP do what is given, on a thread that ends with the process; a second one ends the process, and so does one that nobody hears.
+pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
+    let (hand_over, taken) = crossbeam_channel::bounded::<Signals>(1);
+    let begun = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let Ok(mut signals) = taken.recv() else { return };
         for (count, _) in signals.forever().enumerate() {
-            if count > 0 || commands.send(Command::Quit).is_err() {
+            if count > 0 || !end() {
                 std::process::exit(130);
             }
         }
     });
+    // Signals are only taken where somebody hears them: without the thread they end the process at once, as they do by themselves.
+    match begun {
+        Ok(_) => drop(Signals::new([SIGINT, SIGTERM, SIGHUP]).map(|signals| hand_over.send(signals))),
+        Err(error) => {
+            note(&format!("Ctrl-C will end the program at once, without a report: {}", units::no_thread(error)))
+        }
+    }
 }
 
 /// Theme, colours and glyphs.

@@ -2,7 +2,7 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, fail, note, print, print_json};
-use super::race::config;
+use super::race::{config, on_signals};
 use super::swept::{Proof, Swept, Tried, noise, value_text};
 use crate::analysis;
 use crate::domain::{CacheState, Engine, EventBody, LaneId, RunResult, units};
@@ -134,18 +134,10 @@ type Current = Arc<Mutex<Option<Sender<Command>>>>;
 fn end_on_signals() -> Current {
     let current = Current::default();
     let shared = current.clone();
-    let signals = signal_hook::consts::TERM_SIGNALS;
-    if let Ok(mut signals) = signal_hook::iterator::Signals::new(signals.iter().chain([&signal_hook::consts::SIGHUP])) {
-        // The thread ends with the process.
-        std::thread::spawn(move || {
-            for (count, _) in signals.forever().enumerate() {
-                let session = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if count > 0 || session.is_none_or(|commands| commands.send(Command::Quit).is_err()) {
-                    std::process::exit(130);
-                }
-            }
-        });
-    }
+    on_signals(move || {
+        let session = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        session.is_some_and(|commands| commands.send(Command::Quit).is_ok())
+    });
     current
 }
 

@@ -9,6 +9,15 @@ pub const MIB: u64 = 1 << 20;
 /// Bytes in a GiB.
 pub const GIB: u64 = 1 << 30;
 
+/// What to do where the system refuses a thread or a process.
+pub const MORE_THREADS: &str = "raise the limit of processes and threads (ulimit -u, pids.max of the cgroup, TasksMax= of a systemd unit), or end others";
+
+/// What a refused thread is told as: what the system said, and what to do.
+#[must_use]
+pub fn no_thread(said: impl std::fmt::Display) -> String {
+    format!("the system gives no further thread ({said}); {MORE_THREADS}")
+}
+
 /// `value` with three significant digits and no exponent: `1.76`, `14.2`, `512`, `0.0312`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// What is asked for.
@@ -163,6 +164,7 @@ fn read(
     let slots = (0..threads).map(|_| Staging::slots(&Device::Host, 1, longest)).collect::<Result<Vec<_>, _>>()?;
     let (start, done) = (Instant::now(), AtomicU64::new(0));
     let count = track.blocks.len() as u64;
+    let wanted = threads;
     let worker = |mut slots: Vec<Slot>| -> Result<(), LoadError> {
         let Some(slot) = slots.first_mut() else { return Ok(()) };
         loop {
@@ -179,10 +181,14 @@ fn read(
         }
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = slots.into_iter().map(|slots| scope.spawn(|| worker(slots))).collect();
-        threads.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(ended) => ended,
-            Err(panic) => std::panic::resume_unwind(panic),
+        let worker = &worker;
+        let start = |slots| std::thread::Builder::new().spawn_scoped(scope, move || worker(slots));
+        let threads: Vec<_> = slots.into_iter().map(start).collect();
+        threads.into_iter().try_for_each(|thread| match thread.map(ScopedJoinHandle::join) {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // Fewer threads are another setting than the one that is told.
+            Err(source) => Err(LoadError::Threads { threads: wanted, source }),
         })
     })?;
     Ok(done.into_inner() as f64 / start.elapsed().as_secs_f64())

@@ -1,5 +1,6 @@
 //! Running the commands of a fix, with what they say told line by line.
 
+use crate::domain::units;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -57,7 +58,7 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
     .flatten()
     {
         let sender = sender.clone();
-        std::thread::spawn(move || {
+        let begun = std::thread::Builder::new().spawn(move || {
             for said in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
                 // A progress bar draws over its line; the last state of it is the line.
                 let said = String::from_utf8_lossy(&said).trim_end().to_owned();
@@ -67,6 +68,11 @@ pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
                 }
             }
         });
+        if let Err(error) = begun {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("it was ended at once, for nobody could listen to it: {}", units::no_thread(error)));
+        }
     }
     drop(sender);
     for said in lines {

@@ -8,7 +8,7 @@ pub use text::result_text;
 
 use crate::domain::{Route, Status};
 use crate::report::{self, ExportError, Format};
-use crate::session::{Command, Feed, LaneStatus, State};
+use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
 use crossbeam_channel::RecvTimeoutError;
 use progress::Progress;
 use std::io::{self, Write};
@@ -177,7 +177,11 @@ pub fn exit_code(state: &State) -> u8 {
         return if results().any(|r| r.error.is_none()) { 0 } else { 3 };
     }
     let tried = !state.lanes.is_empty() || !state.unavailable.is_empty();
-    if tried && !state.lanes.iter().any(|l| l.status == LaneStatus::Done) {
+    // Parts are a model only together.
+    let alone = |lane: &Lane| lane.share.as_ref().is_none_or(|share| share.part.is_none());
+    let done = |lane: &Lane| lane.status == LaneStatus::Done;
+    let whole = |group: &Group<'_>| group.is_one_model() && group.lanes.iter().all(|lane| done(lane));
+    if tried && !state.lanes.iter().any(|l| alone(l) && done(l)) && !state.groups().iter().any(whole) {
         return 3;
     }
     let bad = state.verdicts.iter().filter(|v| v.gpu.is_some() || !tried).any(|v| {

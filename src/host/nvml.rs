@@ -1,6 +1,7 @@
 //! What NVML says about driver and GPUs. It needs no CUDA context; it is asked in a thread with a time limit.
 
 use super::lenient;
+use crate::domain::units;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -110,9 +111,13 @@ pub struct GpuAttributes {
 pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
     let (tx, rx) = mpsc::channel();
     // NVML can hang on a sick GPU and cannot be cancelled; the thread is then left behind.
-    std::thread::spawn(move || {
+    let begun = std::thread::Builder::new().spawn(move || {
         let _ = tx.send(ask());
     });
+    if let Err(error) = begun {
+        let error = format!("NVML was not asked: {}", units::no_thread(error));
+        return NvmlFacts { error: Some(error), ..NvmlFacts::default() };
+    }
     match rx.recv_timeout(limit) {
         Ok(Ok(facts)) => facts,
         Ok(Err(error)) => NvmlFacts { error: Some(error), ..NvmlFacts::default() },

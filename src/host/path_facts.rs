@@ -4,7 +4,7 @@ use super::block::{self, BlockDevice};
 use super::lenient;
 use super::mounts::{mount_for, parse_mountinfo};
 use crate::device::unfinished_bytes;
-use crate::domain::lossy;
+use crate::domain::{lossy, units};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -122,9 +122,13 @@ impl PathFacts {
 pub(super) fn look_live(path: &Path, limit: Duration) -> PathFacts {
     let (tx, rx) = mpsc::channel();
     let asked = path.to_owned();
-    std::thread::spawn(move || {
+    let begun = std::thread::Builder::new().spawn(move || {
         let _ = tx.send(look(&asked));
     });
+    if let Err(error) = begun {
+        let error = format!("{} was not looked at: {}", path.display(), units::no_thread(error));
+        return PathFacts { path: path.to_owned(), error: Some(error), ..PathFacts::default() };
+    }
     rx.recv_timeout(limit).unwrap_or_else(|_| PathFacts {
         path: path.to_owned(),
         error: Some(format!("{} did not answer within {} s", path.display(), limit.as_secs())),

@@ -4,12 +4,12 @@ use super::content::{self, Places};
 use super::process::GridOrder;
 use super::slots::Mover;
 use crate::device::Device;
-use crate::domain::{Access, CellKey, CellResult, Pattern, Percentiles};
+use crate::domain::{Access, CellKey, CellResult, Pattern, Percentiles, units};
 use crate::engines::cpu_ns;
 use crate::engines::cufile::CuFile;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Latencies that are kept of a thread: at a microsecond an operation a cell of a second has fewer; beyond it, the first ones stand for all.
@@ -35,6 +35,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
     let began = Instant::now();
     // The threads open first, then all start at one moment; the main thread reads clocks and counters there.
     let (ready, go) = (Barrier::new(key.threads as usize + 1), Barrier::new(key.threads as usize + 1));
+    let complete: OnceLock<bool> = OnceLock::new();
     let stop = AtomicBool::new(false);
     let failure: Mutex<Option<String>> = Mutex::new(None);
     let fail = |why: String| {
@@ -43,11 +44,15 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
     };
     let counts = |cufile: &CuFile| if key.access == Access::Read { cufile.counts() } else { cufile.write_counts() };
     let counter = cufile.ok().filter(|_| key.transfer.uses_cufile());
-    let (told, started, setup_ns, cpu_before, counted) = std::thread::scope(|scope| {
+    let measured = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..key.threads)
             .map(|number| {
-                let (ready, go, stop, fail) = (&ready, &go, &stop, &fail);
-                scope.spawn(move || {
+                let (ready, go, stop, fail, complete) = (&ready, &go, &stop, &fail, &complete);
+                let work = move || {
+                    // Where one of them has no thread the others would wait for it for ever.
+                    if !*complete.wait() {
+                        return None;
+                    }
                     let opened = device
                         .bind()
                         .map_err(|e| e.to_string())
@@ -61,17 +66,25 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
                             None
                         }
                     }
-                })
+                };
+                std::thread::Builder::new().spawn_scoped(scope, work)
             })
             .collect();
+        let begun: std::io::Result<Vec<_>> = threads.into_iter().collect();
+        let _ = complete.set(begun.is_ok());
+        let threads = begun.map_err(units::no_thread)?;
         ready.wait();
         let setup_ns = began.elapsed().as_nanos() as u64;
         let counted = counter.map(counts);
         let (started, cpu_before) = (Instant::now(), cpu_ns());
         go.wait();
         let told: Vec<Told> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
-        (told, started, setup_ns, cpu_before, counted)
+        Ok::<_, String>((told, started, setup_ns, cpu_before, counted))
     });
+    let (told, started, setup_ns, cpu_before, counted) = match measured {
+        Ok(measured) => measured,
+        Err(why) => return CellResult::failed(*key, why),
+    };
     let cpu = cpu_ns().saturating_sub(cpu_before);
     if let Some(why) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return CellResult { setup_ns, ..CellResult::failed(*key, why) };

@@ -165,7 +165,9 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let (ticker, ticks) = bounded::<()>(0);
     sender.send(LaneMessage::Stage { stage: LaneStage::Loading });
     let done = std::thread::scope(|scope| {
-        scope.spawn(|| publish(sender, &counters, lane_order.model.tensor_bytes(), &ticks));
+        std::thread::Builder::new()
+            .spawn_scoped(scope, || publish(sender, &counters, lane_order.model.tensor_bytes(), &ticks))
+            .map_err(|source| LoadError::Threads { threads: 1, source })?;
         let done = work::run(&shared, beside.as_ref(), threads, staging, lines);
         let wall_ns = context.clock.now_ns();
         drop(ticker);
@@ -213,7 +215,9 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
         let (ticker, ticks) = bounded::<()>(0);
         let outcome = std::thread::scope(|scope| {
-            scope.spawn(|| publish(sender, &counters, lane_order.model.tensor_bytes(), &ticks));
+            std::thread::Builder::new()
+                .spawn_scoped(scope, || publish(sender, &counters, lane_order.model.tensor_bytes(), &ticks))
+                .map_err(|source| LoadError::Threads { threads: 1, source })?;
             let counts = |index: usize| match (&done.found, lane.write && way != Way::Ram) {
                 (Some(found), _) => found.files.get(index).is_some_and(|hit| *hit),
                 (None, true) => shared.layout.files.get(index).is_some_and(|file| file.path.exists()),

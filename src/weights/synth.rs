@@ -226,23 +226,27 @@ fn fill(
     let stop = AtomicBool::new(false);
     let (send, receive) = crossbeam_channel::unbounded::<Result<u64, WeightsError>>();
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let (send, next, stop, chunks) = (send.clone(), &next, &stop, &chunks);
-            scope.spawn(move || {
-                let mut buffer = Vec::new();
-                while !stop.load(Ordering::Relaxed) {
-                    let Some(&(number, at)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                    let (file, layout) = (&files[number], &layout.files[number]);
-                    let result = write_chunk(file, number as u64, layout, at, seed, &mut buffer)
-                        .map_err(|source| fault(&dir.join(&layout.file_name), "written", source));
-                    let failed = result.is_err();
-                    if send.send(result).is_err() || failed {
-                        break;
-                    }
+        let work = |send: crossbeam_channel::Sender<Result<u64, WeightsError>>| {
+            let mut buffer = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let Some(&(number, at)) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let (file, layout) = (&files[number], &layout.files[number]);
+                let result = write_chunk(file, number as u64, layout, at, seed, &mut buffer)
+                    .map_err(|source| fault(&dir.join(&layout.file_name), "written", source));
+                let failed = result.is_err();
+                if send.send(result).is_err() || failed {
+                    break;
                 }
-            });
+            }
+        };
+        let begin = |send| std::thread::Builder::new().spawn_scoped(scope, move || work(send));
+        let begun = (0..threads).filter(|_| begin(send.clone()).is_ok()).count();
+        // Where the system gives no more threads, those that there are write all; the caller's writes where there are none.
+        if begun == 0 {
+            work(send);
+        } else {
+            drop(send);
         }
-        drop(send);
         let mut done = 0_u64;
         let mut outcome = Ok(());
         for result in &receive {

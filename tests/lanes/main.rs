@@ -19,3 +19,4 @@ mod race;
 mod real;
 mod several;
 mod sound;
+mod threads;

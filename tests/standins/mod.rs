@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Source, file name in the built folder, soname, visibility of everything.
-const SOURCES: [(&str, &str, &str); 5] = [
+const SOURCES: [(&str, &str, &str); 6] = [
     ("cufile", "libcufile.so.0", include_str!("cufile.c")),
     ("cuda", "libcuda.so.1", include_str!("cuda.c")),
     ("nvml", "libnvidia-ml.so.1", include_str!("nvml.c")),
     ("nixl", "libnixl_capi.so", include_str!("nixl.c")),
     ("redirect", "redirect.so", include_str!("redirect.c")),
+    ("threads", "threads.so", include_str!("threads.c")),
 ];
 const HEADERS: [(&str, &str); 2] = [("standin.h", include_str!("standin.h")), ("streams.h", include_str!("streams.h"))];
 
@@ -31,6 +32,8 @@ pub struct Standins {
     pub nixl: PathBuf,
     /// For LD_PRELOAD, with `GDS_TOP_TEST_REDIRECT` naming a folder made by [`machine`].
     pub redirect: PathBuf,
+    /// For LD_PRELOAD: refuses threads beyond the number that `GDS_TOP_TEST_THREADS` says.
+    pub threads: PathBuf,
 }
 
 /// The stand-ins, built by `cc` if they are not there yet; None, said on stderr, where there is no `cc`.
@@ -51,7 +54,7 @@ pub fn build() -> Option<Standins> {
             std::fs::write(&c, source).expect("the source");
             let out = Command::new("cc")
                 .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra"])
-                .args((name != "redirect").then_some("-fvisibility=hidden"))
+                .args((!matches!(name, "redirect" | "threads")).then_some("-fvisibility=hidden"))
                 .arg(format!("-Wl,-soname,{file}"))
                 .arg("-o")
                 .arg(scratch.path().join(file))
@@ -81,6 +84,7 @@ pub fn build() -> Option<Standins> {
         nvml: at("libnvidia-ml.so.1"),
         nixl: at("libnixl_capi.so"),
         redirect: at("redirect.so"),
+        threads: at("threads.so"),
         folder,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use super::child::{child_until, probe_child};
-use super::race::{Heard, listen};
+use super::race::Heard;
 use super::run::Session;
 use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target};
 use crossbeam_channel::bounded;
@@ -75,18 +75,22 @@ fn limit(model: Option<&ModelInfo>) -> Duration {
 impl Session {
     /// The plain readers read for a round of cold loads, while commands are looked at.
     pub(super) fn read_pass(&self, readers: &mut Readers, round: u32) -> Heard {
-        let ((cancel, cancelled), (done, is_done)) = (bounded(1), bounded::<()>(1));
-        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
-        let listener = std::thread::spawn(move || listen(&commands, &[cancel], &is_done, &watcher));
+        let (cancel, cancelled) = bounded(1);
         // Asked again after it said so once.
         let mut over = false;
         let mut is_cancelled = || {
             over |= cancelled.try_recv().is_ok();
             over
         };
-        readers.pass(&self.bus, &self.config.exe, round, &mut is_cancelled);
-        let _ = done.send(());
-        listener.join().unwrap_or_default()
+        let read =
+            self.while_listening(vec![cancel], || readers.pass(&self.bus, &self.config.exe, round, &mut is_cancelled));
+        read.map_or_else(
+            |why| {
+                self.bus.say(LogLevel::Warn, format!("the plain reader did not read in round {round}: {why}"));
+                Heard::default()
+            },
+            |((), heard)| heard,
+        )
     }
 }
 

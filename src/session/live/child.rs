@@ -1,5 +1,6 @@
 //! Child processes with a limit: probes of libraries that may hang or crash.
 
+use crate::domain::units;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub(super) fn child_until(
         .map_err(|e| format!("{name} could not be started: {e}"))?;
     // Pipes are read on threads, so that a child that prints much does not wait for us while we wait for it.
     let read = |pipe: Option<Box<dyn Read + Send>>| {
-        std::thread::spawn(move || {
+        std::thread::Builder::new().spawn(move || {
             let mut bytes = Vec::new();
             if let Some(pipe) = pipe {
                 let _ = pipe.take(4 << 20).read_to_end(&mut bytes);
@@ -41,6 +42,14 @@ pub(super) fn child_until(
     };
     let stdout = read(child.stdout.take().map(|p| Box::new(p) as _));
     let stderr = read(child.stderr.take().map(|p| Box::new(p) as _));
+    let (stdout, stderr) = match (stdout, stderr) {
+        (Ok(stdout), Ok(stderr)) => (stdout, stderr),
+        (Err(error), _) | (_, Err(error)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("{name} could not be listened to: {}", units::no_thread(error)));
+        }
+    };
     let deadline = Instant::now() + limit;
     let mut nap = Duration::from_millis(1);
     let status = loop {

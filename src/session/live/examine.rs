@@ -10,6 +10,7 @@ use crate::domain::{
 use crate::fixes::{self, Place, guide};
 use crate::host::{self, Root};
 use std::path::{Path, PathBuf};
+use std::thread::Builder;
 
 /// Looks at the machine for one path.
 pub(super) struct Examiner {
@@ -78,8 +79,9 @@ impl Examiner {
         self.tell_applied();
         let mut report = std::thread::scope(|scope| {
             // The machine's summary waits for NVML, the first findings do not. The last round's, if there was one, names more than the first words of this.
-            if self.report.is_none() {
-                scope.spawn(|| self.machine(root));
+            if self.report.is_none() && Builder::new().spawn_scoped(scope, || self.machine(root)).is_err() {
+                // No thread to be had: then one after the other.
+                self.machine(root);
             }
             checks::run(root, &self.paths(root), self.gpu.as_deref(), &mut |finding| {
                 bus.emit(EventBody::CheckDone { finding });

@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
-use crate::domain::{Engine, LaneId, LogLevel, Status, Target};
+use crate::domain::{Engine, LaneId, LogLevel, Status, Target, units};
 use crossbeam_channel::{Sender, bounded};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -33,7 +33,8 @@ pub(super) fn matters(cause: &Explained, target: &Target) -> bool {
 /// Follows the logs of one lane from when it is made until [`Follower::end`].
 pub(super) struct Follower {
     stop: Sender<()>,
-    thread: JoinHandle<BTreeSet<String>>,
+    /// None where the system gave none: what the logs say is then told at the end of the lane, by who reads them there.
+    thread: Option<JoinHandle<BTreeSet<String>>>,
 }
 
 impl Follower {
@@ -48,7 +49,8 @@ impl Follower {
         let (stop, stopped) = bounded::<()>(1);
         let (bus, name, engine) = (bus.clone(), format!("lane {} ({engine})", lane.0), engine.to_string());
         let (target, told) = (target.clone(), Arc::clone(told));
-        let thread = std::thread::spawn(move || {
+        let loud = bus.clone();
+        let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(move || {
             let mut watch = Watch::new(log, KernelLog::open(), target);
             loop {
                 let last = stopped.recv_timeout(EVERY).is_ok();
@@ -62,14 +64,21 @@ impl Follower {
                 }
             }
         });
-        Self { stop, thread }
+        let refused = |error| {
+            loud.say(
+                LogLevel::Warn,
+                format!("what the logs say is not followed while a lane runs: {}", units::no_thread(error)),
+            );
+        };
+        Self { stop, thread: thread.map_err(refused).ok() }
     }
 
     /// Looks once more, and gives the causes that were said.
     pub(super) fn end(self) -> BTreeSet<String> {
         // The thread waits for nothing else, so it is there to hear it.
+        let Some(thread) = self.thread else { return BTreeSet::new() };
         let _ = self.stop.send(());
-        self.thread.join().unwrap_or_default()
+        thread.join().unwrap_or_default()
     }
 }
 

@@ -1,13 +1,14 @@
 //! The grid of storage measurements: makes its files, runs its process, and turns what that says into events.
 
-use super::race::listen;
+use super::race::Heard;
 use super::run::{After, Session};
-use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer};
+use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer, units};
 use crate::iogrid::{Files, GridMessage, GridOrder};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// How long a cell may take beyond its own time: opening, registering, and one slow operation of each thread.
@@ -57,13 +58,17 @@ impl Session {
         }
         self.bus.emit(EventBody::GridPlanned { plan: plan.clone() });
         let (cancel, cancelled) = bounded(1);
-        let (done, is_done) = bounded::<()>(1);
-        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
-        let listener = std::thread::spawn(move || listen(&commands, &[cancel], &is_done, &watcher));
-        self.measure(&plan, request, target, &cancelled);
+        let measured = self.while_listening(vec![cancel], || self.measure(&plan, request, target, &cancelled));
+        let heard = match measured {
+            Ok(((), heard)) => heard,
+            Err(why) => {
+                self.bus.say(LogLevel::Error, format!("nothing was measured: {why}"));
+                self.fail_rest(&plan, 0, &why);
+                Heard::default()
+            }
+        };
         self.bus.emit(EventBody::GridEnded);
-        let _ = done.send(());
-        if listener.join().unwrap_or_default().quit { After::Quit } else { After::GoOn }
+        if heard.quit { After::Quit } else { After::GoOn }
     }
 
     fn measure(&self, plan: &GridPlan, request: &GridRequest, target: Target, cancelled: &Receiver<()>) {
@@ -142,19 +147,26 @@ impl Session {
             end(&mut child);
             return End::Broke("the pipes of the measuring process could not be made".to_owned());
         };
-        let words = std::thread::spawn(move || {
+        let (lines, messages) = bounded(64);
+        let words = Builder::new().spawn(move || {
             let mut text = String::new();
             let _ = stderr.take(64 << 10).read_to_string(&mut text);
             text
         });
-        let (lines, messages) = bounded(64);
-        let reader = std::thread::spawn(move || {
+        let reader = Builder::new().spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if lines.send(line).is_err() {
                     break;
                 }
             }
         });
+        let (words, reader) = match (words, reader) {
+            (Ok(words), Ok(reader)) => (words, reader),
+            (Err(error), _) | (_, Err(error)) => {
+                end(&mut child);
+                return End::Broke(units::no_thread(error));
+            }
+        };
         let limit = Duration::from_nanos(order.cell_ns) + GRACE;
         let mut ended = None;
         while ended.is_none() {

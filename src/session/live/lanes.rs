@@ -2,13 +2,14 @@
 
 use super::bus::Bus;
 use super::gate::{GATES, Place};
-use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts};
+use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, units};
 use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// A lane in which nothing moves for this long is ended: a cuFile call that hangs cannot be cancelled otherwise.
@@ -68,7 +69,7 @@ fn run_to_end(
     };
     let mut child = match spawn(exe, &order) {
         Ok(child) => child,
-        Err(error) => return died(format!("its process could not be started: {error}"), String::new()),
+        Err(error) => return died(not_started(&error), String::new()),
     };
     let pid = child.id();
     bus.emit(EventBody::LaneStarted { lane, pid });
@@ -78,22 +79,35 @@ fn run_to_end(
         let _ = child.kill();
         return died("its pipes could not be made".to_owned(), String::new());
     };
-    let words = std::thread::spawn(move || last_words(stderr));
     let (alive, heartbeat) = bounded::<bool>(4);
+    let words = Builder::new().spawn(move || last_words(stderr));
     let frames = {
         let (bus, place) = (bus.clone(), place.cloned());
         // The order of a model with many tensors is larger than a pipe, so it is not written here, where the lane is waited for. A lane reads it
         // whole before it answers.
-        std::thread::spawn(move || {
+        Builder::new().spawn(move || {
             let stdin = give_order(stdin, &order);
             drop(order);
             match place.clone() {
                 // The word to go on is waited for beside the reading; that thread ends by itself, for nobody waits for those who left the gate.
-                Some(gate) => drop(std::thread::spawn(move || pass_gates(stdin, &gate))),
+                Some(gate) => {
+                    if let Err(error) = Builder::new().spawn(move || pass_gates(stdin, &gate)) {
+                        // With the thread its standard input is gone, which ends the lane.
+                        bus.say(LogLevel::Error, format!("lane {}: {}", lane.0, units::no_thread(error)));
+                    }
+                }
                 None => drop(stdin),
             }
             forward(&bus, lane, stdout, &alive, place.as_ref())
         })
+    };
+    let (words, frames) = match (words, frames) {
+        (Ok(words), Ok(frames)) => (words, frames),
+        (Err(error), _) | (_, Err(error)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return died(format!("it could not be listened to: {}", units::no_thread(error)), String::new());
+        }
     };
     let (status, reason) = wait(&mut child, &heartbeat, cancel);
     let finished = frames.join().unwrap_or(None);
@@ -156,6 +170,15 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
+}
+
+/// Why there is no process.
+pub(super) fn not_started(error: &std::io::Error) -> String {
+    let advice = match error.kind() {
+        std::io::ErrorKind::WouldBlock => format!("; {}", units::MORE_THREADS),
+        _ => String::new(),
+    };
+    format!("its process could not be started: {error}{advice}")
 }
 
 /// Writes the order in pieces as large as a pipe. Unbuffered, JSON goes out word by word: thousands of writes for a model of three hundred tensors.

@@ -6,6 +6,7 @@ use crate::domain::{RouteCounts, Status, Verdict};
 use serde_json::Value;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 /// A read of 32 MiB, CUDA and libcufile opened before it; a machine that needs longer has a fault worth telling.
@@ -28,15 +29,21 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
         let (group, others) = rest.split_at(rest.iter().take_while(|v| v.path == first.path).count());
         rest = others;
         let proven: Vec<Verdict> = std::thread::scope(|scope| {
-            let try_one = |verdict| match &scratch {
+            let try_one = |verdict: &Verdict| match &scratch {
                 Ok(scratch) => one(exe, verdict, scratch.path()),
                 Err(why) => {
                     let error = format!("a temporary folder cannot be made: {why}");
                     with_trial(verdict, &Trial::Untried { error }, None)
                 }
             };
-            let tasks: Vec<_> = group.iter().map(|verdict| scope.spawn(move || try_one(verdict))).collect();
-            tasks.into_iter().map(|task| task.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+            let start = |verdict| std::thread::Builder::new().spawn_scoped(scope, move || try_one(verdict));
+            let tasks: Vec<_> = group.iter().map(|verdict| (start(verdict), *verdict)).collect();
+            // Where the system gives no further thread, they are tried one after another.
+            let end = |(task, verdict): (std::io::Result<ScopedJoinHandle<'_, Verdict>>, &Verdict)| match task {
+                Ok(task) => task.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => try_one(verdict),
+            };
+            tasks.into_iter().map(end).collect()
         });
         out.extend(proven.into_iter().zip(group).filter(|(new, old)| new != **old).map(|(new, _)| new));
     }

@@ -7,12 +7,13 @@ use super::follow::Follower;
 use super::lanes::{self, LaneEnd};
 use super::run::{After, PROBE_LIMIT, Session, Watcher};
 use super::{ceilings, gate, targets, turns};
-use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target};
+use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target, units};
 use crate::engines;
 use crate::session::Command;
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 /// A round of loads: the state of the page cache and the number of the repeat.
 type Round = (CacheState, u32);
@@ -139,9 +140,6 @@ impl Session {
     fn take_turn(&self, turn: &[(LaneId, LaneOrder)], sampler: Option<&Sampler>) -> (Vec<LaneEnd>, Heard) {
         let places = if turn.len() > 1 { gate::places(turn.len()) } else { Vec::new() };
         let (cancels, cancelled): (Vec<_>, Vec<_>) = turn.iter().map(|_| bounded(1)).unzip();
-        let (done, is_done) = bounded::<()>(1);
-        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
-        let listener = std::thread::spawn(move || listen(&commands, &cancels, &is_done, &watcher));
         let run = |number: usize| {
             let (lane, order) = turn[number].clone();
             // Of our own engines only those of cuFile leave anything there, its log.
@@ -182,18 +180,55 @@ impl Session {
             }
             end
         };
-        let ends = std::thread::scope(|scope| {
-            let run = &run;
-            let others: Vec<_> = (1..turn.len()).map(|number| scope.spawn(move || run(number))).collect();
-            let mut ends = vec![run(0)];
-            ends.extend(others.into_iter().map(|other| match other.join() {
-                Ok(end) => end,
-                Err(panic) => std::panic::resume_unwind(panic),
-            }));
-            ends
-        });
+        let not_begun = |number: usize, why: &str| {
+            if let Some(place) = places.get(number) {
+                place.leave();
+            }
+            let how = format!("it was not begun: {why}");
+            self.bus.emit(EventBody::LaneDied { lane: turn[number].0, how, last_words: String::new() });
+            LaneEnd::Died(String::new())
+        };
+        let all = || {
+            std::thread::scope(|scope| {
+                let run = &run;
+                let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || run(number));
+                let others: Vec<_> = (1..turn.len()).map(start).collect();
+                // Whoever found no thread is waited for by nobody.
+                let others: Vec<_> = (1..)
+                    .zip(others)
+                    .map(|(number, other)| other.map_err(|error| not_begun(number, &units::no_thread(error))))
+                    .collect();
+                let mut ends = vec![run(0)];
+                ends.extend(others.into_iter().map(|other| match other.map(ScopedJoinHandle::join) {
+                    Ok(Ok(end)) | Err(end) => end,
+                    Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                }));
+                ends
+            })
+        };
+        self.while_listening(cancels, all)
+            .unwrap_or_else(|why| ((0..turn.len()).map(|number| not_begun(number, &why)).collect(), Heard::default()))
+    }
+
+    /// Does `work` while a thread listens to commands, and hands what should end it to `cancels`. Nothing is begun where there is no such thread, for it
+    /// could not be stopped.
+    ///
+    /// # Errors
+    /// A sentence, when the system gives no thread.
+    pub(super) fn while_listening<T>(
+        &self,
+        cancels: Vec<Sender<()>>,
+        work: impl FnOnce() -> T,
+    ) -> Result<(T, Heard), String> {
+        let (done, is_done) = bounded::<()>(1);
+        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
+        let listener = std::thread::Builder::new()
+            .name("listener".to_owned())
+            .spawn(move || listen(&commands, &cancels, &is_done, &watcher))
+            .map_err(units::no_thread)?;
+        let came = work();
         let _ = done.send(());
-        (ends, listener.join().unwrap_or_default())
+        Ok((came, listener.join().unwrap_or_default()))
     }
 
     /// Starts the meters.
@@ -215,7 +250,7 @@ impl Session {
         match Sampler::start(config, move |sample| bus.emit(EventBody::Sampled { sample })) {
             Ok(sampler) => Some(sampler),
             Err(error) => {
-                self.bus.say(LogLevel::Warn, format!("no meters are read: their thread could not be started: {error}"));
+                self.bus.say(LogLevel::Warn, format!("no meters are read: {}", units::no_thread(error)));
                 None
             }
         }
@@ -340,12 +375,7 @@ pub(super) struct Heard {
 }
 
 /// Listens to commands until the turn is done.
-pub(super) fn listen(
-    commands: &Receiver<Command>,
-    cancels: &[Sender<()>],
-    done: &Receiver<()>,
-    watcher: &Watcher,
-) -> Heard {
+fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
     let mut heard = Heard::default();
     loop {
         crossbeam_channel::select! {

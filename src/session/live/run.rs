@@ -5,7 +5,7 @@ use super::examine::{Examiner, view};
 use super::plan::{GpuChoice, SessionConfig};
 use super::race_plans::LOAD;
 use crate::device::heap;
-use crate::domain::{EventBody, LogLevel, ModelInfo};
+use crate::domain::{EventBody, LogLevel, ModelInfo, units};
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
 use crate::telemetry::SystemWatch;
@@ -27,9 +27,12 @@ pub enum SessionError {
     /// The recording cannot be written.
     #[error("{0}")]
     Recording(#[from] RecordingError),
-    /// A temporary folder or thread could not be made.
+    /// The session's own thread was refused.
+    #[error("the session cannot begin: {}", units::no_thread(_0))]
+    Thread(std::io::Error),
+    /// A temporary folder could not be made.
     #[error("{doing} failed: {source}; check free space and limits of {}", std::env::temp_dir().display())]
-    System {
+    Folder {
         /// What was being done.
         doing: &'static str,
         /// What the kernel said.
@@ -59,7 +62,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     let scratch = tempfile::Builder::new()
         .prefix("gds-top-")
         .tempdir()
-        .map_err(|source| SessionError::System { doing: "making a temporary folder", source })?;
+        .map_err(|source| SessionError::Folder { doing: "making a temporary folder", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
     let session = Session {
         config,
@@ -76,7 +79,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     std::thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || session.run(source))
-        .map_err(|source| SessionError::System { doing: "starting the session's thread", source })?;
+        .map_err(SessionError::Thread)?;
     Ok(Feed { events, commands, replay: false })
 }
 

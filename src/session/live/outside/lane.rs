@@ -4,15 +4,16 @@ use super::lines::read_lines;
 use super::loaders::{self, quoted};
 use super::prepare::{Prepared, prepare};
 use super::watch::{PATIENCE, Watched, Why};
-use crate::domain::{Engine, EventBody, LaneId, LaneOrder, SpanBatch, Target};
+use crate::domain::{Engine, EventBody, LaneId, LaneOrder, SpanBatch, Target, units};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::bus::Bus;
 use crate::session::live::gate::Place;
-use crate::session::live::lanes::{LaneEnd, last_words};
+use crate::session::live::lanes::{LaneEnd, last_words, not_started};
 use crate::telemetry::tree::SUPERVISOR;
 use crossbeam_channel::{Receiver, unbounded};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// The setting for the most seconds that a command may take.
@@ -68,7 +69,7 @@ pub(in crate::session::live) fn run(
     let started_ns = monotonic_ns();
     let mut child = match spawn(exe, &order, &line) {
         Ok(child) => child,
-        Err(error) => return died(format!("its process could not be started: {error}"), String::new()),
+        Err(error) => return died(not_started(&error), String::new()),
     };
     let pid = child.id();
     bus.emit(EventBody::LaneStarted { lane, pid });
@@ -78,9 +79,18 @@ pub(in crate::session::live) fn run(
         let _ = child.kill();
         return died("its pipes could not be made".to_owned(), String::new());
     };
-    let words = std::thread::spawn(move || last_words(stderr));
     let (send, lines) = unbounded();
-    std::thread::spawn(move || read_lines(stdout, &send));
+    let words = Builder::new().spawn(move || last_words(stderr));
+    let reader = Builder::new().spawn(move || read_lines(stdout, &send));
+    let words = match (words, reader) {
+        (Ok(words), Ok(_)) => words,
+        (Err(error), _) | (_, Err(error)) => {
+            // Without its input the supervisor ends the tree.
+            drop(control);
+            wait_for(&mut child);
+            return died(format!("it could not be listened to: {}", units::no_thread(error)), String::new());
+        }
+    };
     let limit_s = order.knobs.get(KNOB_LIMIT).copied().unwrap_or(LIMIT_S);
     let mut watched = Watched::new(pid, started_ns, &order.target);
     let why = watched.until_end(bus, lane, &order, &lines, cancel, Duration::from_secs(limit_s));

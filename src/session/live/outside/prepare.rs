@@ -1,7 +1,7 @@
 //! The page cache before a command: a lane process makes it cold or hot and measures what it holds.
 
 use super::lines::read_lines;
-use crate::domain::{EventBody, LaneId, LaneOrder, RunResult};
+use crate::domain::{EventBody, LaneId, LaneOrder, RunResult, units};
 use crate::engines::protocol::{Frame, LaneMessage};
 use crate::session::live::bus::Bus;
 use crate::session::live::lanes::last_words;
@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, select, unbounded};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::Builder;
 
 /// What came of preparing the page cache.
 pub(super) enum Prepared {
@@ -32,12 +33,20 @@ pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, ca
     };
     bus.emit(EventBody::LaneStarted { lane, pid: child.id() });
     let text = serde_json::to_vec(order).unwrap_or_default();
-    let writer = std::thread::spawn(move || {
+    let (send, lines) = unbounded();
+    let writer = Builder::new().spawn(move || {
         let _ = stdin.write_all(&text);
     });
-    let words = std::thread::spawn(move || last_words(stderr));
-    let (send, lines) = unbounded();
-    std::thread::spawn(move || read_lines(stdout, &send));
+    let words = Builder::new().spawn(move || last_words(stderr));
+    let reader = Builder::new().spawn(move || read_lines(stdout, &send));
+    let (writer, words) = match (writer, words, reader) {
+        (Ok(writer), Ok(words), Ok(_)) => (writer, words),
+        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return lost(units::no_thread(error));
+        }
+    };
     let mut result = None;
     let ended = loop {
         select! {

@@ -1,6 +1,7 @@
 //! The process between a session and a command: it adopts what the command leaves behind, so that all that came of it is one tree, and ends that tree
 //! when the command has ended, when it is told to, and when its session is gone, which closes its standard input.
 
+use crate::domain::units;
 use crate::engines::protocol::monotonic_ns;
 use crate::telemetry::tree;
 use rustix::io::FdFlags;
@@ -44,11 +45,16 @@ fn run(line: &str) -> std::io::Result<()> {
         .spawn();
     rustix::io::fcntl_setfd(&lines, FdFlags::CLOEXEC)?;
     let mut child = started?;
-    std::thread::spawn(move || {
+    let listener = std::thread::Builder::new().spawn(move || {
         // Nothing is ever written there: it ends when the session says so, or is gone.
         let _ = std::io::stdin().read(&mut [0]);
         end_tree(own);
     });
+    if let Err(error) = listener {
+        // A tree that nobody could end is not left alone.
+        end_tree(own);
+        return Err(std::io::Error::other(units::no_thread(error)));
+    }
     let status = child.wait()?;
     let at_ns = monotonic_ns();
     let left = tree::members(own).len().saturating_sub(1);
