@@ -11,10 +11,11 @@ use super::error::LoadError;
 use super::files::{self, Opened};
 use super::host;
 use super::pread::{self, CopyPipe, PAGE, Settings};
+use super::settings::Setting;
 use crate::device::{CopyQueue, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -23,35 +24,97 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     // 1 MiB (2.55 against 2.03 GB/s, medians of 7 and 8): less staging memory stays in the caches of whoever copies for it, we suppose. A real drive
     // has a queue for each CPU and wants them fed.
     let queues = context.model().shards.first().and_then(|shard| files::hardware_queues(&shard.path));
-    let usual = if queues == Some(1) { MIB / 2 } else { MIB };
-    let block_bytes = context.knob("block_bytes", usual).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
-    let threads = context.knob("threads", context.cpus.clamp(1, 8) as u64).clamp(1, 256) as usize;
+    let block_bytes = match queues {
+        Some(1) => (MIB / 2, "the disk has one hardware queue"),
+        Some(_) => (MIB, "the disk has several hardware queues"),
+        None => (MIB, "the disk's hardware queues are not told"),
+    };
+    let block_bytes = context.block_setting(block_bytes, 1 << 30);
+    let threads = context.setting("threads", (context.cpus.clamp(1, 8) as u64, "one a CPU, at most 8"), (1, 256));
     // Reads in flight, all threads together.
-    let depth = if queues.is_some_and(|queues| queues > 1) { threads as u64 * 8 } else { 8.max(threads as u64) };
-    let depth = context.knob("depth", depth).clamp(1, 4096) as usize;
-    if context.knob("io_uring", 1) == 0 {
-        return by_threads(context, block_bytes, depth, Vec::new());
+    let depth = match queues {
+        Some(queues @ 2..) => (threads.value * 8, format!("8 for each thread: the disk has {queues} hardware queues")),
+        Some(_) => (threads.value.max(8), "a disk with one hardware queue slows down with more than 8".to_owned()),
+        None => (threads.value.max(8), "8 in all, or one a thread: the disk's hardware queues are not told".to_owned()),
+    };
+    let depth = context.setting("depth", depth, (1, 4096));
+    let io_uring = context.setting("io_uring", (1, "the kernel allows it"), (0, 1));
+    if !io_uring.is_on() {
+        return by_threads(context, block_bytes, threads, depth, io_uring);
     }
     match ReadRing::<Slot>::new(1) {
-        Ok(_) if !context.device.is_gpu() => host::by_rings(context, block_bytes, threads, depth.div_ceil(threads)),
-        Ok(_) => by_rings(context, block_bytes, threads, depth.div_ceil(threads)),
+        Ok(_) => {
+            let rings = Rings { block_bytes, threads, depth, io_uring };
+            if context.device.is_gpu() { by_rings(context, rings) } else { host::by_rings(context, rings) }
+        }
         Err(error) => {
-            let note = format!("read by {depth} threads: {error}; containers often forbid io_uring by seccomp");
-            by_threads(context, block_bytes, depth, vec![note])
+            let refused = Setting::fixed("io_uring", 0, format!("refused: {error}"));
+            let mut loaded = by_threads(context, block_bytes, threads, depth, refused)?;
+            loaded.notes.push(format!(
+                "read by {} threads: {error}; containers often forbid io_uring by seccomp, and machines by kernel.io_uring_disabled",
+                loaded.slots
+            ));
+            Ok(loaded)
         }
     }
 }
 
+/// How rings read.
+#[derive(Clone, Debug)]
+pub(super) struct Rings {
+    pub(super) block_bytes: Setting,
+    pub(super) threads: Setting,
+    /// Reads in flight, all threads together.
+    pub(super) depth: Setting,
+    pub(super) io_uring: Setting,
+}
+
+impl Rings {
+    /// With no more threads than there is work for; returns the reads in flight of each.
+    pub(super) fn fit(&mut self, blocks: usize) -> usize {
+        let each = self.depth.count().div_ceil(self.threads.count());
+        self.threads = self.threads.clone().at_most(blocks as u64 + 1, "one a read and one for the headers");
+        let all = (self.threads.count() * each) as u64;
+        if all != self.depth.value {
+            self.depth.why = format!(
+                "{each} for each of {} threads, instead of {} ({})",
+                self.threads.value, self.depth.value, self.depth.why
+            );
+            self.depth.value = all;
+        }
+        each
+    }
+
+    pub(super) fn into_settings(self) -> Vec<Setting> {
+        vec![self.block_bytes, self.threads, self.depth, self.io_uring]
+    }
+}
+
+/// Without io_uring each read in flight is a thread's: as many as were ordered, by either name.
 fn by_threads(
     context: &EngineContext<'_>,
-    block_bytes: u64,
-    depth: usize,
-    notes: Vec<String>,
+    block_bytes: Setting,
+    threads: Setting,
+    depth: Setting,
+    io_uring: Setting,
 ) -> Result<Loaded, LoadError> {
-    let settings = Settings { direct: true, threads: depth.min(256), slots: 2, block_bytes, pin_ahead: true };
-    let mut loaded = pread::threaded(context, &settings)?;
-    loaded.notes.extend(notes);
-    loaded.knobs.insert("io_uring".to_owned(), 0);
+    let ordered = |name: &str| context.order.knobs.contains_key(name);
+    let threads = if ordered("threads") && !ordered("depth") {
+        threads
+    } else {
+        let why = format!("without io_uring each read in flight is a thread's; depth: {}", depth.why);
+        Setting::fixed("threads", depth.value.min(256), why)
+    };
+    let settings = Settings {
+        direct: true,
+        threads,
+        slots: Setting::fixed("slots", 2, "one is read into while the other is copied"),
+        block_bytes,
+        pin_ahead: Setting::fixed("pin_ahead", 1, "O_DIRECT reads into pages that do not move"),
+    };
+    let mut loaded = pread::threaded(context, settings)?;
+    loaded.settings.push(Setting::fixed("depth", u64::from(loaded.slots), "a read for each thread"));
+    loaded.settings.push(io_uring);
     Ok(loaded)
 }
 
@@ -64,9 +127,10 @@ struct Shared<'a> {
     depth: usize,
 }
 
-fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth: usize) -> Result<Loaded, LoadError> {
-    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
-    let threads = threads.min(queue.len().max(1));
+fn by_rings(context: &EngineContext<'_>, mut rings: Rings) -> Result<Loaded, LoadError> {
+    let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
+    let depth = rings.fit(queue.len());
+    let threads = rings.threads.count();
     let shared = Shared { queue, opened: Opened::new(context.model(), true), target: SharedTarget::default(), depth };
     let done = run_workers(context, threads, |number| {
         let done = worker(context, &shared, number, threads);
@@ -83,12 +147,7 @@ fn by_rings(context: &EngineContext<'_>, block_bytes: u64, threads: usize, depth
         tensor_offsets: context.image_offsets(),
         spans: spans.into_iter().flatten().collect(),
         slots: threads as u32,
-        knobs: BTreeMap::from([
-            ("block_bytes".to_owned(), block_bytes),
-            ("threads".to_owned(), threads as u64),
-            ("depth".to_owned(), (threads * depth) as u64),
-            ("io_uring".to_owned(), 1),
-        ]),
+        settings: rings.into_settings(),
         notes: Vec::new(),
         route: None,
         staging,
