@@ -76,6 +76,7 @@ fn result(engine: &Engine, model: &ModelInfo, wall_ns: u64, phases: PhaseTimes) 
         gpu_peak_bytes: None,
         cpu_ns: None,
         knobs: BTreeMap::new(),
+        knobs_why: BTreeMap::new(),
         setup_parts_ns: BTreeMap::new(),
         notes: Vec::new(),
         outside: None,

@@ -207,6 +207,7 @@ pub(super) mod tests {
             gpu_peak_bytes: None,
             cpu_ns: None,
             knobs: Default::default(),
+            knobs_why: Default::default(),
             outside: None,
             setup_parts_ns: Default::default(),
             workload: None,

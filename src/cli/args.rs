@@ -1,6 +1,6 @@
 //! Arguments that several commands take: what is raced and how, and where results go.
 
-use crate::domain::{CacheState, Engine};
+use crate::domain::{CacheState, Engine, settings};
 use crate::report::Format;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub(super) struct RaceArgs {
     #[arg(long)]
     pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, io_uring, odirect,
-    /// keep_heap, cufile, pin_ahead, warmup (loads before the one that is measured)
+    /// keep_heap, cufile, pin_ahead, stream_flags, warmup (loads before the one that is measured); one that no engine of the race takes is refused
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache
@@ -159,20 +159,6 @@ impl RaceArgs {
 
 pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER, for example threads=8")?;
-    let known = [
-        "threads",
-        "slots",
-        "depth",
-        "block_bytes",
-        "register",
-        "io_uring",
-        "odirect",
-        "keep_heap",
-        "cufile",
-        "stream_flags",
-        "pin_ahead",
-        "warmup",
-    ];
     let (engine, short) = match name.rsplit_once('.') {
         Some((engine, short)) => (Some(engine), short),
         None => (None, name),
@@ -180,8 +166,8 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
     if let Some(engine) = engine {
         engine.parse::<Engine>()?;
     }
-    if !known.contains(&short) {
-        return Err(format!("'{short}' is no setting; known are {}", known.join(", ")));
+    if !settings::names().any(|known| known == short) {
+        return Err(format!("'{short}' is no setting; known are {}", settings::names().collect::<Vec<_>>().join(", ")));
     }
     let value = value.parse().map_err(|e| format!("'{value}' is no number: {e}"))?;
     Ok((name.to_owned(), value))

@@ -5,7 +5,8 @@ use super::baseline::{self, Baseline};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note};
 use super::settings::{self, Look};
 use crate::config::ThemeName;
-use crate::domain::{CacheState, units};
+use crate::domain::{CacheState, settings as engine_settings, units};
+use crate::engines::AVAILABLE;
 use crate::headless;
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
@@ -297,6 +298,10 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.gpu = gpu.map_or(Ok(GpuChoice::Auto), super::targets::parse)?;
     config.verify = !race.no_verify;
     config.telemetry = !race.no_telemetry;
+    let named = config.engines.as_deref().unwrap_or(&AVAILABLE);
+    for (name, value) in &race.settings {
+        engine_settings::check_for(name, *value, named).map_err(|why| format!("--set: {why}"))?;
+    }
     let knobs = liked.engine_settings.iter().filter_map(|(text, _)| parse_setting(text).ok());
     config.knobs = knobs.chain(race.settings.iter().cloned()).collect();
     config.ceilings = race.ceilings;

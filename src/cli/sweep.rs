@@ -3,7 +3,7 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, fail, note, print, print_json};
 use super::race::{config, on_signals};
-use super::swept::{Proof, Swept, Tried, noise, value_text};
+use super::swept::{Proof, Swept, Tried, because, noise, value_text};
 use crate::analysis;
 use crate::domain::{CacheState, Engine, EventBody, LaneId, RunResult, units};
 use crate::session::Command;
@@ -218,6 +218,7 @@ impl<'a> Runner<'a> {
                 return Err(End::Failed(why.unwrap_or_else(|| "it gave no result".to_owned())));
             }
         };
+        let by_threads = runs.iter().flatten().any(|run| run.knobs.get("io_uring") == Some(&0));
         let mut swept = Swept {
             engine: engine.clone(),
             cache,
@@ -228,8 +229,19 @@ impl<'a> Runner<'a> {
             proof: None,
             failed_proof: None,
         };
+        let fixed = self.base.knobs_for(engine);
         for (name, values) in knobs {
             let Some(now) = swept.best.get(name).copied() else { continue };
+            if fixed.contains_key(name) {
+                swept.reasons.push(format!("{name} stays {}, as set", value_text(name, now)));
+                continue;
+            }
+            if name == "threads" && by_threads {
+                swept
+                    .reasons
+                    .push("threads follow depth: without io_uring each read in flight is a thread's".to_owned());
+                continue;
+            }
             let variants: Vec<_> = values
                 .into_iter()
                 .filter(|value| *value != now)
@@ -249,7 +261,8 @@ impl<'a> Runner<'a> {
             let variants: Vec<_> = again().chain(variants).chain(again()).collect();
             let round = self.try_all(engine, cache, &variants)?;
             let same = round.iter().filter(|t| t.changed.is_none());
-            let Some(best_ns) = same.filter_map(|t| t.wall_ns.clone().ok()).min() else {
+            let best = same.filter_map(|t| Some((t.wall_ns.clone().ok()?, t))).min_by_key(|(ns, _)| *ns);
+            let Some((best_ns, so_far)) = best else {
                 swept.reasons.push(format!("{name} was not swept: a run with the settings found so far failed"));
                 swept.tried.extend(round);
                 continue;
@@ -261,9 +274,11 @@ impl<'a> Runner<'a> {
                     let gain = (best_ns as f64 / ns as f64 - 1.0) * 100.0;
                     let value = best.settings.get(name).copied().unwrap_or(0);
                     swept.reasons.push(format!(
-                        "{name} {} instead of {}: {gain:.0} % faster",
+                        "{name} {} instead of {}: {gain:.0} % faster; with {} it is slower{}",
                         value_text(name, value),
-                        value_text(name, now)
+                        value_text(name, now),
+                        value_text(name, now),
+                        because(so_far, best)
                     ));
                     swept.best.clone_from(&best.settings);
                 }
@@ -271,13 +286,13 @@ impl<'a> Runner<'a> {
                     let value = best.settings.get(name).copied().unwrap_or(0);
                     let off = (ns as f64 / best_ns as f64 - 1.0) * 100.0;
                     swept.reasons.push(format!(
-                        "{name} stays {}: the next best, {}, is {} than it",
+                        "{name} stays {}: the next best, {}, is {}",
                         value_text(name, now),
                         value_text(name, value),
                         if off >= 0.0 {
-                            format!("{off:.0} % slower")
+                            format!("{off:.0} % slower{}", because(best, so_far))
                         } else {
-                            format!("no more than {:.0} % faster", -off)
+                            format!("no more than {:.0} % faster, which is no reason to change it", -off)
                         }
                     ));
                 }
@@ -333,12 +348,14 @@ fn place(lane: LaneId, variants: usize) -> usize {
 fn tried(changed: Option<(&'static str, u64)>, settings: &Settings, runs: &[Result<RunResult, String>]) -> Tried {
     let times: Vec<u64> = runs.iter().flatten().map(|run| run.wall_ns).collect();
     let error = runs.iter().find_map(|run| run.as_ref().err().cloned());
+    let median = analysis::of_median_time(runs.iter().flatten().collect(), |run: &&RunResult| run.wall_ns);
     Tried {
         settings: settings.clone(),
         changed,
         wall_ns: analysis::median_u64(&times)
             .filter(|_| error.is_none())
             .ok_or_else(|| error.unwrap_or_else(|| "it gave no result".to_owned())),
+        phases: median.map(|run| run.phases).unwrap_or_default(),
         bytes: runs.iter().flatten().next().map_or(0, |run| run.bytes),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::args::RaceArgs;
 use super::sweep::{PROOF_RUNS, Settings, WORTH};
-use crate::domain::{CacheState, Engine, units};
+use crate::domain::{CacheState, Engine, PHASES, PhaseTimes, units};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -12,7 +12,20 @@ pub(super) struct Tried {
     pub(super) settings: Settings,
     pub(super) changed: Option<(&'static str, u64)>,
     pub(super) wall_ns: Result<u64, String>,
+    /// Of the run with the median time.
+    pub(super) phases: PhaseTimes,
     pub(super) bytes: u64,
+}
+
+/// Where the difference of two times lies: the phase that grew most from the faster to the slower.
+pub(super) fn because(slower: &Tried, faster: &Tried) -> String {
+    let (slower, faster) = (&slower.phases, &faster.phases);
+    let most = PHASES.into_iter().max_by_key(|phase| slower.get(*phase).saturating_sub(faster.get(*phase)));
+    let grown = most.filter(|phase| slower.get(*phase) > faster.get(*phase));
+    grown.map_or_else(String::new, |phase| {
+        let (name, slow, fast) = (phase.name(), slower.get(phase), faster.get(phase));
+        format!(", most of it in {name} ({} instead of {})", units::duration(slow), units::duration(fast))
+    })
 }
 
 /// What came of one engine in one state of the page cache.
@@ -74,7 +87,9 @@ impl Swept {
         } else {
             format!("'{}'", model.replace('\'', "'\\''"))
         };
-        format!("gds-top load {quoted} --engine {} --cache {}{gpu}{}", self.engine, self.cache, self.arguments())
+        // What was set throughout the sweep belongs to what was found.
+        let set = race.settings.iter().map(|(name, value)| format!(" --set {name}={value}")).collect::<String>();
+        format!("gds-top load {quoted} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
     }
 
     pub(super) fn to_text(&self, model: &str, race: &RaceArgs) -> String {
@@ -149,6 +164,7 @@ mod tests {
             settings: Settings::from([("threads".to_owned(), threads)]),
             changed: None,
             wall_ns: Ok(wall_ns),
+            phases: PhaseTimes::default(),
             bytes: 1,
         };
         let said = noise(&[tried(4, 100_000_000), tried(8, 20_000_000), tried(4, 250_000_000)]).unwrap();

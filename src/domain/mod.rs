@@ -16,6 +16,7 @@ pub mod phase;
 pub mod race_plan;
 pub mod run;
 pub mod sample;
+pub mod settings;
 pub mod share;
 pub mod span;
 pub mod system;

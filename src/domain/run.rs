@@ -169,6 +169,9 @@ pub struct RunResult {
     pub cpu_ns: Option<u64>,
     /// Settings that the engine used.
     pub knobs: BTreeMap<String, u64>,
+    /// What chose each of them, in a few words: the machine, the model, or whoever set it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub knobs_why: BTreeMap<String, String>,
     /// Set-up parts by name, in nanoseconds: `process`, `context`, `library`, `driver_open`.
     pub setup_parts_ns: BTreeMap<String, u64>,
     /// What the engine wants said: fall-backs, limits, what could not be measured.

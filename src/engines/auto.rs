@@ -16,7 +16,7 @@ use std::sync::Arc;
 const MOSTLY_CACHED: f64 = 0.45;
 
 /// The setting that makes auto open cuFile (1) or not (0), whatever the machine looks like.
-const KNOB_CUFILE: &str = "cufile";
+pub(super) const KNOB_CUFILE: &str = "cufile";
 
 /// What the choice hangs on.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 
 use super::clock::Clock;
 use super::error::LoadError;
+use super::settings::Setting;
 use crate::device::{CopyQueue, Device, DeviceError, DeviceMemory, Slot};
 use crate::domain::{LaneOrder, ModelInfo, Route, RouteCounts, Span, TensorInfo};
 use crate::weights::plan::{self, Block};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -70,7 +70,7 @@ pub struct Loaded {
     /// Number of slots.
     pub slots: u32,
     /// Settings used.
-    pub knobs: BTreeMap<String, u64>,
+    pub settings: Vec<Setting>,
     /// What should be said.
     pub notes: Vec<String>,
     /// Reads by route, for engines that use cuFile.

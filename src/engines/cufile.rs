@@ -15,6 +15,8 @@ pub struct CuFile {
     pub library_ns: u64,
     /// Time of `cuFileDriverOpen`, in nanoseconds.
     pub driver_open_ns: u64,
+    /// Bytes that the library gives to the kernel at once, where it tells.
+    pub max_direct_io_bytes: Option<u64>,
     /// Whether this machine can have a direct route at all: nvidia-fs answers, or P2PDMA is on.
     pub direct_possible: bool,
     host_target: bool,
@@ -83,11 +85,17 @@ impl CuFile {
             .and_then(|()| driver.stats_start())
             .map_err(|e| format!("cuFile statistics are not available: {e}"));
         let direct_possible = !host_target && direct_possible(&driver);
+        let max_direct_io_bytes = driver
+            .properties()
+            .ok()
+            .map(|p| (p.nvfs.max_direct_io_size as u64).saturating_mul(units::KIB))
+            .filter(|b| *b > 0);
         Ok(Self {
             library_ns,
             driver_open_ns: driver.opening().as_nanos() as u64,
             driver,
             direct_possible,
+            max_direct_io_bytes,
             host_target,
             statistics,
         })

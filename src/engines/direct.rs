@@ -11,82 +11,128 @@ use super::error::LoadError;
 use super::files::{self, Opened};
 use super::host;
 use super::pread::{self, CopyPipe, PAGE, Settings};
+use super::settings::Setting;
 use crate::device::{CopyQueue, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
-/// How a model is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
-    block_bytes: u64,
-    threads: usize,
-    /// Reads in flight, all threads together.
-    depth: usize,
-    /// Slots of staging memory that each thread has: at least its reads in flight.
-    slots: usize,
-}
-
-impl Reading {
-    /// By the disk's hardware queues, where they are known, the CPUs, and what was set.
-    ///
-    /// A virtual disk with one queue slows down with what is read into: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as two slots of each thread, 1.9 into 16
-    /// (medians of 4 to 95 reads of 512 MiB on an H200's disk), for less staging memory stays in the caches of whoever copies for it, we suppose. So
-    /// a thread has one slot there, in which nothing is read while it is copied to the GPU, and there are a few threads more than the eight reads
-    /// that the disk wants: whole loads gave 2.62 GB/s with 12 × 1 slots, 2.57 with 8 × 1, 2.51 with 8 × 2 and 2.49 with 16 × 1 (means of ten), and with
-    /// blocks of 256 KiB 2.39. A real drive has a queue for each CPU and wants them fed.
-    fn new(queues: Option<usize>, cpus: usize, knob: impl Fn(&str, u64) -> u64) -> Self {
-        let one_queue = queues == Some(1);
-        let (usual_block, usual_threads) = if one_queue { (MIB / 2, 12) } else { (MIB, 8) };
-        let block_bytes = knob("block_bytes", usual_block).clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
-        let threads = knob("threads", cpus.clamp(1, usual_threads) as u64).clamp(1, 256);
-        let depth = match queues {
-            Some(1) => threads.max(12),
-            Some(_) => threads * 8,
-            None => threads.max(8),
-        };
-        let depth = knob("depth", depth).clamp(1, 4096);
-        let threads = threads.min(depth);
-        let each = depth.div_ceil(threads);
-        // Every read in flight has a slot; a second one each lets a thread read while it copies.
-        let slots = knob("slots", if one_queue { each } else { 2 * each }).clamp(each, 8192);
-        Self { block_bytes, threads: threads as usize, depth: (threads * each) as usize, slots: slots as usize }
-    }
-}
-
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
+    // A virtual disk with one queue slows down with what is read into: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as two slots of each thread, 1.9 into 16
+    // (medians of 4 to 95 reads of 512 MiB on an H200's disk), for less staging memory stays in the caches of whoever copies for it, we suppose. So
+    // a thread has one slot there, in which nothing is read while it is copied to the GPU, and there are a few threads more than the eight reads
+    // that the disk wants: whole loads gave 2.62 GB/s with 12 × 1 slots, 2.57 with 8 × 1, 2.51 with 8 × 2 and 2.49 with 16 × 1 (means of ten), and with
+    // blocks of 256 KiB 2.39. A real drive has a queue for each CPU and wants them fed.
     let queues = context.model().shards.first().and_then(|shard| files::hardware_queues(&shard.path));
-    let reading = Reading::new(queues, context.cpus, |name, usual| context.knob(name, usual));
-    if context.knob("io_uring", 1) == 0 {
-        return by_threads(context, reading, Vec::new());
+    let one_queue = queues == Some(1);
+    let block_bytes = match queues {
+        Some(1) => (MIB / 2, "the disk has one hardware queue"),
+        Some(_) => (MIB, "the disk has several hardware queues"),
+        None => (MIB, "the disk's hardware queues are not told"),
+    };
+    let block_bytes = context.block_setting(block_bytes, 1 << 30);
+    let most = if one_queue { 12 } else { 8 };
+    let threads = (context.cpus.clamp(1, most) as u64, format!("one a CPU, at most {most}"));
+    let mut threads = context.setting("threads", threads, (1, 256));
+    // Reads in flight, all threads together.
+    let depth = match queues {
+        Some(queues @ 2..) => (threads.value * 8, format!("8 for each thread: the disk has {queues} hardware queues")),
+        Some(_) => {
+            (threads.value.max(12), "a disk with one hardware queue slows down with many more than 8".to_owned())
+        }
+        None => (threads.value.max(8), "8 in all, or one a thread: the disk's hardware queues are not told".to_owned()),
+    };
+    let depth = context.setting("depth", depth, (1, 4096));
+    threads = threads.at_most(depth.value, "one a read in flight");
+    let each = depth.value.div_ceil(threads.value);
+    let slots = match one_queue {
+        true => {
+            (each, "one a read in flight: a disk with one hardware queue slows down with the memory that is read into")
+        }
+        false => (2 * each, "as many again as reads in flight, so that copies never hold up a read"),
+    };
+    let slots = context.setting("slots", slots, (each, 8192));
+    let io_uring = context.setting("io_uring", (1, "the kernel allows it"), (0, 1));
+    if !io_uring.is_on() {
+        return by_threads(context, block_bytes, threads, depth, slots, io_uring);
     }
     match ReadRing::<Slot>::new(1) {
-        Ok(_) if !context.device.is_gpu() => {
-            host::by_rings(context, reading.block_bytes, reading.threads, reading.depth / reading.threads)
+        Ok(_) => {
+            let rings = Rings { block_bytes, threads, depth, io_uring };
+            if context.device.is_gpu() { by_rings(context, rings, slots) } else { host::by_rings(context, rings) }
         }
-        Ok(_) => by_rings(context, reading),
         Err(error) => {
-            let note =
-                format!("read by {} threads: {error}; containers often forbid io_uring by seccomp", reading.depth);
-            by_threads(context, reading, vec![note])
+            let refused = Setting::fixed("io_uring", 0, format!("refused: {error}"));
+            let mut loaded = by_threads(context, block_bytes, threads, depth, slots, refused)?;
+            loaded.notes.push(format!(
+                "read by {} threads: {error}; containers often forbid io_uring by seccomp, and machines by kernel.io_uring_disabled",
+                loaded.slots
+            ));
+            Ok(loaded)
         }
     }
 }
 
-/// A thread for each read in flight, with its share of the slots.
-fn by_threads(context: &EngineContext<'_>, reading: Reading, notes: Vec<String>) -> Result<Loaded, LoadError> {
-    let slots = reading.slots * reading.threads / reading.depth;
+/// How rings read.
+#[derive(Clone, Debug)]
+pub(super) struct Rings {
+    pub(super) block_bytes: Setting,
+    pub(super) threads: Setting,
+    /// Reads in flight, all threads together.
+    pub(super) depth: Setting,
+    pub(super) io_uring: Setting,
+}
+
+impl Rings {
+    /// With no more threads than there is work for; returns the reads in flight of each.
+    pub(super) fn fit(&mut self, blocks: usize) -> usize {
+        let each = self.depth.count().div_ceil(self.threads.count());
+        self.threads = self.threads.clone().at_most(blocks as u64 + 1, "one a read and one for the headers");
+        let all = (self.threads.count() * each) as u64;
+        if all != self.depth.value {
+            self.depth.why = format!(
+                "{each} for each of {} threads, instead of {} ({})",
+                self.threads.value, self.depth.value, self.depth.why
+            );
+            self.depth.value = all;
+        }
+        each
+    }
+
+    pub(super) fn into_settings(self) -> Vec<Setting> {
+        vec![self.block_bytes, self.threads, self.depth, self.io_uring]
+    }
+}
+
+/// Without io_uring each read in flight is a thread's: as many as were ordered, by either name.
+fn by_threads(
+    context: &EngineContext<'_>,
+    block_bytes: Setting,
+    threads: Setting,
+    depth: Setting,
+    mut slots: Setting,
+    io_uring: Setting,
+) -> Result<Loaded, LoadError> {
+    // A thread with one read in flight has its share of the slots.
+    slots.value /= depth.value.div_ceil(threads.value);
+    let ordered = |name: &str| context.order.knobs.contains_key(name);
+    let threads = if ordered("threads") && !ordered("depth") {
+        threads
+    } else {
+        let why = format!("without io_uring each read in flight is a thread's; depth: {}", depth.why);
+        Setting::fixed("threads", depth.value.min(256), why)
+    };
     let settings = Settings {
         direct: true,
-        threads: reading.depth.min(256),
+        threads,
         slots,
-        block_bytes: reading.block_bytes,
-        pin_ahead: true,
+        block_bytes,
+        pin_ahead: Setting::fixed("pin_ahead", 1, "O_DIRECT reads into pages that do not move"),
     };
-    let mut loaded = pread::threaded(context, &settings)?;
-    loaded.notes.extend(notes);
-    loaded.knobs.insert("io_uring".to_owned(), 0);
+    let mut loaded = pread::threaded(context, settings)?;
+    loaded.settings.push(Setting::fixed("depth", u64::from(loaded.slots), "a read for each thread"));
+    loaded.settings.push(io_uring);
     Ok(loaded)
 }
 
@@ -101,13 +147,12 @@ struct Shared<'a> {
     slots: usize,
 }
 
-fn by_rings(context: &EngineContext<'_>, reading: Reading) -> Result<Loaded, LoadError> {
-    let Reading { block_bytes, slots, .. } = reading;
-    let depth = reading.depth / reading.threads;
-    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
-    let threads = reading.threads.min(queue.len().max(1));
+fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Result<Loaded, LoadError> {
+    let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
+    let depth = rings.fit(queue.len());
+    let threads = rings.threads.count();
     let opened = Opened::new(context.model(), true);
-    let shared = Shared { queue, opened, target: SharedTarget::default(), depth, slots };
+    let shared = Shared { queue, opened, target: SharedTarget::default(), depth, slots: slots.count() };
     let done = run_workers(context, threads, |number| {
         let done = worker(context, &shared, number, threads);
         if number == 0 && done.is_err() {
@@ -123,13 +168,7 @@ fn by_rings(context: &EngineContext<'_>, reading: Reading) -> Result<Loaded, Loa
         tensor_offsets: context.image_offsets(),
         spans: spans.into_iter().flatten().collect(),
         slots: threads as u32,
-        knobs: BTreeMap::from([
-            ("block_bytes".to_owned(), block_bytes),
-            ("threads".to_owned(), threads as u64),
-            ("depth".to_owned(), (threads * depth) as u64),
-            ("slots".to_owned(), slots as u64),
-            ("io_uring".to_owned(), 1),
-        ]),
+        settings: rings.into_settings().into_iter().chain([slots]).collect(),
         notes: Vec::new(),
         route: None,
         staging,
@@ -268,35 +307,5 @@ impl Reads<'_> {
             ring.queue_read(file.as_fd(), slot, length, block.file_offset, tag)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    #[test]
-    fn a_disk_with_one_queue_is_read_into_little_memory_and_a_drive_with_many_is_kept_busy() {
-        type Set = &'static [(&'static str, u64)];
-        // Bytes of a block, threads, reads in flight, slots of each thread.
-        type Expected = (u64, usize, usize, usize);
-        let cases: [(Option<usize>, usize, Set, Expected); 9] = [
-            (Some(1), 16, &[], (MIB / 2, 12, 12, 1)),
-            (Some(1), 2, &[], (MIB / 2, 2, 12, 6)),
-            (Some(64), 16, &[], (MIB, 8, 64, 16)),
-            (None, 16, &[], (MIB, 8, 8, 2)),
-            (None, 2, &[], (MIB, 2, 8, 8)),
-            (Some(1), 16, &[("slots", 2)], (MIB / 2, 12, 12, 2)),
-            (Some(1), 16, &[("threads", 4), ("depth", 8), ("slots", 1)], (MIB / 2, 4, 8, 2)),
-            (Some(64), 16, &[("depth", 3)], (MIB, 3, 3, 2)),
-            (Some(64), 0, &[("block_bytes", 5000), ("threads", 0)], (8192, 1, 8, 16)),
-        ];
-        for (queues, cpus, set, (block_bytes, threads, depth, slots)) in cases {
-            let set: BTreeMap<_, _> = set.iter().copied().collect();
-            let reading = Reading::new(queues, cpus, |name, usual| set.get(name).copied().unwrap_or(usual));
-            let expected = Reading { block_bytes, threads, depth, slots };
-            assert_eq!(reading, expected, "{queues:?} queues, {cpus} CPUs, {set:?}");
-        }
     }
 }

@@ -12,7 +12,6 @@ use super::slab::{self, Opening, Slab};
 use crate::domain::{Phase, units::MIB};
 use crate::weights::plan::Block;
 use cufile_ffi::{Batch, BatchEntry, Direction, Route};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Largest entry: the largest class of the library's buffer pool, and of what nvidia-fs maps at once.
@@ -22,16 +21,12 @@ const COLLECT_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
-    let direct = direct_possible(context);
-    let register = context.knob("register", u64::from(direct)) != 0;
-    let block_bytes = context
-        .knob("block_bytes", if direct { LARGEST_ENTRY } else { 4 * MIB })
-        .clamp(PAGE, LARGEST_ENTRY)
-        .next_multiple_of(PAGE);
-    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
+    let register = slab::wants_registration(context);
+    let block_bytes = slab::block_setting(context, LARGEST_ENTRY);
+    let queue = BlockQueue::new(context.blocks(block_bytes.value, PAGE));
     // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
-    let threads = context.knob("threads", context.cpus.clamp(1, if direct { 4 } else { 8 }) as u64);
-    let wanted = context.knob("depth", 32).clamp(1, 256) as usize;
+    let threads = slab::thread_setting(context, if direct_possible(context) { 4 } else { 8 }, queue.len());
+    let wanted = context.setting("depth", (32, "what compat mode's pool of buffers bears"), (1, 256));
     let spans = 4 * queue.len() + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
@@ -41,9 +36,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let new_batch = |capacity: usize| {
         Batch::new(&cufile.driver, capacity, Route::MaybeCompat).map_err(|e| explain("setting a cuFile batch up", &e))
     };
-    let depth = new_batch(wanted)?.limit();
+    let depth = new_batch(wanted.count())?.limit();
     first.end(Phase::Submit, at, What::SETUP);
-    let threads = (threads.clamp(1, 256) as usize).min(depth).min(queue.len().max(1));
+    let thread_setting = threads.at_most(depth as u64, "one for each entry in flight");
+    let threads = thread_setting.count();
     let entries = (depth / threads).max(1);
     let (first, others) = slab::run_threads(context, threads, first, spans / threads, |_, rec| {
         let mut batch = new_batch(entries)?;
@@ -58,15 +54,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
             round(context, &slab, &mut batch, &blocks, rec)?;
         }
     })?;
-    let knobs = BTreeMap::from([
-        ("threads".to_owned(), threads as u64),
-        ("block_bytes".to_owned(), block_bytes),
-        ("depth".to_owned(), (entries * threads) as u64),
-    ]);
-    let mut loaded = slab.close(first, others.into_iter(), threads, knobs)?;
-    if wanted > depth {
+    let wanted_entries = wanted.count();
+    let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool bears");
+    let mut loaded = slab.close(first, others.into_iter(), threads, vec![thread_setting, block_bytes, in_flight])?;
+    if wanted_entries > depth {
         loaded.notes.push(format!(
-            "{depth} entries were in flight and not {wanted}: in compat mode each takes a buffer of the library's pool, and a batch that finds none \
+            "{depth} entries were in flight and not {wanted_entries}: in compat mode each takes a buffer of the library's pool, and a batch that finds none \
              waits for ever"
         ));
     }

@@ -4,11 +4,8 @@
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::gds_slab;
+use super::settings::Setting;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    let mut loaded = gds_slab::threaded(context, false)?;
-    if context.order.knobs.get("register").is_some_and(|register| *register != 0) {
-        loaded.notes.push("gds-bounce never registers its memory; 'gds-slab' is the engine that does".to_owned());
-    }
-    Ok(loaded)
+    gds_slab::threaded(context, Setting::fixed("register", 0, "the engine never registers"))
 }

@@ -6,9 +6,10 @@ use super::context::{EngineContext, Loaded};
 use super::cufile::explain;
 use super::error::LoadError;
 use super::files;
+use super::second_try::{Missing, SecondTries};
+use super::settings::Setting;
 use crate::domain::{ModelInfo, Phase, TensorInfo, units};
 use cufile_ffi::FileHandle;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 
@@ -22,14 +23,15 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let mut notes = Vec::new();
     let mut at = rec.now();
     files::reopen_model(context.order)?;
-    let odirect = context.knob("odirect", 1) != 0;
-    let opened = open_for_cufile(context, odirect, &mut notes)?;
+    let odirect = context.setting("odirect", (1, "as NIXL's users open files for cuFile"), (0, 1));
+    let opened = open_for_cufile(context, odirect.is_on(), &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let (offsets, total) = on_pages_of_their_own(model);
     let memory = context.allocate(total)?;
     at = rec.end(Phase::Allocate, at, What::SETUP);
     let counts = cufile.counts();
     let image = context.image_offsets();
+    let tries = SecondTries::new(model.tensors.iter().filter(|tensor| tensor.bytes > 0).count());
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
         if tensor.bytes == 0 {
             continue;
@@ -48,13 +50,18 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         at = rec.end(Phase::RegisterBuffer, at, what);
         let mut done = 0;
         while done < tensor.bytes {
-            let got = handle
-                .read_at(&buffer, done as usize, (tensor.bytes - done) as usize, tensor.file_offset + done)
-                .map_err(|e| explain(&format!("reading tensor {} of {}", tensor.name, path.display()), &e))?;
-            if got == 0 {
-                return Err(files::short(path, tensor.file_offset + done, tensor.file_offset + tensor.bytes));
+            let (left, from) = (tensor.bytes - done, tensor.file_offset + done);
+            match handle.read_at(&buffer, done as usize, left as usize, from) {
+                Ok(0) => return Err(files::short(path, from, tensor.file_offset + tensor.bytes)),
+                Ok(got) => done += got as u64,
+                Err(error) => {
+                    let what = format!("tensor {} of {}", tensor.name, path.display());
+                    let missing =
+                        Missing { what: &what, path, file_offset: from, target_offset: offset + done, bytes: left };
+                    tries.read(&missing, &memory, &error)?;
+                    break;
+                }
             }
-            done += got as u64;
         }
         // Spans speak of the image, wherever the engine puts the tensor, so that all engines fill the same map.
         at = rec.end(Phase::Transfer, at, What::tensor_bytes(index, image[index], tensor.bytes));
@@ -67,13 +74,14 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     at = rec.end(Phase::Sync, at, What::SETUP);
     drop(opened);
     rec.end(Phase::Release, at, What::SETUP);
+    notes.extend(tries.note());
     Ok(Loaded {
         staging: Vec::new(),
         memory,
         tensor_offsets: offsets,
         spans: rec.into_spans(),
         slots: 1,
-        knobs: BTreeMap::from([("threads".to_owned(), 1), ("odirect".to_owned(), u64::from(odirect))]),
+        settings: vec![Setting::fixed("threads", 1, "one tensor after another, as NIXL is asked for them"), odirect],
         notes,
         route: Some(cufile.route(counts, cufile.counts())),
     })

@@ -6,14 +6,13 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::pread::PAGE;
+use super::settings::Setting;
 use super::slab::{self, Opening, Slab};
-use crate::domain::{Phase, units::MIB};
-use std::collections::BTreeMap;
+use crate::domain::Phase;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     // Registration pays on a direct route only: in compat mode the library allocates shadow buffers of the same size and reads no faster.
-    let register = context.knob("register", u64::from(direct_possible(context))) != 0;
-    threaded(context, register)
+    threaded(context, slab::wants_registration(context))
 }
 
 pub(super) fn direct_possible(context: &EngineContext<'_>) -> bool {
@@ -21,16 +20,13 @@ pub(super) fn direct_possible(context: &EngineContext<'_>) -> bool {
 }
 
 /// `cuFileRead` of blocks over threads, into registered memory or not.
-pub(super) fn threaded(context: &EngineContext<'_>, register: bool) -> Result<Loaded, LoadError> {
+pub(super) fn threaded(context: &EngineContext<'_>, register: Setting) -> Result<Loaded, LoadError> {
     // On a direct route large blocks over many threads fill the device. In compat mode the library reads and copies in the calling thread: hot,
     // 8 threads with 4 MiB through the page cache gave 38 GB/s on an H200 (16 MiB over 16 threads with O_DIRECT: 2.7, the disk's rate).
-    let direct = direct_possible(context);
-    let block_bytes = context.knob("block_bytes", if direct { 16 * MIB } else { 4 * MIB });
-    let block_bytes = block_bytes.clamp(PAGE, 1 << 30).next_multiple_of(PAGE);
-    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
-    let threads = (context.knob("threads", context.cpus.clamp(1, if direct { 16 } else { 8 }) as u64).clamp(1, 256)
-        as usize)
-        .min(queue.len().max(1));
+    let block_bytes = slab::block_setting(context, 1 << 30);
+    let queue = BlockQueue::new(context.blocks(block_bytes.value, PAGE));
+    let thread_setting = slab::thread_setting(context, if direct_possible(context) { 16 } else { 8 }, queue.len());
+    let threads = thread_setting.count();
     let spans = 2 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
@@ -47,6 +43,5 @@ pub(super) fn threaded(context: &EngineContext<'_>, register: bool) -> Result<Lo
         }
         Ok(())
     })?;
-    let knobs = BTreeMap::from([("threads".to_owned(), threads as u64), ("block_bytes".to_owned(), block_bytes)]);
-    slab.close(first, others.into_iter(), threads, knobs)
+    slab.close(first, others.into_iter(), threads, vec![thread_setting, block_bytes])
 }

@@ -5,14 +5,13 @@ use super::clock::Recorder;
 use super::context::{EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
-use super::gds_slab::direct_possible;
 use super::pread::PAGE;
 use super::slab::{self, Opening, Slab};
 use crate::device::IoQueue;
-use crate::domain::{Phase, units::MIB};
+use crate::domain::Phase;
 use crate::weights::plan::Block;
 use cufile_ffi::{AsyncIo, Direction, Error, StreamIo, values};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The setting `stream_flags` that leaves streams unregistered; other values are the flags of `cuFileStreamRegister`.
@@ -23,16 +22,18 @@ const STREAMS: usize = 2;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
-    let direct = direct_possible(context);
-    let register = context.knob("register", u64::from(direct)) != 0;
-    let block_bytes = context
-        .knob("block_bytes", if direct { 16 * MIB } else { 4 * MIB })
-        .clamp(PAGE, 1 << 30)
-        .next_multiple_of(PAGE);
-    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
-    let threads =
-        (context.knob("threads", context.cpus.clamp(1, 8) as u64).clamp(1, 256) as usize).min(queue.len().max(1));
-    let depth = context.knob("depth", 2).clamp(1, 64) as usize;
+    let register = slab::wants_registration(context);
+    let block_bytes = slab::block_setting(context, 1 << 30);
+    let queue = BlockQueue::new(context.blocks(block_bytes.value, PAGE));
+    let thread_setting = slab::thread_setting(context, 8, queue.len());
+    let threads = thread_setting.count();
+    let depth_setting = context.setting("depth", (2, "reads on a stream before it is waited for"), (1, 64));
+    let depth = depth_setting.count();
+    // All sizes and offsets are known at the submit and multiples of the page, save the last length of a file.
+    let fixed = values::STREAM_FIXED_BUF_OFFSET | values::STREAM_FIXED_FILE_OFFSET | values::STREAM_FIXED_FILE_SIZE;
+    let flag_setting =
+        context.setting("stream_flags", (u64::from(fixed), "sizes and offsets are known at the submit"), (0, 16));
+    let flags = flag_setting.value;
     let spans = 4 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
@@ -42,10 +43,6 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         let mut streams = VecDeque::with_capacity(STREAMS);
         for _ in 0..STREAMS {
             let stream = Arc::new(IoQueue::new(context.device)?);
-            // All sizes and offsets are known at the submit and multiples of the page, save the last length of a file.
-            let fixed =
-                values::STREAM_FIXED_BUF_OFFSET | values::STREAM_FIXED_FILE_OFFSET | values::STREAM_FIXED_FILE_SIZE;
-            let flags = context.knob("stream_flags", u64::from(fixed));
             let stream = stream_for(cufile, &stream, flags)
                 .map_err(|e| unavailable(context, "registering a CUDA stream with cuFile", &e))?;
             streams.push_back((stream, Vec::new()));
@@ -67,12 +64,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         }
         Ok(())
     })?;
-    let knobs = BTreeMap::from([
-        ("threads".to_owned(), threads as u64),
-        ("block_bytes".to_owned(), block_bytes),
-        ("depth".to_owned(), depth as u64),
-    ]);
-    slab.close(first, others.into_iter(), threads, knobs)
+    let settings = vec![thread_setting, block_bytes, depth_setting, flag_setting];
+    slab.close(first, others.into_iter(), threads, settings)
 }
 
 /// A CUDA stream as cuFile's, by the setting `stream_flags`.

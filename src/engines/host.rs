@@ -4,14 +4,15 @@
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
+use super::direct::Rings;
 use super::error::LoadError;
 use super::files::{self, Opened};
 use super::pread::{PAGE, Settings};
+use super::settings::Setting;
 use super::slab::run_threads;
 use crate::device::{DeviceMemory, HostPart, ReadRing};
 use crate::domain::Phase;
 use crate::weights::plan::Block;
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -19,8 +20,11 @@ use std::sync::Arc;
 const OF_STAGING: [&str; 2] = ["slots", "pin_ahead"];
 
 /// The load with threads, buffered or with O_DIRECT.
-pub(super) fn by_threads(context: &EngineContext<'_>, settings: &Settings) -> Result<Loaded, LoadError> {
-    load(context, settings.block_bytes, settings.threads, settings.direct, |target, rec| {
+pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: Settings) -> Result<Loaded, LoadError> {
+    let queue = BlockQueue::new(context.blocks(settings.block_bytes.value, PAGE));
+    settings.threads = settings.threads.at_most(queue.len() as u64 + 1, "one a read and one for the headers");
+    let used = vec![settings.threads.clone(), settings.block_bytes];
+    load(context, queue, settings.threads.count(), settings.direct, used, |target, rec| {
         let mut at = rec.now();
         while let Some(block) = target.take()? {
             at = target.open(&block, rec, at)?;
@@ -32,16 +36,10 @@ pub(super) fn by_threads(context: &EngineContext<'_>, settings: &Settings) -> Re
 }
 
 /// The load with O_DIRECT and a ring of `depth` reads for each thread.
-pub(super) fn by_rings(
-    context: &EngineContext<'_>,
-    block_bytes: u64,
-    threads: usize,
-    depth: usize,
-) -> Result<Loaded, LoadError> {
-    let mut loaded = load(context, block_bytes, threads, true, |target, rec| ring(target, depth, rec))?;
-    let depth = u64::from(loaded.slots) * depth as u64;
-    loaded.knobs.extend([("depth".to_owned(), depth), ("io_uring".to_owned(), 1)]);
-    Ok(loaded)
+pub(super) fn by_rings(context: &EngineContext<'_>, mut rings: Rings) -> Result<Loaded, LoadError> {
+    let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
+    let depth = rings.fit(queue.len());
+    load(context, queue, rings.threads.count(), true, rings.into_settings(), |target, rec| ring(target, depth, rec))
 }
 
 /// One thread's reads, as many at once as its ring holds.
@@ -92,13 +90,12 @@ struct Target<'a> {
 /// Makes the target and lets `work` fill it on all threads.
 fn load(
     context: &EngineContext<'_>,
-    block_bytes: u64,
+    queue: BlockQueue,
     threads: usize,
     direct: bool,
+    settings: Vec<Setting>,
     work: impl Fn(&Target<'_>, &mut Recorder) -> Result<(), LoadError> + Sync,
 ) -> Result<Loaded, LoadError> {
-    let queue = BlockQueue::new(context.blocks(block_bytes, PAGE));
-    let threads = threads.min(queue.len().max(1));
     let spans = 2 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let at = first.now();
@@ -115,7 +112,7 @@ fn load(
         tensor_offsets: context.image_offsets(),
         spans,
         slots: threads as u32,
-        knobs: BTreeMap::from([("threads".to_owned(), threads as u64), ("block_bytes".to_owned(), block_bytes)]),
+        settings,
         notes: if idle.is_empty() { Vec::new() } else { vec![note()] },
         route: None,
         staging: Vec::new(),

@@ -9,9 +9,11 @@ use super::cufile::CuFile;
 use super::error::LoadError;
 use super::nixl::{self, Nixl};
 use super::protocol::{Frame, LaneMessage, monotonic_ns};
+use super::settings::{AS_SET, Setting};
 use super::verify;
 use super::{auto, cache};
 use crate::device::{CudaDevice, Device};
+use crate::domain;
 use crate::domain::run::DIFFERS;
 use crate::domain::{Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -130,6 +132,7 @@ pub(crate) fn blank(order: &LaneOrder) -> RunResult {
         gpu_peak_bytes: None,
         cpu_ns: None,
         knobs: BTreeMap::new(),
+        knobs_why: BTreeMap::new(),
         outside: None,
         setup_parts_ns: BTreeMap::new(),
         workload: None,
@@ -159,8 +162,13 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     let cufile = if order.engine.opens_cufile() {
         Some(CuFile::open(order)?)
     } else if auto::wants_cufile(order) {
-        // A choice among engines can do without one of them.
+        // A choice among engines can do without one of them; what the attempt took is set-up all the same.
         let opened = CuFile::open(order);
+        if opened.is_err() {
+            let now = monotonic_ns();
+            parts.insert("cufile_refused".to_owned(), now - at);
+            at = now;
+        }
         opened.map_err(|error| result.notes.push(format!("auto chose without cuFile: {error}"))).ok()
     } else {
         None
@@ -219,6 +227,9 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         result.setup_parts_ns.insert("earlier_loads".to_owned(), monotonic_ns() - at);
         result.setup_ns = monotonic_ns().saturating_sub(order.spawned_monotonic_ns);
     }
+    // What lies between: switching statistics on, looking for libraries.
+    let parts: u64 = result.setup_parts_ns.values().sum();
+    result.setup_parts_ns.insert("other".to_owned(), result.setup_ns.saturating_sub(parts));
     if !order.engine.is_outside() {
         super::files::raise_open_files();
         super::room::check(&device, context(Clock::start(), None).image_bytes())?;
@@ -306,17 +317,37 @@ fn measured<'a>(
     result.bytes_per_s = units::bytes_per_s(result.bytes, wall_ns).unwrap_or(0.0);
     result.slots = loaded.slots;
     result.phases = Span::phase_times(&loaded.spans, wall_ns, loaded.slots);
-    result.knobs.clone_from(&loaded.knobs);
-    result
-        .knobs
-        .extend(order.knobs.iter().filter(|(name, _)| !loaded.knobs.contains_key(*name)).map(|(n, v)| (n.clone(), *v)));
-    if order.engine.opens_cufile() {
-        let kept = std::env::var_os(super::protocol::ENV_KEPT_HEAP).is_some();
-        result.knobs.insert(super::protocol::KNOB_KEEP_HEAP.to_owned(), u64::from(kept));
-    }
+    told_settings(order, &loaded.settings, result);
     result.notes.extend(loaded.notes.iter().cloned());
     result.route.clone_from(&loaded.route);
     Ok(loaded)
+}
+
+/// The settings that were used, and what chose each. What was ordered and is not among them is told where the engine takes it in another way.
+fn told_settings(order: &LaneOrder, used: &[Setting], result: &mut RunResult) {
+    let mut tell = |name: &str, value: u64, why: &str| {
+        result.knobs.insert(name.to_owned(), value);
+        result.knobs_why.insert(name.to_owned(), why.to_owned());
+    };
+    for name in domain::settings::taken_by(&order.engine) {
+        // Our engines tell what they used; NIXL is handed what was ordered.
+        let elsewhere = matches!(order.engine, Engine::Nixl(_)) || [KNOB_WARMUP, auto::KNOB_CUFILE].contains(name);
+        if let Some(value) = order.knobs.get(*name).filter(|_| elsewhere) {
+            tell(name, *value, AS_SET);
+        }
+    }
+    for setting in used {
+        tell(setting.name, setting.value, &setting.why);
+    }
+    if order.engine.opens_cufile() {
+        let kept = std::env::var_os(super::protocol::ENV_KEPT_HEAP).is_some();
+        let why = match (order.knobs.contains_key(super::protocol::KNOB_KEEP_HEAP), kept) {
+            (true, _) => AS_SET,
+            (false, true) => "cuFile's shadow buffers would be mapped anew for each registration",
+            (false, false) => "as the library's users have it, or as GLIBC_TUNABLES says",
+        };
+        tell(super::protocol::KNOB_KEEP_HEAP, u64::from(kept), why);
+    }
 }
 
 /// Sends all spans, cut into messages.

@@ -8,9 +8,9 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::files;
+use super::settings::Setting;
 use crate::device::FileMapping;
 use crate::domain::Phase;
-use std::collections::BTreeMap;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let model = context.model();
@@ -46,7 +46,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         tensor_offsets: offsets,
         spans: rec.into_spans(),
         slots: 1,
-        knobs: BTreeMap::from([("threads".to_owned(), 1)]),
+        settings: vec![Setting::fixed("threads", 1, "one tensor after another, as safetensors copies them")],
         notes: Vec::new(),
         route: None,
     })

@@ -28,6 +28,8 @@ pub mod probe;
 pub mod probe_read;
 pub mod protocol;
 mod room;
+mod second_try;
+mod settings;
 mod slab;
 mod verify;
 

@@ -10,7 +10,6 @@ use crate::device::{Device, DeviceMemory};
 use crate::domain::{Engine, LaneOrder, NixlPlugin, Phase, units};
 use nixl_ffi::{Agent, Library, Memory};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -124,8 +123,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let mut at = rec.now();
     files::reopen_model(context.order)?;
     // The POSIX plugin hands offset and length to the kernel as they are, and tensors are not aligned.
-    let odirect = context.knob("odirect", u64::from(nixl.plugin.uses_cufile())) != 0;
-    let opened = open_for_cufile(context, odirect, &mut notes)?;
+    let odirect = match nixl.plugin.uses_cufile() {
+        true => (1, "as NIXL's users open files for cuFile"),
+        false => (0, "tensors are not aligned, and the plugin asks the kernel for them as they are"),
+    };
+    let odirect = context.setting("odirect", odirect, (0, 1));
+    let opened = open_for_cufile(context, odirect.is_on(), &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let (offsets, total) = on_pages_of_their_own(model);
     let memory = context.allocate(total)?;
@@ -213,7 +216,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         tensor_offsets: offsets,
         spans: rec.into_spans(),
         slots: 1,
-        knobs: BTreeMap::from([("odirect".to_owned(), u64::from(odirect))]),
+        settings: vec![odirect],
         notes,
         route: context.cufile.zip(counts.zip(after)).map(|(cufile, (before, after))| cufile.route(before, after)),
     })

@@ -7,44 +7,64 @@ use super::context::{EngineContext, Leftover, Loaded, SharedTarget, run_workers}
 use super::error::LoadError;
 use super::files::{self, Opened};
 use super::host;
+use super::settings::Setting;
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Page size, and the alignment that O_DIRECT reads are given.
 pub(super) const PAGE: u64 = 4096;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    let (threads, slots, block_bytes) = defaults(context.file_bytes(), context.cpus);
+    let bytes = context.file_bytes();
+    let (threads, slots, block_bytes) = defaults(bytes, context.cpus);
+    let class = if bytes > LARGE {
+        "a model over 4 GiB"
+    } else if bytes > SMALL {
+        "a model of 512 MiB to 4 GiB"
+    } else {
+        "a model under 512 MiB"
+    };
+    let for_class = |value, what: &str| (value, format!("{what}, for {class}"));
+    let threads = match bytes {
+        LARGE.. => for_class(threads, "one a CPU, at most 12"),
+        SMALL.. => for_class(threads, "one a CPU, at most 8"),
+        _ => for_class(threads, "one for each 8 MiB and at least two, at most 8 and one a CPU"),
+    };
     let settings = Settings {
         direct: false,
-        pin_ahead: context.knob("pin_ahead", 0) != 0,
-        threads: context.knob("threads", threads).clamp(1, 256) as usize,
-        slots: context.knob("slots", slots).clamp(1, 64) as usize,
-        block_bytes: context.knob("block_bytes", block_bytes).clamp(PAGE, 1 << 30).next_multiple_of(PAGE),
+        pin_ahead: context.setting("pin_ahead", (0, "pinning each slot after it is filled first was faster"), (0, 1)),
+        threads: context.setting("threads", threads, (1, 256)),
+        slots: context.setting("slots", for_class(slots, "read into while others are copied"), (1, 64)),
+        block_bytes: context
+            .block_setting(for_class(block_bytes, "so much that pinning costs less than it brings"), 1 << 30),
     };
-    threaded(context, &settings)
+    threaded(context, settings)
 }
+
+/// Models over this have large slots, and models up to the other slots that shrink with them.
+const LARGE: u64 = 4 << 30;
+const SMALL: u64 = 512 * MIB;
 
 /// Threads, slots of each, and bytes of a slot.
 ///
 /// Measured on an H200 with 16 cores, first load of a process, hot: 12 threads with 2 slots of 4 MiB give 51 GB/s on a 14 GiB model (16 threads 50), 8
 /// threads with 3 slots of 2 MiB give 40 GB/s on a 1.4 GiB one, where pinning more (paid for inside the clock, about 12 GB/s) costs more than it
 /// brings. Below that the pinned memory shrinks with the model, to an eighth to a quarter of it, and a thread, with its stream, must have some 8 MiB
-/// to read to pay.
+/// to read to pay. There are two all the same, for one checks the headers while the other reads.
 fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     let cpus = cpus.max(1) as u64;
-    if model_bytes > 4 << 30 {
+    if model_bytes > LARGE {
         return (cpus.min(12), 2, 4 * MIB);
     }
-    if model_bytes > 512 * MIB {
+    if model_bytes > SMALL {
         return (cpus.min(8), 3, 2 * MIB);
     }
-    let threads = (model_bytes / (8 * MIB)).clamp(1, cpus.min(8));
-    let block_bytes = (model_bytes / (8 * threads)).next_power_of_two().clamp(MIB / 4, 2 * MIB);
-    (threads, 2, block_bytes)
+    let readers = (model_bytes / (8 * MIB)).clamp(1, cpus.min(8));
+    let block_bytes = (model_bytes / (8 * readers)).next_power_of_two().clamp(MIB / 4, 2 * MIB);
+    (readers.max(cpus.min(2)), 2, block_bytes)
 }
 
 /// Threads, slots of each and bytes of a slot that the engine takes for a model of so many bytes on so many CPUs where nothing is set. What it pins is
@@ -55,24 +75,25 @@ pub fn pread_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
 }
 
 /// How threads read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) direct: bool,
-    pub(super) threads: usize,
-    pub(super) slots: usize,
-    pub(super) block_bytes: u64,
+    pub(super) threads: Setting,
+    pub(super) slots: Setting,
+    pub(super) block_bytes: Setting,
     /// Pin all slots before the first read, instead of each when it is first filled.
-    pub(super) pin_ahead: bool,
+    pub(super) pin_ahead: Setting,
 }
 
 /// The load with threads, buffered or with O_DIRECT; host memory is read into straight.
-pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Result<Loaded, LoadError> {
+pub(super) fn threaded(context: &EngineContext<'_>, mut settings: Settings) -> Result<Loaded, LoadError> {
     if !context.device.is_gpu() {
         return host::by_threads(context, settings);
     }
     let model = context.model();
-    let queue = BlockQueue::new(context.blocks(settings.block_bytes, PAGE));
-    let threads = settings.threads.min(queue.len().max(1));
+    let queue = BlockQueue::new(context.blocks(settings.block_bytes.value, PAGE));
+    settings.threads = settings.threads.at_most(queue.len() as u64 + 1, "one a read and one for the headers");
+    let threads = settings.threads.count();
     let target = SharedTarget::default();
     let opened = Opened::new(model, settings.direct);
     let results = run_workers(context, threads, |number| {
@@ -94,22 +115,17 @@ pub(super) fn threaded(context: &EngineContext<'_>, settings: &Settings) -> Resu
             files::check_headers(context.order)?;
             rec.end(Phase::Open, at, What::SETUP);
         }
-        worker(context, settings, &queue, &opened, &target, rec)
+        worker(context, &settings, &queue, &opened, &target, rec)
     })?;
     let memory = target.wait().ok_or(LoadError::Stopped)?.clone();
-    let (spans, staging): (Vec<Vec<Span>>, Vec<Leftover>) = results.into_iter().unzip();
+    let (spans, staging): (Vec<Vec<Span>>, Vec<Option<Leftover>>) = results.into_iter().unzip();
     Ok(Loaded {
         memory,
         tensor_offsets: context.image_offsets(),
         spans: spans.into_iter().flatten().collect(),
-        staging,
+        staging: staging.into_iter().flatten().collect(),
         slots: threads as u32,
-        knobs: BTreeMap::from([
-            ("threads".to_owned(), threads as u64),
-            ("slots".to_owned(), settings.slots as u64),
-            ("block_bytes".to_owned(), settings.block_bytes),
-            ("pin_ahead".to_owned(), u64::from(settings.pin_ahead)),
-        ]),
+        settings: vec![settings.threads, settings.slots, settings.block_bytes, settings.pin_ahead],
         notes: Vec::new(),
         route: None,
     })
@@ -122,12 +138,14 @@ fn worker(
     opened: &Opened<'_>,
     target: &SharedTarget,
     mut rec: Recorder,
-) -> Result<(Vec<Span>, Leftover), LoadError> {
+) -> Result<(Vec<Span>, Option<Leftover>), LoadError> {
+    // Whoever checked the headers may find that the others have read everything: then it needs neither memory nor a queue.
+    let Some(mut block) = queue.take() else { return Ok((rec.into_spans(), None)) };
     let model = context.model();
     let mut at = rec.now();
     context.device.bind()?;
-    let (slots, slot_bytes) = queue.staging(settings.slots);
-    let mut free = if settings.pin_ahead {
+    let (slots, slot_bytes) = queue.staging(settings.slots.count());
+    let mut free = if settings.pin_ahead.is_on() {
         context.counters.pin((slots * slot_bytes) as u64);
         Staging::slots(context.device, slots, slot_bytes)?
     } else {
@@ -138,7 +156,7 @@ fn worker(
     let mut pipe = CopyPipe { context, in_flight: VecDeque::with_capacity(slots) };
     at = rec.now();
     let mut memory = None;
-    while let Some(block) = queue.take() {
+    loop {
         if context.stopped() {
             return Err(LoadError::Stopped);
         }
@@ -179,13 +197,15 @@ fn worker(
         };
         pipe.start(&copies, slot, block, memory)?;
         at = rec.end(Phase::Submit, at, What::SETUP);
+        let Some(next) = queue.take() else { break };
+        block = next;
     }
     while let Some(slot) = pipe.wait_oldest(&mut rec, Phase::Sync, &mut at)? {
         free.push(slot);
     }
     copies.drain()?;
     rec.end(Phase::Sync, at, What::SETUP);
-    Ok((rec.into_spans(), Leftover { slots: free, copies }))
+    Ok((rec.into_spans(), Some(Leftover { slots: free, copies })))
 }
 
 /// Copies in flight of one worker, oldest first.
@@ -244,7 +264,7 @@ mod tests {
                 let (threads, slots, block_bytes) = defaults(model_bytes, cpus);
                 let pinned = threads * slots * block_bytes;
                 assert!(threads <= cpus as u64 && block_bytes % PAGE == 0);
-                assert!(pinned <= (model_bytes / 2).max(MIB / 2), "{model_bytes} {cpus}: {pinned} pinned");
+                assert!(pinned <= (model_bytes / 2).max(MIB), "{model_bytes} {cpus}: {pinned} pinned");
                 assert!(pinned <= 128 * MIB);
             }
         }

@@ -6,21 +6,22 @@ use super::cufile::{CuFile, ReadCounts, explain};
 use super::error::LoadError;
 use super::files;
 use super::gds_per_tensor::open_for_cufile;
+use super::pread::PAGE;
+use super::second_try::{Missing, SecondTries};
+use super::settings::Setting;
 use crate::device::{DeviceMemory, MemoryPart};
-use crate::domain::{Phase, Route, Span};
+use crate::domain::{Phase, Route, Span, units::MIB};
 use crate::weights::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a slab is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Opening {
     /// Register it with cuFile.
-    pub(super) register: bool,
+    pub(super) register: Setting,
     /// Open the files with O_DIRECT.
-    pub(super) odirect: bool,
+    pub(super) odirect: Setting,
     /// How many reads there will be: so many of them may fail that the load is still cuFile's.
     pub(super) reads: usize,
 }
@@ -31,13 +32,12 @@ pub(super) struct Slab<'a> {
     cufile: &'a CuFile,
     memory: Arc<DeviceMemory>,
     registration: Option<Arc<BufferRegistration<DeviceMemory>>>,
+    register: Setting,
     handles: Vec<Arc<FileHandle<'static>>>,
     counts: ReadCounts,
     notes: Vec<String>,
-    reads: usize,
-    failed: AtomicUsize,
-    first_failure: Mutex<Option<String>>,
-    odirect: bool,
+    tries: SecondTries,
+    odirect: Setting,
 }
 
 impl<'a> Slab<'a> {
@@ -52,7 +52,7 @@ impl<'a> Slab<'a> {
         let mut notes = Vec::new();
         let mut at = rec.now();
         files::check_lengths(model)?;
-        let opened = open_for_cufile(context, opening.odirect, &mut notes)?;
+        let opened = open_for_cufile(context, opening.odirect.is_on(), &mut notes)?;
         at = rec.end(Phase::Open, at, What::SETUP);
         let handles = opened
             .into_iter()
@@ -67,7 +67,7 @@ impl<'a> Slab<'a> {
         let memory = context.allocate(context.image_bytes())?;
         at = rec.end(Phase::Allocate, at, What::SETUP);
         let mut registration = None;
-        if opening.register {
+        if opening.register.is_on() {
             match cufile.driver.register(&memory, 0, memory.len(), 0) {
                 Ok(done) => registration = Some(Arc::new(done)),
                 Err(error) => {
@@ -84,16 +84,10 @@ impl<'a> Slab<'a> {
             handles,
             counts: cufile.counts(),
             notes,
-            reads: opening.reads,
-            failed: AtomicUsize::new(0),
-            first_failure: Mutex::new(None),
+            tries: SecondTries::new(opening.reads),
+            register: opening.register,
             odirect: opening.odirect,
         })
-    }
-
-    /// Whether the slab is registered.
-    fn is_registered(&self) -> bool {
-        self.registration.is_some()
     }
 
     /// The handle of a block's file.
@@ -154,25 +148,17 @@ impl<'a> Slab<'a> {
         files::short(path, block.file_offset + done, block.file_offset + block.bytes)
     }
 
-    /// Reads the rest of a block by `pread` and copies it to the target. An eighth of all reads at most: with more, the load would no longer be
-    /// cuFile's, and the error is the answer.
+    /// Reads the rest of a block another way (see [`SecondTries::read`]).
     pub(super) fn retry(&self, block: &Block, done: u64, error: &Error) -> Result<(), LoadError> {
         let path = &self.context.model().shards[block.shard as usize].path;
-        let explained = explain(&format!("reading {}", path.display()), error);
-        let most = if self.reads > 1 { (self.reads / 8).max(1) } else { 0 };
-        if self.failed.fetch_add(1, Ordering::Relaxed) >= most {
-            return Err(explained);
-        }
-        self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| explained.to_string());
-        let length = (block.bytes - done) as usize;
-        let mut bytes = vec![0; length];
-        let again = files::open_shard(path, false)
-            .and_then(|file| files::read_block(&file, path, &mut bytes, block.file_offset + done, length));
-        match again {
-            Ok(()) => Ok(self.memory.write_pageable(block.image_offset + done, &bytes)?),
-            Err(short @ LoadError::Short { .. }) => Err(short),
-            Err(second) => Err(LoadError::CuFile(format!("{explained}; the second try failed too: {second}"))),
-        }
+        let missing = Missing {
+            what: &path.display().to_string(),
+            path,
+            file_offset: block.file_offset + done,
+            target_offset: block.image_offset + done,
+            bytes: block.bytes - done,
+        };
+        self.tries.read(&missing, &self.memory, error)
     }
 
     /// Waits for the device, deregisters and closes; what it takes is the end of slot 0.
@@ -181,13 +167,14 @@ impl<'a> Slab<'a> {
         mut first: Recorder,
         others: impl Iterator<Item = Recorder>,
         slots: usize,
-        mut knobs: BTreeMap<String, u64>,
+        mut settings: Vec<Setting>,
     ) -> Result<Loaded, LoadError> {
         let mut at = first.now();
         self.context.device.synchronize()?;
         at = first.end(Phase::Sync, at, What::SETUP);
-        knobs.insert("register".to_owned(), u64::from(self.is_registered()));
-        knobs.insert("odirect".to_owned(), u64::from(self.odirect));
+        // What was used: a registration may have been refused.
+        settings.push(self.register.at_most(u64::from(self.registration.is_some()), "refused"));
+        settings.push(self.odirect);
         drop(self.registration);
         drop(self.handles);
         first.end(Phase::Deregister, at, What::SETUP);
@@ -200,20 +187,14 @@ impl<'a> Slab<'a> {
                 "in compat mode cuFile moves the bytes inside the call that submits them, so that time is counted as transfer".to_owned(),
             );
         }
-        if let Some(why) = self.first_failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            notes.push(format!(
-                "{} of {} cuFile reads failed and were done again by pread and a copy; the first: {why}",
-                self.failed.into_inner(),
-                self.reads
-            ));
-        }
+        notes.extend(self.tries.note());
         Ok(Loaded {
             staging: Vec::new(),
             memory: self.memory,
             tensor_offsets: self.context.image_offsets(),
             spans,
             slots: slots as u32,
-            knobs,
+            settings,
             notes,
             route: Some(route),
         })
@@ -239,10 +220,44 @@ fn moved_in_the_submit(spans: &mut [Span]) -> bool {
 }
 
 /// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for what the page cache does not hold.
-pub(super) fn wants_odirect(context: &EngineContext<'_>) -> bool {
+pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Setting {
     let direct = context.cufile.is_some_and(|cufile| cufile.direct_possible);
     let cached = context.resident_before.is_some_and(|share| share > 0.5);
-    context.knob("odirect", u64::from(direct || !cached)) != 0
+    let default = match (direct, cached) {
+        (true, _) => (1, "a direct route needs it"),
+        (false, true) => (0, "compat mode, and the page cache holds most of the model"),
+        (false, false) => (1, "compat mode, and the page cache does not hold most of the model"),
+    };
+    context.setting("odirect", default, (0, 1))
+}
+
+/// Whether the slab is registered, where nobody says.
+pub(super) fn wants_registration(context: &EngineContext<'_>) -> Setting {
+    let default = match super::gds_slab::direct_possible(context) {
+        true => (1, "a direct route reads straight into registered memory"),
+        false => (0, "in compat mode it costs shadow buffers and reads no faster"),
+    };
+    context.setting("register", default, (0, 1))
+}
+
+/// Bytes of a read: on a direct route `most`, or what cuFile moves at once where that is less; in compat mode the library copies in the calling thread, and
+/// smaller reads overlap better.
+pub(super) fn block_setting(context: &EngineContext<'_>, most: u64) -> Setting {
+    let at_once =
+        context.cufile.and_then(|cufile| cufile.max_direct_io_bytes).map_or(most, |bytes| bytes / PAGE * PAGE);
+    let default = match super::gds_slab::direct_possible(context) {
+        true if (PAGE..16 * MIB).contains(&at_once) => (at_once, "what cuFile moves at once (max_direct_io_size_kb)"),
+        true => (16 * MIB, "large reads fill a direct route"),
+        false => (4 * MIB, "in compat mode each thread reads and copies, and smaller reads overlap better"),
+    };
+    context.block_setting(default, most)
+}
+
+/// Threads that read: no more than there are blocks, and one more that has the headers to check.
+pub(super) fn thread_setting(context: &EngineContext<'_>, most: usize, blocks: usize) -> Setting {
+    let default = context.cpus.clamp(1, most) as u64;
+    let setting = context.setting("threads", (default, format!("one a CPU, at most {most}")), (1, 256));
+    setting.at_most(blocks as u64 + 1, "one a read and one for the headers")
 }
 
 /// Threads that each bring a recorder home: the caller's thread goes on with the recorder of the set-up, so that slot 0 is one timeline, and the

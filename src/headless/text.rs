@@ -38,6 +38,12 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
         rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
         text.table(&rows, &table.right);
     }
+    for table in crate::report::setup_tables(state, false) {
+        text.title(table.title);
+        let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
+        rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
+        text.table(&rows, &table.right);
+    }
     if let Some(grid) = &state.grid {
         text.grid(grid);
     }

@@ -3,6 +3,7 @@
 use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, markup};
 use super::document::{Document, LaneReport};
 use super::words::{check_counts, gaps, headlines, race_sentence, route_words, unnamed_library};
+use super::workload::Table;
 use crate::analysis::bytes_per_bucket;
 use crate::domain::{CacheState, Metric, Status, units};
 use crate::session::State;
@@ -46,6 +47,7 @@ pub fn html(state: &State) -> String {
     over_time(&mut page, &document);
     memory(&mut page, &document);
     tensors(&mut page, &document);
+    tables(&mut page, super::setup::of(&document, true));
     if !document.advice.is_empty() {
         page.push_str("<h2>Advice</h2><ul>");
         document.advice.iter().for_each(|a| {
@@ -182,7 +184,12 @@ fn groups(page: &mut String, document: &Document<'_>) {
 }
 
 fn workload(page: &mut String, state: &State) {
-    for table in super::workload::tables(state) {
+    tables(page, super::workload::tables(state));
+    super::layers::html(page, state);
+}
+
+fn tables(page: &mut String, tables: Vec<Table>) {
+    for table in tables {
         let _ = write!(
             page,
             "<h2>{}</h2><p class=\"dim\">{}</p><div class=\"card\"><table><tr>",
@@ -203,7 +210,6 @@ fn workload(page: &mut String, state: &State) {
         }
         page.push_str("</table></div>\n");
     }
-    super::layers::html(page, state);
 }
 
 /// One good lane for each engine and cache state.

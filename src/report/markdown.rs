@@ -2,6 +2,7 @@
 
 use super::document::{Document, LaneReport, model_bytes};
 use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words, unnamed_library};
+use super::workload::Table;
 use crate::analysis::{cell_text, grid_failures, grid_tables, size_classes};
 use crate::domain::{CacheState, Grid, PHASES, Phase, RunResult, Status, units};
 use crate::session::State;
@@ -29,6 +30,7 @@ pub fn markdown(state: &State) -> String {
         storage(&mut page, grid);
     }
     phases(&mut page, &document);
+    tables(&mut page, super::setup::of(&document, true));
     cost(&mut page, &document);
     advice(&mut page, &document);
     findings(&mut page, state);
@@ -272,7 +274,11 @@ fn results(page: &mut Page, document: &Document<'_>) {
 }
 
 fn workload(page: &mut Page, state: &State) {
-    for table in super::workload::tables(state) {
+    tables(page, super::workload::tables(state));
+}
+
+fn tables(page: &mut Page, tables: Vec<Table>) {
+    for table in tables {
         page.title(table.title);
         page.line(&escape(&table.says));
         page.blank();

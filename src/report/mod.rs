@@ -13,6 +13,7 @@ mod json;
 mod layers;
 mod markdown;
 mod prom;
+mod setup;
 mod trace;
 pub mod words;
 mod workload;
@@ -23,6 +24,7 @@ pub use groups::{GroupTable, group_tables};
 pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;
+pub use setup::tables as setup_tables;
 pub use workload::tables as workload_tables;
 
 /// The JSON Schema (2020-12) of [`json()`].

@@ -178,7 +178,7 @@ fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
         (Engine::GdsSlab, "cuFileHandleRegister:5027:3", &["5027", "udev", "c.safetensors"]),
         (Engine::GdsPerTensor, "cuFileHandleRegister:5027", &["5027", "udev", "a.safetensors"]),
         (Engine::GdsPerTensor, "cuFileBufRegister:5036:2", &["5036", "BAR1", "tiny."]),
-        (Engine::GdsPerTensor, "cuFileRead:5008:4", &["5008", "compat"]),
+        (Engine::GdsPerTensor, "cuFileRead:5008", &["5008", "compat"]),
         (Engine::GdsSlab, "cuFileRead:5008", &["5008", "reading"]),
         (Engine::GdsBounce, "cuFileRead:5", &["Input/output error"]),
         (Engine::GdsBatch, "cuFileBatchIOSetUp:5039", &["5039", "batch"]),
@@ -188,7 +188,7 @@ fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
         (Engine::GdsStream, "cuFileStreamRegister:5038", &["5038", "not available here"]),
         (Engine::GdsStream, "cuFileReadAsync:5038", &["5038", "reading"]),
         (Engine::GdsStream, "cuFileReadAsync.later:5044", &["5044"]),
-        (Engine::GdsPerTensor, "cuFileRead:5:7", &["Input/output error", "tensor tiny."]),
+        (Engine::GdsPerTensor, "cuFileRead:5", &["Input/output error", "tensor tiny."]),
     ];
     for (engine, fails, parts) in cases {
         // One block of everything, or many: no read may be left to another route where all of them fail.
@@ -241,6 +241,7 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
     sound::check(&outcome, &model);
     assert!(outcome.result().notes.iter().any(|n| n.contains("chose without cuFile") && n.contains("5001")));
+    assert!(outcome.result().setup_parts_ns.contains_key("cufile_refused"), "what was tried in vain was set-up too");
 }
 
 #[test]
@@ -248,6 +249,7 @@ fn single_reads_that_fail_are_done_again_another_way_and_said() {
     let Some((_folder, model, built)) = setting() else { return };
     for (engine, fails, code) in [
         (Engine::GdsSlab, "cuFileRead:5:2", "Input/output error"),
+        (Engine::GdsPerTensor, "cuFileRead:5:7", "Input/output error"),
         (Engine::GdsBounce, "cuFileRead:5030:1,cuFileRead:5030:7", "5030"),
         (Engine::GdsBatch, "cuFileBatchIO.entry:5044:3", "5044"),
         (Engine::GdsBatch, "cuFileBatchIOSubmit:5040:2", "5040"),

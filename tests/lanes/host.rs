@@ -110,7 +110,12 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
     let Some(outcome) = sound(&knobs(order(Engine::Pread, &model), set), &model) else { return };
     let result = outcome.result();
     assert_eq!(result.slots, 3);
-    assert!(set.iter().all(|(name, value)| result.knobs[*name] == *value), "{:?}", result.knobs);
+    let used = |(name, value): &(&str, u64)| match *name {
+        // Nothing is staged on the way to host memory, and what was not used is not told as used.
+        "slots" => !result.knobs.contains_key(*name),
+        _ => result.knobs[*name] == *value && result.knobs_why[*name] == "as set",
+    };
+    assert!(set.iter().all(used), "{:?}", result.knobs);
     let blocks = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).count() as u64;
     assert!(blocks >= model.tensor_bytes() / 65_536, "{blocks} blocks");
     assert!(result.notes.iter().any(|note| note.starts_with("slots not used")), "{:?}", result.notes);

@@ -98,3 +98,22 @@ fn another_engine_goes_first_in_each_round() {
         ]
     );
 }
+
+#[test]
+fn a_setting_that_changes_nothing_or_is_out_of_bounds_ends_the_call_before_anything_runs() {
+    let folder = folder();
+    models::odd(folder.path());
+    for (set, engines, part) in [
+        ("threads=0", "pread", "threads goes from 1 to 256"),
+        ("block_bytes=5000", "pread", "the next is 8192"),
+        ("mmap.threads=2", "mmap,pread", "mmap has no setting 'threads'; it takes warmup"),
+        ("depth=4", "pread", "'depth' would change nothing here: pread takes threads"),
+        ("direct.depth=4", "pread", "direct is none of the engines of this race (pread)"),
+        ("gds-batch.block_bytes=33554432", "gds-batch", "16777216 at most"),
+    ] {
+        let out = program(&["load", folder.path().to_str().unwrap(), "--engine", engines, "--set", set], &[]);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!((out.status.code(), out.stdout.len()), (Some(2), 0), "{set}: {said}");
+        assert!(said.contains(part), "{set}: {said}");
+    }
+}

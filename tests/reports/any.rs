@@ -145,6 +145,7 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         gpu_peak_bytes: d.maybe(Dice::size),
         cpu_ns: d.maybe(Dice::size),
         knobs: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
+        knobs_why: (0..d.below(3)).map(|_| (d.text(), d.text())).collect(),
         outside: d.maybe(any_outside),
         workload: d.maybe(any_workload),
         setup_parts_ns: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),

@@ -202,6 +202,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 gpu_peak_bytes: Some(landed),
                 cpu_ns: Some(clock / 2),
                 knobs: BTreeMap::from([("threads".to_owned(), 1)]),
+                knobs_why: BTreeMap::from([("threads".to_owned(), "one tensor after another".to_owned())]),
                 outside: None,
                 workload: None,
                 setup_parts_ns: BTreeMap::from([("context".to_owned(), 150_000_000)]),

@@ -121,7 +121,8 @@ impl SessionConfig {
     }
 
     /// The settings for one engine: those for all, overridden by its own.
-    pub(super) fn knobs_for(&self, engine: &Engine) -> BTreeMap<String, u64> {
+    #[must_use]
+    pub fn knobs_for(&self, engine: &Engine) -> BTreeMap<String, u64> {
         let prefix = format!("{engine}.");
         let general = self.knobs.iter().filter(|(name, _)| !name.contains('.')).map(|(n, v)| (n.clone(), *v));
         let own = self.knobs.iter().filter_map(|(name, v)| Some((name.strip_prefix(&prefix)?.to_owned(), *v)));

@@ -243,6 +243,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         gpu_peak_bytes: gpu.then_some(total),
         cpu_ns: Some(wall_ns / 2),
         knobs: std::collections::BTreeMap::new(),
+        knobs_why: std::collections::BTreeMap::new(),
         outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
         workload: None,

@@ -169,6 +169,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         gpu_peak_bytes: None,
         cpu_ns: None,
         knobs: std::collections::BTreeMap::new(),
+        knobs_why: std::collections::BTreeMap::new(),
         outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
         workload: None,

@@ -1,0 +1,66 @@
+//! The second try of single cuFile reads that fail: by `pread` and a copy, counted and told.
+
+use super::cufile::explain;
+use super::error::LoadError;
+use super::files;
+use crate::device::DeviceMemory;
+use cufile_ffi::Error;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What of a load was done again.
+#[derive(Debug)]
+pub(super) struct SecondTries {
+    /// How many reads the load has.
+    reads: usize,
+    failed: AtomicUsize,
+    first_failure: Mutex<Option<String>>,
+}
+
+/// Where the bytes that did not come lie, and where they belong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing<'a> {
+    /// What was read, for the sentence.
+    pub(super) what: &'a str,
+    pub(super) path: &'a Path,
+    pub(super) file_offset: u64,
+    pub(super) target_offset: u64,
+    pub(super) bytes: u64,
+}
+
+impl SecondTries {
+    pub(super) fn new(reads: usize) -> Self {
+        Self { reads, failed: AtomicUsize::new(0), first_failure: Mutex::new(None) }
+    }
+
+    /// Reads what is missing by `pread` and copies it to the target. An eighth of all reads at most: with more, the load would no longer be
+    /// cuFile's, and the error is the answer.
+    pub(super) fn read(&self, missing: &Missing<'_>, memory: &DeviceMemory, error: &Error) -> Result<(), LoadError> {
+        let explained = explain(&format!("reading {}", missing.what), error);
+        let most = if self.reads > 1 { (self.reads / 8).max(1) } else { 0 };
+        if self.failed.fetch_add(1, Ordering::Relaxed) >= most {
+            return Err(explained);
+        }
+        self.first_failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| explained.to_string());
+        let length = missing.bytes as usize;
+        let mut bytes = vec![0; length];
+        let again = files::open_shard(missing.path, false)
+            .and_then(|file| files::read_block(&file, missing.path, &mut bytes, missing.file_offset, length));
+        match again {
+            Ok(()) => Ok(memory.write_pageable(missing.target_offset, &bytes)?),
+            Err(short @ LoadError::Short { .. }) => Err(short),
+            Err(second) => Err(LoadError::CuFile(format!("{explained}; the second try failed too: {second}"))),
+        }
+    }
+
+    /// What is to be said of them.
+    pub(super) fn note(self) -> Option<String> {
+        let why = self.first_failure.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        Some(format!(
+            "{} of {} cuFile reads failed and were done again by pread and a copy; the first: {why}",
+            self.failed.into_inner(),
+            self.reads
+        ))
+    }
+}

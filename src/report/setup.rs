@@ -1,0 +1,120 @@
+//! What lies before the clock, and the settings that the engines used with what chose them, as tables.
+
+use super::document::Document;
+use super::workload::Table;
+use crate::domain::{RunResult, units};
+use crate::session::State;
+
+/// The part of the set-up that comes after the clock and is none of it.
+const AFTER: &str = "release_after_clock";
+
+/// The runs that speak for their engines and cache states.
+fn typical<'d>(document: &'d Document<'_>) -> Vec<&'d RunResult> {
+    let kinds = document.typical(
+        |lane| lane.lane.engine.direction().is_none(),
+        |a, b| (&a.engine, a.cache, &a.model) == (&b.engine, b.cache, &b.model),
+    );
+    kinds.into_iter().filter_map(|lane| lane.good()).collect()
+}
+
+/// A value as people read it.
+fn value_text(name: &str, value: u64) -> String {
+    if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
+}
+
+/// The tables of a session; none where nothing was loaded. `whys` has each setting in a row of its own, with what chose it.
+#[must_use]
+pub fn tables(state: &State, whys: bool) -> Vec<Table> {
+    of(&Document::new(state), whys)
+}
+
+pub(super) fn of(document: &Document<'_>, whys: bool) -> Vec<Table> {
+    let runs = typical(document);
+    let set_up: Vec<Vec<String>> =
+        runs.iter().filter(|run| run.setup_ns > 0).map(|run| before_the_clock(run)).collect();
+    let settings = if whys { with_reasons(&runs) } else { in_a_line(&runs) };
+    let set_up = Table {
+        title: "Before the clock",
+        says: "Set-up of a load's process; opening files, pinning, registering and allocating lie inside the load, as phases.".to_owned(),
+        head: vec!["engine", "cache", "set-up", "load", "to loaded", "what the set-up was"],
+        right: vec![false, false, true, true, true, false],
+        rows: set_up,
+    };
+    let (head, says) = if whys {
+        (
+            vec!["engine", "cache", "setting", "value", "what chose it"],
+            "As used; --set ENGINE.NAME=NUMBER sets another, --sweep looks for the best.",
+        )
+    } else {
+        (vec!["engine", "cache", "settings"], "As used; what chose each stands in the export.")
+    };
+    let right = head.iter().map(|name| *name == "value").collect();
+    let settings = Table { title: "Settings", says: says.to_owned(), head, right, rows: settings };
+    [set_up, settings].into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn before_the_clock(run: &RunResult) -> Vec<String> {
+    let mut parts: Vec<(&String, u64)> =
+        run.setup_parts_ns.iter().map(|(name, ns)| (name, *ns)).filter(|(name, _)| *name != AFTER).collect();
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let told = |(name, ns): &(&String, u64)| format!("{} {}", name.replace('_', " "), units::duration(*ns));
+    let mut said: Vec<String> = parts.iter().filter(|(_, ns)| *ns >= run.setup_ns / 100).map(told).collect();
+    said.extend(run.setup_parts_ns.get(AFTER).map(|ns| format!("given back after the clock {}", units::duration(*ns))));
+    vec![
+        run.engine.to_string(),
+        run.cache.to_string(),
+        units::duration(run.setup_ns),
+        units::duration(run.wall_ns),
+        units::duration(run.setup_ns.saturating_add(run.wall_ns)),
+        said.join(", "),
+    ]
+}
+
+fn in_a_line(runs: &[&RunResult]) -> Vec<Vec<String>> {
+    let line = |run: &&RunResult| {
+        let all: Vec<String> =
+            run.knobs.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
+        vec![run.engine.to_string(), run.cache.to_string(), all.join(", ")]
+    };
+    merged(runs.iter().filter(|run| !run.knobs.is_empty()).map(line))
+}
+
+fn with_reasons(runs: &[&RunResult]) -> Vec<Vec<String>> {
+    let rows = runs.iter().flat_map(|run| {
+        run.knobs.iter().map(|(name, value)| {
+            let why = run.knobs_why.get(name).cloned().unwrap_or_default();
+            vec![run.engine.to_string(), run.cache.to_string(), name.clone(), value_text(name, *value), why]
+        })
+    });
+    merged(rows)
+}
+
+/// Rows that differ in nothing but the cache state as one.
+fn merged(rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let mut out: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        let same = |known: &&mut Vec<String>| known[0] == row[0] && known[2..] == row[2..];
+        match out.iter_mut().find(same) {
+            Some(known) if known[1] != row[1] => known[1] = format!("{}, {}", known[1], row[1]),
+            Some(_) => {}
+            None => out.push(row),
+        }
+    }
+    // What one engine used stands together.
+    let first: Vec<String> = out.iter().map(|row| row[0].clone()).collect();
+    out.sort_by_key(|row| first.iter().position(|engine| *engine == row[0]));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_differ_in_the_cache_alone_are_one_and_an_engine_s_stand_together() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = [["pread", "hot", "a"], ["direct", "hot", "b"], ["pread", "cold", "a"], ["pread", "cold", "c"]];
+        let told: Vec<String> = merged(rows.into_iter().map(row)).iter().map(|row| row.join("|")).collect();
+        assert_eq!(told, ["pread|hot, cold|a", "pread|cold|c", "direct|hot|b"]);
+    }
+}
