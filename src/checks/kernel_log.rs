@@ -1,4 +1,4 @@
-//! What the kernel log says of nvidia-fs, GPU and disks: signatures of the reference, section 1.10.
+//! What the kernel log says of nvidia-fs, GPU and disks: lines as they were seen on machines and in reports, and what each means.
 
 use super::context::Context;
 use super::gpu::nvfs_version;
