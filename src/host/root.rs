@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Most bytes of one file that a view reads; longer ones are [`Unread::TooLarge`].
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// The kernel symbols that the checks ask for: what nvidia-fs and libcufile look up (reference rows 25 and 38).
+/// The kernel symbols that the checks ask for: what nvidia-fs and libcufile look up.
 pub const SYMBOLS: &[&str] = &[
     "pci_p2pdma_add_resource",
     "p2pdma_pgmap_ops",
