@@ -1,5 +1,4 @@
-//! The files of cufile.json as the checks see them: /etc first, the user's file merged over it key by key, then the environment (reference 2.1
-//! to 2.4).
+//! The files of cufile.json as the checks see them: /etc first, the user's file merged over it key by key, then the environment.
 
 use super::cufile_json::{Severity, Surroundings, lint};
 use crate::host::{Root, Unread};
@@ -109,7 +108,7 @@ impl Config {
         (texts, from)
     }
 
-    /// Keys that libcufile passes over without a word, with their file and the name that is meant (reference 2.3, L10).
+    /// Keys that libcufile passes over without a word, with their file and the name that is meant (L10).
     pub(super) fn passed_over(&self) -> Vec<(&str, &str, &'static str)> {
         const WRONG: &[(&str, &str)] = &[
             ("properties.use_compat_mode", "properties.allow_compat_mode"),

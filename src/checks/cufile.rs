@@ -1,4 +1,4 @@
-//! libcufile and its configuration (reference 1.6, 2.1 to 2.4).
+//! libcufile and its configuration.
 
 use super::config_file::FileState;
 use super::context::Context;

@@ -1,4 +1,4 @@
-//! Around libcufile: what it loads, tools beside it, where its log goes, sizes against the GPU, shared statistics (reference 1.6).
+//! Around libcufile: what it loads, tools beside it, where its log goes, sizes against the GPU, shared statistics.
 
 use super::config_file::FileState;
 use super::context::Context;

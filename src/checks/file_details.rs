@@ -1,4 +1,4 @@
-//! The file itself and what its file system does meanwhile: extents, holes, size, background work, versions of clients (reference 1.5).
+//! The file itself and what its file system does meanwhile: extents, holes, size, background work, versions of clients.
 
 use super::context::{Context, version_numbers};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};

@@ -1,4 +1,4 @@
-//! File system, mount, device and the udev record of a path (reference 1.5 and row 89).
+//! File system, mount, device and the udev record of a path.
 
 use super::context::{Context, Subject};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
@@ -79,7 +79,7 @@ fn resolve(facts: &PathFacts) -> Judged {
     judged.why("The route differs by file system, mount and device, so the verdict is per path.")
 }
 
-/// Kinds of file system by what cuFile does on them (reference row 57).
+/// Kinds of file system by what cuFile does on them.
 fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: &str = "fs-type";
     const WHY: &str =

@@ -1,4 +1,4 @@
-//! GPU and driver (reference 1.1).
+//! GPU and driver.
 
 use super::context::{Context, GpuSeen, version_numbers};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};

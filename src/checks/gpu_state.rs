@@ -1,4 +1,4 @@
-//! The state that GPU and driver are in now: BAR1 left, ECC and Xid, stream memory operations, Grace's memory mode, CUDA versions (reference 1.1).
+//! The state that GPU and driver are in now: BAR1 left, ECC and Xid, stream memory operations, Grace's memory mode, CUDA versions.
 
 use super::context::{Context, GpuSeen};
 use super::judged::{Cost, DIRECT};
@@ -7,7 +7,7 @@ use super::registry_keys::{self, PARAMS_FILE};
 use crate::domain::{Group::Gpu, Route, units};
 use crate::host::{GpuAttributes, NvmlGpu};
 
-/// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb` (reference 2.2).
+/// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb`.
 const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
 /// Of less than this no buffer of a loader can be registered.
 const LEAST_BUFFER_BYTES: u64 = 16 * units::MIB;
@@ -274,7 +274,7 @@ pub(super) fn library_is_newer(ctx: &Context<'_>) -> bool {
 }
 
 /// Whether libcufile is of a newer CUDA than the driver serves (error 35 of CUDA). GDS 1.15 and later belong to CUDA 13, 1.4 to 1.14 to
-/// CUDA 12 (reference 0.3).
+/// CUDA 12.
 fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "cuda-driver-runtime";
     let served = ctx.root.nvml().cuda_version.clone()?;

@@ -1,4 +1,4 @@
-//! Kernel and platform (reference 1.3).
+//! Kernel and platform.
 
 use super::context::Context;
 use super::judged::{Cost, DIRECT, EVERY, Judged};

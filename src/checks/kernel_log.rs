@@ -1,4 +1,4 @@
-//! What the kernel log says of nvidia-fs, GPU and disks: signatures of the reference, section 1.10.
+//! What the kernel log says of nvidia-fs, GPU and disks: lines as they were seen on machines and in reports, and what each means.
 
 use super::context::Context;
 use super::gpu::nvfs_version;
@@ -19,22 +19,22 @@ pub(super) fn text(ctx: &Context<'_>) -> Option<String> {
     (output.exit_code == Some(0) && output.stdout.lines().count() > 1).then_some(output.stdout)
 }
 
-/// Why the module did not load, as the kernel put it (K2 to K7).
+/// Why the module did not load, as the kernel put it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// K2: its symbols come from proprietary modules.
+    /// Its symbols come from proprietary modules.
     Proprietary,
-    /// K4: it was built without symbol versions.
+    /// It was built without symbol versions.
     NoVersions,
-    /// K5: it was built against another driver.
+    /// It was built against another driver.
     OtherDriver,
-    /// K7: its key is not enrolled.
+    /// Its key is not enrolled.
     Key,
-    /// K3: nvidia was not loaded before it.
+    /// Nvidia was not loaded before it.
     TooEarly,
-    /// K3: nvidia was loaded, and has not the symbol.
+    /// Nvidia was loaded, and has not the symbol.
     LacksSymbol,
-    /// K6: it was built for another kernel.
+    /// It was built for another kernel.
     OtherKernel,
 }
 
@@ -188,7 +188,7 @@ fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
     known.peek().is_some() && !known.any(|address| line.contains(address.get(5..).unwrap_or(&address)))
 }
 
-/// What went wrong while it worked (K9 to K17, K21, K22): one finding for the first that is there.
+/// What went wrong while it worked: one finding for the first that is there.
 pub(super) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "nvfs-errors";
     const SIGNS: &[(&[&str], &str, &str)] = &[

@@ -1,4 +1,4 @@
-//! Container, user and limits (reference 1.7).
+//! Container, user and limits.
 
 use super::context::Context;
 use super::judged::{Cost, EVERY, Judged};

@@ -1,4 +1,4 @@
-//! Lines of cufile.log and of the kernel log, and what they mean (reference 1.10 and 1.11).
+//! Lines of cufile.log and of the kernel log, and what they mean.
 
 use crate::domain::Status;
 use serde::Serialize;
@@ -108,7 +108,7 @@ const CUFILE: &[Signature] = &[
     sign(&["cufile initialization failed"], Fail, NOT_OPEN, "gds-top check says what is missing", ""),
 ];
 
-/// The kernel log (K1 to K22).
+/// The kernel log.
 #[rustfmt::skip]
 const KERNEL: &[Signature] = &[
     sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load beside the proprietary driver modules", "gds-top fix nvidia-driver-open", "driver-flavour"),

@@ -1,4 +1,4 @@
-//! What DKMS knows of nvidia-fs, and what a build of it takes: headers, the driver's source and its symbol versions (reference 1.2).
+//! What DKMS knows of nvidia-fs, and what a build of it takes: headers, the driver's source and its symbol versions.
 
 use super::context::{Context, version_numbers};
 use super::gpu::nvfs_version;

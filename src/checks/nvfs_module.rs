@@ -1,4 +1,4 @@
-//! How nvidia-fs is signed, loaded and connected: Secure Boot, lockdown, storage drivers, bridges (reference 1.2).
+//! How nvidia-fs is signed, loaded and connected: Secure Boot, lockdown, storage drivers, bridges.
 
 use super::context::Context;
 use super::judged::{Cost, Judged, Scope};

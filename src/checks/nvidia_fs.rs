@@ -1,4 +1,4 @@
-//! The nvidia-fs kernel module (reference 1.2 and 1.10).
+//! The nvidia-fs kernel module.
 
 use super::context::{Context, version_numbers};
 use super::gpu::{Driver, nvfs_version};

@@ -1,4 +1,4 @@
-//! What is written down for the kernel and its modules, and not in effect before a reboot (reference row 43).
+//! What is written down for the kernel and its modules, and not in effect before a reboot.
 
 use super::context::Context;
 use super::judged::Judged;

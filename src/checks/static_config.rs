@@ -1,4 +1,4 @@
-//! Files that libcufile trusts in place of the hardware, from 1.18 and 1.20 on: routes, and facts of the GPUs (reference 1.6, `static-cfg`).
+//! Files that libcufile trusts in place of the hardware, from 1.18 and 1.20 on: routes, and facts of the GPUs (`static-cfg`).
 
 use super::context::{Context, GpuSeen};
 use super::cufile_details::value;

@@ -1,4 +1,4 @@
-//! The disks under a path: emulated or real, NVMe and how it is reached (reference 1.4).
+//! The disks under a path: emulated or real, NVMe and how it is reached.
 
 use super::context::{Context, Subject};
 use super::judged::{Cost, DIRECT, Judged, Scope};

@@ -1,4 +1,4 @@
-//! What is around the process: device nodes, memory limits, LSM, RDMA stack, clusters (reference 1.7).
+//! What is around the process: device nodes, memory limits, LSM, RDMA stack, clusters.
 
 use super::context::Context;
 use super::judged::{Cost, EVERY, Judged};

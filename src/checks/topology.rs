@@ -1,4 +1,4 @@
-//! Where GPU and disks sit on the bus: distance, ACS on the way, links, NUMA nodes, root ports (reference 1.3 and 1.4).
+//! Where GPU and disks sit on the bus: distance, ACS on the way, links, NUMA nodes, root ports.
 
 use super::context::Context;
 use super::judged::{Cost, Judged, Scope};

@@ -5,7 +5,7 @@ use super::judged::{Judged, Scope, Weight};
 use super::library_routes;
 use crate::domain::{Finding, Route, Status, Verdict};
 
-/// Causes before consequences (reference 1.13); ids that are not listed come last, in the order in which they were found.
+/// Causes before consequences; ids that are not listed come last, in the order in which they were found.
 const ROOT_FIRST: &[&str] = &[
     "wsl",
     "cpu-arch",

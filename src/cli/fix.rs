@@ -67,9 +67,7 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
 /// Where the work is done, and the view of it.
 fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
     let Some(folder) = root else { return Ok((Place::live(), open_view(None)?)) };
-    let place = Place::folder(folder)?;
-    let captured = folder.join("files").is_dir() || folder.join("capture.json").is_file();
-    Ok((place, if captured { Root::open(folder)? } else { Root::tree(folder)? }))
+    Ok((Place::folder(folder)?, Root::stand_in(folder)?))
 }
 
 /// Fixes that wait for a reboot, taken up: told as notes by commands that are about something else.

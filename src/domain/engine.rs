@@ -69,7 +69,7 @@ impl NixlPlugin {
 }
 
 impl Engine {
-    /// The engines with a fixed name, in the order of the contract.
+    /// The engines with a fixed name, in the order in which tables name them.
     pub const NAMED: [Self; 12] = [
         Self::Mmap,
         Self::Pread,

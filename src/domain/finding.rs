@@ -148,7 +148,7 @@ pub struct Evidence {
 /// The outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Stable id, as in the reference: `udev-database`.
+    /// Stable id: `udev-database`.
     pub id: String,
     /// Its group.
     pub group: Group,

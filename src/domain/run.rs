@@ -81,15 +81,6 @@ pub struct RouteCounts {
     pub proven: bool,
 }
 
-impl RunResult {
-    /// Whether it counts for less than a load: a command of somebody else's that compared no bytes, and of which less than half a model of `whole_bytes` was
-    /// told or counted. It may have read out of mappings, which nobody counts, or nothing at all.
-    #[must_use]
-    pub fn in_doubt(&self, whole_bytes: u64) -> bool {
-        self.outside.is_some() && self.verified.is_none() && self.bytes < whole_bytes / 2
-    }
-}
-
 impl RouteCounts {
     /// Whether all that was counted went straight to the GPU, by counters.
     #[must_use]
@@ -202,5 +193,12 @@ impl RunResult {
     pub fn failure(&self) -> Option<&str> {
         let differs = || self.notes.iter().find(|note| note.starts_with(DIFFERS)).map_or(DIFFERS, String::as_str);
         self.error.as_deref().or_else(|| (self.verified == Some(false)).then(differs))
+    }
+
+    /// Whether it counts for less than a load: a command of somebody else's that compared no bytes, and of which less than half a model of `whole_bytes` was
+    /// told or counted. It may have read out of mappings, which nobody counts, or nothing at all.
+    #[must_use]
+    pub fn in_doubt(&self, whole_bytes: u64) -> bool {
+        self.outside.is_some() && self.verified.is_none() && self.bytes < whole_bytes / 2
     }
 }

@@ -97,7 +97,7 @@ pub enum LoadError {
     /// NIXL was not found, or refused.
     #[error("{0}")]
     Nixl(String),
-    /// An engine of the contract that this version does not have.
+    /// An engine that this version does not have: a session of another version asked for it.
     #[error("the engine '{engine}' is not part of this version")]
     Unsupported {
         /// Its name.

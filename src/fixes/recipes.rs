@@ -1,4 +1,4 @@
-//! Which fix mends what, and its plan for this machine (reference 1.8).
+//! Which fix mends what, and its plan for this machine.
 
 use super::{advised, applied, boot, fitting, install, udev};
 use crate::checks::Report;
@@ -107,7 +107,7 @@ pub(super) fn fix_of(finding: &Finding) -> Option<&str> {
     }
 }
 
-/// Why the kernel refused nvidia-fs, by the words of its log (reference 1.10, K2 to K7): each cause has its own remedy.
+/// Why the kernel refused nvidia-fs, by the words of its log: each cause has its own remedy.
 fn by_log(finding: &Finding) -> Option<&'static str> {
     const WORDS: &[(&str, &str)] = &[
         ("from proprietary module", "nvidia-driver-open"),

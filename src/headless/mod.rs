@@ -56,7 +56,7 @@ impl Default for Options {
 pub struct Outcome {
     /// All that was learned.
     pub state: State,
-    /// The exit status of the contract: 0, 1, 2, 3 or 130.
+    /// The exit status that `gds-top --help` promises: 0, 1, 2, 3 or 130.
     pub exit: u8,
     /// The files of the export.
     pub exported: Vec<PathBuf>,
@@ -154,7 +154,7 @@ fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError>
     }
 }
 
-/// The exit status of the contract for what a session found: 130 interrupted · 1 wrong bytes · 3 nothing could be run · 1 a failing check blocks the
+/// The exit status for what a session found: 130 interrupted · 1 wrong bytes · 3 nothing could be run · 1 a failing check blocks the
 /// route in use or leaves none · 0 fine.
 ///
 /// A machine without a GPU has no route to be blocked: its race is judged by its runs alone.

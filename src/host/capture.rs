@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Version of the form of a capture (interface.md, 'A captured machine').
+/// Version of the form of a capture.
 pub const CAPTURE_SCHEMA_VERSION: u32 = 1;
 
 /// Why a capture could not be written.

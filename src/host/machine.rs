@@ -15,7 +15,7 @@ pub struct Container {
     pub text: String,
 }
 
-/// Whether the process runs in a container, by the marks that runtimes leave (reference row 88).
+/// Whether the process runs in a container, by the marks that runtimes leave.
 #[must_use]
 pub fn container(root: &Root) -> Option<Container> {
     let environment = root.environment();

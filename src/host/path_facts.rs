@@ -98,12 +98,6 @@ pub struct PathFacts {
 }
 
 impl PathFacts {
-    /// Whether a mount option stands in the options by its full text.
-    #[must_use]
-    pub fn has_option(&self, option: &str) -> bool {
-        self.mount_options.as_deref().is_some_and(|all| all.split(',').any(|one| one == option))
-    }
-
     /// The value of a mount option `name=value`.
     #[must_use]
     pub fn option_value(&self, name: &str) -> Option<&str> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Most bytes of one file that a view reads; longer ones are [`Unread::TooLarge`].
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// The kernel symbols that the checks ask for: what nvidia-fs and libcufile look up (reference rows 25 and 38).
+/// The kernel symbols that the checks ask for: what nvidia-fs and libcufile look up.
 pub const SYMBOLS: &[&str] = &[
     "pci_p2pdma_add_resource",
     "p2pdma_pgmap_ops",
@@ -152,7 +152,7 @@ impl Root {
         Self::new(View::Live(options), recording)
     }
 
-    /// A machine captured in a folder (interface.md, 'A captured machine'). A folder without `capture.json` and without `files/` is refused.
+    /// A machine captured in a folder. A folder without `capture.json` and without `files/` is refused.
     ///
     /// # Errors
     /// A sentence, when the folder is none or holds no capture, or when one of its JSON files is malformed.
@@ -178,7 +178,7 @@ impl Root {
     }
 
     /// A machine captured in a folder or in an archive, as 'gds-top capture' writes them. An archive is unpacked into a temporary folder that
-    /// goes with the view; see interface.md for what is refused.
+    /// goes with the view. What leads out of its folder, is no file, folder or link, or grows beyond a bound is refused.
     ///
     /// # Errors
     /// A sentence, when it cannot be read, is hostile, or holds no capture.
@@ -191,6 +191,18 @@ impl Root {
             .map_err(|why| why.replace(&top.display().to_string(), &path.display().to_string()))?
             .with_unpacked(unpacked);
         Ok(Self::new(View::Folder(Box::new(folder)), None))
+    }
+
+    /// A folder that stands for a machine: a captured one, or else a plain tree.
+    ///
+    /// # Errors
+    /// As [`Root::folder`] and [`Root::tree`].
+    pub fn stand_in(folder: &Path) -> Result<Self, String> {
+        if folder.join("files").is_dir() || folder.join("capture.json").is_file() {
+            Self::folder(folder)
+        } else {
+            Self::tree(folder)
+        }
     }
 
     fn new(view: View, recording: Option<Mutex<Recording>>) -> Self {

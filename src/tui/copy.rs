@@ -2,7 +2,7 @@
 
 use super::app::{Screen, Sheet, UiState};
 use super::screens::{findings, fix, grid, guide, system};
-use super::words;
+use super::{race_words, words};
 use crate::domain::units::{bytes, duration};
 use crate::domain::{Change, FixPlan, Needs};
 use crate::session::State;
@@ -27,7 +27,7 @@ pub(crate) fn text(state: &State, ui: &UiState) -> String {
         Screen::Race if state.grid.is_some() && state.lanes.is_empty() => {
             lines.extend(state.grid.iter().flat_map(|measured| grid::copied(measured, ui)));
         }
-        Screen::Race | Screen::Report | Screen::Learn => lines.push(words::race(state, ui.clock_ns).text),
+        Screen::Race | Screen::Report | Screen::Learn => lines.push(race_words::race(state, ui.clock_ns).text),
         Screen::Tensors => {
             let tensor = ui.tensors.order.get(ui.tensors.at).map(|t| *t as usize);
             let run = ui.tensors.lane.and_then(|lane| ui.tensors.run(lane));

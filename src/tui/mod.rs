@@ -23,6 +23,7 @@ mod moves;
 mod painter;
 mod pen;
 mod plan_keys;
+mod race_words;
 mod rehearsal;
 mod screens;
 mod sheet_keys;

@@ -1,8 +1,8 @@
 //! Machines made to mislead: storage stacks and fabrics, modern and old kernels and drivers, several GPUs and paths. The cause is named first, and what is
 //! healthy gives no alarm.
 
+use crate::expected::storage::{peermem, rdma_host};
 use crate::machine::*;
-use crate::unseen::storage::{peermem, rdma_host};
 use gds_top::domain::{Route, Status};
 use serde_json::{Value, json};
 

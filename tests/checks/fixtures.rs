@@ -391,7 +391,7 @@ fn captures_made_by_hand_with_nulls_and_near_types_are_read() {
     assert_eq!(root.nvml().gpus.len(), 1);
     assert_eq!(root.libcufile().version(), Some("1.16"));
     let facts = root.path_facts(Path::new("/data")).unwrap();
-    assert!(facts.has_option("data=ordered"));
+    assert_eq!(facts.option_value("data"), Some("ordered"));
     assert_eq!(facts.block_device.len(), 1);
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
     assert_eq!(report.verdicts[0].gpu.as_deref(), Some("GPU-1"));

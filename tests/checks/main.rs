@@ -5,6 +5,7 @@
 
 mod adversary;
 mod capture;
+mod expected;
 mod faults;
 mod field;
 mod fixtures;
@@ -15,4 +16,3 @@ mod live;
 mod machine;
 mod secrets;
 mod symbols;
-mod unseen;

@@ -319,7 +319,7 @@ fn the_gpu_memory_of_a_command_is_what_nvml_counts_for_its_processes_else_the_gr
     let file = list.to_str().unwrap();
     // A command lasts until NVML was asked again and again, each time a tenth of a second after the last.
     let (reads, script) = (scratch.path().join("reads"), scratch.path().join("asked.sh"));
-    let asked = "n=$(cat \"$1\" 2>/dev/null | wc -c)\nuntil [ $(cat \"$1\" 2>/dev/null | wc -c) -gt $((n + 30)) ]; do sleep 0.05; done\n";
+    let asked = "n=$(cat \"$1\" 2>/dev/null | wc -c)\nuntil [ $(cat \"$1\" 2>/dev/null | wc -c) -gt $((n + 8)) ]; do sleep 0.05; done\n";
     std::fs::write(&script, asked).unwrap();
     let asked = |what: &str| format!("sh {} {}.{what}", script.display(), reads.display());
     let (processes, memory) = (asked("processes"), asked("memory"));

@@ -153,7 +153,7 @@ fn changed(change: impl Fn(&mut EventBody)) -> State {
 }
 
 #[test]
-fn exit_status_follows_the_contract() {
+fn exit_status_is_what_the_help_promises() {
     assert_eq!(exit_code(&race()), 0);
     let interrupted = changed(|b| {
         if let EventBody::SessionEnded { interrupted } = b {

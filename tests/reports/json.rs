@@ -1,4 +1,4 @@
-//! The JSON report keeps the contract: its schema holds for a real race and for any state whatever.
+//! The JSON report: its schema holds for a real race and for any state whatever.
 
 use crate::any::any_state;
 use crate::race::race;

@@ -1,4 +1,4 @@
-//! The value of every key and where it comes from: default, /etc/cufile.json, the user's file, the environment (reference 2.1).
+//! The value of every key and where it comes from: default, /etc/cufile.json, the user's file, the environment.
 
 use super::SYSTEM_FILE;
 use super::known::KEYS;

@@ -1,4 +1,4 @@
-//! What is wrong with the variables that libcufile reads (reference 2.4).
+//! What is wrong with the variables that libcufile reads.
 
 use super::known::minor;
 use super::nearest::distance;

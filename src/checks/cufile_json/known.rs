@@ -153,7 +153,7 @@ pub(crate) fn is_section(name: &str) -> bool {
     KEYS.iter().any(|known| known.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Names that many files use and no library reads, with what is meant; empty where nothing is (reference 2.3, L10).
+/// Names that many files use and no library reads, with what is meant; empty where nothing is (L10).
 pub(crate) const MISNAMED: &[(&str, &str)] = &[
     ("properties.use_compat_mode", "properties.allow_compat_mode"),
     ("blacklist", "denylist"),

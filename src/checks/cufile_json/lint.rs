@@ -1,4 +1,4 @@
-//! What is wrong with one cufile.json: the rules L1 to L19 of the reference, each problem with its place, the reason and what to do.
+//! What is wrong with one cufile.json: the rules L1 to L19, each problem with its place, the reason and what to do.
 
 use super::environment::LEVELS;
 use super::known::{Known, MISNAMED, Takes, is_section, known, minor};

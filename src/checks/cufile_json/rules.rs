@@ -1,4 +1,4 @@
-//! One file that passes and one that does not for each rule of the linter, in the order of the reference (2.3, 2.4).
+//! One file that passes and one that does not for each rule of the linter, in their order.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! A cufile.json of one's own for a model: only the keys that matter for it on this machine, each with its reason (reference 2.5).
+//! A cufile.json of one's own for a model: only the keys that matter for it on this machine, each with its reason.
 
 use super::Hardware;
 use super::known::known;

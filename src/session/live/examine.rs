@@ -34,11 +34,7 @@ pub(super) struct Examiner {
 /// # Errors
 /// A sentence, when the folder holds no machine.
 pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
-    match folder {
-        None => Ok(Root::live()),
-        Some(folder) if folder.join("files").is_dir() || folder.join("capture.json").is_file() => Root::open(folder),
-        Some(folder) => Root::tree(folder),
-    }
+    folder.map_or_else(|| Ok(Root::live()), Root::stand_in)
 }
 
 impl Examiner {

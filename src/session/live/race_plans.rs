@@ -8,7 +8,7 @@ use crate::domain::{Access, EventBody, GridPlan, LogLevel, ModelInfo, Pattern, R
 use crate::iogrid;
 use crate::kvcache::{self, Folder, Kind};
 use crate::session::race_plans::{self, Kept, What};
-use crate::weights::{self, Profile, WeightsError};
+use crate::weights::{self, WeightsError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -257,14 +257,8 @@ impl Session {
     /// The models of plans that load; opened now where the session began with something else.
     fn models(&mut self) -> Result<Vec<ModelInfo>, String> {
         if self.loaded.is_empty() {
-            let source = match self.config.model.as_deref() {
-                None => Source::Demo,
-                Some(named) if !Path::new(named).exists() && Profile::names().contains(&named) => {
-                    Source::Profile(Profile::named(named).map_err(|error| error.to_string())?)
-                }
-                Some(named) => Source::Opened(weights::open(named).map_err(|error| error.to_string())?),
-            };
-            self.loaded = vec![self.open(source).map_err(|error| error.to_string())?];
+            let opened = Source::of(self.config.model.as_deref()).and_then(|source| self.open(source));
+            self.loaded = vec![opened.map_err(|error| error.to_string())?];
         }
         Ok(self.loaded.clone())
     }

@@ -46,14 +46,9 @@ pub enum SessionError {
 /// When the model is malformed or missing, or the recording cannot be made.
 pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     heap::keep_small();
-    let source = match (&config.model, &config.workload) {
-        (_, Some(plan)) => Source::Opened(plan.model.clone()),
-        (None, None) => Source::Demo,
-        // A path wins over a profile of the same name.
-        (Some(named), None) if !Path::new(named).exists() && Profile::names().contains(&named.as_str()) => {
-            Source::Profile(Profile::named(named)?)
-        }
-        (Some(named), None) => Source::Opened(weights::open(named)?),
+    let source = match &config.workload {
+        Some(plan) => Source::Opened(plan.model.clone()),
+        None => Source::of(config.model.as_deref())?,
     };
     let others: Vec<ModelInfo> = config.together_with.iter().map(weights::open).collect::<Result<_, _>>()?;
     let (event_sender, events) = unbounded();
@@ -128,6 +123,19 @@ pub(super) enum Source {
     Opened(ModelInfo),
     Profile(Profile),
     Demo,
+}
+
+impl Source {
+    /// What a name names: a path, which wins over a shape profile of the same name; without one, the small synthetic model.
+    pub(super) fn of(named: Option<&str>) -> Result<Self, WeightsError> {
+        match named {
+            None => Ok(Self::Demo),
+            Some(named) if !Path::new(named).exists() && Profile::names().contains(&named) => {
+                Profile::named(named).map(Self::Profile)
+            }
+            Some(named) => weights::open(named).map(Self::Opened),
+        }
+    }
 }
 
 /// Whether the session goes on.

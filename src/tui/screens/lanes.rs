@@ -12,7 +12,7 @@ use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, runs_width, width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
-use crate::tui::words::{cache_word, lane_label, route_word, same_unit};
+use crate::tui::words::{cache_word, route_word, same_unit};
 
 /// Columns of the figures, from the right; a column of width 0 is not shown.
 struct Columns {
@@ -76,7 +76,7 @@ impl Columns {
 /// Columns of the longest name of a lane, as far as names are shown whole in a pane of `w` columns.
 pub(crate) fn longest_name(state: &State, w: u16) -> u16 {
     let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
-    let longest = names.map(|engine| width(&lane_label(engine))).max().unwrap_or(4) as u16;
+    let longest = names.map(|engine| width(&engine.label())).max().unwrap_or(4) as u16;
     longest.clamp(6, if w >= 100 { 28 } else { 22 })
 }
 
@@ -240,14 +240,14 @@ fn unavailable(state: &State) -> Vec<(String, &str)> {
     for (engine, why) in &state.unavailable {
         match groups.iter_mut().find(|(_, known)| known == why) {
             Some((engines, _)) => {
-                let label = lane_label(engine);
+                let label = engine.label();
                 // What cannot be written cannot be read either: a variant is named once.
                 if !engines.split(", ").any(|known| known == label) {
                     engines.push_str(", ");
                     engines.push_str(&label);
                 }
             }
-            None => groups.push((lane_label(engine), why)),
+            None => groups.push((engine.label(), why)),
         }
     }
     groups

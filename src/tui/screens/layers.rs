@@ -18,7 +18,6 @@ use crate::tui::app::UiState;
 use crate::tui::entries::heats;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::Theme;
-use crate::tui::words::lane_label;
 use ratatui::style::Style;
 
 /// Columns of the names at the left.
@@ -126,10 +125,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &The
     let title = [
         ("Layers".to_owned(), theme.strong),
         (" ── ".to_owned(), theme.faint),
-        (
-            format!("{} {}", theme.marker(&read.lane.engine), lane_label(&read.lane.engine)),
-            theme.lane(&read.lane.engine),
-        ),
+        (format!("{} {}", theme.marker(&read.lane.engine), read.lane.engine.label()), theme.lane(&read.lane.engine)),
         (" ── computing is simulated".to_owned(), theme.dim),
     ];
     let mut inside = pen.frame(&title, theme.faint);

@@ -17,7 +17,7 @@ use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
 use crate::tui::pen::{Pen, wrap};
 use crate::tui::theme::Theme;
-use crate::tui::words;
+use crate::tui::race_words;
 
 /// Panes that small screens show one at a time: lanes, phases, three charts.
 const PANES: usize = 5;
@@ -63,7 +63,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     ui.race.more.set(false);
     let airy = h >= 26;
     let room = w.saturating_sub(6);
-    let answer = words::race_in(state, ui.clock_ns, room, if airy && h < 40 { 2 } else { 3 });
+    let answer = race_words::race_in(state, ui.clock_ns, room, if airy && h < 40 { 2 } else { 3 });
     // The question ends in "and why?": why the fastest is, of the ways of cuFile first, for which people come; else what cost the most that could be spared.
     let advice = ui.derived.advice();
     let about_cufile = |advice: &&Advice| advice.engine.as_ref().is_some_and(Engine::opens_cufile);

@@ -9,6 +9,7 @@ use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
 use crate::tui::keymap::Action;
 use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::race_words;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words::{self, Headline, cache_word, route_word};
@@ -95,8 +96,8 @@ fn headline(state: &State, ui: &UiState, room: u16, lines: u16) -> Headline {
         None if done.is_empty() => behind,
         None => {
             let fits = |text: &String| wrap(text, room).len() <= usize::from(lines);
-            let briefly = |lines: u16| words::race_in(state, ui.clock_ns, room, usize::from(lines)).text;
-            let all = [words::race(state, ui.clock_ns).text, briefly(lines - 1), briefly(1)];
+            let briefly = |lines: u16| race_words::race_in(state, ui.clock_ns, room, usize::from(lines)).text;
+            let all = [race_words::race(state, ui.clock_ns).text, briefly(lines - 1), briefly(1)];
             let all = all.into_iter().map(|answer| format!("{answer} {behind}")).find(fits);
             all.unwrap_or_else(|| briefly(lines))
         }

@@ -16,7 +16,7 @@ use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::tensor_view::Tensors;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::scatter::{self, Cloud};
-use crate::tui::words::{Headline, cache_word, lane_label, short_engine};
+use crate::tui::words::{Headline, cache_word, short_engine};
 
 /// Rows from which the map has room to be tall.
 const TALL_MAP: u16 = 38;
@@ -113,8 +113,8 @@ fn headline(
     });
     let slowest = slowest.map_or_else(String::new, |(at, row)| {
         let theirs = other.and_then(|(lane, run)| Some((lane, run.points.get(at)?.1))).filter(|(_, ns)| *ns > 0);
-        let theirs = theirs
-            .map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane_label(&lane.engine)));
+        let theirs =
+            theirs.map_or_else(String::new, |(lane, ns)| format!(", {} with {}", duration(ns), lane.engine.label()));
         let name = name(row).unwrap_or_default();
         // Workers that share a tensor take longer together than the clock ran.
         let on_clock = row.start_ns.zip(row.end_ns).map(|(start, end)| end.saturating_sub(start));
@@ -124,7 +124,7 @@ fn headline(
             "The slowest {thing} is {name}: {} for {} with {}{shared}{theirs}.",
             duration(within.unwrap_or_else(|| row.busy_ns())),
             bytes(row.bytes),
-            lane_label(&lane.engine)
+            lane.engine.label()
         )
     });
     let fitted = |cost: &crate::analysis::CostModel| format!(" ({} {thing}s, R² {:.2})", cost.fit.used, cost.fit.r2);
@@ -239,7 +239,7 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
                 Some(at) => {
                     let (below, above) = if at.first_wins_below { (lane, other) } else { (other, lane) };
                     let guess = if at.extrapolated { " (outside what was measured)" } else { "" };
-                    let (below, above) = (lane_label(&below.engine), lane_label(&above.engine));
+                    let (below, above) = (below.engine.label(), above.engine.label());
                     format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
                 }
                 None if together => "their lines do not cross outside of the noise".to_owned(),

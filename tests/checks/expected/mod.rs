@@ -1,14 +1,14 @@
 //! Machines whose answers were written down before they were run: what an expert would say of each, from NVIDIA's documents, the sources of nvidia-fs and
 //! threads of users.
 
-pub(crate) mod fifth;
-pub(crate) mod fourth;
+pub(crate) mod combined;
 pub(crate) mod hosts;
-pub(crate) mod more;
+pub(crate) mod logs;
+pub(crate) mod reported;
 pub(crate) mod starts;
 pub(crate) mod storage;
 pub(crate) mod systems;
-pub(crate) mod third;
+pub(crate) mod variations;
 
 use crate::machine::*;
 use gds_top::checks::{self, Trial};
@@ -17,7 +17,7 @@ use gds_top::fixes;
 use gds_top::host::Root;
 
 /// All machines whose answers were written down before they were run.
-pub(crate) fn unseen() -> Vec<Variant> {
+pub(crate) fn expected() -> Vec<Variant> {
     let all = [
         storage::filesystems(),
         storage::fabrics(),
@@ -25,16 +25,16 @@ pub(crate) fn unseen() -> Vec<Variant> {
         hosts::machines(),
         systems::systems(),
         systems::settings(),
-        more::more(),
-        third::two_faults(),
-        third::layers(),
-        third::healthy(),
+        variations::variations(),
+        combined::two_faults(),
+        combined::layers(),
+        combined::healthy(),
         starts::machines(),
-        fourth::reports(),
-        fourth::healthy(),
-        fourth::elsewhere(),
-        fifth::logs(),
-        fifth::lists(),
+        reported::reports(),
+        reported::healthy(),
+        reported::elsewhere(),
+        logs::logs(),
+        logs::lists(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -70,23 +70,23 @@ fn containers_and_settings() {
 }
 
 #[test]
-fn what_the_first_round_left_out() {
-    judge(more::more());
+fn gpus_keys_drivers_and_clusters() {
+    judge(variations::variations());
 }
 
 #[test]
 fn two_faults_at_once() {
-    judge(third::two_faults());
+    judge(combined::two_faults());
 }
 
 #[test]
 fn storage_in_layers_without_a_direct_route() {
-    judge(third::layers());
+    judge(combined::layers());
 }
 
 #[test]
 fn healthy_machines_that_look_ill() {
-    judge(third::healthy());
+    judge(combined::healthy());
 }
 
 #[test]
@@ -96,27 +96,27 @@ fn what_the_next_start_takes() {
 
 #[test]
 fn machines_of_those_who_asked_for_help() {
-    judge(fourth::reports());
+    judge(reported::reports());
 }
 
 #[test]
 fn machines_of_this_year_with_nothing_wrong() {
-    judge(fourth::healthy());
+    judge(reported::healthy());
 }
 
 #[test]
 fn storage_and_sandboxes_without_a_direct_route() {
-    judge(fourth::elsewhere());
+    judge(reported::elsewhere());
 }
 
 #[test]
 fn what_healthy_machines_write_into_their_logs() {
-    judge(fifth::logs());
+    judge(logs::logs());
 }
 
 #[test]
 fn lists_and_files_in_their_full_length() {
-    judge(fifth::lists());
+    judge(logs::lists());
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn what_is_advised_is_what_helps_there() {
 }
 
 fn machine(name: &str) -> tempfile::TempDir {
-    let machine = unseen().into_iter().find(|machine| machine.name == name).unwrap();
+    let machine = expected().into_iter().find(|machine| machine.name == name).unwrap();
     build(machine.base, &machine.edits)
 }
 
@@ -200,7 +200,7 @@ fn what_is_told_of_healthy_machines_is_true_of_them() {
 
 #[test]
 fn of_two_gpus_each_has_the_verdict_of_its_own_place_on_the_bus() {
-    let folder = build("p2pdma-healthy", &third::far_gpu());
+    let folder = build("p2pdma-healthy", &combined::far_gpu());
     let report = check(folder.path());
     let of = |gpu: &str| report.verdicts.iter().find(|v| v.gpu.as_deref().unwrap().starts_with(gpu)).unwrap();
     let (near, far) = (of("GPU-5f1c"), of("GPU-6a2d"));

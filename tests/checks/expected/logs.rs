@@ -1,4 +1,4 @@
-//! A fifth round of machines: what healthy ones write into their logs and lists, and the lines beside it that mean something.
+//! What healthy machines write into their logs and lists, and the lines beside it that mean something.
 
 use crate::machine::*;
 use gds_top::domain::Route;

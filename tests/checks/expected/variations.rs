@@ -1,4 +1,4 @@
-//! A second round of machines: what the first one left out.
+//! Machines that differ from others in one thing: the GPU, registry keys, the driver, the log, what a pod is given.
 
 use super::storage::{peermem, rdma_host, says};
 use crate::machine::*;
@@ -12,7 +12,7 @@ fn proprietary(version: &str) -> Edit {
     put("files/proc/driver/nvidia/version", line)
 }
 
-pub(crate) fn more() -> Vec<Variant> {
+pub(crate) fn variations() -> Vec<Variant> {
     let p2pdma = |name, model, capability| {
         fine(name, P2PDMA, all([gpu(model, capability), vec![put("files/proc/driver/nvidia/params", KEYS)]]))
     };
@@ -21,7 +21,7 @@ pub(crate) fn more() -> Vec<Variant> {
         p2pdma("P2PDMA on an L4", "NVIDIA L4", "8.9"),
         p2pdma("P2PDMA on an A40", "NVIDIA A40", "8.6"),
         p2pdma("P2PDMA on a B200", "NVIDIA B200", "10.0"),
-        // Expected first as a warning; nothing is wrong where it works, so it is said as a fact.
+        // Nothing is wrong where it works, so it is said as a fact.
         fine(
             "P2PDMA on a GPU that NVIDIA does not list",
             P2PDMA,

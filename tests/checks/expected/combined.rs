@@ -1,4 +1,4 @@
-//! A third round of machines: two faults at once, and machines that are healthy in a way that is seldom seen.
+//! Two faults at once, storage in layers, and machines that are healthy in a way that is seldom seen.
 
 use crate::machine::*;
 use gds_top::domain::Route;

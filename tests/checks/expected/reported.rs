@@ -1,4 +1,4 @@
-//! A fourth round of machines: those of people who asked for help in public, and what is run this year.
+//! Machines of people who asked for help in public, and what is run this year.
 
 use crate::machine::*;
 use gds_top::domain::Route;
