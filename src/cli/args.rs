@@ -30,7 +30,7 @@ pub(super) struct RaceArgs {
     #[arg(long)]
     pub(super) no_telemetry: bool,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, io_uring, odirect,
-    /// keep_heap, cufile, pin_ahead, stream_flags, warmup (loads before the one that is measured); one that no engine of the race takes is refused
+    /// keep_heap, max_direct_io_size_kb, cufile, pin_ahead, stream_flags, warmup (loads before the one that is measured); one that no engine of the race takes is refused
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
     /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache

@@ -4,7 +4,7 @@ use super::engine::{Engine, NixlPlugin};
 use super::units::{GIB, KIB};
 
 /// Settings by name, with the least and the most that they may be.
-const BOUNDS: [(&str, u64, u64); 12] = [
+const BOUNDS: [(&str, u64, u64); 13] = [
     ("threads", 1, 256),
     ("slots", 1, 64),
     ("depth", 1, 4096),
@@ -17,6 +17,8 @@ const BOUNDS: [(&str, u64, u64); 12] = [
     // 16 leaves streams unregistered; below it are the flags of cuFileStreamRegister.
     ("stream_flags", 0, 16),
     ("pin_ahead", 0, 1),
+    // The bounds of libcufile.
+    ("max_direct_io_size_kb", 64, 16384),
     ("warmup", 0, 1000),
 ];
 
@@ -32,15 +34,29 @@ pub const fn taken_by(engine: &Engine) -> &'static [&'static str] {
         Engine::Mmap => &["warmup"],
         Engine::Pread => &["threads", "slots", "block_bytes", "pin_ahead", "warmup"],
         Engine::Direct => &["threads", "depth", "block_bytes", "slots", "io_uring", "warmup"],
-        Engine::GdsPerTensor => &["odirect", "keep_heap", "warmup"],
-        Engine::GdsBounce => &["threads", "block_bytes", "odirect", "keep_heap", "warmup"],
-        Engine::GdsSlab => &["threads", "block_bytes", "register", "odirect", "keep_heap", "warmup"],
-        Engine::GdsBatch => &["threads", "depth", "block_bytes", "register", "odirect", "keep_heap", "warmup"],
-        Engine::GdsStream => {
-            &["threads", "depth", "block_bytes", "register", "odirect", "stream_flags", "keep_heap", "warmup"]
+        Engine::GdsPerTensor => &["odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
+        Engine::GdsBounce => &["threads", "block_bytes", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
+        Engine::GdsSlab => {
+            &["threads", "block_bytes", "register", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"]
         }
-        Engine::Nixl(NixlPlugin::Gds) => &["block_bytes", "depth", "slots", "odirect", "keep_heap", "warmup"],
-        Engine::Nixl(NixlPlugin::GdsMt) => &["threads", "odirect", "keep_heap", "warmup"],
+        Engine::GdsBatch => {
+            &["threads", "depth", "block_bytes", "register", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"]
+        }
+        Engine::GdsStream => &[
+            "threads",
+            "depth",
+            "block_bytes",
+            "register",
+            "odirect",
+            "stream_flags",
+            "keep_heap",
+            "max_direct_io_size_kb",
+            "warmup",
+        ],
+        Engine::Nixl(NixlPlugin::Gds) => {
+            &["block_bytes", "depth", "slots", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"]
+        }
+        Engine::Nixl(NixlPlugin::GdsMt) => &["threads", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
         Engine::Nixl(NixlPlugin::Posix) => &["io_uring", "depth", "odirect", "warmup"],
         // Those of what it may take.
         Engine::Auto => &[
@@ -73,6 +89,12 @@ pub fn check(name: &str, value: u64) -> Result<(), String> {
     if name == "block_bytes" && !value.is_multiple_of(4 * KIB) {
         let next = value.next_multiple_of(4 * KIB);
         return Err(format!("{name}={value} is no multiple of 4096, which aligned reads need; the next is {next}"));
+    }
+    if name == "max_direct_io_size_kb" && !value.is_multiple_of(64) {
+        return Err(format!(
+            "{name}={value} is no multiple of 64, which libcufile wants; the next is {}",
+            value.next_multiple_of(64)
+        ));
     }
     Ok(())
 }
@@ -142,6 +164,7 @@ mod tests {
             ("threads", 257, "from 1 to 256"),
             ("block_bytes", 5000, "the next is 8192"),
             ("pin_ahead", 2, "from 0 to 1"),
+            ("max_direct_io_size_kb", 1024, "would change nothing here"),
             ("depth", 8, "would change nothing here: mmap takes warmup; pread takes threads, slots"),
             ("mmap.threads", 2, "mmap has no setting 'threads'; it takes warmup"),
             ("pread.threads", 0, "from 1 to 256"),

@@ -317,6 +317,8 @@ fn measured<'a>(
     result.bytes_per_s = units::bytes_per_s(result.bytes, wall_ns).unwrap_or(0.0);
     result.slots = loaded.slots;
     result.phases = Span::phase_times(&loaded.spans, wall_ns, loaded.slots);
+    let of_library = context.cufile.and_then(|cufile| cufile.direct_io.clone()).filter(|_| order.engine.opens_cufile());
+    loaded.settings.extend(of_library);
     told_settings(order, &loaded.settings, result);
     result.notes.extend(loaded.notes.iter().cloned());
     result.route.clone_from(&loaded.route);

@@ -235,6 +235,31 @@ fn a_tuned_file_is_accepted_and_holds_only_what_differs() {
 }
 
 #[test]
+fn where_reads_are_staged_a_registration_is_tuned_to_pin_less() {
+    let tuned = |version, possible, kib: Option<u64>| {
+        let hardware =
+            Hardware { version: Some(version), possible, bar1_bytes: Some(128 << 30), ..Hardware::default() };
+        let current = |key: &str| kib.filter(|_| key == "properties.max_direct_io_size_kb").map(|kib| json!(kib));
+        let rows = tune(&hardware, &current, true);
+        let value =
+            |name: &str| rows.iter().find(|row| row.key == format!("properties.{name}")).map(|row| row.value.clone());
+        (value("max_direct_io_size_kb"), value("per_buffer_cache_size_kb"))
+    };
+    let (compat, direct) = (Some(crate::domain::Route::Compat), Some(crate::domain::Route::Nvfs));
+    assert_eq!(tuned((1, 20), compat, None), (Some(json!(4096)), Some(json!(4096))));
+    assert_eq!(
+        tuned((1, 15), compat, Some(16384)),
+        (Some(json!(4096)), Some(json!(4096))),
+        "as NVIDIA's own cufile.json has it"
+    );
+    // What is smaller already stays, and the bounce buffers, which must not be larger, with it.
+    assert_eq!(tuned((1, 20), compat, Some(1024)), (None, None));
+    assert_eq!(tuned((1, 15), compat, None), (None, None), "releases before 1.20 have 1024 by themselves");
+    assert_eq!(tuned((1, 15), direct, None), (Some(json!(16384)), Some(json!(16384))));
+    assert_eq!(tuned((1, 20), direct, None), (None, Some(json!(16384))));
+}
+
+#[test]
 fn the_file_of_another_program_is_told_in_short_and_at_once() {
     let keys: Vec<String> = (0..20_000).map(|n| format!("\"k{n}\": {n}")).collect();
     let found = problems(&format!("{{ \"properties\": {{ {} }} }}", keys.join(",")), Some((1, 20)));

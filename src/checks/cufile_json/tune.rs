@@ -19,6 +19,8 @@ pub struct Tuned {
 
 /// The largest read that a release hands to the kernel at once, in KiB.
 const LARGEST_KIB: u64 = 16384;
+/// The same where reads are staged in host memory.
+const STAGED_KIB: u64 = 4096;
 
 /// The keys that should differ from the default of the installed library.
 ///
@@ -47,11 +49,22 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
             "from 1.16 on the transport wants its own switch beside the master's".to_owned(),
         );
     }
-    want(
-        "properties.max_direct_io_size_kb",
-        LARGEST_KIB.into(),
-        "weights are read in large pieces; smaller requests only cost more calls".to_owned(),
-    );
+    let staged = matches!(direct, None | Some(Route::Compat | Route::None));
+    let direct_io = "properties.max_direct_io_size_kb";
+    let now_kib =
+        current(direct_io).or_else(|| Some(known(direct_io)?.default(hardware.version))).and_then(|kib| kib.as_u64());
+    let direct_io_kib = match now_kib {
+        Some(kib) if staged => kib.min(STAGED_KIB),
+        None if staged => STAGED_KIB,
+        _ => LARGEST_KIB,
+    };
+    let reason = if staged {
+        "reads go through host memory here, and each registration pins a buffer of this size, whatever is registered: on an H200 NIXL loaded a model tensor by \
+         tensor 1.9 times as fast with 4096 as with 16384 (2.8 times with 1024), and reads of 4 MiB into unregistered memory lost nothing"
+    } else {
+        "weights are read in large pieces; smaller requests only cost more calls"
+    };
+    want(direct_io, direct_io_kib.into(), reason.to_owned());
     let pinned_kib = current("properties.max_device_pinned_mem_size_kb").and_then(|value| value.as_u64());
     if let (Some(model), Some(limit)) = (hardware.model_bytes, pinned_kib)
         && limit > 0
@@ -80,7 +93,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
         8_u64.into(),
         "parts into which one read is split, the most there are".to_owned(),
     );
-    if direct == Some(Route::Compat) || direct == Some(Route::None) || direct.is_none() {
+    if staged {
         let slabs = Value::from(vec![128_u64, 256, 64]);
         want(
             "properties.posix_pool_slab_count",
@@ -100,7 +113,7 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, unregi
             );
             want(
                 "properties.per_buffer_cache_size_kb",
-                (kib / 128 / 64 * 64).clamp(1024, LARGEST_KIB).into(),
+                (kib / 128 / 64 * 64).clamp(1024, LARGEST_KIB).min(direct_io_kib).into(),
                 "larger bounce buffers, with room for a batch of 128".to_owned(),
             );
         }
