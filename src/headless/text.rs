@@ -31,24 +31,21 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
         text.title("Ceilings measured in this session");
         ceilings.iter().for_each(|words| text.wrapped("- ", words));
     }
-    for table in crate::report::workload_tables(state) {
+    let lessons = crate::report::lessons(state);
+    let set_up = crate::report::setup_tables(state, false);
+    for table in crate::report::workload_tables(state).iter().chain(&set_up).chain(&lessons.lines) {
         text.title(table.title);
         text.wrapped("", &table.says);
         let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
         rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
         text.table(&rows, &table.right);
     }
-    for table in crate::report::setup_tables(state, false) {
-        text.title(table.title);
-        let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
-        rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
-        text.table(&rows, &table.right);
-    }
+    lessons.crossings.iter().for_each(|told| text.wrapped("- ", &plain(told)));
     if let Some(grid) = &state.grid {
         text.grid(grid);
     }
     text.failures(state);
-    text.advice(state);
+    text.advice(&lessons.advice);
     text.checks(state);
     let gaps = gaps(state);
     if !gaps.is_empty() {
@@ -182,11 +179,10 @@ impl Text {
         }
     }
 
-    fn advice(&mut self, state: &State) {
-        let advice = crate::report::advice(state);
+    fn advice(&mut self, advice: &[String]) {
         if !advice.is_empty() {
             self.title("Advice");
-            advice.iter().for_each(|a| self.wrapped("- ", &plain(&a.text)));
+            advice.iter().for_each(|text| self.wrapped("- ", &plain(text)));
         }
     }
 
