@@ -2,8 +2,8 @@
 
 use super::progress::paint;
 use super::table::{self, TIE};
-use crate::analysis::{Comparison, cell_text, compare, grid_failures, grid_tables, of_median_time};
-use crate::domain::{Grid, Phase, RunResult, Status, units};
+use crate::analysis::{Comparison, GridTable, cell_text, compare, grid_failures, grid_tables, of_median_time};
+use crate::domain::{Grid, Phase, RunResult, Status, Transfer, units};
 use crate::report::words::{check_counts, gaps, headlines, plain, route_words};
 use crate::session::{LaneStatus, State};
 use unicode_width::UnicodeWidthStr;
@@ -131,18 +131,21 @@ impl Text {
     fn grid(&mut self, grid: &Grid) {
         for table in grid_tables(grid) {
             self.title(&format!("{}, GB/s, by threads", table.title()));
-            let first = |i: usize, text: String| {
-                if i.is_multiple_of(table.threads.len().max(1)) { text } else { String::new() }
-            };
-            let mut rows = vec![vec![String::new()], vec!["block".to_owned()]];
-            rows[0].extend(table.columns().enumerate().map(|(i, (transfer, _))| first(i, transfer.to_string())));
-            rows[1].extend(table.columns().map(|(_, threads)| threads.to_string()));
-            for block in &table.blocks {
-                let mut row = vec![units::bytes(*block)];
-                row.extend(table.columns().map(|column| cell_text(grid, &table.key(*block, column))));
-                rows.push(row);
+            // A transfer's columns stay together, below its name: as many transfers beside one another as fit.
+            let mut rest = table.transfers.as_slice();
+            while !rest.is_empty() {
+                let fits = |n: &usize| {
+                    let rows = grid_rows(grid, &table, &rest[..*n]);
+                    table::lines(&rows, &vec![true; 1 + n * table.threads.len()], self.width).len() == rows.len()
+                };
+                let together = (1..=rest.len()).rev().find(fits).unwrap_or(1);
+                let (now, later) = rest.split_at(together);
+                self.table(&grid_rows(grid, &table, now), &vec![true; 1 + now.len() * table.threads.len()]);
+                if !later.is_empty() {
+                    self.line("");
+                }
+                rest = later;
             }
-            self.table(&rows, &vec![true; table.columns().count() + 1]);
         }
         let failures = grid_failures(grid);
         if !failures.is_empty() {
@@ -209,6 +212,22 @@ impl Text {
             }
         }
     }
+}
+
+/// The rows of some transfers: their names, the numbers of threads, and a row a block.
+fn grid_rows(grid: &Grid, table: &GridTable, transfers: &[Transfer]) -> Vec<Vec<String>> {
+    let columns = || transfers.iter().flat_map(|transfer| table.threads.iter().map(|threads| (*transfer, *threads)));
+    let mut rows = vec![vec![String::new()], vec!["block".to_owned()]];
+    for transfer in transfers {
+        rows[0].extend((0..table.threads.len()).map(|i| if i == 0 { transfer.to_string() } else { String::new() }));
+    }
+    rows[1].extend(columns().map(|(_, threads)| threads.to_string()));
+    for block in &table.blocks {
+        let mut row = vec![units::bytes(*block)];
+        row.extend(columns().map(|column| cell_text(grid, &table.key(*block, column))));
+        rows.push(row);
+    }
+    rows
 }
 
 /// The three largest phases: `transfer 71 %, copy 22 %, sync 3 %`.

@@ -153,3 +153,22 @@ fn what_ran_beside_others_is_told_apart_from_what_ran_alone() {
     assert!(row("q7b on GPU 0, beside others").contains(" 322 ms "), "{page}");
     assert!(page.contains("Loads in blocks have no R²"), "{page}");
 }
+
+#[test]
+fn no_column_of_storage_rates_stands_without_the_name_of_its_transfer() {
+    let state = state("h200-io");
+    for width in [40, 60, 80, 100, 120, 200] {
+        let text = gds_top::headless::result_text(&state, width, false);
+        let lines: Vec<&str> = text.lines().collect();
+        let heads = (1..lines.len()).filter(|at| lines[*at].trim_start().starts_with("block "));
+        let named: usize = heads
+            .map(|at| {
+                let (names, columns) =
+                    (lines[at - 1].split_whitespace().count(), lines[at].split_whitespace().count() - 1);
+                assert_eq!((columns % names.max(1), columns / names.max(1)), (0, 3), "{width}: {text}");
+                names
+            })
+            .sum();
+        assert_eq!(named, 2 * 4, "{width}: {text}");
+    }
+}
