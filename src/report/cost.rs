@@ -6,13 +6,14 @@ use crate::analysis::{CostModel, SizeClass, size_classes};
 use crate::domain::{CacheState, PHASES, Phase, units};
 
 /// The first cells of a row: engine, cache state, and which load it was where there are several.
-fn named(document: &Document<'_>, lane: &LaneReport<'_>, several: bool) -> Vec<String> {
+pub(super) fn named(document: &Document<'_>, lane: &LaneReport<'_>, several: bool) -> Vec<String> {
     let mut cells = vec![lane.lane.engine.to_string(), lane.lane.cache.to_string()];
     cells.extend(several.then(|| document.which(lane).unwrap_or_default()));
     cells
 }
 
-fn heads(several: bool) -> Vec<&'static str> {
+/// The heads of these cells.
+pub(super) fn heads(several: bool) -> Vec<&'static str> {
     let mut heads = vec!["engine", "cache"];
     heads.extend(several.then_some("load"));
     heads

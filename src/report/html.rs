@@ -120,7 +120,7 @@ fn results(page: &mut String, document: &Document<'_>) {
         if let Some(svg) = bars(&title, &drawn) {
             let _ = write!(page, "<figure class=\"card\">{svg}</figure>");
         }
-        page.push_str("<div class=\"card\"><table><tr><th>engine<th class=\"n\">time<th class=\"n\">rate<th class=\"n\">ratio<th>verified<th>route<th class=\"n\">runs</tr>");
+        page.push_str("<div class=\"card\"><table><tr><th>engine<th class=\"n\">time<th class=\"n\">rate<th class=\"n\">ratio<th>verified<th class=\"n\">host peak<th class=\"n\">own pinned<th>route<th class=\"n\">runs</tr>");
         for s in &comparison.standings {
             let (class, mark) = match s.verified {
                 Some(true) => ("pass", "✔ "),
@@ -128,14 +128,18 @@ fn results(page: &mut String, document: &Document<'_>) {
                 None => ("na", ""),
             };
             let verified = format!("{mark}{}", s.verified_words());
+            let run = document.run_of(comparison, &s.engine);
+            let peak = |bytes: Option<u64>| bytes.map_or("–".to_owned(), units::bytes);
             let _ = write!(
                 page,
-                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"{class}\">{verified}<td>{}<td class=\"n\">{}</tr>",
+                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"{class}\">{verified}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"n\">{}</tr>",
                 markup(&s.engine.to_string()),
                 units::duration(s.wall_ns),
                 s.rate_words(),
                 s.ratio_words(),
-                markup(&route_words(document.run_of(comparison, &s.engine).and_then(|r| r.route.as_ref()))),
+                peak(run.and_then(|r| r.host_peak_bytes)),
+                peak(run.and_then(|r| r.pinned_peak_bytes)),
+                markup(&route_words(run.and_then(|r| r.route.as_ref()))),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() }
             );
         }

@@ -229,6 +229,8 @@ fn results(page: &mut Page, document: &Document<'_>) {
                         Some(false) => "✖ no".to_owned(),
                         None => s.verified_words().to_owned(),
                     },
+                    peak(run.and_then(|r| r.host_peak_bytes)),
+                    peak(run.and_then(|r| r.pinned_peak_bytes)),
                     escape(&route_words(run.and_then(|r| r.route.as_ref()))),
                     if s.failed > 0 {
                         format!("{} of {} failed", s.failed, s.failed + s.runs)
@@ -238,8 +240,9 @@ fn results(page: &mut Page, document: &Document<'_>) {
                 ]
             })
             .collect();
-        let right = [false, true, true, true, true, false, false, true];
-        page.table(&["engine", "time", "range", "rate", "ratio", "verified", "route", "runs"], &right, &rows);
+        let right = [false, true, true, true, true, false, true, true, false, true];
+        let head = ["engine", "time", "range", "rate", "ratio", "verified", "host peak", "own pinned", "route", "runs"];
+        page.table(&head, &right, &rows);
     }
     for group in super::group_tables(document.state) {
         page.title(&escape(&group.title));
@@ -272,6 +275,10 @@ fn results(page: &mut Page, document: &Document<'_>) {
         }
         page.blank();
     }
+}
+
+fn peak(bytes: Option<u64>) -> String {
+    bytes.map_or("–".to_owned(), units::bytes)
 }
 
 fn workload(page: &mut Page, state: &State) {
