@@ -4,7 +4,7 @@ use super::progress::paint;
 use super::table::{self, TIE};
 use crate::analysis::{Comparison, GridTable, cell_text, compare, grid_failures, grid_tables, of_median_time};
 use crate::domain::{Grid, Phase, RunResult, Status, Transfer, units};
-use crate::report::words::{check_counts, gaps, headlines, plain, route_words};
+use crate::report::words::{check_counts, gaps, headlines, plain, routes_words};
 use crate::session::{LaneStatus, State};
 use unicode_width::UnicodeWidthStr;
 
@@ -107,12 +107,13 @@ impl Text {
                 (&r.engine, r.cache) == (&s.engine, comparison.cache)
                     && (&r.model, &r.target) == (&comparison.model, &comparison.target)
                     && r.error.is_none()
+                    && r.verified != Some(false)
             });
-            let run = of_median_time(of_this_row.collect(), |run| run.wall_ns);
+            let of_this_row: Vec<&RunResult> = of_this_row.copied().collect();
             let engine = plain(&s.engine.to_string());
-            routes.extend(
-                run.filter(|r| r.route.is_some()).map(|r| format!("{engine}: {}", route_words(r.route.as_ref()))),
-            );
+            let routed = of_this_row.iter().any(|r| r.route.is_some());
+            routes.extend(routed.then(|| format!("{engine}: {}", routes_words(&of_this_row))));
+            let run = of_median_time(of_this_row, |run| run.wall_ns);
             rows.push(vec![
                 engine,
                 units::duration(s.wall_ns),

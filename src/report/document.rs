@@ -79,10 +79,18 @@ impl<'a> Document<'a> {
             state.lanes.iter().filter(|l| l.ended_ns.is_some()).map(|lane| lane_report(state, lane)).collect();
         let runs = state.runs();
         let comparisons = compare(&runs.iter().collect::<Vec<_>>());
-        // One lane speaks for its group.
+        // One lane speaks for its group, and for one that ran alone too that one: beside others it took longer by what they cost each other.
         let first_of_group = |l: &&LaneReport<'_>| {
             let group = l.lane.group();
-            group.is_none() || lanes.iter().find(|o| o.lane.group() == group).is_some_and(|o| o.lane.id == l.lane.id)
+            let alike = |o: &LaneReport<'_>| {
+                let model = |l: &LaneReport<'_>| l.good().map(|r| r.model.clone());
+                o.lane.group().is_none()
+                    && (&o.lane.engine, o.lane.cache) == (&l.lane.engine, l.lane.cache)
+                    && model(o) == model(l)
+            };
+            group.is_none()
+                || lanes.iter().find(|o| o.lane.group() == group).is_some_and(|o| o.lane.id == l.lane.id)
+                    && !lanes.iter().any(alike)
         };
         let facts: Vec<RunFacts<'_>> = lanes
             .iter()
@@ -118,10 +126,16 @@ impl<'a> Document<'a> {
 
     /// The good run that speaks for an engine of a comparison: the one with the median time.
     pub(super) fn run_of(&self, comparison: &Comparison, engine: &Engine) -> Option<&RunResult> {
-        let of_it = |l: &&LaneReport<'a>| l.lane.engine == *engine && l.lane.cache == comparison.cache;
+        of_median_time(self.runs_of(comparison, engine), |run| run.wall_ns)
+    }
+
+    /// The good runs of an engine of a comparison. What ran beside others is no run of it.
+    pub(super) fn runs_of(&self, comparison: &Comparison, engine: &Engine) -> Vec<&RunResult> {
+        let of_it = |l: &&LaneReport<'a>| {
+            l.lane.engine == *engine && l.lane.cache == comparison.cache && l.lane.group().is_none()
+        };
         let like = |r: &&RunResult| (&r.model, &r.target) == (&comparison.model, &comparison.target);
-        let runs = self.lanes.iter().filter(of_it).filter_map(LaneReport::good).filter(like).collect();
-        of_median_time(runs, |run| run.wall_ns)
+        self.lanes.iter().filter(of_it).filter_map(LaneReport::good).filter(like).collect()
     }
 
     /// One good run for each kind of run, in order of their first: the one with the median time.

@@ -3,7 +3,7 @@
 use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, markup};
 use super::cost;
 use super::document::{Document, LaneReport};
-use super::words::{check_counts, gaps, headlines, race_sentence, route_words, unnamed_library};
+use super::words::{check_counts, gaps, headlines, race_sentence, routes_words, unnamed_library};
 use super::workload::Table;
 use crate::analysis::bytes_per_bucket;
 use crate::domain::{CacheState, Metric, Status, units};
@@ -139,7 +139,7 @@ fn results(page: &mut String, document: &Document<'_>) {
                 s.ratio_words(),
                 peak(run.and_then(|r| r.host_peak_bytes)),
                 peak(run.and_then(|r| r.pinned_peak_bytes)),
-                markup(&route_words(run.and_then(|r| r.route.as_ref()))),
+                markup(&routes_words(&document.runs_of(comparison, &s.engine))),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() }
             );
         }

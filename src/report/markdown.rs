@@ -2,7 +2,7 @@
 
 use super::cost;
 use super::document::{Document, LaneReport, model_bytes};
-use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words, unnamed_library};
+use super::words::{check_counts, gaps, headlines, plain, race_sentence, routes_words, unnamed_library};
 use super::workload::Table;
 use crate::analysis::{cell_text, grid_failures, grid_tables};
 use crate::domain::{Grid, PHASES, Phase, Status, units};
@@ -231,7 +231,7 @@ fn results(page: &mut Page, document: &Document<'_>) {
                     },
                     peak(run.and_then(|r| r.host_peak_bytes)),
                     peak(run.and_then(|r| r.pinned_peak_bytes)),
-                    escape(&route_words(run.and_then(|r| r.route.as_ref()))),
+                    escape(&routes_words(&document.runs_of(comparison, &s.engine))),
                     if s.failed > 0 {
                         format!("{} of {} failed", s.failed, s.failed + s.runs)
                     } else {

@@ -154,6 +154,29 @@ pub fn route_words(route: Option<&RouteCounts>) -> String {
     }
 }
 
+/// How the reads of all repeats went: told once where all went one way, else each way with its number of runs, for a proof of one is none of another.
+#[must_use]
+pub fn routes_words(runs: &[&RunResult]) -> String {
+    let mut ways: Vec<(String, usize)> = Vec::new();
+    for words in runs.iter().map(|run| route_words(run.route.as_ref())) {
+        match ways.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, count)) => *count += 1,
+            None => ways.push((words, 1)),
+        }
+    }
+    match ways.as_slice() {
+        [] => route_words(None),
+        [(only, _)] => only.clone(),
+        several => {
+            let of = |(words, count): &(String, usize)| {
+                let words = if words == "–" { "not told" } else { words.as_str() };
+                format!("{words} ({count} of {})", runs.len())
+            };
+            several.iter().map(of).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
 /// The counts of checks: `71 ✔ 6 ▲ 2 ✖`.
 #[must_use]
 pub fn check_counts(state: &State) -> String {
@@ -283,6 +306,27 @@ mod tests {
             "No: cuFile reads of /data are copied through host memory (compat, proven). p2pdma is possible once udev-database and p2pdma-config are mended."
         );
         assert!(verdict(Route::None, Route::None, false, &[]).starts_with("No: no cuFile read"));
+    }
+
+    #[test]
+    fn a_route_of_one_repeat_is_none_of_another() {
+        let run = |route: Option<&str>| {
+            let route = route.map(|route| serde_json::json!({"route": route, "nvfs_reads": null, "p2p_reads": null, "posix_reads": 1, "source": "statistics", "proven": true}));
+            serde_json::from_value::<RunResult>(serde_json::json!({
+                "engine": "gds-slab", "model": "m", "cache": "hot", "target": "GPU", "repeat": 0, "bytes": 1, "wall_ns": 5, "setup_ns": 1, "bytes_per_s": 0.0,
+                "phases": {}, "slots": 1, "knobs": {}, "setup_parts_ns": {}, "notes": [], "route": route,
+            }))
+        };
+        let runs = [run(Some("compat")), run(Some("p2pdma")), run(None), run(Some("compat"))].map(|run| run.ok());
+        let runs: Vec<&RunResult> = runs.iter().flatten().collect();
+        assert_eq!(
+            routes_words(&runs),
+            "compat, proven by statistics (2 of 4); p2pdma, proven by statistics (1 of 4); not told (1 of 4)"
+        );
+        assert_eq!(
+            (routes_words(&runs[..1]).as_str(), routes_words(&[]).as_str()),
+            ("compat, proven by statistics", "–")
+        );
     }
 
     #[test]
