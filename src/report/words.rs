@@ -81,7 +81,13 @@ pub fn race_sentence(comparison: &Comparison) -> String {
                 false => format!(", but not clearly: its runs overlap with those of {name} ({time})"),
             };
         }
-        None => {}
+        // Two samples of the same reads, and nothing else.
+        None => {
+            let other = twin.filter(|_| next.is_none());
+            said += &other.map_or_else(String::new, |twin| {
+                format!(", {} {}", plain(&twin.engine.to_string()), units::duration(twin.wall_ns))
+            });
+        }
     }
     said += &format!(", {} cache, {}, n = {}, ", comparison.cache, plain(&comparison.target), best.runs);
     said += match best.verified {
@@ -377,7 +383,10 @@ mod tests {
         assert!(noise.starts_with("auto (it took direct) is fastest: 119 ms, 2.52× faster than mmap"), "{noise}");
         for (only, words) in [
             (vec![mmap()], "mmap took 300 ms, cold cache"),
-            (vec![standing(Auto, 100, 125, Some("direct")), direct()], "auto (it took direct): 100 ms, cold cache"),
+            (
+                vec![standing(Auto, 100, 125, Some("direct")), direct()],
+                "auto (it took direct): 100 ms, direct 120 ms, cold cache",
+            ),
         ] {
             let only = said(only);
             assert!(only.starts_with(words), "{only}");
