@@ -117,6 +117,7 @@ pub fn headlines(state: &State) -> Vec<String> {
     let wholes = |c: &&Comparison| groups.is_empty() || c.standings.len() > 1 || state.lanes.iter().any(|l| of(l, c));
     said.extend(comparisons.iter().filter(wholes).map(race_sentence));
     said.extend(groups.into_iter().map(|group| group.sentence));
+    said.extend(fallen_back(state));
     if !state.lanes.is_empty() && comparisons.is_empty() && state.lanes.iter().all(|l| l.ended_ns.is_some()) {
         said.push("No engine loaded the model.".to_owned());
     }
@@ -132,6 +133,31 @@ pub fn headlines(state: &State) -> Vec<String> {
         said.push("The session was interrupted: what follows is incomplete.".to_owned());
     }
     said
+}
+
+/// Lanes that are called by cuFile's way and went another: for each the repeat in which most transfers did.
+fn fallen_back(state: &State) -> Vec<String> {
+    let mut most: Vec<(String, u64, u64, String)> = Vec::new();
+    for (engine, w) in state.lanes.iter().filter_map(|l| Some((&l.engine, l.result.as_ref()?.workload.as_ref()?))) {
+        let fell = w.fallbacks.iter().fold(0_u64, |sum, fall| sum.saturating_add(fall.operations));
+        if fell == 0 {
+            continue;
+        }
+        let mut reasons: Vec<&str> = w.fallbacks.iter().map(|fall| fall.reason.as_str()).collect();
+        reasons.dedup();
+        let (name, reasons) = (plain(&engine.to_string()), plain(&reasons.join(", ")));
+        match most.iter_mut().find(|(known, ..)| *known == name) {
+            Some(known) if known.1 >= fell => {}
+            Some(known) => *known = (name, fell, w.operations, reasons),
+            None => most.push((name, fell, w.operations, reasons)),
+        }
+    }
+    let count = units::count;
+    most.into_iter()
+        .map(|(name, fell, of, reasons)| {
+            format!("{name} made {} of {} transfers by staging instead of cuFile ({reasons}).", count(fell), count(of))
+        })
+        .collect()
 }
 
 /// Lookups that all missed are no race: what is fast may be what looked nowhere.
