@@ -121,7 +121,7 @@ impl Text {
                 s.ratio_words(),
                 s.verified_words().to_owned(),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() },
-                run.map_or("–".to_owned(), |r| where_time_went(r)),
+                run.map_or("–".to_owned(), where_time_went),
             ]);
         }
         self.table(&rows, &[false, true, true, true, false, true, false]);
