@@ -37,7 +37,7 @@ fn bench(wanted: &[String], name: &str, items: u64, mut work: impl FnMut()) {
     let each = |ns: u64| ns as f64 / items as f64;
     let median = times[RUNS / 2];
     println!(
-        "{name:<44} median {:>9.3} ms, fastest {:>9.3} ms, {:>8.1} ns (CPU {:>6.1} ns) of {items} each",
+        "{name:<44} median {:>9.3} ms, fastest {:>9.3} ms, {:>8.1} ns each of {items} (CPU {:>6.1} ns)",
         median as f64 / 1e6,
         times[0] as f64 / 1e6,
         each(median),

@@ -266,11 +266,8 @@ mod tests {
                 prop_assert!(figures.iter().all(|f| f.is_finite()), "{m:?}");
                 prop_assert!(m.per_tensor_ns() >= 0.0 && m.bytes_per_s() > 0.0 && m.fit.r2 <= 1.0, "{m:?}");
             }
-            if let [Some(a), Some(b)] = &models {
-                if let Some(c) = crossover(a, b) {
-                    prop_assert!(c.bytes > 0);
-                }
-            }
+            let [a, b] = &models;
+            prop_assert!(a.as_ref().zip(b.as_ref()).and_then(|(a, b)| crossover(a, b)).is_none_or(|c| c.bytes > 0));
         }
 
         #[test]

@@ -74,14 +74,8 @@ struct Outcome {
 
 /// Runs the rounds and prints the ratios.
 pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
-    if race.record.is_some() {
-        return fail(BAD_CALL, "--record keeps one session, and this makes many: use it with 'gds-top load'");
-    }
-    if race.ceilings || race.no_telemetry {
-        return fail(
-            BAD_CALL,
-            "meters are what is compared here, and shares of ceilings are not: leave --no-telemetry and --ceilings out",
-        );
+    if let Some(sentence) = refused(race) {
+        return fail(BAD_CALL, &sentence);
     }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
@@ -98,6 +92,19 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     } else {
         print(text(&told).as_bytes())
     }
+}
+
+/// Why an option of the race has no place here; rather that than to leave it out in silence.
+fn refused(race: &RaceArgs) -> Option<String> {
+    let of_one_session =
+        [("--record", race.record.is_some()), ("--baseline", race.baseline.is_some()), ("--ceilings", race.ceilings)];
+    let (name, _) = of_one_session.into_iter().find(|(_, given)| *given).or(race.no_telemetry.then_some(("", true)))?;
+    Some(match name {
+        "" => {
+            "--no-telemetry is what the bare loads have, and what the others are compared with: leave it out".to_owned()
+        }
+        name => format!("{name} is for one session, and this makes many: use it with 'gds-top load'"),
+    })
 }
 
 fn measure(
@@ -234,7 +241,7 @@ fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Time and bytes of the one load of a recording.
+/// Time and bytes of the one load of a recording: of parts on several targets those of the whole.
 fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
     let mut state = State::default();
     for event in recording::read(path).map_err(|e| e.to_string())? {
@@ -245,6 +252,8 @@ fn result(path: &Path, way: Way) -> Result<(u64, u64), String> {
         let why = state.unavailable.first().map_or_else(|| "it did not finish".to_owned(), |(_, why)| why.clone());
         format!("the load ({}) has no result: {why}", way.name())
     })?;
+    let together = state.groups().first().and_then(|group| group.whole.clone());
+    let run = together.as_ref().unwrap_or(run);
     match &run.error {
         Some(error) => Err(format!("the load ({}) failed: {error}", way.name())),
         None => Ok((run.wall_ns, run.bytes)),
@@ -261,10 +270,32 @@ impl Outcome {
         self.median_ns(way) / self.median_ns(0)
     }
 
-    /// Half the range of the bare loads over their median: what no ratio can tell.
-    fn noise(&self) -> f64 {
-        let (low, high) = self.walls[0].iter().fold((u64::MAX, 0), |(low, high), ns| (low.min(*ns), high.max(*ns)));
-        high.saturating_sub(low) as f64 / 2.0 / self.median_ns(0)
+    /// How far the bare load that is farthest from their median lies from it, as a share: what no ratio can tell. `None` of a single one.
+    fn noise(&self) -> Option<f64> {
+        let middle = self.median_ns(0);
+        let apart = self.walls[0].iter().map(|ns| (*ns as f64 - middle).abs() / middle);
+        (self.walls[0].len() > 1).then(|| apart.fold(0.0, f64::max))
+    }
+
+    /// What the ratios tell beside that.
+    fn words(&self) -> String {
+        let Some(noise) = self.noise() else {
+            return "The ratio is the time over that of the bare load. One round tells nothing of how far loads of a kind lie apart.".to_owned();
+        };
+        let beyond: Vec<&str> = [1, 2]
+            .into_iter()
+            .filter(|way| (self.ratio(*way) - 1.0).abs() > noise)
+            .map(|way| Way::ALL[way].name())
+            .collect();
+        let told = match beyond.as_slice() {
+            [] => "neither ratio is farther from 1 than that".to_owned(),
+            [one] => format!("the ratio of {one} is farther from 1 than that"),
+            _ => "both ratios are farther from 1 than that".to_owned(),
+        };
+        let noise = noise * 100.0;
+        format!(
+            "The ratio is the median time over that of the bare loads, which themselves lie within ±{noise:.1} % of their median: {told}."
+        )
     }
 
     fn to_json(&self) -> serde_json::Value {
@@ -306,11 +337,7 @@ fn text(told: &[Outcome]) -> String {
                 way.words()
             );
         }
-        let _ = writeln!(
-            out,
-            "The ratio is the median time over that of the bare loads, which themselves lie within ±{:.1} % of their median.\n",
-            outcome.noise() * 100.0
-        );
+        let _ = writeln!(out, "{}\n", outcome.words());
     }
     out
 }
@@ -361,9 +388,36 @@ mod tests {
         let walls = [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]];
         let outcome = Outcome { engine: Engine::Pread, cache: CacheState::Hot, bytes: 1000, walls };
         assert!((outcome.ratio(1) - 1.01).abs() < 1e-9 && (outcome.ratio(2) - 1.2).abs() < 1e-9);
-        assert!((outcome.noise() - 0.1).abs() < 1e-9);
+        assert!(outcome.noise().is_some_and(|noise| (noise - 0.1).abs() < 1e-9));
+        // All lie within what is said, however far to one side.
+        let skewed = Outcome { walls: [vec![100, 95, 140], vec![100], vec![100]], engine: Engine::Pread, ..outcome };
+        assert!(
+            skewed.noise().is_some_and(|noise| (noise - 0.4).abs() < 1e-9) && skewed.words().contains("neither ratio")
+        );
+        let once = Outcome { walls: [vec![100], vec![100], vec![100]], engine: Engine::Pread, ..skewed };
+        assert!(once.noise().is_none() && once.words().contains("One round tells nothing"));
+        let outcome = Outcome { walls: [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]], ..once };
         let told = text(&[outcome]);
-        assert!(told.contains("1.0100") && told.contains("1.2000") && told.contains("±10.0 %"), "{told}");
+        assert!(
+            told.contains("the ratio of screens is farther")
+                && told.contains("1.0100")
+                && told.contains("1.2000")
+                && told.contains("±10.0 %"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_would_be_left_out_in_silence_is_refused() {
+        assert_eq!(refused(&RaceArgs::default()), None);
+        for (race, name) in [
+            (RaceArgs { record: Some("/r".into()), ..RaceArgs::default() }, "--record"),
+            (RaceArgs { baseline: Some("/b".into()), ..RaceArgs::default() }, "--baseline"),
+            (RaceArgs { ceilings: true, ..RaceArgs::default() }, "--ceilings"),
+            (RaceArgs { no_telemetry: true, ..RaceArgs::default() }, "--no-telemetry"),
+        ] {
+            assert!(refused(&race).is_some_and(|sentence| sentence.starts_with(name)), "{name}");
+        }
     }
 
     #[test]

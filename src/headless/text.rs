@@ -2,9 +2,9 @@
 
 use super::progress::paint;
 use super::table::{self, TIE};
-use crate::analysis::{Comparison, cell_text, compare, grid_failures, grid_tables, of_median_time};
-use crate::domain::{Grid, Phase, RunResult, Status, units};
-use crate::report::words::{check_counts, gaps, headlines, plain, route_words};
+use crate::analysis::{Comparison, GridTable, cell_text, compare, grid_failures, grid_tables, of_median_time};
+use crate::domain::{Grid, Phase, RunResult, Status, Transfer, units};
+use crate::report::words::{check_counts, gaps, headlines, plain, routes_words};
 use crate::session::{LaneStatus, State};
 use unicode_width::UnicodeWidthStr;
 
@@ -31,24 +31,21 @@ pub fn result_text(state: &State, width: u16, colour: bool) -> String {
         text.title("Ceilings measured in this session");
         ceilings.iter().for_each(|words| text.wrapped("- ", words));
     }
-    for table in crate::report::workload_tables(state) {
+    let lessons = crate::report::lessons(state);
+    let set_up = crate::report::setup_tables(state, false);
+    for table in crate::report::workload_tables(state).iter().chain(&set_up).chain(&lessons.lines) {
         text.title(table.title);
         text.wrapped("", &table.says);
         let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
         rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
         text.table(&rows, &table.right);
     }
-    for table in crate::report::setup_tables(state, false) {
-        text.title(table.title);
-        let mut rows = vec![table.head.iter().map(|head| (*head).to_owned()).collect()];
-        rows.extend(table.rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect()));
-        text.table(&rows, &table.right);
-    }
+    lessons.crossings.iter().for_each(|told| text.wrapped("- ", &plain(told)));
     if let Some(grid) = &state.grid {
         text.grid(grid);
     }
     text.failures(state);
-    text.advice(state);
+    text.advice(&lessons.advice);
     text.checks(state);
     let gaps = gaps(state);
     if !gaps.is_empty() {
@@ -110,12 +107,13 @@ impl Text {
                 (&r.engine, r.cache) == (&s.engine, comparison.cache)
                     && (&r.model, &r.target) == (&comparison.model, &comparison.target)
                     && r.error.is_none()
+                    && r.verified != Some(false)
             });
-            let run = of_median_time(of_this_row.collect(), |run| run.wall_ns);
+            let of_this_row: Vec<&RunResult> = of_this_row.copied().collect();
             let engine = plain(&s.engine.to_string());
-            routes.extend(
-                run.filter(|r| r.route.is_some()).map(|r| format!("{engine}: {}", route_words(r.route.as_ref()))),
-            );
+            let routed = of_this_row.iter().any(|r| r.route.is_some());
+            routes.extend(routed.then(|| format!("{engine}: {}", routes_words(&of_this_row))));
+            let run = of_median_time(of_this_row, |run| run.wall_ns);
             rows.push(vec![
                 engine,
                 units::duration(s.wall_ns),
@@ -123,7 +121,7 @@ impl Text {
                 s.ratio_words(),
                 s.verified_words().to_owned(),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() },
-                run.map_or("–".to_owned(), |r| where_time_went(r)),
+                run.map_or("–".to_owned(), where_time_went),
             ]);
         }
         self.table(&rows, &[false, true, true, true, false, true, false]);
@@ -134,18 +132,21 @@ impl Text {
     fn grid(&mut self, grid: &Grid) {
         for table in grid_tables(grid) {
             self.title(&format!("{}, GB/s, by threads", table.title()));
-            let first = |i: usize, text: String| {
-                if i.is_multiple_of(table.threads.len().max(1)) { text } else { String::new() }
-            };
-            let mut rows = vec![vec![String::new()], vec!["block".to_owned()]];
-            rows[0].extend(table.columns().enumerate().map(|(i, (transfer, _))| first(i, transfer.to_string())));
-            rows[1].extend(table.columns().map(|(_, threads)| threads.to_string()));
-            for block in &table.blocks {
-                let mut row = vec![units::bytes(*block)];
-                row.extend(table.columns().map(|column| cell_text(grid, &table.key(*block, column))));
-                rows.push(row);
+            // A transfer's columns stay together, below its name: as many transfers beside one another as fit.
+            let mut rest = table.transfers.as_slice();
+            while !rest.is_empty() {
+                let fits = |n: &usize| {
+                    let rows = grid_rows(grid, &table, &rest[..*n]);
+                    table::lines(&rows, &vec![true; 1 + n * table.threads.len()], self.width).len() == rows.len()
+                };
+                let together = (1..=rest.len()).rev().find(fits).unwrap_or(1);
+                let (now, later) = rest.split_at(together);
+                self.table(&grid_rows(grid, &table, now), &vec![true; 1 + now.len() * table.threads.len()]);
+                if !later.is_empty() {
+                    self.line("");
+                }
+                rest = later;
             }
-            self.table(&rows, &vec![true; table.columns().count() + 1]);
         }
         let failures = grid_failures(grid);
         if !failures.is_empty() {
@@ -182,11 +183,10 @@ impl Text {
         }
     }
 
-    fn advice(&mut self, state: &State) {
-        let advice = crate::report::advice(state);
+    fn advice(&mut self, advice: &[String]) {
         if !advice.is_empty() {
             self.title("Advice");
-            advice.iter().for_each(|a| self.wrapped("- ", &plain(&a.text)));
+            advice.iter().for_each(|text| self.wrapped("- ", &plain(text)));
         }
     }
 
@@ -213,6 +213,22 @@ impl Text {
             }
         }
     }
+}
+
+/// The rows of some transfers: their names, the numbers of threads, and a row a block.
+fn grid_rows(grid: &Grid, table: &GridTable, transfers: &[Transfer]) -> Vec<Vec<String>> {
+    let columns = || transfers.iter().flat_map(|transfer| table.threads.iter().map(|threads| (*transfer, *threads)));
+    let mut rows = vec![vec![String::new()], vec!["block".to_owned()]];
+    for transfer in transfers {
+        rows[0].extend((0..table.threads.len()).map(|i| if i == 0 { transfer.to_string() } else { String::new() }));
+    }
+    rows[1].extend(columns().map(|(_, threads)| threads.to_string()));
+    for block in &table.blocks {
+        let mut row = vec![units::bytes(*block)];
+        row.extend(columns().map(|column| cell_text(grid, &table.key(*block, column))));
+        rows.push(row);
+    }
+    rows
 }
 
 /// The three largest phases: `transfer 71 %, copy 22 %, sync 3 %`.

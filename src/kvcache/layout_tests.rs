@@ -113,7 +113,8 @@ fn files_lie_where_each_source_puts_them() {
     };
     let hexes = |text: &str, digits: usize| text.len() == digits && text.chars().all(|c| c.is_ascii_hexdigit());
     let llmd = path(Kind::Llmd);
-    let [model, three, two, file] = llmd.as_slice() else { panic!("{llmd:?}") };
+    assert_eq!(llmd.len(), 4, "{llmd:?}");
+    let (model, three, two, file) = (&llmd[0], &llmd[1], &llmd[2], &llmd[3]);
     let (of, rank) = model.strip_prefix("..-a-b_").and_then(|rest| rest.split_at_checked(12)).unwrap();
     assert!(hexes(of, 12) && rank == "_r0" && hexes(three, 3) && two.ends_with("_g0"), "{llmd:?}");
     assert!(file.starts_with(&format!("{three}{}", &two[..2])) && file.ends_with(".bin"), "{llmd:?}");

@@ -1,21 +1,21 @@
 //! The measured ceilings in words, and each run as a share of its own.
 
 use super::words::plain;
-use crate::analysis::median;
+use crate::analysis::{median, median_u64};
 use crate::domain::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
 use crate::session::{Group, Lane, State};
 use serde_json::{Value, json};
 
 /// The ceiling of a lane that loaded, and the share of it that was reached.
 fn reached<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64, f64)> {
-    let run = lane.result.as_deref().filter(|r| r.error.is_none())?;
+    let run = lane.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false))?;
     let rate = units::bytes_per_s(run.bytes, run.wall_ns)?;
     let ceiling = state.ceiling(lane.cache, &lane.target, &run.model)?;
     Some((ceiling, rate, rate / ceiling.bytes_per_s))
 }
 
-/// The ceilings, each a sentence, and then each run that has one: `hot pread 49.7 GB/s = 90 % of the pinned copy rate 55.1 GB/s`. Empty where none
-/// was measured.
+/// The ceilings, each a sentence, and then each kind of run that has one, its repeats as one: `hot pread: 49.7 GB/s (median of 3) = 90 % of the pinned copy
+/// rate 55.1 GB/s; 89 % to 92 %`. Empty where none was measured.
 #[must_use]
 pub fn ceiling_words(state: &State) -> Vec<String> {
     let mut said: Vec<String> = state
@@ -32,44 +32,67 @@ pub fn ceiling_words(state: &State) -> Vec<String> {
             )
         })
         .collect();
+    let mut kinds: Vec<Kind> = Vec::new();
     for lane in &state.lanes {
         // One of several at once has a share of what bounds them all; the whole is told below.
         if lane.group().is_some() {
             continue;
         }
-        let Some((ceiling, rate, share)) = reached(state, lane) else { continue };
+        let Some((ceiling, _, _)) = reached(state, lane) else { continue };
         // Told below with its repeats, beside the reads that went before each.
         if ceiling.kind == CeilingKind::DirectRead && !ceiling.passes.is_empty() && lane.cache == CacheState::Cold {
             continue;
         }
         let of = lane.share.as_ref().map_or_else(String::new, |s| format!(" {}", plain(&s.label(&lane.target))));
-        said.push(format!(
-            "{} {}{of} {} = {:.0} % of the {} {}",
-            lane.cache,
-            plain(&lane.engine.to_string()),
-            units::rate(rate),
-            share * 100.0,
-            ceiling.kind.words(),
-            units::rate(ceiling.bytes_per_s)
-        ));
+        let what = format!("{} {}{of}", lane.cache, plain(&lane.engine.to_string()));
+        let bound = format!("the {} {}", ceiling.kind.words(), units::rate(ceiling.bytes_per_s));
+        if let Some(run) = lane.result.as_deref() {
+            Kind::add(&mut kinds, what, bound, ceiling.bytes_per_s, run);
+        }
     }
+    said.extend(kinds.iter().filter_map(Kind::words));
     said.extend(beside_passes(state).iter().map(Beside::words));
+    let mut wholes: Vec<Kind> = Vec::new();
     for group in state.groups() {
-        let Some((run, kind, bound, share)) = whole_reached(state, &group) else { continue };
-        said.push(format!(
-            "{} {} {} {} {}: {} together = {:.0} % of {}, which the {} allows",
-            run.cache,
-            plain(&run.engine.to_string()),
-            plain(&run.model),
-            if group.is_one_model() { "cut over" } else { "at once into" },
-            plain(&run.target),
-            units::rate(run.bytes_per_s),
-            share * 100.0,
-            units::rate(bound),
-            kind.words(),
-        ));
+        let Some((run, kind, bound, _)) = whole_reached(state, &group) else { continue };
+        let how = if group.is_one_model() { "cut over" } else { "at once into" };
+        let (engine, model, target) = (plain(&run.engine.to_string()), plain(&run.model), plain(&run.target));
+        let what = format!("{} {engine}, {model} {how} {target}, together", run.cache);
+        Kind::add(&mut wholes, what, format!("{}, which the {} allows", units::rate(bound), kind.words()), bound, run);
     }
+    said.extend(wholes.iter().filter_map(Kind::words));
     said
+}
+
+/// The repeats of a load that one ceiling bounds.
+struct Kind {
+    what: String,
+    bound: String,
+    bound_bytes_per_s: f64,
+    /// Bytes and time of each.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Kind {
+    fn add(kinds: &mut Vec<Self>, what: String, bound: String, bound_bytes_per_s: f64, run: &RunResult) {
+        let one = (run.bytes, run.wall_ns);
+        match kinds.iter_mut().find(|kind| kind.what == what && kind.bound == bound) {
+            Some(kind) => kind.runs.push(one),
+            None => kinds.push(Self { what, bound, bound_bytes_per_s, runs: vec![one] }),
+        }
+    }
+
+    /// The rate at the median time, as in the table above it.
+    fn words(&self) -> Option<String> {
+        let (bytes, walls): (Vec<u64>, Vec<u64>) = self.runs.iter().copied().unzip();
+        let rate = units::bytes_per_s(median_u64(&bytes)?, median_u64(&walls)?)?;
+        let percent = |rate: f64| format!("{:.0} %", rate / self.bound_bytes_per_s * 100.0);
+        let shares = || self.runs.iter().filter_map(|(bytes, ns)| units::bytes_per_s(*bytes, *ns));
+        let (low, high) = (percent(shares().reduce(f64::min)?), percent(shares().reduce(f64::max)?));
+        let range = if low == high { String::new() } else { format!("; {low} to {high}") };
+        let of = if self.runs.len() > 1 { format!(" (median of {})", self.runs.len()) } else { String::new() };
+        Some(format!("{}: {}{of} = {} of {}{range}", self.what, units::rate(rate), percent(rate), self.bound))
+    }
 }
 
 /// The cold loads of an engine beside the plain reader's passes over the same files, one with each round of them.
@@ -118,7 +141,9 @@ fn counted(count: usize, what: &str) -> String {
 fn beside_passes(state: &State) -> Vec<Beside<'_>> {
     let mut told: Vec<Beside<'_>> = Vec::new();
     for lane in state.lanes.iter().filter(|lane| lane.cache == CacheState::Cold && lane.group().is_none()) {
-        let Some(run) = lane.result.as_deref().filter(|r| r.error.is_none()) else { continue };
+        let Some(run) = lane.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false)) else {
+            continue;
+        };
         let Some(rate) = units::bytes_per_s(run.bytes, run.wall_ns) else { continue };
         let reads = |c: &&Ceiling| c.kind == CeilingKind::DirectRead && c.model.as_deref() == Some(&run.model);
         let Some(ceiling) = state.ceilings.iter().find(reads).filter(|c| !c.passes.is_empty()) else { continue };
@@ -157,7 +182,7 @@ pub(super) fn beside_json(state: &State) -> Vec<Value> {
 
 /// The whole of a group that loaded, what bounds it, at which rate, and the share of that which was reached.
 fn whole_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g RunResult, CeilingKind, f64, f64)> {
-    let run = group.whole.as_ref().filter(|r| r.error.is_none())?;
+    let run = group.whole.as_ref().filter(|r| r.error.is_none() && r.verified != Some(false))?;
     let rate = units::bytes_per_s(run.bytes, run.wall_ns)?;
     let (kind, bound) = state.group_ceiling(group)?;
     Some((run, kind, bound, rate / bound))
@@ -182,6 +207,26 @@ pub(super) fn of_run(state: &State, lane: &Lane) -> Value {
 mod tests {
     use super::*;
     use crate::domain::{Event, EventBody, LaneId, ModelInfo, PhaseTimes, ReadPass, Target};
+
+    #[test]
+    fn repeats_are_told_as_one_with_the_rate_of_their_median_time() {
+        let mut kinds = Vec::new();
+        for (what, wall_ns) in [("hot pread", 100), ("hot mmap", 900), ("hot pread", 125), ("hot pread", 110)] {
+            let run = serde_json::from_value(json!({
+                "engine": "pread", "model": "m", "cache": "hot", "target": "host memory", "repeat": 0, "bytes": 1000, "wall_ns": wall_ns, "setup_ns": 1,
+                "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "knobs": {}, "setup_parts_ns": {}, "notes": [],
+            }));
+            Kind::add(&mut kinds, what.to_owned(), "the pinned copy rate".to_owned(), 10e9, &run.unwrap());
+        }
+        let words: Vec<String> = kinds.iter().filter_map(Kind::words).collect();
+        assert_eq!(
+            words,
+            [
+                "hot pread: 9.09 GB/s (median of 3) = 91 % of the pinned copy rate; 80 % to 100 %",
+                "hot mmap: 1.11 GB/s = 11 % of the pinned copy rate"
+            ]
+        );
+    }
 
     #[test]
     fn cold_loads_are_held_against_the_reads_of_their_own_rounds() {

@@ -14,9 +14,19 @@ pub(super) struct LaneReport<'a> {
     /// Rows of the tensors that were measured; empty where there are no spans or the model is not the one in the state.
     pub(super) rows: Vec<TensorRow>,
     pub(super) cost: Option<CostModel>,
+    /// Whether its reads are blocks that hold several tensors, whose time is shared by bytes.
+    pub(super) in_blocks: bool,
 }
 
 impl LaneReport<'_> {
+    /// Whether another lane did the same: a repeat of it, alone or beside as much.
+    fn is_repeat_of(&self, other: &Self) -> bool {
+        let run = |l: &Self| l.good().map(|r| (r.model.clone(), r.target.clone()));
+        let part = |l: &Self| l.lane.share.as_ref().map(|s| (s.group.is_some(), s.label(&l.lane.target)));
+        (&self.lane.engine, self.lane.cache, part(self)) == (&other.lane.engine, other.lane.cache, part(other))
+            && run(self) == run(other)
+    }
+
     /// The result of a run that went well.
     pub(super) fn good(&self) -> Option<&RunResult> {
         self.lane.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false))
@@ -36,6 +46,8 @@ pub(super) struct Crossing<'a> {
     pub(super) first: &'a Engine,
     pub(super) second: &'a Engine,
     pub(super) cache: CacheState,
+    /// Of which load, where there are several.
+    pub(super) which: Option<String>,
     pub(super) crossover: Crossover,
 }
 
@@ -67,10 +79,18 @@ impl<'a> Document<'a> {
             state.lanes.iter().filter(|l| l.ended_ns.is_some()).map(|lane| lane_report(state, lane)).collect();
         let runs = state.runs();
         let comparisons = compare(&runs.iter().collect::<Vec<_>>());
-        // One lane speaks for its group.
+        // One lane speaks for its group, and for one that ran alone too that one: beside others it took longer by what they cost each other.
         let first_of_group = |l: &&LaneReport<'_>| {
             let group = l.lane.group();
-            group.is_none() || lanes.iter().find(|o| o.lane.group() == group).is_some_and(|o| o.lane.id == l.lane.id)
+            let alike = |o: &LaneReport<'_>| {
+                let model = |l: &LaneReport<'_>| l.good().map(|r| r.model.clone());
+                o.lane.group().is_none()
+                    && (&o.lane.engine, o.lane.cache) == (&l.lane.engine, l.lane.cache)
+                    && model(o) == model(l)
+            };
+            group.is_none()
+                || lanes.iter().find(|o| o.lane.group() == group).is_some_and(|o| o.lane.id == l.lane.id)
+                    && !lanes.iter().any(alike)
         };
         let facts: Vec<RunFacts<'_>> = lanes
             .iter()
@@ -81,40 +101,54 @@ impl<'a> Document<'a> {
         Self { state, lanes, comparisons, advice }
     }
 
-    /// Of each engine and cache state the good run with the median time that has a cost model.
+    /// The advice that is told beside the list of crossings.
+    pub(super) fn lessons(&self) -> impl Iterator<Item = &Advice> {
+        self.advice.iter().filter(|advice| !advice.crossing)
+    }
+
+    /// Of each engine, model and cache state the good run with the median time that has a cost model.
     pub(super) fn costs(&self) -> Vec<(&LaneReport<'a>, &CostModel)> {
-        let costly = self.typical(|l| l.cost.is_some(), |a, b| (&a.engine, a.cache) == (&b.engine, b.cache));
+        let costly = self.typical(|l| l.cost.is_some());
         costly.into_iter().filter_map(|lane| Some((lane, lane.cost.as_ref()?))).collect()
+    }
+
+    /// What tells a lane from others of its engine and cache state: its part or its model, where there are several.
+    pub(super) fn which(&self, lane: &LaneReport<'a>) -> Option<String> {
+        let model = &lane.good()?.model;
+        match &lane.lane.share {
+            Some(share) if share.group.is_some() && share.part.is_none() => {
+                Some(format!("{}, beside others", share.label(&lane.lane.target)))
+            }
+            Some(share) => Some(share.label(&lane.lane.target)),
+            None => self.lanes.iter().filter_map(LaneReport::good).any(|r| r.model != *model).then(|| model.clone()),
+        }
     }
 
     /// The good run that speaks for an engine of a comparison: the one with the median time.
     pub(super) fn run_of(&self, comparison: &Comparison, engine: &Engine) -> Option<&RunResult> {
-        let of_it = |l: &&LaneReport<'a>| l.lane.engine == *engine && l.lane.cache == comparison.cache;
-        let like = |r: &&RunResult| (&r.model, &r.target) == (&comparison.model, &comparison.target);
-        let runs = self.lanes.iter().filter(of_it).filter_map(LaneReport::good).filter(like).collect();
-        of_median_time(runs, |run| run.wall_ns)
+        of_median_time(self.runs_of(comparison, engine), |run| run.wall_ns)
     }
 
-    /// One good run for each kind of run, in order of their first: of that model on that target the one with the median time.
-    pub(super) fn typical(
-        &self,
-        wanted: impl Fn(&LaneReport<'a>) -> bool,
-        same_kind: impl Fn(&RunResult, &RunResult) -> bool,
-    ) -> Vec<&LaneReport<'a>> {
-        let mut kinds: Vec<(&RunResult, Vec<&LaneReport<'a>>)> = Vec::new();
-        for lane in self.lanes.iter().filter(|lane| wanted(lane)) {
-            let Some(run) = lane.good() else { continue };
-            match kinds.iter_mut().find(|(first, _)| same_kind(first, run)) {
-                // Another model's or target's time is no repeat of this one.
-                Some((first, repeats)) if (&first.model, &first.target) == (&run.model, &run.target) => {
-                    repeats.push(lane);
-                }
-                Some(_) => {}
-                None => kinds.push((run, vec![lane])),
+    /// The good runs of an engine of a comparison. What ran beside others is no run of it.
+    pub(super) fn runs_of(&self, comparison: &Comparison, engine: &Engine) -> Vec<&RunResult> {
+        let of_it = |l: &&LaneReport<'a>| {
+            l.lane.engine == *engine && l.lane.cache == comparison.cache && l.lane.group().is_none()
+        };
+        let like = |r: &&RunResult| (&r.model, &r.target) == (&comparison.model, &comparison.target);
+        self.lanes.iter().filter(of_it).filter_map(LaneReport::good).filter(like).collect()
+    }
+
+    /// One good run for each kind of run, in order of their first: the one with the median time.
+    pub(super) fn typical(&self, wanted: impl Fn(&LaneReport<'a>) -> bool) -> Vec<&LaneReport<'a>> {
+        let mut kinds: Vec<Vec<&LaneReport<'a>>> = Vec::new();
+        for lane in self.lanes.iter().filter(|lane| lane.good().is_some() && wanted(lane)) {
+            match kinds.iter_mut().find(|kind| kind.first().is_some_and(|first| first.is_repeat_of(lane))) {
+                Some(repeats) => repeats.push(lane),
+                None => kinds.push(vec![lane]),
             }
         }
-        let typical = |repeats| of_median_time(repeats, |lane: &&LaneReport<'_>| lane.good().map_or(0, |r| r.wall_ns));
-        kinds.into_iter().filter_map(|(_, repeats)| typical(repeats)).collect()
+        let wall_ns = |lane: &&LaneReport<'_>| lane.good().map_or(0, |r| r.wall_ns);
+        kinds.into_iter().filter_map(|repeats| of_median_time(repeats, wall_ns)).collect()
     }
 
     pub(super) fn crossings(&self) -> Vec<Crossing<'_>> {
@@ -124,10 +158,15 @@ impl<'a> Document<'a> {
             if a.lane.engine.direction().is_some() {
                 continue;
             }
-            for (b, cost_b) in costs.iter().skip(i + 1).filter(|(b, _)| b.lane.cache == a.lane.cache) {
+            // Another model's or target's costs say nothing of this one's.
+            let same = |b: &LaneReport<'_>| {
+                let on = |l: &LaneReport<'_>| l.good().map(|r| (r.model.clone(), r.target.clone()));
+                b.lane.cache == a.lane.cache && on(b) == on(a)
+            };
+            for (b, cost_b) in costs.iter().skip(i + 1).filter(|(b, _)| same(b)) {
                 if let Some(crossover) = crossover(cost_a, cost_b) {
-                    let (first, second) = (&a.lane.engine, &b.lane.engine);
-                    crossings.push(Crossing { first, second, cache: a.lane.cache, crossover });
+                    let (first, second, which) = (&a.lane.engine, &b.lane.engine, self.which(a));
+                    crossings.push(Crossing { first, second, cache: a.lane.cache, which, crossover });
                 }
             }
         }
@@ -193,7 +232,9 @@ fn lane_report<'a>(state: &'a State, lane: &'a Lane) -> LaneReport<'a> {
         let known = |r: &RunResult| r.model == m.name && r.bytes == state.bytes_of(lane);
         lane.result.as_deref().is_some_and(known) && !lane.spans.is_empty()
     });
-    let mut rows = model.map(|m| tensor_rows(m, &lane.spans.unpack())).unwrap_or_default();
+    let spans = lane.spans.unpack();
+    let mut rows = model.map(|m| tensor_rows(m, &spans)).unwrap_or_default();
+    let in_blocks = spans.iter().any(|span| span.bytes > 0 && span.tensor.is_none());
     rows.retain(|r| r.start_ns.is_some());
     let repeats: Vec<u64> = state
         .lanes
@@ -204,7 +245,7 @@ fn lane_report<'a>(state: &'a State, lane: &'a Lane) -> LaneReport<'a> {
     // A lane beside others, or with a part only, tells nothing of what a whole model costs alone.
     let alone = lane.result.as_deref().filter(|r| r.error.is_none() && lane.group().is_none());
     let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats));
-    LaneReport { lane, rows, cost }
+    LaneReport { lane, rows, cost, in_blocks }
 }
 
 /// Whether two lanes loaded the same onto the same, alone or beside as much.

@@ -1,8 +1,9 @@
 //! The report as one HTML file that needs nothing else: no script, no font, no picture from outside; light and dark by the reader's setting.
 
 use super::charts::{Axis, Bar, Scale, Series, bars, chart, lane_colour, legend, markup};
+use super::cost;
 use super::document::{Document, LaneReport};
-use super::words::{check_counts, gaps, headlines, race_sentence, route_words, unnamed_library};
+use super::words::{check_counts, gaps, headlines, race_sentence, routes_words, unnamed_library};
 use super::workload::Table;
 use crate::analysis::bytes_per_bucket;
 use crate::domain::{CacheState, Metric, Status, units};
@@ -48,9 +49,9 @@ pub fn html(state: &State) -> String {
     memory(&mut page, &document);
     tensors(&mut page, &document);
     tables(&mut page, super::setup::of(&document, true));
-    if !document.advice.is_empty() {
+    if document.lessons().next().is_some() {
         page.push_str("<h2>Advice</h2><ul>");
-        document.advice.iter().for_each(|a| {
+        document.lessons().for_each(|a| {
             let _ = write!(page, "<li>{}</li>", markup(&a.text));
         });
         page.push_str("</ul>\n");
@@ -119,7 +120,7 @@ fn results(page: &mut String, document: &Document<'_>) {
         if let Some(svg) = bars(&title, &drawn) {
             let _ = write!(page, "<figure class=\"card\">{svg}</figure>");
         }
-        page.push_str("<div class=\"card\"><table><tr><th>engine<th class=\"n\">time<th class=\"n\">rate<th class=\"n\">ratio<th>verified<th>route<th class=\"n\">runs</tr>");
+        page.push_str("<div class=\"card\"><table><tr><th>engine<th class=\"n\">time<th class=\"n\">rate<th class=\"n\">ratio<th>verified<th class=\"n\">host peak<th class=\"n\">own pinned<th>route<th class=\"n\">runs</tr>");
         for s in &comparison.standings {
             let (class, mark) = match s.verified {
                 Some(true) => ("pass", "✔ "),
@@ -127,14 +128,18 @@ fn results(page: &mut String, document: &Document<'_>) {
                 None => ("na", ""),
             };
             let verified = format!("{mark}{}", s.verified_words());
+            let run = document.run_of(comparison, &s.engine);
+            let peak = |bytes: Option<u64>| bytes.map_or("–".to_owned(), units::bytes);
             let _ = write!(
                 page,
-                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"{class}\">{verified}<td>{}<td class=\"n\">{}</tr>",
+                "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"n\">{}<td class=\"{class}\">{verified}<td class=\"n\">{}<td class=\"n\">{}<td>{}<td class=\"n\">{}</tr>",
                 markup(&s.engine.to_string()),
                 units::duration(s.wall_ns),
                 s.rate_words(),
                 s.ratio_words(),
-                markup(&route_words(document.run_of(comparison, &s.engine).and_then(|r| r.route.as_ref()))),
+                peak(run.and_then(|r| r.host_peak_bytes)),
+                peak(run.and_then(|r| r.pinned_peak_bytes)),
+                markup(&routes_words(&document.runs_of(comparison, &s.engine))),
                 if s.failed > 0 { format!("{} ({} failed)", s.runs, s.failed) } else { s.runs.to_string() }
             );
         }
@@ -212,13 +217,21 @@ fn tables(page: &mut String, tables: Vec<Table>) {
     }
 }
 
-/// One good lane for each engine and cache state.
+/// One good lane for each engine, model and cache state: of parts and of models together the first speaks for all.
 fn shown<'d, 'a>(document: &'d Document<'a>) -> Vec<&'d LaneReport<'a>> {
-    document.typical(|_| true, |a, b| (&a.engine, a.cache) == (&b.engine, b.cache))
+    let mut shown: Vec<&LaneReport<'a>> = Vec::new();
+    for lane in document.typical(|_| true) {
+        let kind = |l: &LaneReport<'_>| (l.lane.engine.clone(), l.lane.cache, l.good().map(|r| r.model.clone()));
+        if !shown.iter().any(|known| kind(known) == kind(lane)) {
+            shown.push(lane);
+        }
+    }
+    shown
 }
 
-fn label(lane: &LaneReport<'_>) -> String {
-    format!("{} {}", lane.lane.engine, lane.lane.cache)
+fn label(document: &Document<'_>, lane: &LaneReport<'_>) -> String {
+    let which = document.which(lane).map_or_else(String::new, |which| format!(", {which}"));
+    format!("{} {}{which}", lane.lane.engine, lane.lane.cache)
 }
 
 fn dashed(lane: &LaneReport<'_>) -> bool {
@@ -253,7 +266,7 @@ fn over_time(page: &mut String, document: &Document<'_>) {
             let seconds = wall_ns as f64 / 1e9 / BUCKETS as f64;
             let point = |(i, bytes): (usize, &u64)| Some(((i as f64 + 0.5) * seconds, *bytes as f64 / seconds / 1e9));
             (curve.iter().any(|b| *b > 0)).then(|| Series {
-                label: label(lane),
+                label: label(document, lane),
                 colour: lane_colour(&inks, &lane.lane.engine),
                 points: curve.iter().enumerate().map(point).collect(),
                 line: true,
@@ -299,7 +312,7 @@ fn memory(page: &mut String, document: &Document<'_>) {
                 .map(|(at, v)| Some(((at - clock_ns) as f64 / 1e9, gib(v))))
                 .collect();
             (points.len() > 1).then(|| Series {
-                label: label(lane),
+                label: label(document, lane),
                 colour: lane_colour(&inks, &lane.lane.engine),
                 points,
                 line: true,
@@ -339,12 +352,11 @@ fn tensors(page: &mut String, document: &Document<'_>) {
             .map(|i| low * (high / low).powf(f64::from(i) / 60.0))
             .map(|bytes| Some((bytes, cost.fit.tensor_ns(bytes as u64))))
             .collect();
-        let told = format!(
-            "{}: t = {} + bytes / {}",
-            label(lane),
-            units::duration(cost.fit.overhead_ns as u64),
-            units::rate(cost.fit.bytes_per_s)
-        );
+        let overhead = match cost.has_overhead() {
+            true => format!("{} + ", units::duration(cost.fit.overhead_ns as u64)),
+            false => String::new(),
+        };
+        let told = format!("{}: t = {overhead}bytes / {}", label(document, lane), units::rate(cost.fit.bytes_per_s));
         series.push(Series {
             label: told,
             colour: lane_colour(&inks, &lane.lane.engine),
@@ -356,11 +368,18 @@ fn tensors(page: &mut String, document: &Document<'_>) {
     let x = Axis { name: "size of the tensor", scale: Scale::Log, tick: |v| units::bytes(v as u64) };
     let y = Axis { name: "time", scale: Scale::Log, tick: |v| units::duration(v as u64) };
     let mut caption =
-        "Time of each tensor on its slot against its size, with the fitted line; cold runs are dashed.".to_owned();
+        "Time of each tensor on its slot (one of the engine's workers) against its size, with the line that was fitted to it; cold runs are dashed.".to_owned();
     if every > 1 {
         caption += &format!(" One dot in {every} is drawn.");
     }
-    figure(page, "What a tensor costs", &caption, &series, &x, &y, 380.0);
+    figure(page, "Size against time", &caption, &series, &x, &y, 380.0);
+    tables(page, [cost::lines(document), cost::by_size(document)].into_iter().flatten().collect());
+    let crossings = cost::crossings(document);
+    if !crossings.is_empty() {
+        page.push_str("<div class=\"card\"><ul>");
+        crossings.iter().for_each(|told| page.push_str(&format!("<li>{}", markup(told))));
+        page.push_str("</ul></div>\n");
+    }
 }
 
 fn checks(page: &mut String, state: &State) {

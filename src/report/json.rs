@@ -266,7 +266,7 @@ fn analysis(document: &Document<'_>) -> Value {
                 })
                 .collect();
             json!({
-                "engine": lane.lane.engine, "cache": lane.lane.cache,
+                "engine": lane.lane.engine, "cache": lane.lane.cache, "model": lane.good().map(|r| &r.model), "in_blocks": lane.in_blocks,
                 "per_tensor_overhead_ns": number(cost.per_tensor_ns()),
                 "bandwidth_bytes_per_s": number(cost.bytes_per_s()),
                 "fit_r2": number(cost.fit.r2),

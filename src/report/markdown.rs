@@ -1,10 +1,11 @@
 //! The report as a page of Markdown that a person wants to read.
 
+use super::cost;
 use super::document::{Document, LaneReport, model_bytes};
-use super::words::{check_counts, gaps, headlines, plain, race_sentence, route_words, unnamed_library};
+use super::words::{check_counts, gaps, headlines, plain, race_sentence, routes_words, unnamed_library};
 use super::workload::Table;
-use crate::analysis::{cell_text, grid_failures, grid_tables, size_classes};
-use crate::domain::{CacheState, Grid, PHASES, Phase, RunResult, Status, units};
+use crate::analysis::{cell_text, grid_failures, grid_tables};
+use crate::domain::{Grid, PHASES, Phase, Status, units};
 use crate::session::State;
 use std::fmt::Write;
 
@@ -200,7 +201,7 @@ fn results(page: &mut Page, document: &Document<'_>) {
     for comparison in &document.comparisons {
         page.title(&format!(
             "{} cache, {}, {}",
-            cache_name(comparison.cache),
+            cost::cache_name(comparison.cache),
             escape(&comparison.model),
             escape(&comparison.target)
         ));
@@ -228,7 +229,9 @@ fn results(page: &mut Page, document: &Document<'_>) {
                         Some(false) => "✖ no".to_owned(),
                         None => s.verified_words().to_owned(),
                     },
-                    escape(&route_words(run.and_then(|r| r.route.as_ref()))),
+                    peak(run.and_then(|r| r.host_peak_bytes)),
+                    peak(run.and_then(|r| r.pinned_peak_bytes)),
+                    escape(&routes_words(&document.runs_of(comparison, &s.engine))),
                     if s.failed > 0 {
                         format!("{} of {} failed", s.failed, s.failed + s.runs)
                     } else {
@@ -237,8 +240,9 @@ fn results(page: &mut Page, document: &Document<'_>) {
                 ]
             })
             .collect();
-        let right = [false, true, true, true, true, false, false, true];
-        page.table(&["engine", "time", "range", "rate", "ratio", "verified", "route", "runs"], &right, &rows);
+        let right = [false, true, true, true, true, false, true, true, false, true];
+        let head = ["engine", "time", "range", "rate", "ratio", "verified", "host peak", "own pinned", "route", "runs"];
+        page.table(&head, &right, &rows);
     }
     for group in super::group_tables(document.state) {
         page.title(&escape(&group.title));
@@ -273,6 +277,10 @@ fn results(page: &mut Page, document: &Document<'_>) {
     }
 }
 
+fn peak(bytes: Option<u64>) -> String {
+    bytes.map_or("–".to_owned(), units::bytes)
+}
+
 fn workload(page: &mut Page, state: &State) {
     tables(page, super::workload::tables(state));
 }
@@ -288,17 +296,9 @@ fn tables(page: &mut Page, tables: Vec<Table>) {
     }
 }
 
-fn cache_name(cache: CacheState) -> &'static str {
-    match cache {
-        CacheState::Cold => "Cold",
-        CacheState::Hot => "Hot",
-        CacheState::AsIs => "As-is",
-    }
-}
-
 fn phases(page: &mut Page, document: &Document<'_>) {
-    let same_kind = |a: &RunResult, b: &RunResult| (&a.engine, a.cache, &a.model) == (&b.engine, b.cache, &b.model);
-    let lanes = document.typical(|_| true, same_kind);
+    let lanes = document.typical(|_| true);
+    let several = lanes.iter().any(|l| document.which(l).is_some());
     let seen: Vec<Phase> =
         PHASES.into_iter().filter(|p| lanes.iter().any(|l| l.good().is_some_and(|r| r.phases.get(*p) > 0))).collect();
     if seen.is_empty() {
@@ -307,23 +307,22 @@ fn phases(page: &mut Page, document: &Document<'_>) {
     page.title("Where the time went");
     page.line("Share of the wall time by phase, averaged over the slots (workers), of the run with the median time.");
     page.blank();
-    let mut head = vec!["engine", "cache", "time", "slots"];
+    let mut head = vec!["engine", "cache"];
+    head.extend(several.then_some("load"));
+    head.extend(["time", "slots"]);
     head.extend(seen.iter().map(|p| p.name()));
     let rows: Vec<Vec<String>> = lanes
         .iter()
         .filter_map(|l| Some((l, l.good()?)))
         .map(|(l, r)| {
-            let mut row = vec![
-                escape(&l.lane.engine.to_string()),
-                l.lane.cache.to_string(),
-                units::duration(r.wall_ns),
-                r.slots.to_string(),
-            ];
+            let mut row = vec![escape(&l.lane.engine.to_string()), l.lane.cache.to_string()];
+            row.extend(several.then(|| escape(&document.which(l).unwrap_or_default())));
+            row.extend([units::duration(r.wall_ns), r.slots.to_string()]);
             row.extend(seen.iter().map(|p| percent(r.phases.get(*p), r.wall_ns)));
             row
         })
         .collect();
-    let mut right = vec![false, false];
+    let mut right = vec![false; 2 + usize::from(several)];
     right.resize(head.len(), true);
     page.table(&head, &right, &rows);
 }
@@ -340,74 +339,20 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 fn cost(page: &mut Page, document: &Document<'_>) {
-    let costs = document.costs();
-    if costs.is_empty() {
-        return;
+    tables(page, [cost::lines(document), cost::by_size(document)].into_iter().flatten().collect());
+    let crossings = cost::crossings(document);
+    crossings.iter().for_each(|told| page.line(&format!("- {}", escape(told))));
+    if !crossings.is_empty() {
+        page.blank();
     }
-    page.title("What a tensor costs");
-    page.line(
-        "Fitted line `t = overhead + bytes / bandwidth` over the tensors of a run, all slots working. Time told: what the line says of all tensors over what \
-         they took, those too that were left out for lying far off.",
-    );
-    page.blank();
-    let rows: Vec<Vec<String>> = costs
-        .iter()
-        .map(|(lane, cost)| {
-            vec![
-                escape(&lane.lane.engine.to_string()),
-                lane.lane.cache.to_string(),
-                units::duration(cost.per_tensor_ns() as u64),
-                units::rate(cost.bytes_per_s()),
-                format!("{:.3}", cost.fit.r2),
-                format!("{:.0} %", cost.fit.time_told * 100.0),
-                units::duration(cost.fixed_ns),
-                format!(
-                    "{} of {}",
-                    units::count(cost.fit.used as u64),
-                    units::count((cost.fit.used + cost.fit.rejected) as u64)
-                ),
-            ]
-        })
-        .collect();
-    let right = [false, false, true, true, true, true, true, true];
-    let head = ["engine", "cache", "overhead a tensor", "bandwidth", "R²", "time told", "fixed", "tensors fitted"];
-    page.table(&head, &right, &rows);
-    let mut rows = Vec::new();
-    for (lane, _) in &costs {
-        for class in size_classes(&lane.rows) {
-            let size = match (class.sizes_bytes.start, class.sizes_bytes.end) {
-                (0, below) => format!("under {}", units::bytes(below)),
-                (from, u64::MAX) => format!("from {}", units::bytes(from)),
-                (from, below) => format!("{} – {}", units::bytes(from), units::bytes(below)),
-            };
-            rows.push(vec![
-                escape(&lane.lane.engine.to_string()),
-                lane.lane.cache.to_string(),
-                size,
-                units::count(class.tensors),
-                units::bytes(class.bytes),
-                units::duration(class.median_ns),
-                class.overhead_fraction().map_or("–".to_owned(), |f| format!("{:.0} %", f * 100.0)),
-            ]);
-        }
-    }
-    let right = [false, false, false, true, true, true, true];
-    page.table(&["engine", "cache", "tensor size", "tensors", "bytes", "median time", "overhead"], &right, &rows);
-    for c in document.crossings().iter().filter(|c| !c.crossover.extrapolated) {
-        let (below, above) = if c.crossover.first_wins_below { (c.first, c.second) } else { (c.second, c.first) };
-        let (size, below, above) =
-            (units::bytes(c.crossover.bytes), escape(&below.to_string()), escape(&above.to_string()));
-        page.line(&format!("- {}: {below} is faster for tensors under {size}, {above} above.", cache_name(c.cache)));
-    }
-    page.blank();
 }
 
 fn advice(page: &mut Page, document: &Document<'_>) {
-    if document.advice.is_empty() {
+    if document.lessons().next().is_none() {
         return;
     }
     page.title("Advice");
-    for advice in &document.advice {
+    for advice in document.lessons() {
         page.line(&format!("- {}", escape(&advice.text)));
     }
     page.blank();

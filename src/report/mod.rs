@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod charts;
+mod cost;
 mod csv;
 mod document;
 mod earlier;
@@ -25,15 +26,31 @@ pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;
 pub use setup::tables as setup_tables;
-pub use workload::tables as workload_tables;
+pub use workload::{Table, tables as workload_tables};
 
 /// The JSON Schema (2020-12) of [`json()`].
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");
 
-/// What the runs of a session teach, the most costly first.
+/// What the analysis of a session comes to, for a terminal.
+#[derive(Debug)]
+pub struct Lessons {
+    /// What a tensor costs: the fitted lines.
+    pub lines: Option<Table>,
+    /// Where two engines cost the same, each a sentence.
+    pub crossings: Vec<String>,
+    /// What the runs teach beside that, the most costly first.
+    pub advice: Vec<String>,
+}
+
+/// The analysis of a session in words.
 #[must_use]
-pub fn advice(state: &crate::session::State) -> Vec<crate::analysis::Advice> {
-    document::Document::new(state).advice
+pub fn lessons(state: &crate::session::State) -> Lessons {
+    let document = document::Document::new(state);
+    Lessons {
+        lines: cost::lines(&document),
+        crossings: cost::crossings(&document),
+        advice: document.lessons().map(|advice| advice.text.clone()).collect(),
+    }
 }
 
 /// The good runs of an engine in a cache state, taken apart: what a prediction for another model starts from ([`crate::analysis::predict`]).

@@ -26,7 +26,7 @@ fn family<W: Write>(out: &mut W, name: &str, help: &str, series: &[(String, f64)
 /// Writes the medians of the runs, the checks and the verdicts. What is unknown is absent.
 pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     let document = Document::new(state);
-    let (mut wall, mut rate, mut ratio, mut verified) = (vec![], vec![], vec![], vec![]);
+    let (mut wall, mut setup, mut rate, mut ratio, mut verified) = (vec![], vec![], vec![], vec![], vec![]);
     for comparison in &document.comparisons {
         for s in &comparison.standings {
             let labels = format!(
@@ -37,6 +37,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
                 quoted(&comparison.target)
             );
             wall.push((labels.clone(), s.wall_ns as f64 / 1e9));
+            setup.push((labels.clone(), s.setup_ns as f64 / 1e9));
             rate.push((labels.clone(), s.bytes_per_s));
             if !s.in_doubt {
                 ratio.push((labels.clone(), s.ratio_to_fastest));
@@ -45,13 +46,29 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         }
     }
     family(&mut out, "gds_top_load_seconds", "Median wall time of a load.", &wall)?;
+    family(
+        &mut out,
+        "gds_top_setup_seconds",
+        "Median time from the start of the process to that of the load.",
+        &setup,
+    )?;
     family(&mut out, "gds_top_load_bytes_per_second", "Median rate of a load.", &rate)?;
     family(&mut out, "gds_top_load_ratio_to_fastest", "Wall time over that of the fastest engine.", &ratio)?;
     family(&mut out, "gds_top_load_verified", "1 where every byte on the target equals the file.", &verified)?;
     let mut overhead = vec![];
     for (lane, cost) in document.costs() {
-        let labels = format!("engine={},cache=\"{}\"", quoted(&lane.lane.engine.to_string()), lane.lane.cache);
-        overhead.push((labels, cost.per_tensor_ns() / 1e9));
+        // Several models or targets are as many series.
+        let Some(run) = lane.good() else { continue };
+        let labels = format!(
+            "engine={},cache=\"{}\",model={},target={}",
+            quoted(&lane.lane.engine.to_string()),
+            lane.lane.cache,
+            quoted(&run.model),
+            quoted(&run.target)
+        );
+        if !overhead.iter().any(|(known, _)| *known == labels) {
+            overhead.push((labels, cost.per_tensor_ns() / 1e9));
+        }
     }
     family(&mut out, "gds_top_tensor_overhead_seconds", "What a tensor adds to a load whatever its size.", &overhead)?;
     let mut checks = vec![];

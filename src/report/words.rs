@@ -81,7 +81,13 @@ pub fn race_sentence(comparison: &Comparison) -> String {
                 false => format!(", but not clearly: its runs overlap with those of {name} ({time})"),
             };
         }
-        None => {}
+        // Two samples of the same reads, and nothing else.
+        None => {
+            let other = twin.filter(|_| next.is_none());
+            said += &other.map_or_else(String::new, |twin| {
+                format!(", {} {}", plain(&twin.engine.to_string()), units::duration(twin.wall_ns))
+            });
+        }
     }
     said += &format!(", {} cache, {}, n = {}, ", comparison.cache, plain(&comparison.target), best.runs);
     said += match best.verified {
@@ -111,6 +117,7 @@ pub fn headlines(state: &State) -> Vec<String> {
     let wholes = |c: &&Comparison| groups.is_empty() || c.standings.len() > 1 || state.lanes.iter().any(|l| of(l, c));
     said.extend(comparisons.iter().filter(wholes).map(race_sentence));
     said.extend(groups.into_iter().map(|group| group.sentence));
+    said.extend(fallen_back(state));
     if !state.lanes.is_empty() && comparisons.is_empty() && state.lanes.iter().all(|l| l.ended_ns.is_some()) {
         said.push("No engine loaded the model.".to_owned());
     }
@@ -126,6 +133,31 @@ pub fn headlines(state: &State) -> Vec<String> {
         said.push("The session was interrupted: what follows is incomplete.".to_owned());
     }
     said
+}
+
+/// Lanes that are called by cuFile's way and went another: for each the repeat in which most transfers did.
+fn fallen_back(state: &State) -> Vec<String> {
+    let mut most: Vec<(String, u64, u64, String)> = Vec::new();
+    for (engine, w) in state.lanes.iter().filter_map(|l| Some((&l.engine, l.result.as_ref()?.workload.as_ref()?))) {
+        let fell = w.fallbacks.iter().fold(0_u64, |sum, fall| sum.saturating_add(fall.operations));
+        if fell == 0 {
+            continue;
+        }
+        let mut reasons: Vec<&str> = w.fallbacks.iter().map(|fall| fall.reason.as_str()).collect();
+        reasons.dedup();
+        let (name, reasons) = (plain(&engine.to_string()), plain(&reasons.join(", ")));
+        match most.iter_mut().find(|(known, ..)| *known == name) {
+            Some(known) if known.1 >= fell => {}
+            Some(known) => *known = (name, fell, w.operations, reasons),
+            None => most.push((name, fell, w.operations, reasons)),
+        }
+    }
+    let count = units::count;
+    most.into_iter()
+        .map(|(name, fell, of, reasons)| {
+            format!("{name} made {} of {} transfers by staging instead of cuFile ({reasons}).", count(fell), count(of))
+        })
+        .collect()
 }
 
 /// Lookups that all missed are no race: what is fast may be what looked nowhere.
@@ -151,6 +183,29 @@ pub fn route_words(route: Option<&RouteCounts>) -> String {
         None => "–".to_owned(),
         Some(r) if r.proven => format!("{}, proven by {}", r.route, plain(&r.source)),
         Some(r) => format!("{}, not proven ({})", r.route, plain(&r.source)),
+    }
+}
+
+/// How the reads of all repeats went: told once where all went one way, else each way with its number of runs, for a proof of one is none of another.
+#[must_use]
+pub fn routes_words(runs: &[&RunResult]) -> String {
+    let mut ways: Vec<(String, usize)> = Vec::new();
+    for words in runs.iter().map(|run| route_words(run.route.as_ref())) {
+        match ways.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, count)) => *count += 1,
+            None => ways.push((words, 1)),
+        }
+    }
+    match ways.as_slice() {
+        [] => route_words(None),
+        [(only, _)] => only.clone(),
+        several => {
+            let of = |(words, count): &(String, usize)| {
+                let words = if words == "–" { "not told" } else { words.as_str() };
+                format!("{words} ({count} of {})", runs.len())
+            };
+            several.iter().map(of).collect::<Vec<_>>().join("; ")
+        }
     }
 }
 
@@ -286,6 +341,27 @@ mod tests {
     }
 
     #[test]
+    fn a_route_of_one_repeat_is_none_of_another() {
+        let run = |route: Option<&str>| {
+            let route = route.map(|route| serde_json::json!({"route": route, "nvfs_reads": null, "p2p_reads": null, "posix_reads": 1, "source": "statistics", "proven": true}));
+            serde_json::from_value::<RunResult>(serde_json::json!({
+                "engine": "gds-slab", "model": "m", "cache": "hot", "target": "GPU", "repeat": 0, "bytes": 1, "wall_ns": 5, "setup_ns": 1, "bytes_per_s": 0.0,
+                "phases": {}, "slots": 1, "knobs": {}, "setup_parts_ns": {}, "notes": [], "route": route,
+            }))
+        };
+        let runs = [run(Some("compat")), run(Some("p2pdma")), run(None), run(Some("compat"))].map(|run| run.ok());
+        let runs: Vec<&RunResult> = runs.iter().flatten().collect();
+        assert_eq!(
+            routes_words(&runs),
+            "compat, proven by statistics (2 of 4); p2pdma, proven by statistics (1 of 4); not told (1 of 4)"
+        );
+        assert_eq!(
+            (routes_words(&runs[..1]).as_str(), routes_words(&[]).as_str()),
+            ("compat, proven by statistics", "–")
+        );
+    }
+
+    #[test]
     fn escape_sequences_and_turned_text_do_not_pass() {
         assert_eq!(plain("a\u{1b}[31mb\u{202e}c\nd"), "a [31mbc d");
     }
@@ -333,7 +409,10 @@ mod tests {
         assert!(noise.starts_with("auto (it took direct) is fastest: 119 ms, 2.52× faster than mmap"), "{noise}");
         for (only, words) in [
             (vec![mmap()], "mmap took 300 ms, cold cache"),
-            (vec![standing(Auto, 100, 125, Some("direct")), direct()], "auto (it took direct): 100 ms, cold cache"),
+            (
+                vec![standing(Auto, 100, 125, Some("direct")), direct()],
+                "auto (it took direct): 100 ms, direct 120 ms, cold cache",
+            ),
         ] {
             let only = said(only);
             assert!(only.starts_with(words), "{only}");

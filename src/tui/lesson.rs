@@ -158,7 +158,8 @@ impl Told {
     /// The size from which a tensor costs as much by reads of its own with cuFile as by mmap.
     pub(crate) fn even_with_mmap(&self) -> Option<u64> {
         let cost = |engine| self.load(engine)?.cost.as_ref();
-        crossover(cost(&Engine::GdsPerTensor)?, cost(&Engine::Mmap)?).map(|c| c.bytes)
+        // Beyond what was measured it is a guess.
+        crossover(cost(&Engine::GdsPerTensor)?, cost(&Engine::Mmap)?).filter(|c| !c.extrapolated).map(|c| c.bytes)
     }
 }
 

@@ -189,7 +189,7 @@ fn crossing(small: &Told, large: &Told) -> Vec<String> {
                 told.model,
                 bytes(size)
             ),
-            None => format!("For {}, the two lines do not cross: one way is better at every size.", told.model),
+            None => format!("For {}, no such size stands out of the noise.", told.model),
         });
     }
     text.push("It is a property of a machine, not of a method. Yours: gds-top learn MODEL, and then m.".to_owned());

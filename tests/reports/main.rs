@@ -7,3 +7,4 @@ mod forms;
 mod headless;
 mod json;
 mod race;
+mod recorded;

@@ -15,6 +15,7 @@ fn about(fact: &RunFacts<'_>, at_stake_ns: u64, text: String) -> Advice {
         text,
         at_stake_ns: Some(at_stake_ns),
         explains: false,
+        crossing: false,
     }
 }
 

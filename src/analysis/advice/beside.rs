@@ -30,6 +30,7 @@ pub(super) fn read_again(comparison: &Comparison) -> Option<Advice> {
         ),
         at_stake_ns: Some(direct.wall_ns.saturating_sub(fastest.wall_ns)),
         explains: true,
+        crossing: false,
     })
 }
 
@@ -48,7 +49,7 @@ pub(super) fn pageable(comparison: &Comparison) -> Option<Advice> {
             fastest.engine
         ),
         at_stake_ns: Some(mmap.wall_ns.saturating_sub(fastest.wall_ns)),
-        explains: true,
+        explains: true, crossing: false,
     })
 }
 
@@ -96,6 +97,7 @@ pub(super) fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> O
         ),
         at_stake_ns: Some(slower.wall_ns.saturating_sub(fastest.wall_ns)),
         explains: true,
+        crossing: false,
     })
 }
 
@@ -116,6 +118,7 @@ pub(super) fn disk_decides(comparison: &Comparison) -> Option<Advice> {
         ),
         at_stake_ns: None,
         explains: true,
+        crossing: false,
     })
 }
 
@@ -147,6 +150,7 @@ pub(super) fn crossing(comparison: &Comparison, facts: &[&RunFacts<'_>]) -> Vec<
                 ),
                 at_stake_ns: None,
                 explains: false,
+                crossing: true,
             });
         }
     }

@@ -72,6 +72,8 @@ pub struct Advice {
     pub at_stake_ns: Option<u64>,
     /// Says why the fastest is faster than another engine, and not only what one of them could do better.
     pub explains: bool,
+    /// Tells where two lines cross, which reports list beside the lines.
+    pub crossing: bool,
 }
 
 /// `pread (hot)`; of a workload's lane its variant with the direction: `gds (read, cold)`.

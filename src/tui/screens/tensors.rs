@@ -242,7 +242,7 @@ fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme:
                     let (below, above) = (below.engine.label(), above.engine.label());
                     format!("┊ {below} costs less below {}, {above} above{guess}", bytes(at.bytes))
                 }
-                None if together => "their lines do not cross outside of the noise".to_owned(),
+                None if together => "no size at which they are even stands out of the noise".to_owned(),
                 None => "no crossing can be told without two lines".to_owned(),
             };
             let room = inside.width().saturating_sub(2);
