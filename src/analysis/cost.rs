@@ -266,10 +266,10 @@ mod tests {
                 prop_assert!(figures.iter().all(|f| f.is_finite()), "{m:?}");
                 prop_assert!(m.per_tensor_ns() >= 0.0 && m.bytes_per_s() > 0.0 && m.fit.r2 <= 1.0, "{m:?}");
             }
-            if let [Some(a), Some(b)] = &models {
-                if let Some(c) = crossover(a, b) {
-                    prop_assert!(c.bytes > 0);
-                }
+            if let [Some(a), Some(b)] = &models
+                && let Some(c) = crossover(a, b)
+            {
+                prop_assert!(c.bytes > 0);
             }
         }
 
