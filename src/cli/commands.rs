@@ -72,7 +72,7 @@ pub(super) enum Sub {
         #[arg(long, conflicts_with_all = ["dry_run", "yes"])]
         undo: bool,
         /// List fixes: planned, applied, undone
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["dry_run", "yes", "undo"])]
         list: bool,
         /// The path whose reads are to work (default: the working directory)
         #[arg(long, value_name = "PATH")]
