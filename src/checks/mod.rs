@@ -132,6 +132,29 @@ fn host_has_gpu(root: &Root) -> bool {
     crate::host::pci_gpus(root).is_some_and(|gpus| !gpus.is_empty()) || root.exists("/proc/driver/nvidia/version")
 }
 
+/// The groups of checks in the order in which they run: what needs no slow answer first.
+const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 19] = [
+    files::run,
+    file_details::run,
+    storage::run,
+    topology::run,
+    limits::run,
+    kernel::run,
+    cufile::quick,
+    cufile_details::quick,
+    gpu::quick,
+    gpu::slow,
+    topology::late,
+    gpu_state::run,
+    nvidia_fs::run,
+    cufile::slow,
+    cufile_details::slow,
+    gpu_state::late,
+    surroundings::run,
+    surroundings::slow,
+    limits::slow,
+];
+
 fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding), began: Instant) -> Report {
     let ctx = Context::new(root, paths, gpu);
     let mut all: Vec<Judged> = Vec::new();
@@ -148,25 +171,9 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
         }
         all.extend(judged);
     };
-    take(files::run(&ctx), &mut all, true);
-    take(file_details::run(&ctx), &mut all, true);
-    take(storage::run(&ctx), &mut all, true);
-    take(topology::run(&ctx), &mut all, true);
-    take(limits::run(&ctx), &mut all, true);
-    take(kernel::run(&ctx), &mut all, true);
-    take(cufile::quick(&ctx), &mut all, true);
-    take(cufile_details::quick(&ctx), &mut all, true);
-    take(gpu::quick(&ctx), &mut all, true);
-    take(gpu::slow(&ctx), &mut all, true);
-    take(topology::late(&ctx), &mut all, true);
-    take(gpu_state::run(&ctx), &mut all, true);
-    take(nvidia_fs::run(&ctx), &mut all, true);
-    take(cufile::slow(&ctx), &mut all, true);
-    take(cufile_details::slow(&ctx), &mut all, true);
-    take(gpu_state::late(&ctx), &mut all, true);
-    take(surroundings::run(&ctx), &mut all, true);
-    take(surroundings::slow(&ctx), &mut all, true);
-    take(limits::slow(&ctx), &mut all, true);
+    for group in GROUPS {
+        take(group(&ctx), &mut all, true);
+    }
     let explained = log_scan::run(&ctx, &all);
     take(explained, &mut all, true);
     let waits = |s: &context::Subject| {

@@ -2,7 +2,7 @@
 
 use super::args::OutputArgs;
 use super::check::examined;
-use super::outcome::{BAD_CALL, fail, note, print, print_json};
+use super::outcome::{Ran, note, print, print_json};
 use crate::checks::{self, cufile_json};
 use crate::fixes;
 use crate::host::{LiveOptions, Root};
@@ -10,12 +10,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Runs all checks while recording what they read, writes the capture, and says what it holds.
-pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> u8 {
+pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
-    let paths = match examined(&view, paths) {
-        Ok(paths) => paths,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let paths = examined(&view, paths)?;
     let report = checks::run(&view, &paths, None, &mut |_| {});
     // So that 'config lint --root' and 'config show --root' have what they read, too.
     let _ = cufile_json::lint_machine(&view, &cufile_json::Hardware::of(&view, &report, None));
@@ -23,17 +20,14 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> u8 {
     let _ = (fixes::plan(&view, &report), fixes::guide::guide(&view, &report));
     let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION"));
     let unix_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let captured = match view.write_capture(file, tool, unix_s) {
-        Ok(captured) => captured,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
+    let captured = view.write_capture(file, tool, unix_s).map_err(|error| error.to_string())?;
     let total: u64 = captured.files.iter().map(|(_, bytes)| bytes).sum();
     if output.json {
         let files: Vec<_> =
             captured.files.iter().map(|(path, bytes)| serde_json::json!({"path": path, "bytes": bytes})).collect();
-        return print_json(&serde_json::json!({
+        return Ok(print_json(&serde_json::json!({
             "capture": file, "files": files, "bytes": total, "redacted": captured.redacted,
-        }));
+        })));
     }
     let mut text = String::new();
     for (path, bytes) in &captured.files {
@@ -51,5 +45,5 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> u8 {
         file.display(),
         file.display()
     ));
-    status
+    Ok(status)
 }

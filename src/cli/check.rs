@@ -1,7 +1,7 @@
 //! Checks only: the verdict for each path.
 
 use super::args::{Export, OutputArgs};
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_json};
 use super::race::{columns, headless_options};
 use crate::checks;
 use crate::domain::{Event, EventBody};
@@ -20,20 +20,13 @@ pub(super) fn run(
     probe: bool,
     export: Option<Export>,
     output: &OutputArgs,
-) -> u8 {
+) -> Ran {
     let view = match root {
         // cuFileDriverOpen initialises CUDA, so it belongs to the proof.
-        None => Ok(Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() })),
-        Some(_) => open_view(root),
+        None => Root::live_with(LiveOptions { open_cufile: probe, ..LiveOptions::default() }),
+        Some(_) => open_view(root)?,
     };
-    let view = match view {
-        Ok(view) => view,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
-    let paths = match examined(&view, paths) {
-        Ok(paths) => paths,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let paths = examined(&view, paths)?;
     let began = Instant::now();
     let mut first = None;
     let mut found = checks::run(&view, &paths, None, &mut |_| {
@@ -57,7 +50,7 @@ pub(super) fn run(
     if let Some((folder, formats)) = export
         && let Err(error) = report::export(&state, &folder, &formats)
     {
-        return fail(BAD_CALL, &error.to_string());
+        return Err(error.to_string());
     }
     let printed = if output.json {
         print_json(&report::json(&state))
@@ -65,7 +58,7 @@ pub(super) fn run(
         let colour = headless_options(output, None).colour;
         print(checks::text::render(&found.findings, &found.verdicts, usize::from(columns()), colour).as_bytes())
     };
-    printed.max(status)
+    Ok(printed.max(status))
 }
 
 /// How long each source took, on standard error.

@@ -72,7 +72,7 @@ pub(super) enum Sub {
         #[arg(long, conflicts_with_all = ["dry_run", "yes"])]
         undo: bool,
         /// List fixes: planned, applied, undone
-        #[arg(long)]
+        #[arg(long, conflicts_with_all = ["dry_run", "yes", "undo"])]
         list: bool,
         /// The path whose reads are to work (default: the working directory)
         #[arg(long, value_name = "PATH")]
@@ -191,8 +191,8 @@ pub(super) enum Sub {
         /// Write the lesson as one HTML file
         #[arg(long, value_name = "FILE")]
         export: Option<PathBuf>,
-        /// Theme: dark, light, high-contrast, colour-blind, mono
-        #[arg(long, value_name = "NAME")]
+        /// Theme: dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
+        #[arg(long, value_name = "NAME|FILE")]
         theme: Option<String>,
         #[command(flatten)]
         race: RaceArgs,

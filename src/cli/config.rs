@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::check::{examined, open_view};
 use super::commands::ConfigSub;
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_json};
 use super::race::headless_options;
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
 use crate::checks::text::{harmless, plain};
@@ -19,8 +19,8 @@ use std::path::Path;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
-pub(super) fn run(action: ConfigSub) -> u8 {
-    let done = match action {
+pub(super) fn run(action: ConfigSub) -> Ran {
+    match action {
         ConfigSub::Lint { file, model, root, output } => {
             lint(file.as_deref(), model.as_deref(), root.as_deref(), &output)
         }
@@ -31,11 +31,10 @@ pub(super) fn run(action: ConfigSub) -> u8 {
         ConfigSub::Diff { file, other, root, output } => {
             diff(file.as_deref(), other.as_deref(), root.as_deref(), &output)
         }
-    };
-    done.unwrap_or_else(|sentence| fail(BAD_CALL, &sentence))
+    }
 }
 
-fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
+fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &OutputArgs) -> Ran {
     let given = file.map(|path| read(path).map(|text| (path.display().to_string(), text))).transpose()?;
     let bytes = model.map(model_bytes).transpose()?.map(|(bytes, _)| bytes);
     let view = open_view(root)?;
@@ -95,7 +94,7 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
     out
 }
 
-fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
+fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Ran {
     let view = open_view(root)?;
     let extra = file.map(|path| read(path).map(|text| (path.display().to_string(), text))).transpose()?;
     if let Some((path, text)) = &extra {
@@ -125,13 +124,7 @@ fn table(rows: &[Effective]) -> String {
     out
 }
 
-fn tune(
-    model: &str,
-    file: Option<&Path>,
-    unregistered: bool,
-    root: Option<&Path>,
-    output: &OutputArgs,
-) -> Result<u8, String> {
+fn tune(model: &str, file: Option<&Path>, unregistered: bool, root: Option<&Path>, output: &OutputArgs) -> Ran {
     let (bytes, mut place) = model_bytes(model)?;
     let view = open_view(root)?;
     if root.is_some() {
@@ -197,7 +190,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn diff(file: Option<&Path>, other: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Result<u8, String> {
+fn diff(file: Option<&Path>, other: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Ran {
     let view = open_view(root)?;
     let rows = |path: &Path| -> Result<Vec<Effective>, String> {
         let (name, text) = (path.display().to_string(), read(path)?);

@@ -1,8 +1,8 @@
 //! `io`: a grid of storage measurements.
 
 use super::args::{Export, OutputArgs};
-use super::outcome::{BAD_CALL, fail};
-use super::race;
+use super::outcome::{Ran, has_terminal};
+use super::{race, settings};
 use crate::domain::units::{GIB, KIB, MIB, bytes};
 use crate::domain::{Access, GridPlan, Pattern, Transfer};
 use crate::iogrid;
@@ -10,7 +10,6 @@ use crate::session::REAL_TIME;
 use crate::session::live::{self, GridRequest, SessionConfig};
 use crate::tui;
 use clap::Args;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 /// Most cells of one grid: at half a second each, well over an hour.
@@ -74,27 +73,15 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) -> u8 {
-    let config = match config(args) {
-        Ok(config) => config,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
-    let screens = !args.headless
-        && !output.json
-        && !output.quiet
-        && std::io::stdout().is_terminal()
-        && std::io::stdin().is_terminal();
+pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
+    let config = config(args)?;
+    let screens = !args.headless && !output.json && !output.quiet && has_terminal();
     if !screens {
         return race::follow(config, output, export, None);
     }
-    let taste = match race::taste(output) {
-        Ok(taste) => taste,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
-    match live::start(SessionConfig { end_after_race: false, ..config }) {
-        Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, export),
-        Err(error) => fail(BAD_CALL, &error.to_string()),
-    }
+    let look = settings::look(output)?;
+    let feed = live::start(SessionConfig { end_after_race: false, ..config }).map_err(|error| error.to_string())?;
+    race::screens(feed, look, tui::Screen::Race, REAL_TIME, export)
 }
 
 fn config(args: &IoArgs) -> Result<SessionConfig, String> {

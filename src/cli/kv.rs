@@ -1,16 +1,15 @@
 //! `gds-top kv`: KV-cache workloads.
 
 use super::args::{ExportArgs, OutputArgs};
-use super::outcome::{BAD_CALL, fail, note, print, print_json};
-use super::race;
+use super::outcome::{Ran, has_terminal, note, print, print_json};
+use super::{race, settings};
 use crate::domain::{CacheState, units};
 use crate::kvcache::{self, Folder, Kind, Provoke, Request, Shape};
 use crate::session::REAL_TIME;
-use crate::session::live::WorkloadPlan;
+use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
 use clap::Args;
 use serde_json::json;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// What is run and how.
@@ -99,9 +98,9 @@ pub(super) struct KvArgs {
 }
 
 /// Runs a workload; the exit status is that of a race.
-pub(super) fn run(args: &KvArgs) -> u8 {
+pub(super) fn run(args: &KvArgs) -> Ran {
     let (Some(kind), Some(dir), false) = (args.profile, args.dir.as_deref(), args.list) else {
-        return list(&args.output);
+        return Ok(list(&args.output));
     };
     let shared = super::args::RaceArgs {
         gpu: args.gpu.clone(),
@@ -112,14 +111,8 @@ pub(super) fn run(args: &KvArgs) -> u8 {
         record: args.record.clone(),
         ..super::args::RaceArgs::default()
     };
-    let mut config = match race::config(&shared) {
-        Ok(config) => config,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
-    let taste = match race::taste(&args.output) {
-        Ok(taste) => taste,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let mut config = race::config(&shared)?;
+    let look = settings::look(&args.output)?;
     let mut settings = args.settings.clone();
     if args.misalign {
         settings.push("misalign=512".to_owned());
@@ -141,23 +134,15 @@ pub(super) fn run(args: &KvArgs) -> u8 {
         as_found: args.as_found,
     };
     // A call that cannot be met leaves alone what an earlier one kept.
-    let place = match Folder::place(dir, kind.name()) {
-        Ok(place) => place,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
-    let plan = match kvcache::plan(&request, &place) {
-        Ok(plan) => plan,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
-    let folder = match Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found) {
-        Ok(folder) => folder,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
+    let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
+    let plan = kvcache::plan(&request, &place).map_err(|error| error.to_string())?;
+    let folder =
+        Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found).map_err(|error| error.to_string())?;
     if let Err(sentence) = ready(&plan, &folder, dir, args.as_found) {
         if !args.as_found {
             folder.abandon();
         }
-        return fail(BAD_CALL, &sentence);
+        return Err(sentence);
     }
     if !args.output.quiet {
         plan.notes.iter().for_each(|text| note(text));
@@ -168,24 +153,19 @@ pub(super) fn run(args: &KvArgs) -> u8 {
     config.workload =
         Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings: plan.warnings });
     config.checks = false;
-    let screens = !args.headless
-        && !args.output.json
-        && !args.output.quiet
-        && std::io::stdout().is_terminal()
-        && std::io::stdin().is_terminal();
-    let status = if screens {
+    let screens = !args.headless && !args.output.json && !args.output.quiet && has_terminal();
+    let ran = if screens {
         config.end_after_race = false;
-        match crate::session::live::start(config) {
-            Ok(feed) => race::screens(feed, taste, tui::Screen::Race, REAL_TIME, args.export.plan()),
-            Err(error) => fail(BAD_CALL, &error.to_string()),
-        }
+        live::start(config)
+            .map_err(|error| error.to_string())
+            .and_then(|feed| race::screens(feed, look, tui::Screen::Race, REAL_TIME, args.export.plan()))
     } else {
         race::follow(config, &args.output, args.export.plan(), None)
     };
     if let Some(text) = folder.close().filter(|_| !args.output.quiet) {
         note(&text);
     }
-    status
+    ran
 }
 
 /// Writes what the lanes need, where there is room for what they write.

@@ -31,8 +31,8 @@ use crate::tui;
 use crate::{engines, iogrid};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
-use outcome::{BAD_CALL, fail};
-use std::io::{IsTerminal, Write};
+use outcome::{BAD_CALL, Ran, fail};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The program. Everything that went wrong has been said on standard error when this returns.
@@ -47,53 +47,61 @@ pub fn main() -> ExitCode {
     if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
-    let status = match cli.command {
+    let status = run(cli).unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
+    // Buffers are empty here; a reader that went away is no error of ours.
+    let _ = std::io::stdout().flush();
+    ExitCode::from(status)
+}
+
+/// Does what the call asks for.
+fn run(cli: Cli) -> Ran {
+    match cli.command {
         Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. } | Sub::Overhead { race, .. })
             if race.baseline.is_some() =>
         {
-            fail(BAD_CALL, "--baseline compares the races of 'gds-top load', '--headless' and 'report' only")
+            Err("--baseline compares the races of 'gds-top load', '--headless' and 'report' only".to_owned())
         }
-        Some(Sub::Lane) => engines::run_lane(),
-        Some(Sub::GridProcess) => iogrid::run_grid(),
+        Some(Sub::Lane) => Ok(engines::run_lane()),
+        Some(Sub::GridProcess) => Ok(iogrid::run_grid()),
         Some(Sub::Io { io, export, output }) => io::run(&io, export.plan(), &output),
-        Some(Sub::KvLane) => crate::kvcache::run_lane(),
+        Some(Sub::KvLane) => Ok(crate::kvcache::run_lane()),
         Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {
-            engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir), !no_open)
+            Ok(engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir), !no_open))
         }
         Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
             let scratch = scratch.unwrap_or_else(std::env::temp_dir);
-            engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch)
+            Ok(engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch))
         }
-        Some(Sub::ProbeCuda) => engines::probe::probe_cuda(),
+        Some(Sub::ProbeCuda) => Ok(engines::probe::probe_cuda()),
         Some(Sub::Ceilings { model, gpu, copies_only, keep_cache, passes_follow }) => {
-            let gpu = gpu.as_deref();
-            engines::ceilings::measure(engines::ceilings::Asked {
-                model: &model,
+            let (model, gpu) = (model.as_path(), gpu.as_deref());
+            Ok(engines::ceilings::measure(engines::ceilings::Asked {
+                model,
                 gpu,
                 copies_only,
                 keep_cache,
                 passes_follow,
-            })
+            }))
         }
         Some(Sub::ReadPass { model, block_bytes, threads }) => {
-            engines::ceilings::pass(&model, crate::domain::ReaderSetting { block_bytes, threads })
+            Ok(engines::ceilings::pass(&model, crate::domain::ReaderSetting { block_bytes, threads }))
         }
-        Some(Sub::Load { list_loaders: true, output, .. }) => loaders::list(&output),
+        Some(Sub::Load { list_loaders: true, output, .. }) => Ok(loaders::list(&output)),
         Some(Sub::Load { models, together: true, race, export, output, .. }) => {
             together::load(&models, &race, export.plan(), &output)
         }
-        Some(Sub::Outside { line }) => crate::session::live::supervise(&line),
-        Some(Sub::ProbeNixl) => engines::probe::probe_nixl(),
-        Some(Sub::Pictures { dir, machine }) => pictures::write(&dir, &machine),
+        Some(Sub::Outside { line }) => Ok(crate::session::live::supervise(&line)),
+        Some(Sub::ProbeNixl) => Ok(engines::probe::probe_nixl()),
+        Some(Sub::Pictures { dir, machine }) => Ok(pictures::write(&dir, &machine)),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
-            models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0)
+            Ok(models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0))
         }
         Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output),
         Some(Sub::Synth { profile, dir, scale, seed, list, output }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), scale, seed, list, &output)
         }
-        Some(Sub::Inspect { model, predict: true, from, output }) => predict::run(&model, &from, &output),
+        Some(Sub::Inspect { model, predict: true, from, output }) => Ok(predict::run(&model, &from, &output)),
         Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output),
         Some(Sub::Replay { recording, speed, headless, export, output }) => {
             recordings::replay(&recording, speed, headless, export.plan(), &output)
@@ -112,17 +120,15 @@ pub fn main() -> ExitCode {
         Some(Sub::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);
-            outcome::print(&text)
+            Ok(outcome::print(&text))
         }
         Some(Sub::Man) => {
             let mut text = Vec::new();
-            match clap_mangen::Man::new(Cli::command()).render(&mut text) {
-                Ok(()) => {
-                    text.extend_from_slice(tui::Keymap::manual().as_bytes());
-                    outcome::print(&text)
-                }
-                Err(error) => fail(BAD_CALL, &format!("the manual page could not be made: {error}")),
-            }
+            clap_mangen::Man::new(Cli::command())
+                .render(&mut text)
+                .map_err(|error| format!("the manual page could not be made: {error}"))?;
+            text.extend_from_slice(tui::Keymap::manual().as_bytes());
+            Ok(outcome::print(&text))
         }
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
@@ -138,20 +144,17 @@ pub fn main() -> ExitCode {
                 _ => fix::Mode::Ask,
             };
             let order = fix::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
-            fix::run(&order, &output)
+            Ok(fix::run(&order, &output))
         }
         None if cli.headless && cli.root.is_some() => {
-            fail(BAD_CALL, "--headless races on this machine; 'gds-top check --root DIR' examines a captured one")
+            Err("--headless races on this machine; 'gds-top check --root DIR' examines a captured one".to_owned())
         }
         None if cli.headless => race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output),
-        None if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() => fail(
-            BAD_CALL,
+        None if !outcome::has_terminal() => Err(
             "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top load MODEL' \
-             without one",
+             without one"
+                .to_owned(),
         ),
         None => race::interactive(cli.model, cli.root, &cli.race, cli.export.plan(), &cli.output),
-    };
-    // Buffers are empty here; a reader that went away is no error of ours.
-    let _ = std::io::stdout().flush();
-    ExitCode::from(status)
+    }
 }

@@ -1,7 +1,7 @@
 //! Models as files: writing synthetic ones, looking into any.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_CALL, fail, note, print, print_json};
+use super::outcome::{Ran, note, print, print_json};
 use super::race::columns;
 use crate::domain::units;
 use crate::weights::{self, Profile, SynthOptions};
@@ -11,12 +11,12 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Writes a synthetic model, or lists the profiles.
-pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bool, output: &OutputArgs) -> u8 {
+pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bool, output: &OutputArgs) -> Ran {
     if list {
         return list_profiles(output);
     }
     let Some((name, dir)) = what else {
-        return fail(BAD_CALL, "synth needs a PROFILE and a DIR; 'gds-top synth --list' lists the profiles");
+        return Err("synth needs a PROFILE and a DIR; 'gds-top synth --list' lists the profiles".to_owned());
     };
     let started = Instant::now();
     let bar = io::stderr().is_terminal() && !output.plain && !output.quiet;
@@ -39,16 +39,13 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
     if last.is_some() {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
-    let model = match made {
-        Ok(model) => model,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
+    let model = made.map_err(|error| error.to_string())?;
     let took = started.elapsed();
     if output.json {
-        return print_json(&serde_json::json!({
+        return Ok(print_json(&serde_json::json!({
             "profile": name, "path": dir, "tensors": model.tensors.len(), "shards": model.shards.len(),
             "tensor_bytes": model.tensor_bytes(), "file_bytes": model.file_bytes(), "wall_ns": took.as_nanos() as u64,
-        }));
+        })));
     }
     let rate = units::bytes_per_s(model.file_bytes(), took.as_nanos() as u64)
         .map_or_else(String::new, |r| format!(", {}", units::rate(r)));
@@ -62,21 +59,18 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
         if model.shards.len() == 1 { "" } else { "s" },
         units::duration(took.as_nanos() as u64)
     );
-    print(text.as_bytes())
+    Ok(print(text.as_bytes()))
 }
 
-fn list_profiles(output: &OutputArgs) -> u8 {
+fn list_profiles(output: &OutputArgs) -> Ran {
     let profiles: Result<Vec<Profile>, _> = Profile::names().into_iter().map(Profile::named).collect();
-    let profiles = match profiles {
-        Ok(profiles) => profiles,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
+    let profiles = profiles.map_err(|error| error.to_string())?;
     if output.json {
         let list: Vec<_> = profiles
             .iter()
             .map(|p| serde_json::json!({"name": p.name, "title": p.title, "tensors": p.tensors_total, "bytes": p.bytes_total, "shards": p.shards_total, "source": p.source}))
             .collect();
-        return print_json(&serde_json::json!(list));
+        return Ok(print_json(&serde_json::json!(list)));
     }
     let mut text = String::new();
     for p in &profiles {
@@ -90,26 +84,23 @@ fn list_profiles(output: &OutputArgs) -> u8 {
             p.title
         );
     }
-    print(text.as_bytes())
+    Ok(print(text.as_bytes()))
 }
 
 /// Prints what a model consists of.
-pub(super) fn inspect(model: &str, output: &OutputArgs) -> u8 {
-    let opened = match weights::open(model) {
-        Ok(opened) => opened,
-        Err(error) => {
-            if Profile::names().contains(&model) {
-                note(&format!("'{model}' is a shape profile; write it with 'gds-top synth {model} DIR' to inspect it"));
-            }
-            return fail(BAD_CALL, &error.to_string());
+pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
+    let opened = weights::open(model).map_err(|error| {
+        if Profile::names().contains(&model) {
+            note(&format!("'{model}' is a shape profile; write it with 'gds-top synth {model} DIR' to inspect it"));
         }
-    };
+        error.to_string()
+    })?;
     let inspection = weights::inspect(&opened);
     if output.json {
-        return match serde_json::to_value(&inspection) {
-            Ok(value) => print_json(&value),
-            Err(error) => fail(BAD_CALL, &format!("the result could not be written as JSON: {error}")),
-        };
+        let value = serde_json::to_value(&inspection);
+        return value
+            .map(|value| print_json(&value))
+            .map_err(|error| format!("the result could not be written as JSON: {error}"));
     }
-    print(inspection.to_text(usize::from(columns())).as_bytes())
+    Ok(print(inspection.to_text(usize::from(columns())).as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! Saying things on the way out: results, errors, exit statuses.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Fine.
 pub(super) const FINE: u8 = 0;
@@ -11,6 +11,14 @@ pub(super) const BAD_ANSWER: u8 = 1;
 pub(super) const BAD_CALL: u8 = 2;
 /// Nothing could be run.
 pub(super) const NOTHING_RAN: u8 = 3;
+
+/// What a command came to: an exit status, or a sentence that says what is wrong with the call or the input (status 2).
+pub(super) type Ran = Result<u8, String>;
+
+/// Whether screens can be shown: standard input and output are a terminal.
+pub(super) fn has_terminal() -> bool {
+    io::stdout().is_terminal() && io::stdin().is_terminal()
+}
 
 /// Says a sentence on standard error and hands back the exit status.
 pub(super) fn fail(status: u8, sentence: &str) -> u8 {

@@ -2,7 +2,7 @@
 //! own, round by round in turn, so that a machine that drifts drifts for all three.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, BAD_CALL, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, Ran, fail, note, print, print_json};
 use super::{race, settings};
 use crate::analysis::median;
 use crate::domain::{CacheState, Engine, units};
@@ -73,9 +73,9 @@ struct Outcome {
 }
 
 /// Runs the rounds and prints the ratios.
-pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if let Some(sentence) = refused(race) {
-        return fail(BAD_CALL, &sentence);
+        return Err(sentence);
     }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
@@ -84,14 +84,14 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     for (engine, cache) in engines.iter().flat_map(|e| caches.iter().map(move |c| (e, *c))) {
         match measure(model, race, engine, cache, rounds, output) {
             Ok(outcome) => told.push(outcome),
-            Err(sentence) => return fail(BAD_ANSWER, &sentence),
+            Err(sentence) => return Ok(fail(BAD_ANSWER, &sentence)),
         }
     }
-    if output.json {
+    Ok(if output.json {
         print_json(&json!(told.iter().map(Outcome::to_json).collect::<Vec<_>>()))
     } else {
         print(text(&told).as_bytes())
-    }
+    })
 }
 
 /// Why an option of the race has no place here; rather that than to leave it out in silence.
@@ -344,22 +344,16 @@ fn text(told: &[Outcome]) -> String {
 
 /// The race on screens, on the terminal that is standard input, which becomes this session's own: it is asked for its size, and its signals are not those of the
 /// terminal that the measurement was started from. Ends after the race.
-pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> u8 {
+pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
     let own = setsid().and_then(|_| ioctl_tiocsctty(std::io::stdin()));
     if let Err(error) = own {
-        return fail(BAD_CALL, &format!("the terminal on standard input cannot be made this session's: {error}"));
+        return Err(format!("the terminal on standard input cannot be made this session's: {error}"));
     }
     let output = OutputArgs::default();
-    let (mut config, taste) = match race::config(arguments).and_then(|config| Ok((config, race::taste(&output)?))) {
-        Ok(both) => both,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let (mut config, look) = (race::config(arguments)?, settings::look(&output)?);
     config.model = Some(model);
     config.checks = false;
-    let session = match live::start(config) {
-        Ok(session) => session,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
+    let session = live::start(config).map_err(|error| error.to_string())?;
     let (sender, events) = crossbeam_channel::unbounded();
     let shown = Feed { events, commands: session.commands, replay: false };
     let begun = std::thread::Builder::new().spawn(move || {
@@ -374,9 +368,9 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> u8 {
         let _ = kill_process(getpid(), Signal::TERM);
     });
     if let Err(error) = begun {
-        return fail(super::outcome::NOTHING_RAN, &units::no_thread(error));
+        return Ok(fail(super::outcome::NOTHING_RAN, &units::no_thread(error)));
     }
-    race::screens(shown, taste, Screen::Race, REAL_TIME, None)
+    race::screens(shown, look, Screen::Race, REAL_TIME, None)
 }
 
 #[cfg(test)]

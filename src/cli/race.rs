@@ -2,7 +2,7 @@
 
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs, parse_setting};
 use super::baseline::{self, Baseline};
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note};
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use crate::config::ThemeName;
 use crate::domain::{CacheState, settings as engine_settings, units};
@@ -28,26 +28,18 @@ pub(super) fn interactive(
     race: &RaceArgs,
     export: Option<Export>,
     output: &OutputArgs,
-) -> u8 {
-    let taste = match taste(output) {
-        Ok(taste) => taste,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
-    let mut config = match config(race) {
-        Ok(config) => config,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+) -> Ran {
+    let look = settings::look(output)?;
+    let mut config = config(race)?;
     if race.baseline.is_some() {
-        return fail(BAD_CALL, "--baseline compares at the end of a race: use it with 'gds-top load' or '--headless'");
+        return Err("--baseline compares at the end of a race: use it with 'gds-top load' or '--headless'".to_owned());
     }
     if let Some(folder) = &folder {
-        if let Err(sentence) = crate::fixes::Place::folder(folder) {
-            return fail(BAD_CALL, &sentence);
-        }
+        crate::fixes::Place::folder(folder)?;
         if model.is_some() {
-            return fail(
-                BAD_CALL,
-                "--root examines a folder that stands for a machine, and nothing is loaded there: leave MODEL out",
+            return Err(
+                "--root examines a folder that stands for a machine, and nothing is loaded there: leave MODEL out"
+                    .to_owned(),
             );
         }
     }
@@ -55,15 +47,12 @@ pub(super) fn interactive(
     let captured = folder.is_some();
     config.folder = folder;
     config.end_after_race = false;
-    let feed = match live::start(config) {
-        Ok(feed) => feed,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
-    screens_of(feed, taste, (tui::Screen::Environment, captured), REAL_TIME, export)
+    let feed = live::start(config).map_err(|error| error.to_string())?;
+    screens_of(feed, look, (tui::Screen::Environment, captured), REAL_TIME, export)
 }
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
-pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, export: Option<Export>) -> u8 {
+pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, export: Option<Export>) -> Ran {
     screens_of(feed, look, (first, false), speed, export)
 }
 
@@ -74,7 +63,7 @@ fn screens_of(
     (first, captured): (tui::Screen, bool),
     speed: u32,
     export: Option<Export>,
-) -> u8 {
+) -> Ran {
     let liked = settings::current();
     let replay = feed.replay;
     let authorize =
@@ -96,25 +85,20 @@ fn screens_of(
         authorize,
     };
     let rest = feed.events.clone();
-    let outcome = match tui::run(feed, options) {
-        Ok(outcome) => outcome,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
+    let outcome = tui::run(feed, options).map_err(|error| error.to_string())?;
     // The session has been told to quit; until it has, its recording lacks its end.
     let until = std::time::Instant::now() + SESSION_END;
     while rest.recv_deadline(until).is_ok() {}
     if let Some((folder, formats)) = export {
-        match report::export(&outcome.state, &folder, &formats) {
-            Ok(files) => files.iter().for_each(|file| note(&format!("wrote {}", file.display()))),
-            Err(error) => return fail(BAD_CALL, &error.to_string()),
-        }
+        let files = report::export(&outcome.state, &folder, &formats).map_err(|error| error.to_string())?;
+        files.iter().for_each(|file| note(&format!("wrote {}", file.display())));
     }
-    match outcome.signal {
+    Ok(match outcome.signal {
         Some(signal_hook::consts::SIGINT) => 130,
         Some(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
         // The user looked and left: what was seen is not the exit status's business.
         None => FINE,
-    }
+    })
 }
 
 /// Writes the report of a session under way into a new folder below the working directory.
@@ -135,35 +119,24 @@ fn keep_baseline(state: &State) -> String {
 }
 
 /// Checks, race, report, without a terminal.
-pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> u8 {
-    match config(race).and_then(|config| Ok((config, baseline(race)?))) {
-        Ok((mut config, baseline)) => {
-            config.model = model;
-            follow(config, output, export, baseline.as_ref())
-        }
-        Err(sentence) => fail(BAD_CALL, &sentence),
-    }
+pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
+    let (mut config, baseline) = (config(race)?, baseline(race)?);
+    config.model = model;
+    follow(config, output, export, baseline.as_ref())
 }
 
 /// The race without checks, model after model.
-pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, output: &OutputArgs) -> u8 {
+pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, output: &OutputArgs) -> Ran {
     let several = models.len() > 1;
     if several && output.json {
-        return fail(
-            BAD_CALL,
-            "--json prints one result; name one model, or use --export DIR, which gets a folder for each",
+        return Err(
+            "--json prints one result; name one model, or use --export DIR, which gets a folder for each".to_owned()
         );
     }
     let mut worst = FINE;
-    let baseline = match baseline(race) {
-        Ok(baseline) => baseline,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let baseline = baseline(race)?;
     for (number, model) in models.iter().enumerate() {
-        let mut config = match config(race) {
-            Ok(config) => config,
-            Err(sentence) => return fail(BAD_CALL, &sentence),
-        };
+        let mut config = config(race)?;
         config.model = Some(model.clone());
         config.checks = false;
         // Several models: a recording and a folder each, named by number and model.
@@ -175,13 +148,15 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
             config.record = config.record.map(|path| labelled(&path, &label()));
         }
         let export = export.plan().map(|(dir, formats)| (if several { dir.join(label()) } else { dir }, formats));
-        let status = follow(config, output, export, baseline.as_ref());
+        // A model that cannot be loaded keeps nobody from the next.
+        let ran = follow(config, output, export, baseline.as_ref());
+        let status = ran.unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
         if status == 130 {
-            return status;
+            return Ok(status);
         }
         worst = worst.max(status);
     }
-    worst
+    Ok(worst)
 }
 
 /// `race.gdsrec` with the label `1-q06` is `race-1-q06.gdsrec`.
@@ -200,16 +175,12 @@ pub(super) fn follow(
     output: &OutputArgs,
     export: Option<Export>,
     baseline: Option<&Baseline>,
-) -> u8 {
-    match live::start(config) {
-        Ok(feed) => {
-            let outcome = follow_feed(&feed, output, export);
-            // What was interrupted, or could not run, is not to be compared.
-            let judged = baseline.filter(|_| outcome.exit <= BAD_ANSWER);
-            outcome.exit.max(judged.map_or(FINE, |baseline| baseline::judge(baseline, &outcome.state, output)))
-        }
-        Err(error) => fail(BAD_CALL, &error.to_string()),
-    }
+) -> Ran {
+    let feed = live::start(config).map_err(|error| error.to_string())?;
+    let outcome = follow_feed(&feed, output, export);
+    // What was interrupted, or could not run, is not to be compared.
+    let judged = baseline.filter(|_| outcome.exit <= BAD_ANSWER);
+    Ok(outcome.exit.max(judged.map_or(FINE, |baseline| baseline::judge(baseline, &outcome.state, output))))
 }
 
 /// The baseline that was named, read before anything runs.
@@ -275,11 +246,6 @@ pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
             note(&format!("Ctrl-C will end the program at once, without a report: {}", units::no_thread(error)))
         }
     }
-}
-
-/// Theme, colours and glyphs.
-pub(super) fn taste(output: &OutputArgs) -> Result<Look, String> {
-    settings::look(output)
 }
 
 /// The session that the arguments describe.

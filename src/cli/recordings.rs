@@ -2,13 +2,14 @@
 
 use super::args::{Export, ExportArgs, OutputArgs};
 use super::baseline::{self, Baseline};
-use super::outcome::{BAD_CALL, FINE, fail, print, print_json};
-use super::race::{follow_feed, headless_options, screens, taste};
+use super::outcome::{FINE, Ran, has_terminal, print, print_json};
+use super::race::{follow_feed, headless_options, screens};
+use super::settings;
 use crate::analysis::against;
 use crate::headless;
 use crate::session::{REAL_TIME, replay};
 use crate::tui::Screen;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A pause in which nothing happens is cut to this, so that a replay of a session that waited is no waiting.
@@ -18,15 +19,15 @@ const LONGEST_GAP_NS: u64 = 3_000_000_000;
 const SHORTEST_LOAD_NS: u64 = 2_000_000_000;
 
 /// Plays a recording, on screens or headless.
-pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Option<Export>, output: &OutputArgs) -> u8 {
+pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Option<Export>, output: &OutputArgs) -> Ran {
     if !speed.is_finite() || speed < 0.0 {
-        return fail(BAD_CALL, &format!("--speed takes a number from 0 up (0 is as fast as possible), not {speed}"));
+        return Err(format!("--speed takes a number from 0 up (0 is as fast as possible), not {speed}"));
     }
-    let on_screen = !headless && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let on_screen = !headless && has_terminal();
     if !headless && !on_screen {
-        return fail(
-            BAD_CALL,
-            "screens need a terminal; 'gds-top replay --headless' or 'gds-top report' print the report without one",
+        return Err(
+            "screens need a terminal; 'gds-top replay --headless' or 'gds-top report' print the report without one"
+                .to_owned(),
         );
     }
     let options = replay::Options {
@@ -35,40 +36,26 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
         ..replay::Options::default()
     };
     let speed = if on_screen { speed } else { 0.0 };
-    let feed = match replay::start(recording, speed, options) {
-        Ok(feed) => feed,
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
-    };
+    let feed = replay::start(recording, speed, options).map_err(|error| error.to_string())?;
     if !on_screen {
-        return follow_feed(&feed, output, export).exit;
+        return Ok(follow_feed(&feed, output, export).exit);
     }
-    match taste(output) {
-        Ok(taste) => {
-            let sixteenths = (speed * f64::from(REAL_TIME)).clamp(0.0, 1e6);
-            // Slower than the least step is still a speed; 0 would be as fast as possible.
-            let sixteenths = if speed > 0.0 { sixteenths.round().max(1.0) } else { 0.0 };
-            screens(feed, taste, Screen::Race, sixteenths as u32, export)
-        }
-        Err(sentence) => fail(BAD_CALL, &sentence),
-    }
+    let sixteenths = (speed * f64::from(REAL_TIME)).clamp(0.0, 1e6);
+    // Slower than the least step is still a speed; 0 would be as fast as possible.
+    let sixteenths = if speed > 0.0 { sixteenths.round().max(1.0) } else { 0.0 };
+    screens(feed, settings::look(output)?, Screen::Race, sixteenths as u32, export)
 }
 
 /// Renders the reports of recordings again; several are compared, and each with a baseline where one is named.
-pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &ExportArgs, output: &OutputArgs) -> u8 {
+pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &ExportArgs, output: &OutputArgs) -> Ran {
     let several = recordings.len() > 1;
     // All are read before anything is told.
-    let earlier = match baseline.map(baseline::read).transpose() {
-        Ok(earlier) => earlier,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let earlier = baseline.map(baseline::read).transpose()?;
     let mut worst = FINE;
     let mut all: Vec<Baseline> = Vec::new();
     for (number, recording) in recordings.iter().enumerate() {
         let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
-        let feed = match replay::start(recording, 0.0, options) {
-            Ok(feed) => feed,
-            Err(error) => return fail(BAD_CALL, &error.to_string()),
-        };
+        let feed = replay::start(recording, 0.0, options).map_err(|error| error.to_string())?;
         let label = recording.file_stem().map_or_else(|| "report".into(), |s| s.to_string_lossy().into_owned());
         // Recordings of the same name from two folders must not share one.
         let same = |other: &&PathBuf| other.file_stem() == recording.file_stem();
@@ -96,7 +83,7 @@ pub(super) fn report(recordings: &[PathBuf], baseline: Option<&Path>, export: &E
     if several {
         worst = worst.max(together(&all, output));
     }
-    worst
+    Ok(worst)
 }
 
 /// Several recordings: side by side, and each against the first where it holds the same loads.

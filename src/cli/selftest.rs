@@ -1,7 +1,7 @@
 //! The self-test: every engine that can run here, on models made to break alignment, with the target filled beforehand and every byte compared.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, NOTHING_RAN, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, Ran, note, print, print_json};
 use super::race::{config, labelled};
 use crate::domain::{CacheState, EventBody, units};
 use crate::session::live::{self, SessionConfig};
@@ -14,23 +14,17 @@ use std::path::PathBuf;
 const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
 
 /// Runs it and prints a line a run.
-pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> u8 {
+pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     if race.no_verify || race.ceilings {
-        return fail(
-            BAD_CALL,
-            "the self-test compares every byte and ranks nobody: leave --no-verify and --ceilings to 'gds-top load'",
+        return Err(
+            "the self-test compares every byte and ranks nobody: leave --no-verify and --ceilings to 'gds-top load'"
+                .to_owned(),
         );
     }
     let mut states = Vec::new();
     for (profile, scale) in MODELS {
-        let path = match model(profile, scale) {
-            Ok(path) => path,
-            Err(error) => return fail(BAD_CALL, &error),
-        };
-        let mut config: SessionConfig = match config(race) {
-            Ok(config) => config,
-            Err(sentence) => return fail(BAD_CALL, &sentence),
-        };
+        let path = model(profile, scale)?;
+        let mut config: SessionConfig = config(race)?;
         // A session for each model, and a recording of each.
         config.record = config.record.map(|path| labelled(&path, profile));
         config.model = Some(path.to_string_lossy().into_owned());
@@ -44,10 +38,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> u8 {
         if race.cache.is_empty() {
             config.caches = vec![CacheState::Cold, CacheState::Hot];
         }
-        let feed = match live::start(config) {
-            Ok(feed) => feed,
-            Err(error) => return fail(BAD_CALL, &error.to_string()),
-        };
+        let feed = live::start(config).map_err(|error| error.to_string())?;
         let mut state = State::default();
         for event in &feed.events {
             state.reduce(&event);
@@ -57,7 +48,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> u8 {
         }
         states.push(state);
     }
-    tell(&states, output)
+    Ok(tell(&states, output))
 }
 
 fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {

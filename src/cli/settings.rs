@@ -1,7 +1,7 @@
 //! The settings file at the door: found, read once and checked whole before anything is done.
 
 use super::args::{OutputArgs, parse_setting};
-use super::outcome::{BAD_CALL, fail, print};
+use super::outcome::{Ran, print};
 use crate::config::{Markers, Palette, Settings, Taste, ThemeName, hint, parse_theme, theme_template};
 use crate::domain::settings as engine_settings;
 use crate::tui::Keymap;
@@ -132,18 +132,17 @@ pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
 }
 
 /// Prints the settings file with every line commented out, a theme to begin an own one with, or the keys as a table.
-pub(super) fn show(theme: Option<&str>, keys: bool) -> u8 {
+pub(super) fn show(theme: Option<&str>, keys: bool) -> Ran {
     if keys {
-        return print(Keymap::document().as_bytes());
+        return Ok(print(Keymap::document().as_bytes()));
     }
     let Some(name) = theme else {
         let head = "# Settings of gds-top: $XDG_CONFIG_HOME/gds-top/config.toml (~/.config/gds-top/config.toml), or the file named by --config.\n\
                     # What stands here are the defaults or examples; take the mark away from the lines that you change.\n\n";
-        return print(format!("{head}{}{}", Settings::template(), Keymap::template()).as_bytes());
+        return Ok(print(format!("{head}{}{}", Settings::template(), Keymap::template()).as_bytes()));
     };
-    match name.parse::<ThemeName>().map(theme_template) {
-        Ok(Some(text)) => print(text.as_bytes()),
-        Ok(None) => fail(BAD_CALL, "the theme 'mono' has no colours, so there is nothing to begin an own theme with"),
-        Err(sentence) => fail(BAD_CALL, &sentence),
+    match theme_template(name.parse()?) {
+        Some(text) => Ok(print(text.as_bytes())),
+        None => Err("the theme 'mono' has no colours, so there is nothing to begin an own theme with".to_owned()),
     }
 }

@@ -1,34 +1,22 @@
 //! `load A B --together`: each model alone, then all at the same time.
 
 use super::args::{Export, OutputArgs, RaceArgs};
-use super::outcome::{BAD_CALL, fail, note};
+use super::outcome::{Ran, note};
 use super::race::{baseline, config, follow};
 use crate::weights::{self, Profile, WeightsError};
 use std::path::Path;
 
 /// Runs it and tells it as one session.
-pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> u8 {
-    let [first, others @ ..] = models else { return fail(BAD_CALL, "name at least two models to load together") };
+pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
+    let [first, others @ ..] = models else { return Err("name at least two models to load together".to_owned()) };
     if others.is_empty() {
-        return fail(
-            BAD_CALL,
-            "--together loads several models at the same time; name at least two (the same one twice is two). One model over several GPUs needs no \
-             --together: --gpu 0,1",
-        );
+        return Err("--together loads several models at the same time; name at least two (the same one twice is two). One model over several GPUs needs no \
+             --together: --gpu 0,1".to_owned());
     }
-    let mut config = match config(race) {
-        Ok(config) => config,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
-    let baseline = match baseline(race) {
-        Ok(baseline) => baseline,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    let mut config = config(race)?;
+    let baseline = baseline(race)?;
     config.model = Some(first.clone());
-    config.together_with = match others.iter().map(|name| made(name)).collect() {
-        Ok(others) => others,
-        Err(sentence) => return fail(BAD_CALL, &sentence),
-    };
+    config.together_with = others.iter().map(|name| made(name)).collect::<Result<_, _>>()?;
     config.checks = false;
     follow(config, output, export, baseline.as_ref())
 }

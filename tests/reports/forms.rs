@@ -183,3 +183,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn recordings_of_one_name_are_exported_into_a_folder_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = ["before", "after"].map(|part| folder.path().join(part).join("race.gdsrec"));
+    for place in &places {
+        std::fs::create_dir(place.parent().unwrap()).unwrap();
+        std::fs::copy("assets/recordings/h200-no-udev.gdsrec", place).unwrap();
+    }
+    let out = folder.path().join("out");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top"));
+    command.arg("report").args(&places).arg("--export").arg(&out).args(["--format", "md"]);
+    let ran = command.output().unwrap();
+    let mut made: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    made.sort();
+    assert_eq!(made, ["1-race", "2-race"], "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(made.iter().all(|name| out.join(name).join("report.md").is_file()));
+}
