@@ -46,6 +46,8 @@ fn knobs(engine: &Engine, cpus: u64) -> Vec<(&'static str, Vec<u64>)> {
             let mut all = vec![("threads", threads), ("block_bytes", blocks(MIB, 32 * MIB)), ("odirect", vec![0, 1])];
             if *engine == Engine::GdsSlab {
                 all.push(("register", vec![0, 1]));
+                // Told only where something is registered.
+                all.push(("slab_bytes", vec![16 * MIB, 256 * MIB, 1 << 30]));
             }
             all
         }

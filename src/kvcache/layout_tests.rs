@@ -141,9 +141,7 @@ fn a_hit_rate_stores_the_beginning_of_each_sequence() {
 
 #[test]
 fn a_share_is_rounded_to_the_nearest_number_of_files() {
-    for (files, share, stored) in
-        [(3, 0.5, 2), (10, 0.04, 0), (10, 0.05, 1), (10, 0.7, 7), (7, 1.0, 7), (1, 0.5, 1)]
-    {
+    for (files, share, stored) in [(3, 0.5, 2), (10, 0.04, 0), (10, 0.05, 1), (10, 0.7, 7), (7, 1.0, 7), (1, 0.5, 1)] {
         assert_eq!(stored_of(files, share), stored, "{share} of {files}");
     }
 }

@@ -16,8 +16,8 @@ use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
 use crate::tui::pen::{Pen, wrap};
-use crate::tui::theme::Theme;
 use crate::tui::race_words;
+use crate::tui::theme::Theme;
 
 /// Panes that small screens show one at a time: lanes, phases, three charts.
 const PANES: usize = 5;
