@@ -276,7 +276,7 @@ impl<'a> Runner<'a> {
                     let gain = (best_ns as f64 / ns as f64 - 1.0) * 100.0;
                     let value = best.settings.get(name).copied().unwrap_or(0);
                     swept.reasons.push(format!(
-                        "{name} {} instead of {}: {gain:.0} % faster; with {} it is slower{}",
+                        "{name} {} instead of {}: {gain:.0} % faster; with {}{}",
                         value_text(name, value),
                         value_text(name, now),
                         value_text(name, now),

@@ -65,6 +65,10 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
             path: path.to_owned(),
             may: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         }),
+        // The session had it open.
+        Err(rustix::io::Errno::NOENT) => {
+            Err(LoadError::Changed { what: format!("{} is no longer there", path.display()) })
+        }
         Err(errno) => Err(LoadError::File { doing: "opening", path: path.to_owned(), source: errno.into() }),
     }
 }

@@ -11,11 +11,12 @@ use super::second_try::{Missing, SecondTries};
 use super::settings::Setting;
 use crate::device::{DeviceMemory, MemoryPart};
 use crate::domain::{
-    Phase, Route, Span,
+    ModelInfo, Phase, Route, Span,
     units::{self, MIB},
 };
 use crate::weights::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a slab is opened.
@@ -67,7 +68,7 @@ impl<'a> Slab<'a> {
             .map(|(file, shard)| {
                 FileHandle::register(&cufile.driver, file)
                     .map(Arc::new)
-                    .map_err(|e| explain(&format!("registering {} with cuFile", shard.path.display()), &e))
+                    .map_err(|error| not_registered(model, &shard.path, &error))
             })
             .collect::<Result<Vec<_>, _>>()?;
         at = rec.end(Phase::RegisterHandle, at, What::SETUP);
@@ -237,6 +238,12 @@ impl<'a> Slab<'a> {
             route: Some(route),
         })
     }
+}
+
+/// Why a file could not be registered: where it is not what it was, the library's code says less than that.
+pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
+    let changed = files::check_lengths(model).err();
+    changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))
 }
 
 /// Calls time in which bytes moved what it is. A batch or stream of compat mode has read its blocks when its submit returns (cuFile 1.15 to 1.20); told
