@@ -102,9 +102,9 @@ pub(super) struct Rings {
 
 impl Rings {
     /// With no more threads than there is work for; returns the reads in flight of each.
-    pub(super) fn fit(&mut self, blocks: usize) -> usize {
+    pub(super) fn fit(&mut self, most: usize, why: &str) -> usize {
         let each = self.depth.count().div_ceil(self.threads.count());
-        self.threads = self.threads.clone().at_most(blocks as u64 + 1, "one a read and one for the headers");
+        self.threads = self.threads.clone().at_most(most as u64, why);
         let all = (self.threads.count() * each) as u64;
         if all != self.depth.value {
             self.depth.why = format!(
@@ -167,7 +167,8 @@ struct Shared<'a> {
 
 fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
-    let depth = rings.fit(queue.len());
+    // The headers are checked while a thread's own reads are on their way.
+    let depth = rings.fit(queue.len().max(1), "one a read");
     let threads = rings.threads.count();
     let shared = Shared {
         queue,

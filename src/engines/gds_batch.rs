@@ -37,23 +37,27 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let threads = thread_setting.count();
     let entries = (depth / threads).max(1);
     let (first, others) = slab::run_threads(context, threads, first, spans / threads, |_, rec| {
+        let take = || std::iter::from_fn(|| queue.take()).take(entries).collect::<Vec<Block>>();
+        // Whoever checked the headers may find everything read.
+        let mut blocks = take();
+        if blocks.is_empty() {
+            return Ok(());
+        }
         let mut at = rec.now();
         let mut batch = Batch::new(&cufile.driver, entries, Route::MaybeCompat)
             .map_err(|e| explain("setting a cuFile batch up", &e))?;
         rec.end(Phase::Submit, at, What::SETUP);
-        loop {
-            let blocks: Vec<Block> = std::iter::from_fn(|| queue.take()).take(entries).collect();
-            if blocks.is_empty() {
-                at = rec.now();
-                drop(batch);
-                rec.end(Phase::Release, at, What::SETUP);
-                return Ok(());
-            }
+        while !blocks.is_empty() {
             if context.stopped() {
                 return Err(LoadError::Stopped);
             }
             round(context, &slab, &mut batch, &blocks, rec)?;
+            blocks = take();
         }
+        at = rec.now();
+        drop(batch);
+        rec.end(Phase::Release, at, What::SETUP);
+        Ok(())
     })?;
     let wanted_entries = wanted.count();
     let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool bears");

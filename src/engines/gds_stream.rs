@@ -39,6 +39,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
+        // Whoever checked the headers may find everything read.
+        let Some(mut block) = queue.take() else { return Ok(()) };
         let at = rec.now();
         let mut streams = VecDeque::with_capacity(STREAMS);
         for _ in 0..STREAMS {
@@ -49,7 +51,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         }
         rec.end(Phase::RegisterBuffer, at, What::SETUP);
         let mut worker = Worker { context, slab: &slab, streams };
-        while let Some(block) = queue.take() {
+        loop {
             if context.stopped() {
                 return Err(LoadError::Stopped);
             }
@@ -57,6 +59,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
                 worker.streams.rotate_left(1);
                 worker.collect(rec)?;
             }
+            let Some(next) = queue.take() else { break };
+            block = next;
         }
         for _ in 0..STREAMS {
             worker.streams.rotate_left(1);

@@ -38,7 +38,7 @@ pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: Settings) ->
 /// The load with O_DIRECT and a ring of `depth` reads for each thread.
 pub(super) fn by_rings(context: &EngineContext<'_>, mut rings: Rings) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
-    let depth = rings.fit(queue.len());
+    let depth = rings.fit(queue.len() + 1, "one a read and one for the headers");
     load(context, queue, rings.threads.count(), true, rings.into_settings(), |target, rec| ring(target, depth, rec))
 }
 
