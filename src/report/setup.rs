@@ -17,6 +17,11 @@ fn typical<'d>(document: &'d Document<'_>) -> Vec<&'d RunResult> {
     kinds.into_iter().filter_map(|lane| lane.good()).collect()
 }
 
+/// The engine, and the model where there are several.
+fn label(run: &RunResult, several: bool) -> String {
+    if several { format!("{}, {}", run.engine, run.model) } else { run.engine.to_string() }
+}
+
 /// A value as people read it.
 fn value_text(name: &str, value: u64) -> String {
     if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
@@ -30,9 +35,10 @@ pub fn tables(state: &State, whys: bool) -> Vec<Table> {
 
 pub(super) fn of(document: &Document<'_>, whys: bool) -> Vec<Table> {
     let runs = typical(document);
+    let several = runs.iter().any(|run| run.model != runs[0].model);
     let set_up: Vec<Vec<String>> =
-        runs.iter().filter(|run| run.setup_ns > 0).map(|run| before_the_clock(run)).collect();
-    let settings = if whys { with_reasons(&runs) } else { in_a_line(&runs) };
+        runs.iter().filter(|run| run.setup_ns > 0).map(|run| before_the_clock(run, several)).collect();
+    let settings = if whys { with_reasons(&runs, several) } else { in_a_line(&runs, several) };
     let set_up = Table {
         title: "Before the clock",
         says: "Set-up of a load's process; opening files, pinning, registering and allocating lie inside the load, as phases.".to_owned(),
@@ -53,7 +59,7 @@ pub(super) fn of(document: &Document<'_>, whys: bool) -> Vec<Table> {
     [set_up, settings].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-fn before_the_clock(run: &RunResult) -> Vec<String> {
+fn before_the_clock(run: &RunResult, several: bool) -> Vec<String> {
     let mut parts: Vec<(&String, u64)> =
         run.setup_parts_ns.iter().map(|(name, ns)| (name, *ns)).filter(|(name, _)| *name != AFTER).collect();
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
@@ -61,7 +67,7 @@ fn before_the_clock(run: &RunResult) -> Vec<String> {
     let mut said: Vec<String> = parts.iter().filter(|(_, ns)| *ns >= run.setup_ns / 100).map(told).collect();
     said.extend(run.setup_parts_ns.get(AFTER).map(|ns| format!("given back after the clock {}", units::duration(*ns))));
     vec![
-        run.engine.to_string(),
+        label(run, several),
         run.cache.to_string(),
         units::duration(run.setup_ns),
         units::duration(run.wall_ns),
@@ -70,20 +76,20 @@ fn before_the_clock(run: &RunResult) -> Vec<String> {
     ]
 }
 
-fn in_a_line(runs: &[&RunResult]) -> Vec<Vec<String>> {
+fn in_a_line(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let line = |run: &&RunResult| {
         let all: Vec<String> =
             run.knobs.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
-        vec![run.engine.to_string(), run.cache.to_string(), all.join(", ")]
+        vec![label(run, several), run.cache.to_string(), all.join(", ")]
     };
     merged(runs.iter().filter(|run| !run.knobs.is_empty()).map(line))
 }
 
-fn with_reasons(runs: &[&RunResult]) -> Vec<Vec<String>> {
+fn with_reasons(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let rows = runs.iter().flat_map(|run| {
         run.knobs.iter().map(|(name, value)| {
             let why = run.knobs_why.get(name).cloned().unwrap_or_default();
-            vec![run.engine.to_string(), run.cache.to_string(), name.clone(), value_text(name, *value), why]
+            vec![label(run, several), run.cache.to_string(), name.clone(), value_text(name, *value), why]
         })
     });
     merged(rows)
