@@ -104,14 +104,7 @@ impl Batch {
             .ok()
             .filter(|n| (1..=256).contains(n))
             .ok_or_else(|| Error::OutOfBounds(format!("a batch takes 1 to 256 entries, not {capacity}")))?;
-        let pool = || {
-            let slabs = library.posix_pool_slabs().ok()?;
-            slabs.iter().map(|s| s.count / 2).min().filter(|n| *n > 0)
-        };
-        let limit = match route {
-            Route::Direct => capacity,
-            Route::MaybeCompat => capacity.min(pool().unwrap_or(COMPAT_IN_FLIGHT)),
-        };
+        let limit = Self::limit_of(driver, capacity, route);
         let mut raw: CUfileBatchHandle = std::ptr::null_mut();
         // SAFETY: writes one handle.
         library.check("cuFileBatchIOSetUp", unsafe { f(&raw mut raw, nr) })?;
@@ -138,6 +131,18 @@ impl Batch {
             results: Vec::with_capacity(capacity),
             outstanding: 0,
         })
+    }
+
+    /// Entries that one submit of a batch of this capacity may hold; sets nothing up.
+    pub fn limit_of(driver: &Driver, capacity: usize, route: Route) -> usize {
+        let pool = || {
+            let slabs = driver.library().posix_pool_slabs().ok()?;
+            slabs.iter().map(|s| s.count / 2).min().filter(|n| *n > 0)
+        };
+        match route {
+            Route::Direct => capacity,
+            Route::MaybeCompat => capacity.min(pool().unwrap_or(COMPAT_IN_FLIGHT)),
+        }
     }
 
     /// Entries that one submit may hold.

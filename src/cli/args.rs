@@ -29,7 +29,7 @@ pub(super) struct RaceArgs {
     /// Do not read meters during the load
     #[arg(long)]
     pub(super) no_telemetry: bool,
-    /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, io_uring, odirect,
+    /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, slab_bytes (of a registration), io_uring, registered (buffers of its reads), odirect,
     /// keep_heap, max_direct_io_size_kb, cufile, pin_ahead, stream_flags, warmup (loads before the one that is measured); one that no engine of the race takes is refused
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,

@@ -46,6 +46,8 @@ fn knobs(engine: &Engine, cpus: u64) -> Vec<(&'static str, Vec<u64>)> {
             let mut all = vec![("threads", threads), ("block_bytes", blocks(MIB, 32 * MIB)), ("odirect", vec![0, 1])];
             if *engine == Engine::GdsSlab {
                 all.push(("register", vec![0, 1]));
+                // Told only where something is registered.
+                all.push(("slab_bytes", vec![16 * MIB, 256 * MIB, 1 << 30]));
             }
             all
         }
@@ -274,7 +276,7 @@ impl<'a> Runner<'a> {
                     let gain = (best_ns as f64 / ns as f64 - 1.0) * 100.0;
                     let value = best.settings.get(name).copied().unwrap_or(0);
                     swept.reasons.push(format!(
-                        "{name} {} instead of {}: {gain:.0} % faster; with {} it is slower{}",
+                        "{name} {} instead of {}: {gain:.0} % faster; with {}{}",
                         value_text(name, value),
                         value_text(name, now),
                         value_text(name, now),

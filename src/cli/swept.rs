@@ -24,7 +24,7 @@ pub(super) fn because(slower: &Tried, faster: &Tried) -> String {
     let grown = most.filter(|phase| slower.get(*phase) > faster.get(*phase));
     grown.map_or_else(String::new, |phase| {
         let (name, slow, fast) = (phase.name(), slower.get(phase), faster.get(phase));
-        format!(", most of it in {name} ({} instead of {})", units::duration(slow), units::duration(fast))
+        format!(": {name} takes {} instead of {}", units::duration(slow), units::duration(fast))
     })
 }
 

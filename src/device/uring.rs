@@ -5,6 +5,7 @@ use super::memory::HostPart;
 use super::staging::Slot;
 use crate::domain::units;
 use io_uring::{IoUring, opcode, types};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Host memory that the kernel may write to.
@@ -47,6 +48,8 @@ pub struct ReadRing<B: ReadBuffer = Slot> {
     /// What the kernel is filling, by the index that is its user data.
     busy: Vec<Option<(B, u64)>>,
     free: Vec<usize>,
+    /// Addresses that the kernel holds for as long as the ring lives.
+    registered: Range<usize>,
 }
 
 impl<B: ReadBuffer> std::fmt::Debug for ReadRing<B> {
@@ -74,7 +77,32 @@ impl<B: ReadBuffer> ReadRing<B> {
     pub fn new(depth: u32) -> Result<Self, DeviceError> {
         let ring =
             IoUring::new(depth.next_power_of_two()).map_err(|e| DeviceError::system("setting up io_uring", e))?;
-        Ok(Self { ring, busy: (0..depth).map(|_| None).collect(), free: (0..depth as usize).rev().collect() })
+        Ok(Self {
+            ring,
+            busy: (0..depth).map(|_| None).collect(),
+            free: (0..depth as usize).rev().collect(),
+            registered: 0..0,
+        })
+    }
+
+    /// Hands the kernel the memory of all these buffers, which lie side by side, so that it need not look up and hold their pages anew for each read. Once.
+    ///
+    /// # Errors
+    /// When it refuses, for it counts as locked memory (RLIMIT_MEMLOCK), or is over 1 GiB. Reads work without it.
+    pub fn register(&mut self, buffers: &[B]) -> Result<(), DeviceError> {
+        let doing = "registering buffers with io_uring";
+        let start = buffers.iter().map(|buffer| buffer.address() as usize).min().unwrap_or(0);
+        let len: usize = buffers.iter().map(ReadBuffer::length).sum();
+        let end = buffers.iter().map(|buffer| buffer.address() as usize + buffer.length()).max().unwrap_or(0);
+        if len == 0 || end - start != len || !self.registered.is_empty() {
+            return Err(DeviceError::system(doing, "they do not lie side by side, or others were registered"));
+        }
+        let all = libc::iovec { iov_base: start as *mut libc::c_void, iov_len: len };
+        // SAFETY: the range is that of the buffers and of nothing else: they do not overlap and leave no gap. The kernel holds its pages itself until the
+        // ring is gone, and writes there only for reads that own their buffer.
+        unsafe { self.ring.submitter().register_buffers(&[all]) }.map_err(|e| DeviceError::system(doing, e))?;
+        self.registered = start..end;
+        Ok(())
     }
 
     /// Reads in flight.
@@ -111,10 +139,13 @@ impl<B: ReadBuffer> ReadRing<B> {
                 format!("{} do not fit what is read into", units::bytes(len as u64)),
             ));
         }
-        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer.address(), len as u32)
-            .offset(offset)
-            .build()
-            .user_data(index as u64);
+        let (file, address) = (types::Fd(file.as_raw_fd()), buffer.address());
+        let entry = if self.registered.contains(&(address as usize)) {
+            opcode::ReadFixed::new(file, address, len as u32, 0).offset(offset).build()
+        } else {
+            opcode::Read::new(file, address, len as u32).offset(offset).build()
+        }
+        .user_data(index as u64);
         self.busy[index] = Some((buffer, tag));
         // SAFETY: the buffer is its own by the contract of `ReadBuffer`, and stays in `busy` until its completion was seen (`drop` waits for all); the descriptor may be
         // closed by the caller at worst, which fails the read.
@@ -203,6 +234,35 @@ mod tests {
             }
         }
         assert_eq!(lengths, [8192, 10_000 - 4096, 10_000 - 8192]);
+    }
+
+    #[test]
+    fn registered_buffers_are_read_into_like_others_and_only_once_registered() {
+        let Ok(mut ring) = ReadRing::<Slot>::new(4) else {
+            eprintln!("skipped: this kernel or sandbox refuses io_uring");
+            return;
+        };
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 10_000]).unwrap();
+        let mut slots = Staging::slots(&Device::Host, 3, 8192).unwrap();
+        let apart = slots.remove(1);
+        assert!(ring.register(&slots).is_err(), "a gap is somebody else's memory");
+        slots.insert(1, apart);
+        if let Err(error) = ring.register(&slots) {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        assert!(ring.register(&slots).is_err(), "once");
+        for (tag, slot) in slots.into_iter().enumerate() {
+            ring.queue_read(file.as_fd(), slot, 8192, tag as u64 * 4096, tag as u64).unwrap();
+        }
+        ring.submit(3).unwrap();
+        for _ in 0..3 {
+            let done = ring.completed().unwrap();
+            let length = done.result.unwrap();
+            assert_eq!(length, (10_000 - done.tag as usize * 4096).min(8192));
+            assert!(done.buffer.bytes()[..length].iter().all(|b| *b == 7));
+        }
     }
 
     #[test]

@@ -4,13 +4,15 @@ use super::engine::{Engine, NixlPlugin};
 use super::units::{GIB, KIB};
 
 /// Settings by name, with the least and the most that they may be.
-const BOUNDS: [(&str, u64, u64); 13] = [
+const BOUNDS: [(&str, u64, u64); 15] = [
     ("threads", 1, 256),
     ("slots", 1, 64),
     ("depth", 1, 4096),
     ("block_bytes", 4 * KIB, GIB),
     ("register", 0, 1),
+    ("slab_bytes", 4 * KIB, 1 << 50),
     ("io_uring", 0, 1),
+    ("registered", 0, 1),
     ("odirect", 0, 1),
     ("keep_heap", 0, 1),
     ("cufile", 0, 1),
@@ -33,20 +35,36 @@ pub const fn taken_by(engine: &Engine) -> &'static [&'static str] {
     match engine {
         Engine::Mmap => &["warmup"],
         Engine::Pread => &["threads", "slots", "block_bytes", "pin_ahead", "warmup"],
-        Engine::Direct => &["threads", "depth", "block_bytes", "slots", "io_uring", "warmup"],
+        Engine::Direct => &["threads", "depth", "block_bytes", "slots", "io_uring", "registered", "warmup"],
         Engine::GdsPerTensor => &["odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
         Engine::GdsBounce => &["threads", "block_bytes", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
-        Engine::GdsSlab => {
-            &["threads", "block_bytes", "register", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"]
-        }
-        Engine::GdsBatch => {
-            &["threads", "depth", "block_bytes", "register", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"]
-        }
+        Engine::GdsSlab => &[
+            "threads",
+            "block_bytes",
+            "register",
+            "slab_bytes",
+            "odirect",
+            "keep_heap",
+            "max_direct_io_size_kb",
+            "warmup",
+        ],
+        Engine::GdsBatch => &[
+            "threads",
+            "depth",
+            "block_bytes",
+            "register",
+            "slab_bytes",
+            "odirect",
+            "keep_heap",
+            "max_direct_io_size_kb",
+            "warmup",
+        ],
         Engine::GdsStream => &[
             "threads",
             "depth",
             "block_bytes",
             "register",
+            "slab_bytes",
             "odirect",
             "stream_flags",
             "keep_heap",
@@ -66,7 +84,9 @@ pub const fn taken_by(engine: &Engine) -> &'static [&'static str] {
             "block_bytes",
             "pin_ahead",
             "io_uring",
+            "registered",
             "register",
+            "slab_bytes",
             "odirect",
             "cufile",
             "warmup",
@@ -86,7 +106,7 @@ pub fn check(name: &str, value: u64) -> Result<(), String> {
     if !(*least..=*most).contains(&value) {
         return Err(format!("{name}={value} is out of bounds: {name} goes from {least} to {most}"));
     }
-    if name == "block_bytes" && !value.is_multiple_of(4 * KIB) {
+    if name.ends_with("_bytes") && !value.is_multiple_of(4 * KIB) {
         let next = value.next_multiple_of(4 * KIB);
         return Err(format!("{name}={value} is no multiple of 4096, which aligned reads need; the next is {next}"));
     }

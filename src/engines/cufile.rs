@@ -48,10 +48,13 @@ pub struct ReadCounts {
     failed: u64,
     /// The library keeps counters, and did not give them this time: the others are no counts.
     unread: bool,
+    /// Reads that the module nvidia-fs has counted for everybody, where it counts.
+    module: Option<u64>,
 }
 
 impl ReadCounts {
-    const UNREAD: Self = Self { nvfs: 0, p2p: 0, posix: 0, batch: [0; 3], all: 0, failed: 0, unread: true };
+    const UNREAD: Self =
+        Self { nvfs: 0, p2p: 0, posix: 0, batch: [0; 3], all: 0, failed: 0, unread: true, module: None };
 
     /// Reads that failed since an earlier reading.
     pub(super) const fn failed_since(self, before: Self) -> u64 {
@@ -147,6 +150,12 @@ impl CuFile {
     /// Counters now; all zero where the library keeps none.
     #[must_use]
     pub fn counts(&self) -> ReadCounts {
+        // The module's are asked for where they can tell something that the library does not.
+        let module = if self.direct_possible { super::nvfs_reads() } else { None };
+        ReadCounts { module, ..self.own_counts() }
+    }
+
+    fn own_counts(&self) -> ReadCounts {
         let Ok(()) = &self.statistics else { return ReadCounts::default() };
         let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::UNREAD };
         let basic = &stats.detailed.totals.basic;
@@ -181,6 +190,7 @@ impl CuFile {
     #[must_use]
     pub fn route(&self, before: ReadCounts, after: ReadCounts) -> RouteCounts {
         let unread = before.unread || after.unread;
+        let module = after.module.zip(before.module).map(|(after, before)| after.saturating_sub(before));
         // What was counted before the first reading that came is not of these reads.
         let before = if unread { after } else { before };
         let mut told = [
@@ -242,23 +252,38 @@ impl CuFile {
             Ok(()) if unread => UNREAD.to_owned(),
             Ok(()) => "cuFile level-3 statistics counted no read of this GPU".to_owned(),
         };
-        if self.direct_possible {
-            return RouteCounts {
-                route: Route::None,
-                nvfs_reads: None,
-                p2p_reads: None,
-                posix_reads: None,
-                source: why,
-                proven: false,
-            };
-        }
-        RouteCounts {
-            route: Route::Compat,
-            nvfs_reads: None,
-            p2p_reads: None,
-            posix_reads: None,
-            source: format!("inferred: neither nvidia-fs nor P2PDMA is available to cuFile on this machine; {why}"),
-            proven: false,
+        without_statistics(self.direct_possible, module, &why)
+    }
+}
+
+/// The route where the library's statistics tell none: by what nvidia-fs counted meanwhile, which proves that route and no other; else inferred, or unknown.
+fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> RouteCounts {
+    let told = |route, nvfs_reads, source: String, proven| RouteCounts {
+        route,
+        nvfs_reads,
+        p2p_reads: None,
+        posix_reads: None,
+        source,
+        proven,
+    };
+    match (direct_possible, module) {
+        (true, Some(reads @ 1..)) => told(
+            Route::Nvfs,
+            Some(reads),
+            format!("{}, which counts everybody's reads; {why}", super::NVFS_STATS),
+            true,
+        ),
+        (true, Some(0)) => told(
+            Route::None,
+            Some(0),
+            format!("nvidia-fs counted no read meanwhile, so they went by P2PDMA or POSIX; {why}"),
+            false,
+        ),
+        (true, None) => told(Route::None, None, why.to_owned(), false),
+        (false, _) => {
+            let source =
+                format!("inferred: neither nvidia-fs nor P2PDMA is available to cuFile on this machine; {why}");
+            told(Route::Compat, None, source, false)
         }
     }
 }
@@ -282,4 +307,24 @@ pub(crate) fn explain(doing: &str, error: &Error) -> LoadError {
         _ => "",
     };
     LoadError::CuFile(format!("{doing} failed: {error}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_library_keeps_no_statistics_the_module_s_count_is_the_proof() {
+        for (direct, module, route, proven, part) in [
+            (true, Some(5), Route::Nvfs, true, "/proc/driver/nvidia-fs/stats"),
+            (true, Some(0), Route::None, false, "counted no read"),
+            (true, None, Route::None, false, "old"),
+            (false, None, Route::Compat, false, "inferred"),
+            (false, Some(3), Route::Compat, false, "inferred"),
+        ] {
+            let told = without_statistics(direct, module, "the library is too old");
+            assert_eq!((told.route, told.proven), (route, proven), "{told:?}");
+            assert!(told.source.contains(part) && told.source.contains("too old"), "{told:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use super::files::{self, Opened};
 use super::host;
 use super::pread::{self, CopyPipe, PAGE, Settings};
 use super::settings::Setting;
-use crate::device::{CopyQueue, ReadRing, Slot, Staging};
+use crate::device::{CopyQueue, DeviceError, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
 use std::collections::VecDeque;
@@ -59,18 +59,32 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     }
     match ReadRing::<Slot>::new(1) {
         Ok(_) => {
-            let rings = Rings { block_bytes, threads, depth, io_uring };
+            let registered = match context.device.is_gpu() {
+                true => context.setting("registered", (1, "the kernel allows it"), (0, 1)),
+                false => Setting::fixed("registered", 0, "the reads go to the target itself, which is no staging"),
+            };
+            let rings = Rings { block_bytes, threads, depth, io_uring, registered };
             if context.device.is_gpu() { by_rings(context, rings, slots) } else { host::by_rings(context, rings) }
         }
         Err(error) => {
             let refused = Setting::fixed("io_uring", 0, format!("refused: {error}"));
             let mut loaded = by_threads(context, block_bytes, threads, depth, slots, refused)?;
             loaded.notes.push(format!(
-                "read by {} threads: {error}; containers often forbid io_uring by seccomp, and machines by kernel.io_uring_disabled",
-                loaded.slots
+                "read by {} threads: {error}; {}",
+                loaded.slots,
+                why_no_ring(&error.to_string())
             ));
             Ok(loaded)
         }
+    }
+}
+
+/// What is usually behind a refusal of io_uring.
+fn why_no_ring(error: &str) -> &'static str {
+    if error.contains("os error 12") {
+        "its memory counts as locked: raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK= of a systemd unit)"
+    } else {
+        "containers often forbid io_uring by seccomp, and machines by the setting kernel.io_uring_disabled"
     }
 }
 
@@ -82,13 +96,15 @@ pub(super) struct Rings {
     /// Reads in flight, all threads together.
     pub(super) depth: Setting,
     pub(super) io_uring: Setting,
+    /// Whether the kernel is handed the staging once, instead of with each read.
+    pub(super) registered: Setting,
 }
 
 impl Rings {
     /// With no more threads than there is work for; returns the reads in flight of each.
-    pub(super) fn fit(&mut self, blocks: usize) -> usize {
+    pub(super) fn fit(&mut self, most: usize, why: &str) -> usize {
         let each = self.depth.count().div_ceil(self.threads.count());
-        self.threads = self.threads.clone().at_most(blocks as u64 + 1, "one a read and one for the headers");
+        self.threads = self.threads.clone().at_most(most as u64, why);
         let all = (self.threads.count() * each) as u64;
         if all != self.depth.value {
             self.depth.why = format!(
@@ -101,7 +117,7 @@ impl Rings {
     }
 
     pub(super) fn into_settings(self) -> Vec<Setting> {
-        vec![self.block_bytes, self.threads, self.depth, self.io_uring]
+        vec![self.block_bytes, self.threads, self.depth, self.io_uring, self.registered]
     }
 }
 
@@ -145,14 +161,23 @@ struct Shared<'a> {
     depth: usize,
     /// Slots of each worker.
     slots: usize,
+    /// Whether the kernel is handed the slots once, instead of with each read.
+    registered: bool,
 }
 
 fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
-    let depth = rings.fit(queue.len());
+    // The headers are checked while a thread's own reads are on their way.
+    let depth = rings.fit(queue.len().max(1), "one a read");
     let threads = rings.threads.count();
-    let opened = Opened::new(context.model(), true);
-    let shared = Shared { queue, opened, target: SharedTarget::default(), depth, slots: slots.count() };
+    let shared = Shared {
+        queue,
+        opened: Opened::new(context.model(), true),
+        target: SharedTarget::default(),
+        depth,
+        slots: slots.count(),
+        registered: rings.registered.is_on(),
+    };
     let done = run_workers(context, threads, |number| {
         let done = worker(context, &shared, number, threads);
         if number == 0 && done.is_err() {
@@ -161,26 +186,40 @@ fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Re
         }
         done
     })?;
-    let (spans, staging): (Vec<Vec<Span>>, Vec<Leftover>) = done.into_iter().unzip();
+    let (mut spans, mut staging, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for done in done {
+        spans.extend(done.spans);
+        staging.push(done.leftover);
+        if let Some(error) = done.refused.filter(|_| rings.registered.is_on()) {
+            rings.registered = Setting::fixed("registered", 0, format!("refused: {error}"));
+            notes.push(format!(
+                "read into buffers that are not registered with io_uring: {error}; {}",
+                why_no_ring(&error.to_string())
+            ));
+        }
+    }
     let memory = shared.target.wait().ok_or(LoadError::Stopped)?.clone();
     Ok(Loaded {
         memory,
         tensor_offsets: context.image_offsets(),
-        spans: spans.into_iter().flatten().collect(),
+        spans,
         slots: threads as u32,
         settings: rings.into_settings().into_iter().chain([slots]).collect(),
-        notes: Vec::new(),
+        notes,
         route: None,
         staging,
     })
 }
 
-fn worker(
-    context: &EngineContext<'_>,
-    shared: &Shared<'_>,
-    number: usize,
-    threads: usize,
-) -> Result<(Vec<Span>, Leftover), LoadError> {
+/// What a worker leaves behind.
+struct Done {
+    spans: Vec<Span>,
+    leftover: Leftover,
+    /// Why its slots were not registered with its ring.
+    refused: Option<DeviceError>,
+}
+
+fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threads: usize) -> Result<Done, LoadError> {
     let model = context.model();
     let queue = &shared.queue;
     let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
@@ -189,6 +228,8 @@ fn worker(
     let mut ring = ReadRing::new(shared.depth as u32)?;
     let (slots, slot_bytes) = queue.staging(shared.slots);
     let mut free = Staging::unpinned(context.device, slots, slot_bytes)?;
+    // Refused where memory may not be locked; the reads are the same without.
+    let refused = if shared.registered { ring.register(&free).err() } else { None };
     // What is read into first is pinned first, for pages move to be pinned where the kernel keeps their place movable, and cannot under a read.
     context.counters.pin(Staging::pin(&mut free[slots.saturating_sub(shared.depth)..])? as u64);
     at = rec.end(Phase::RegisterBuffer, at, What::SETUP);
@@ -231,7 +272,7 @@ fn worker(
         while let Some(read) = ring.completed() {
             let block = reads.waiting[read.tag as usize];
             let path = &model.shards[block.shard as usize].path;
-            let got = read.result.map_err(|source| files::unread(path, block.file_offset, source))?;
+            let got = files::came(read.result, path, block.file_offset)?;
             let mut slot = read.buffer;
             if (got as u64) < block.bytes {
                 // A short read inside the file: legal, and rare enough to finish it in place.
@@ -256,7 +297,7 @@ fn worker(
     at = rec.end(Phase::Sync, at, What::SETUP);
     drop(ring);
     rec.end(Phase::Release, at, What::SETUP);
-    Ok((rec.into_spans(), Leftover { slots: free, copies }))
+    Ok(Done { spans: rec.into_spans(), leftover: Leftover { slots: free, copies }, refused })
 }
 
 /// The wait for the device is the transfer of what has arrived: cut into a span for each block, in proportion of their bytes.

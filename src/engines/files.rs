@@ -65,6 +65,10 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
             path: path.to_owned(),
             may: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         }),
+        // The session had it open.
+        Err(rustix::io::Errno::NOENT) => {
+            Err(LoadError::Changed { what: format!("{} is no longer there", path.display()) })
+        }
         Err(errno) => Err(LoadError::File { doing: "opening", path: path.to_owned(), source: errno.into() }),
     }
 }
@@ -118,6 +122,15 @@ pub(super) fn read_fully(
 /// and some file systems refuse to go on from there instead of saying that nothing follows.
 pub(super) fn is_end(done: usize, error: &std::io::Error) -> bool {
     done > 0 && error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error())
+}
+
+/// Bytes that a read of the ring brought. One that was interrupted, or has to be asked for again, brought none: whoever finishes short reads does so.
+pub(super) fn came(read: std::io::Result<usize>, path: &Path, at: u64) -> Result<usize, LoadError> {
+    use std::io::ErrorKind::{Interrupted, WouldBlock};
+    match read {
+        Err(error) if matches!(error.kind(), Interrupted | WouldBlock) => Ok(0),
+        other => other.map_err(|source| unread(path, at, source)),
+    }
 }
 
 /// The error of a read that failed at `at`.
@@ -207,6 +220,13 @@ mod tests {
     fn only_a_refusal_behind_bytes_that_came_is_the_end_of_a_file() {
         let refusal = Error::from_raw_os_error(libc::EINVAL);
         assert!(is_end(513, &refusal) && !is_end(0, &refusal) && !is_end(513, &ErrorKind::Interrupted.into()));
+    }
+
+    #[test]
+    fn what_was_interrupted_is_asked_for_again_and_what_failed_is_an_error() {
+        let read = |code| came(Err(Error::from_raw_os_error(code)), Path::new("/m"), 0).ok();
+        assert_eq!((read(libc::EINTR), read(libc::EAGAIN), read(libc::EIO)), (Some(0), Some(0), None));
+        assert_eq!(came(Ok(5), Path::new("/m"), 0).ok(), Some(5));
     }
 
     #[test]

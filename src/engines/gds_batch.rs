@@ -7,7 +7,6 @@ use super::context::{EngineContext, Loaded};
 use super::cufile::explain;
 use super::error::LoadError;
 use super::gds_slab::direct_possible;
-use super::pread::PAGE;
 use super::slab::{self, Opening, Slab};
 use crate::domain::{Phase, units::MIB};
 use crate::weights::plan::Block;
@@ -23,36 +22,42 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
     let register = slab::wants_registration(context);
     let block_bytes = slab::block_setting(context, LARGEST_ENTRY);
-    let queue = BlockQueue::new(context.blocks(block_bytes.value, PAGE));
+    let piece_bytes = slab::piece_setting(context);
+    let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
     let threads = slab::thread_setting(context, if direct_possible(context) { 4 } else { 8 }, queue.len());
     let wanted = context.setting("depth", (32, "what compat mode's pool of buffers bears"), (1, 256));
     let spans = 4 * queue.len() + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
-    let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
     let slab = Slab::open(context, &mut first, opening)?;
     // The buffers of compat mode are one pool for all batches of the process, and no route is proven before the first read.
-    let at = first.now();
-    let new_batch = |capacity: usize| {
-        Batch::new(&cufile.driver, capacity, Route::MaybeCompat).map_err(|e| explain("setting a cuFile batch up", &e))
-    };
-    let depth = new_batch(wanted.count())?.limit();
-    first.end(Phase::Submit, at, What::SETUP);
+    let depth = Batch::limit_of(&cufile.driver, wanted.count(), Route::MaybeCompat).max(1);
     let thread_setting = threads.at_most(depth as u64, "one for each entry in flight");
     let threads = thread_setting.count();
     let entries = (depth / threads).max(1);
     let (first, others) = slab::run_threads(context, threads, first, spans / threads, |_, rec| {
-        let mut batch = new_batch(entries)?;
-        loop {
-            let blocks: Vec<Block> = std::iter::from_fn(|| queue.take()).take(entries).collect();
-            if blocks.is_empty() {
-                return Ok(());
-            }
+        let take = || std::iter::from_fn(|| queue.take()).take(entries).collect::<Vec<Block>>();
+        // Whoever checked the headers may find everything read.
+        let mut blocks = take();
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let mut at = rec.now();
+        let mut batch = Batch::new(&cufile.driver, entries, Route::MaybeCompat)
+            .map_err(|e| explain("setting a cuFile batch up", &e))?;
+        rec.end(Phase::Submit, at, What::SETUP);
+        while !blocks.is_empty() {
             if context.stopped() {
                 return Err(LoadError::Stopped);
             }
             round(context, &slab, &mut batch, &blocks, rec)?;
+            blocks = take();
         }
+        at = rec.now();
+        drop(batch);
+        rec.end(Phase::Release, at, What::SETUP);
+        Ok(())
     })?;
     let wanted_entries = wanted.count();
     let in_flight = wanted.at_most((entries * threads) as u64, "as many for each thread as the pool bears");
@@ -76,13 +81,16 @@ fn round(
 ) -> Result<(), LoadError> {
     let entries = blocks
         .iter()
-        .map(|block| BatchEntry {
-            direction: Direction::Read,
-            handle: slab.handle(block).clone(),
-            memory: slab.memory(),
-            memory_offset: block.image_offset as usize,
-            len: block.bytes as usize,
-            file_offset: block.file_offset,
+        .map(|block| {
+            let (memory, memory_offset) = slab.memory(block);
+            BatchEntry {
+                direction: Direction::Read,
+                handle: slab.handle(block).clone(),
+                memory,
+                memory_offset,
+                len: block.bytes as usize,
+                file_offset: block.file_offset,
+            }
         })
         .collect();
     let mut at = rec.now();

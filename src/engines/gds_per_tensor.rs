@@ -8,6 +8,7 @@ use super::error::LoadError;
 use super::files;
 use super::second_try::{Missing, SecondTries};
 use super::settings::Setting;
+use super::slab::not_registered;
 use crate::domain::{ModelInfo, Phase, TensorInfo, units};
 use cufile_ffi::FileHandle;
 use std::fs::File;
@@ -39,8 +40,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         let what = What::tensor(index);
         let file = opened[tensor.shard as usize].as_fd();
         let path = &model.shards[tensor.shard as usize].path;
-        let handle = FileHandle::register_borrowed(&cufile.driver, file)
-            .map_err(|e| explain(&format!("registering {} with cuFile", path.display()), &e))?;
+        let handle =
+            FileHandle::register_borrowed(&cufile.driver, file).map_err(|error| not_registered(model, path, &error))?;
         at = rec.end(Phase::RegisterHandle, at, what);
         let doing = || format!("registering the {} of tensor {}", units::bytes(tensor.bytes), tensor.name);
         let buffer = cufile

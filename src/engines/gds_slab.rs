@@ -5,7 +5,6 @@ use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
-use super::pread::PAGE;
 use super::settings::Setting;
 use super::slab::{self, Opening, Slab};
 use crate::domain::Phase;
@@ -24,12 +23,13 @@ pub(super) fn threaded(context: &EngineContext<'_>, register: Setting) -> Result
     // On a direct route large blocks over many threads fill the device. In compat mode the library reads and copies in the calling thread: hot,
     // 8 threads with 4 MiB through the page cache gave 38 GB/s on an H200 (16 MiB over 16 threads with O_DIRECT: 2.7, the disk's rate).
     let block_bytes = slab::block_setting(context, 1 << 30);
-    let queue = BlockQueue::new(context.blocks(block_bytes.value, PAGE));
+    let piece_bytes = slab::piece_setting(context);
+    let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     let thread_setting = slab::thread_setting(context, if direct_possible(context) { 16 } else { 8 }, queue.len());
     let threads = thread_setting.count();
     let spans = 2 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
-    let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
         while let Some(block) = queue.take() {

@@ -1,11 +1,10 @@
 //! `gds-stream`: blocks are read by `cuFileReadAsync` on CUDA streams. Each thread has two streams and fills one while it waits for the other.
 
 use super::blocks::BlockQueue;
-use super::clock::Recorder;
+use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
-use super::pread::PAGE;
 use super::slab::{self, Opening, Slab};
 use crate::device::IoQueue;
 use crate::domain::Phase;
@@ -24,7 +23,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
     let register = slab::wants_registration(context);
     let block_bytes = slab::block_setting(context, 1 << 30);
-    let queue = BlockQueue::new(context.blocks(block_bytes.value, PAGE));
+    let piece_bytes = slab::piece_setting(context);
+    let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     let thread_setting = slab::thread_setting(context, 8, queue.len());
     let threads = thread_setting.count();
     let depth_setting = context.setting("depth", (2, "reads on a stream before it is waited for"), (1, 64));
@@ -36,9 +36,11 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let flags = flag_setting.value;
     let spans = 4 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
-    let opening = Opening { register, odirect: slab::wants_odirect(context), reads: queue.len() };
+    let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };
     let slab = Slab::open(context, &mut first, opening)?;
     let (first, others) = slab::run_threads(context, threads, first, spans, |_, rec| {
+        // Whoever checked the headers may find everything read.
+        let Some(mut block) = queue.take() else { return Ok(()) };
         let at = rec.now();
         let mut streams = VecDeque::with_capacity(STREAMS);
         for _ in 0..STREAMS {
@@ -47,9 +49,9 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
                 .map_err(|e| unavailable(context, "registering a CUDA stream with cuFile", &e))?;
             streams.push_back((stream, Vec::new()));
         }
-        rec.end(Phase::RegisterBuffer, at, super::clock::What::SETUP);
+        rec.end(Phase::RegisterBuffer, at, What::SETUP);
         let mut worker = Worker { context, slab: &slab, streams };
-        while let Some(block) = queue.take() {
+        loop {
             if context.stopped() {
                 return Err(LoadError::Stopped);
             }
@@ -57,11 +59,16 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
                 worker.streams.rotate_left(1);
                 worker.collect(rec)?;
             }
+            let Some(next) = queue.take() else { break };
+            block = next;
         }
         for _ in 0..STREAMS {
             worker.streams.rotate_left(1);
             worker.collect(rec)?;
         }
+        let at = rec.now();
+        drop(worker);
+        rec.end(Phase::Deregister, at, What::SETUP);
         Ok(())
     })?;
     let settings = vec![thread_setting, block_bytes, depth_setting, flag_setting];

@@ -38,7 +38,7 @@ pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: Settings) ->
 /// The load with O_DIRECT and a ring of `depth` reads for each thread.
 pub(super) fn by_rings(context: &EngineContext<'_>, mut rings: Rings) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
-    let depth = rings.fit(queue.len());
+    let depth = rings.fit(queue.len() + 1, "one a read and one for the headers");
     load(context, queue, rings.threads.count(), true, rings.into_settings(), |target, rec| ring(target, depth, rec))
 }
 
@@ -60,13 +60,15 @@ fn ring(target: &Target<'_>, depth: usize, rec: &mut Recorder) -> Result<(), Loa
             blocks.push(block);
         }
         if ring.in_flight() == 0 {
+            drop(ring);
+            rec.end(Phase::Release, at, What::SETUP);
             return Ok(());
         }
         ring.submit(1)?;
         while let Some(mut read) = ring.completed() {
             let block = blocks[read.tag as usize];
             let path = &target.context.model().shards[block.shard as usize].path;
-            let got = read.result.map_err(|source| files::unread(path, block.file_offset, source))?;
+            let got = files::came(read.result, path, block.file_offset)?;
             // A short read inside the file is legal, and rare enough to be finished in place.
             target.read(&block, &mut read.buffer, got)?;
             arrived.push(block);

@@ -23,6 +23,7 @@ mod host;
 mod lane;
 mod mmap;
 mod nixl;
+mod nvfs;
 mod pread;
 pub mod probe;
 pub mod probe_read;
@@ -38,6 +39,7 @@ pub use clock::record_spans;
 pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;
+pub use nvfs::{NVFS_STATS, nvfs_reads};
 pub use pread::pread_settings;
 
 use crate::domain::{Engine, NixlPlugin};

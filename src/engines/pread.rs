@@ -62,9 +62,9 @@ fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     if model_bytes > SMALL {
         return (cpus.min(8), 3, 2 * MIB);
     }
-    let readers = (model_bytes / (8 * MIB)).clamp(1, cpus.min(8));
-    let block_bytes = (model_bytes / (8 * readers)).next_power_of_two().clamp(MIB / 4, 2 * MIB);
-    (readers.max(cpus.min(2)), 2, block_bytes)
+    let threads = (model_bytes / (8 * MIB)).clamp(cpus.min(2), cpus.min(8));
+    let block_bytes = (model_bytes / (8 * threads)).next_power_of_two().clamp(MIB / 4, 2 * MIB);
+    (threads, 2, block_bytes)
 }
 
 /// Threads, slots of each and bytes of a slot that the engine takes for a model of so many bytes on so many CPUs where nothing is set. What it pins is

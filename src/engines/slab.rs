@@ -10,9 +10,13 @@ use super::pread::PAGE;
 use super::second_try::{Missing, SecondTries};
 use super::settings::Setting;
 use crate::device::{DeviceMemory, MemoryPart};
-use crate::domain::{Phase, Route, Span, units::MIB};
+use crate::domain::{
+    ModelInfo, Phase, Route, Span,
+    units::{self, MIB},
+};
 use crate::weights::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a slab is opened.
@@ -20,6 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Opening {
     /// Register it with cuFile.
     pub(super) register: Setting,
+    /// In pieces of so many bytes.
+    pub(super) piece_bytes: Setting,
     /// Open the files with O_DIRECT.
     pub(super) odirect: Setting,
     /// How many reads there will be: so many of them may fail that the load is still cuFile's.
@@ -31,7 +37,9 @@ pub(super) struct Slab<'a> {
     context: &'a EngineContext<'a>,
     cufile: &'a CuFile,
     memory: Arc<DeviceMemory>,
-    registration: Option<Arc<BufferRegistration<DeviceMemory>>>,
+    /// Registrations of the slab, piece after piece; `None` for one that was refused.
+    pieces: Vec<Option<Arc<BufferRegistration<DeviceMemory>>>>,
+    piece_bytes: Setting,
     register: Setting,
     handles: Vec<Arc<FileHandle<'static>>>,
     counts: ReadCounts,
@@ -60,19 +68,36 @@ impl<'a> Slab<'a> {
             .map(|(file, shard)| {
                 FileHandle::register(&cufile.driver, file)
                     .map(Arc::new)
-                    .map_err(|e| explain(&format!("registering {} with cuFile", shard.path.display()), &e))
+                    .map_err(|error| not_registered(model, &shard.path, &error))
             })
             .collect::<Result<Vec<_>, _>>()?;
         at = rec.end(Phase::RegisterHandle, at, What::SETUP);
         let memory = context.allocate(context.image_bytes())?;
         at = rec.end(Phase::Allocate, at, What::SETUP);
-        let mut registration = None;
+        let mut pieces = Vec::new();
         if opening.register.is_on() {
-            match cufile.driver.register(&memory, 0, memory.len(), 0) {
-                Ok(done) => registration = Some(Arc::new(done)),
-                Err(error) => {
-                    notes.push(format!("read into unregistered memory: registering the slab failed: {error}"));
-                }
+            let (all, piece) = (memory.len(), opening.piece_bytes.count());
+            let mut refused = None;
+            for start in (0..all).step_by(piece) {
+                let done = match refused {
+                    // What lies behind a piece that was refused would be refused as well, one slow call after another.
+                    Some(_) => None,
+                    None => {
+                        let done = cufile.driver.register(&memory, start, piece.min(all - start), 0);
+                        done.map_err(|error| refused = Some((start, error))).ok()
+                    }
+                };
+                pieces.push(done.map(Arc::new));
+            }
+            if let Some((start, error)) = refused {
+                notes.push(match start {
+                    0 => format!("read into unregistered memory: registering the slab failed: {error}"),
+                    _ => format!(
+                        "read into unregistered memory from {} on, of {}: registering more of the slab failed: {error}",
+                        units::bytes(start as u64),
+                        units::bytes(all as u64)
+                    ),
+                });
             }
             rec.end(Phase::RegisterBuffer, at, What::SETUP);
         }
@@ -80,7 +105,8 @@ impl<'a> Slab<'a> {
             context,
             cufile,
             memory,
-            registration,
+            pieces,
+            piece_bytes: opening.piece_bytes,
             handles,
             counts: cufile.counts(),
             notes,
@@ -98,30 +124,37 @@ impl<'a> Slab<'a> {
     /// Memory for one asynchronous read of a block, and the offset in it. Unregistered, it is the block's own range with offset 0: in compat mode
     /// libcufile 1.15 and 1.20 answered reads at an offset of a large allocation with EIO (seen on an H200).
     pub(super) fn memory_of(&self, block: &Block) -> Result<(Arc<dyn IoMemory>, usize), LoadError> {
-        match &self.registration {
-            Some(registration) => Ok((registration.clone(), block.image_offset as usize)),
+        match self.registered(block) {
+            Some((piece, offset)) => Ok((piece.clone(), offset as usize)),
             None => Ok((Arc::new(MemoryPart::new(&self.memory, block.image_offset, block.bytes as usize)?), 0)),
         }
     }
 
-    /// The memory as transfers want it: the registration where there is one, for only its base counts as registered.
-    pub(super) fn memory(&self) -> Arc<dyn IoMemory> {
-        match &self.registration {
-            Some(registration) => registration.clone(),
-            None => self.memory.clone(),
+    /// The memory of a block as transfers want it, and the offset in it: the registered piece where there is one, for only its base counts as registered.
+    pub(super) fn memory(&self, block: &Block) -> (Arc<dyn IoMemory>, usize) {
+        match self.registered(block) {
+            Some((piece, offset)) => (piece.clone(), offset as usize),
+            None => (self.memory.clone(), block.image_offset as usize),
         }
+    }
+
+    /// The registered piece in which a block lies, and where. Blocks are cut at the ends of pieces (see [`blocks`]).
+    fn registered(&self, block: &Block) -> Option<(&Arc<BufferRegistration<DeviceMemory>>, u64)> {
+        let bytes = self.piece_bytes.value.max(1);
+        let piece = self.pieces.get((block.image_offset / bytes) as usize)?.as_ref()?;
+        Some((piece, block.image_offset % bytes))
     }
 
     /// Reads a block with `cuFileRead`, from `done` bytes on; a failing read is tried again another way.
     pub(super) fn read(&self, block: &Block, mut done: u64) -> Result<(), LoadError> {
-        let memory: &dyn IoMemory = match &self.registration {
-            Some(registration) => &**registration,
-            None => &*self.memory,
+        let (memory, offset): (&dyn IoMemory, u64) = match self.registered(block) {
+            Some((piece, offset)) => (&**piece, offset),
+            None => (&*self.memory, block.image_offset),
         };
         while done < block.bytes {
             let read = self.handle(block).read_at(
                 memory,
-                (block.image_offset + done) as usize,
+                (offset + done) as usize,
                 (block.bytes - done) as usize,
                 block.file_offset + done,
             );
@@ -163,24 +196,30 @@ impl<'a> Slab<'a> {
 
     /// Waits for the device, deregisters and closes; what it takes is the end of slot 0.
     pub(super) fn close(
-        self,
+        mut self,
         mut first: Recorder,
         others: impl Iterator<Item = Recorder>,
         slots: usize,
         mut settings: Vec<Setting>,
     ) -> Result<Loaded, LoadError> {
+        let mut notes = std::mem::take(&mut self.notes);
         let mut at = first.now();
         self.context.device.synchronize()?;
         at = first.end(Phase::Sync, at, What::SETUP);
         // What was used: a registration may have been refused.
-        settings.push(self.register.at_most(u64::from(self.registration.is_some()), "refused"));
+        let registered = self.pieces.iter().any(Option::is_some);
+        settings.push(self.register.at_most(u64::from(registered), "refused"));
+        if registered {
+            settings.push(self.piece_bytes);
+        } else if self.context.order.knobs.contains_key("slab_bytes") {
+            notes.push("slab_bytes not used: nothing was registered".to_owned());
+        }
         settings.push(self.odirect);
-        drop(self.registration);
+        drop(self.pieces);
         drop(self.handles);
         first.end(Phase::Deregister, at, What::SETUP);
         let mut spans: Vec<Span> = first.into_spans();
         spans.extend(others.flat_map(Recorder::into_spans));
-        let mut notes = self.notes;
         let route = self.cufile.route(self.counts, self.cufile.counts());
         if route.route == Route::Compat && moved_in_the_submit(&mut spans) {
             notes.push(
@@ -199,6 +238,12 @@ impl<'a> Slab<'a> {
             route: Some(route),
         })
     }
+}
+
+/// Why a file could not be registered: where it is not what it was, the library's code says less than that.
+pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
+    let changed = files::check_lengths(model).err();
+    changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))
 }
 
 /// Calls time in which bytes moved what it is. A batch or stream of compat mode has read its blocks when its submit returns (cuFile 1.15 to 1.20); told
@@ -238,6 +283,36 @@ pub(super) fn wants_registration(context: &EngineContext<'_>) -> Setting {
         false => (0, "in compat mode it costs shadow buffers and reads no faster"),
     };
     context.setting("register", default, (0, 1))
+}
+
+/// Bytes of a registration: all, unless the GPU's BAR1 has no room for so much at once or a library wants pieces.
+pub(super) fn piece_setting(context: &EngineContext<'_>) -> Setting {
+    let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
+    let mut setting = context.setting("slab_bytes", (whole, "the whole model at once"), (PAGE, whole));
+    setting.value = setting.value.next_multiple_of(PAGE);
+    setting
+}
+
+/// The reads of the data section in file order, none of which lies in two pieces of the slab.
+pub(super) fn blocks(context: &EngineContext<'_>, block_bytes: u64, piece_bytes: u64) -> Vec<Block> {
+    let mut cut = Vec::new();
+    for mut block in context.blocks(block_bytes, PAGE) {
+        loop {
+            let room = piece_bytes - block.image_offset % piece_bytes;
+            if block.bytes <= room {
+                break;
+            }
+            cut.push(Block { bytes: room, ..block });
+            block = Block {
+                file_offset: block.file_offset + room,
+                image_offset: block.image_offset + room,
+                bytes: block.bytes - room,
+                ..block
+            };
+        }
+        cut.push(block);
+    }
+    cut
 }
 
 /// Bytes of a read: on a direct route `most`, or what cuFile moves at once where that is less; in compat mode the library copies in the calling thread, and

@@ -22,6 +22,11 @@ fn set_up_ns(run: &RunResult) -> u64 {
     run.setup_ns.saturating_sub(run.setup_parts_ns.get(OURS).copied().unwrap_or(0))
 }
 
+/// The engine, and the model where there are several.
+fn label(run: &RunResult, several: bool) -> String {
+    if several { format!("{}, {}", run.engine, run.model) } else { run.engine.to_string() }
+}
+
 /// A value as people read it.
 fn value_text(name: &str, value: u64) -> String {
     if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
@@ -49,7 +54,8 @@ pub(super) fn of(document: &Document<'_>, whys: bool) -> Vec<Table> {
     set_up_head.extend(["set-up", "load", "to loaded", "what the set-up was"]);
     set_up_right.extend([true, true, true, false]);
     let runs: Vec<&RunResult> = lanes.into_iter().map(|(_, run)| run).collect();
-    let settings = if whys { with_reasons(&runs) } else { in_a_line(&runs) };
+    let models = runs.iter().any(|run| run.model != runs[0].model);
+    let settings = if whys { with_reasons(&runs, models) } else { in_a_line(&runs, models) };
     let set_up = Table {
         title: "Before the clock",
         says: "Set-up of a load's process, which one that loads more than once pays once; opening files, pinning, registering and allocating lie inside the load, as \
@@ -88,20 +94,20 @@ fn before_the_clock(run: &RunResult) -> [String; 4] {
     ]
 }
 
-fn in_a_line(runs: &[&RunResult]) -> Vec<Vec<String>> {
+fn in_a_line(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let line = |run: &&RunResult| {
         let all: Vec<String> =
             run.knobs.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
-        vec![run.engine.to_string(), run.cache.to_string(), all.join(", ")]
+        vec![label(run, several), run.cache.to_string(), all.join(", ")]
     };
     merged(runs.iter().filter(|run| !run.knobs.is_empty()).map(line))
 }
 
-fn with_reasons(runs: &[&RunResult]) -> Vec<Vec<String>> {
+fn with_reasons(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let rows = runs.iter().flat_map(|run| {
         run.knobs.iter().map(|(name, value)| {
             let why = run.knobs_why.get(name).cloned().unwrap_or_default();
-            vec![run.engine.to_string(), run.cache.to_string(), name.clone(), value_text(name, *value), why]
+            vec![label(run, several), run.cache.to_string(), name.clone(), value_text(name, *value), why]
         })
     });
     merged(rows)

@@ -56,7 +56,7 @@ fn every_engine_lands_the_model_on_the_gpu() {
 #[test]
 fn settings_change_how_and_not_what() {
     let Some((_folder, model, built)) = setting() else { return };
-    let settings: [(Engine, &[(&str, u64)]); 11] = [
+    let settings: [(Engine, &[(&str, u64)]); 14] = [
         (Engine::GdsSlab, &[("register", 1), ("threads", 5), ("block_bytes", 4096)]),
         (Engine::GdsSlab, &[("register", 0), ("threads", 1), ("block_bytes", 100_000), ("odirect", 0)]),
         (Engine::GdsPerTensor, &[("odirect", 0)]),
@@ -66,7 +66,11 @@ fn settings_change_how_and_not_what() {
         (Engine::GdsBatch, &[("threads", 200), ("depth", 1000), ("block_bytes", 5000), ("odirect", 0)]),
         (Engine::GdsStream, &[("register", 1), ("threads", 3), ("depth", 1), ("block_bytes", 4096)]),
         (Engine::GdsStream, &[("register", 0), ("threads", 2), ("depth", 5), ("block_bytes", 100_000)]),
-        (Engine::Direct, &[("depth", 2), ("block_bytes", 8192)]),
+        // Pieces that no block fits into whole, and that the last of is shorter.
+        (Engine::GdsSlab, &[("register", 1), ("slab_bytes", 81_920), ("block_bytes", 65_536)]),
+        (Engine::GdsBatch, &[("register", 1), ("slab_bytes", 12_288), ("block_bytes", 8192)]),
+        (Engine::GdsStream, &[("register", 1), ("slab_bytes", 69_632), ("block_bytes", 16_384)]),
+        (Engine::Direct, &[("depth", 2), ("block_bytes", 8192), ("registered", 1)]),
         (Engine::Pread, &[("threads", 2), ("slots", 1), ("block_bytes", 8192)]),
     ];
     for (engine, set) in settings {
@@ -78,6 +82,9 @@ fn settings_change_how_and_not_what() {
         sound::check(&outcome, &model);
         let result = outcome.result();
         assert!(set.iter().all(|(name, _)| result.knobs.contains_key(*name)), "{set:?}: {:?}", result.knobs);
+        for (name, value) in set.iter().filter(|(name, _)| matches!(*name, "register" | "slab_bytes")) {
+            assert_eq!(result.knobs[*name], *value, "{set:?}");
+        }
     }
 }
 
@@ -213,6 +220,13 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     let result = outcome.result();
     assert!(result.notes.iter().any(|n| n.contains("5036") && n.contains("unregistered")), "{:?}", result.notes);
     assert_eq!(result.knobs["register"], 0, "the settings are those that were used");
+    // Where there is room for some pieces, those are registered and the rest is read into as it is.
+    let order = knobs(gpu_order(Engine::GdsSlab, &model), &[("register", 1), ("slab_bytes", 65_536)]);
+    let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
+    sound::check(&outcome, &model);
+    let result = outcome.result();
+    assert!(result.notes.iter().any(|n| n.contains("from 128 KiB on") && n.contains("5036")), "{:?}", result.notes);
+    assert_eq!((result.knobs["register"], result.knobs["slab_bytes"]), (1, 65_536));
 }
 
 #[test]

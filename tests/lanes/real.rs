@@ -76,6 +76,7 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
             (Engine::GdsBatch, &[("odirect", 1), ("threads", 2), ("block_bytes", 65_536)][..]),
             (Engine::GdsBatch, &[("odirect", 1), ("register", 1), ("threads", 1), ("block_bytes", 8192)][..]),
             (Engine::GdsSlab, &[("odirect", 1), ("register", 1), ("block_bytes", 65_536)][..]),
+            (Engine::GdsSlab, &[("register", 1), ("slab_bytes", 81_920), ("block_bytes", 65_536)][..]),
             (Engine::GdsBounce, &[("odirect", 1), ("block_bytes", 65_536)][..]),
             (Engine::GdsPerTensor, &[("odirect", 1)][..]),
         ] {

@@ -314,3 +314,18 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
     assert!((number("fraction") - number("run_bytes_per_s") / number("read_bytes_per_s")).abs() < 1e-6, "{beside:#}");
     assert!(number("lowest_fraction") > 0.0 && number("lowest_fraction") <= number("highest_fraction"), "{beside:#}");
 }
+
+#[test]
+fn a_gpu_that_is_not_there_is_refused_and_nothing_takes_its_place() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    models::odd(folder.path());
+    let env = [("LD_LIBRARY_PATH", text(&built.folder))];
+    for gpu in ["7", "GPU-abc", "0,1", "0,GPU-abc"] {
+        let out = program(&["load", text(folder.path()), "--engine", "pread", "--gpu", gpu], &env);
+        let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert_eq!(out.status.code(), Some(3), "{gpu}: {said}");
+        assert!(said.contains("there is no GPU") && said.contains("name one of them by --gpu"), "{gpu}: {said}");
+        assert!(!said.contains("cut over"), "{gpu}: {said}");
+    }
+}

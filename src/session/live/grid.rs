@@ -40,7 +40,16 @@ impl Session {
     /// Measures the grid that the configuration asks for.
     pub(super) fn grid(&mut self, request: &GridRequest) -> After {
         // Of several targets the first: a grid is about one way to the storage.
-        let mut targets = super::targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
+        let mut targets = match super::targets::targets(&self.bus, &self.config.exe, &self.config.gpu) {
+            Ok(targets) => targets,
+            Err(why) => {
+                self.bus.say(LogLevel::Error, why.clone());
+                self.bus.emit(EventBody::GridPlanned { plan: request.plan.clone() });
+                self.fail_rest(&request.plan, 0, &why);
+                self.bus.emit(EventBody::GridEnded);
+                return After::GoOn;
+            }
+        };
         if targets.len() > 1 {
             self.bus.say(LogLevel::Warn, format!("storage is measured for one target: {}", targets[0]));
         }

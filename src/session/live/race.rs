@@ -26,7 +26,16 @@ impl Session {
         engines: Option<Vec<Engine>>,
         examiner: &mut Examiner,
     ) -> After {
-        let targets = targets::targets(&self.bus, &self.config.exe, &self.config.gpu);
+        let targets = match targets::targets(&self.bus, &self.config.exe, &self.config.gpu) {
+            Ok(targets) => targets,
+            Err(why) => {
+                self.bus.say(LogLevel::Error, why.clone());
+                for engine in engines.unwrap_or_else(|| engines::AVAILABLE.to_vec()) {
+                    self.bus.emit(EventBody::EngineUnavailable { engine, why: why.clone() });
+                }
+                return After::GoOn;
+            }
+        };
         let (Some(target), Some(model)) = (targets.first().cloned(), models.first()) else { return After::GoOn };
         let engines = match engines {
             Some(named) => named,

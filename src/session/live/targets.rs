@@ -8,14 +8,17 @@ use crate::device::CudaInfo;
 use crate::domain::{Engine, EventBody, LogLevel, Target};
 use std::path::Path;
 
-/// Where the bytes go, by asking CUDA in a child process; at least one target.
-pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Vec<Target> {
+/// Where the bytes go, by asking CUDA in a child process; at least one target. Without any GPU that is host memory, and said.
+///
+/// # Errors
+/// A sentence, when there are GPUs and the one that was named is none of them: host memory in its place would answer another question.
+pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<Target>, String> {
     let choices = match choice {
         GpuChoice::Several(choices) if !choices.is_empty() => choices.as_slice(),
         one => std::slice::from_ref(one),
     };
     if choice.is_host() {
-        return choices.iter().map(|_| Target::Host).collect();
+        return Ok(choices.iter().map(|_| Target::Host).collect());
     }
     let devices = match devices(exe) {
         Ok(devices) if devices.is_empty() => Err("CUDA offers none".to_owned()),
@@ -25,10 +28,11 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Vec<Target> 
         Ok(devices) => devices,
         Err(error) => {
             bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
-            return choices.iter().map(|_| Target::Host).collect();
+            return Ok(choices.iter().map(|_| Target::Host).collect());
         }
     };
-    choices.iter().flat_map(|choice| chosen(bus, choice, &devices)).collect()
+    let chosen = choices.iter().map(|choice| chosen(choice, &devices)).collect::<Result<Vec<_>, _>>()?;
+    Ok(chosen.into_iter().flatten().collect())
 }
 
 /// The engines without those that load a whole model or nothing, where one model is to be cut over several targets.
@@ -45,27 +49,28 @@ pub(super) fn that_take_parts(bus: &Bus, mut engines: Vec<Engine>, models: usize
     engines
 }
 
-fn chosen(bus: &Bus, choice: &GpuChoice, devices: &[CudaInfo]) -> Vec<Target> {
+fn chosen(choice: &GpuChoice, devices: &[CudaInfo]) -> Result<Vec<Target>, String> {
     let found: Vec<&CudaInfo> = match choice {
-        GpuChoice::Host => return vec![Target::Host],
+        GpuChoice::Host => return Ok(vec![Target::Host]),
         GpuChoice::All => devices.iter().collect(),
         GpuChoice::Uuid(uuid) => devices.iter().filter(|d| d.uuid.eq_ignore_ascii_case(uuid)).take(1).collect(),
         GpuChoice::Index(index) => devices.iter().filter(|d| d.ordinal == *index).take(1).collect(),
         GpuChoice::Auto | GpuChoice::Several(_) => devices.iter().take(1).collect(),
     };
     if found.is_empty() {
-        let have: Vec<String> = devices.iter().map(|d| format!("{} {}", d.ordinal, d.uuid)).collect();
-        bus.say(
-            LogLevel::Error,
-            format!(
-                "the GPU that was asked for is not there; CUDA sees [{}]; models are loaded into host memory",
-                have.join(", ")
-            ),
-        );
-        return vec![Target::Host];
+        let have: Vec<String> = devices.iter().map(|d| format!("{} ({}, {})", d.ordinal, d.name, d.uuid)).collect();
+        let asked = match choice {
+            GpuChoice::Uuid(uuid) => uuid.clone(),
+            GpuChoice::Index(index) => index.to_string(),
+            _ => "of any kind".to_owned(),
+        };
+        return Err(format!(
+            "there is no GPU {asked}: CUDA sees {}; name one of them by --gpu, or 'host' for host memory",
+            have.join(" and ")
+        ));
     }
     let target = |d: &&CudaInfo| Target::Gpu { ordinal: d.ordinal, uuid: Some(d.uuid.clone()), name: d.name.clone() };
-    found.iter().map(target).collect()
+    Ok(found.iter().map(target).collect())
 }
 
 fn devices(exe: &Path) -> Result<Vec<CudaInfo>, String> {

@@ -1,21 +1,8 @@
 //! Which way the reads of a command went, told from what can be seen outside: what it had mapped, what nvidia-fs counted, what libcufile logged.
 
 use crate::domain::{Route, RouteCounts};
+use crate::engines::NVFS_STATS;
 use std::path::Path;
-
-/// Reads that nvidia-fs has counted so far, for everybody on the machine; `None` without the module, or where it does not count.
-pub(super) fn nvfs_reads() -> Option<u64> {
-    parse_reads(&std::fs::read_to_string("/proc/driver/nvidia-fs/stats").ok()?)
-}
-
-/// The number of reads in nvidia-fs' statistics, whose lines read `Reads : n=5 ok=5 err=0 …` (since 2.7 with the colon set apart or not).
-fn parse_reads(text: &str) -> Option<u64> {
-    if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
-        return None;
-    }
-    let line = text.lines().find(|line| line.starts_with("Reads"))?;
-    line.split_whitespace().find_map(|word| word.strip_prefix("n=")?.parse().ok())
-}
 
 /// What was seen of a command.
 #[derive(Clone, Debug, Default)]
@@ -62,12 +49,9 @@ impl Seen {
         let log = self.log.to_ascii_lowercase();
         let compat = log.contains("compatible mode") || log.contains("compat mode");
         let told = match self.nvfs {
-            Some(reads @ 1..) => counts(
-                Route::Nvfs,
-                Some(reads),
-                "/proc/driver/nvidia-fs/stats, which counts everybody's reads".to_owned(),
-                true,
-            ),
+            Some(reads @ 1..) => {
+                counts(Route::Nvfs, Some(reads), format!("{NVFS_STATS}, which counts everybody's reads"), true)
+            }
             _ if compat => {
                 counts(Route::Compat, self.nvfs, "inferred: its cufile.log speaks of compat mode".to_owned(), false)
             }
@@ -92,14 +76,6 @@ impl Seen {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_counter_of_reads_is_read_where_it_counts() {
-        let text = "GDS Version: 1.16\nIO stats: Enabled, peer IO stats: Disabled\nReads\t\t\t\t: n=17 ok=17 err=0 readMiB=68\n";
-        assert_eq!(parse_reads(text), Some(17));
-        assert_eq!(parse_reads(&text.replace("stats: Enabled", "stats: Disabled")), None);
-        assert_eq!(parse_reads(""), None);
-    }
 
     #[test]
     fn only_a_counter_proves_a_route() {

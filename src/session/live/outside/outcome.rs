@@ -1,9 +1,10 @@
 //! What was seen and told of a command, as the result of a run.
 
-use super::evidence::{Seen, nvfs_reads};
+use super::evidence::Seen;
 use super::lines::{Ended, clipped};
 use super::watch::Watched;
 use crate::domain::{Engine, LaneOrder, Outside, PhaseTimes, RunResult, Span, units};
+use crate::engines::nvfs_reads;
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::lanes::signal_words;
 use crate::telemetry::tree::TreeUse;

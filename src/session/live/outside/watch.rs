@@ -1,8 +1,9 @@
 //! A command under watch: its lines as they come, and what its processes use, looked at again and again until it has ended or must be ended.
 
-use super::evidence::{Seen, nvfs_reads};
+use super::evidence::Seen;
 use super::lines::Told;
 use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, Span, Target};
+use crate::engines::nvfs_reads;
 use crate::session::live::bus::Bus;
 use crate::telemetry::tree::{self, TreeUse};
 use crate::telemetry::{GpuProcesses, GpuRef};
