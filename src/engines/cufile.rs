@@ -76,7 +76,7 @@ impl CuFile {
     /// Sets the longest transfer that the library gives to the kernel at once, where the order or the engine wants another.
     ///
     /// In compat mode each registration allocates and pins a shadow buffer of that size, whatever is registered. Hot loads tensor by tensor on H200s
-    /// (libcufile 1.15, medians of two or three, every byte compared), with the 16 MiB that are usual, with 4 and with 1: q06 661, 406 and 375 ms, q7b
+    /// (libcufile 1.15, medians of two or three, every byte compared), with the 16 MiB that are usual, with 4 and with 1: q06 660, 406 and 375 ms, q7b
     /// 1.90, 1.24 and 1.16 s; NIXL q06 1074, 563 and 384 ms, q7b 3.08 (16) and 1.36 s (1).
     fn size_direct_io(&mut self, order: &LaneOrder) -> Result<(), LoadError> {
         let told = self.max_direct_io_bytes.map(|bytes| bytes / units::KIB);

@@ -1,13 +1,17 @@
 //! What one run teaches by itself: costs that weigh, and what would spare them.
 
 use super::{Advice, RunFacts, named};
-use crate::domain::{Phase, units};
+use crate::domain::{Phase, Route, units};
 
 /// Shares of the wall time from which a cost is worth a word.
 const WORTH_A_WORD: f64 = 0.10;
 const DOMINANT: f64 = 0.25;
 /// From here on something was done many times, not once a thread.
 const MANY: u64 = 16;
+/// The longest transfer that libcufile gives to the kernel at once, in KiB, and what it is where libraries keep it small.
+const DIRECT_IO: &str = "max_direct_io_size_kb";
+const LITTLE_KIB: u64 = 1024;
+
 fn about(fact: &RunFacts<'_>, at_stake_ns: u64, text: String) -> Advice {
     Advice {
         engine: Some(fact.run.engine.clone()),
@@ -23,13 +27,26 @@ pub(super) fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
     let (ns, share) = fact.share(&[Phase::RegisterBuffer, Phase::Deregister]);
     (fact.registrations >= MANY && share >= WORTH_A_WORD).then(|| {
         let text = format!(
-            "{}: {} registrations cost {} of {}: register once.",
+            "{}: {} registrations cost {} of {}: register once{}.",
             named(&fact.run.engine, fact.run.cache),
             units::count(fact.registrations),
             units::duration(ns),
-            units::duration(fact.run.wall_ns)
+            units::duration(fact.run.wall_ns),
+            pinned_by_each(fact).unwrap_or_default()
         );
         about(fact, ns, text)
+    })
+}
+
+/// What libcufile pins for a registration in compat mode, where that is more than it need be.
+fn pinned_by_each(fact: &RunFacts<'_>) -> Option<String> {
+    let kib = *fact.run.knobs.get(DIRECT_IO)?;
+    let compat = fact.run.route.as_ref().is_some_and(|route| route.route == Route::Compat);
+    (compat && kib > LITTLE_KIB).then(|| {
+        format!(
+            ", or pin less: in compat mode each pins {}, whatever it registers; see --set {DIRECT_IO}={LITTLE_KIB}, which cufile.json can keep",
+            units::bytes(kib * units::KIB)
+        )
     })
 }
 

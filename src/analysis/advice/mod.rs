@@ -158,6 +158,29 @@ mod tests {
     }
 
     #[test]
+    fn what_each_registration_pins_in_compat_mode_is_named_where_less_would_do() {
+        let told = |route, kib| {
+            let slow = run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000);
+            let mut slow = with_phases(slow, &[(Phase::RegisterBuffer, 230_000_000)]);
+            slow.knobs = [("max_direct_io_size_kb".to_owned(), kib)].into();
+            slow.route = Some(RouteCounts {
+                route,
+                nvfs_reads: None,
+                p2p_reads: None,
+                posix_reads: None,
+                source: String::new(),
+                proven: true,
+            });
+            texts(&[RunFacts { run: &slow, registrations: 311, tensors: 311, first_reads_ns: 0, cost: None }])[0].clone()
+        };
+        let less = told(Route::Compat, 16384);
+        assert!(less.ends_with("register once, or pin less: in compat mode each pins 16.0 MiB, whatever it registers; see --set \
+            max_direct_io_size_kb=1024, which cufile.json can keep."), "{less}");
+        assert!(told(Route::Compat, 1024).ends_with("register once."));
+        assert!(told(Route::Nvfs, 16384).ends_with("register once."));
+    }
+
+    #[test]
     fn figures_that_do_not_support_advice_give_none() {
         let cheap = with_phases(
             run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000),
