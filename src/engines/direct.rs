@@ -12,11 +12,12 @@ use super::files::{self, Opened};
 use super::host;
 use super::pread::{self, CopyPipe, PAGE, Settings};
 use super::settings::Setting;
-use crate::device::{CopyQueue, DeviceError, ReadRing, Slot, Staging};
+use crate::device::{CopyQueue, DeviceError, ReadBuffer, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     // A virtual disk with one queue slows down with what is read into: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as two slots of each thread, 1.9 into 16
@@ -57,15 +58,24 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     if !io_uring.is_on() {
         return by_threads(context, block_bytes, threads, depth, slots, io_uring);
     }
-    match ReadRing::<Slot>::new(1) {
-        Ok(_) => {
-            let registered = match context.device.is_gpu() {
-                true => context.setting("registered", (1, "the kernel allows it"), (0, 1)),
-                false => Setting::fixed("registered", 0, "the reads go to the target itself, which is no staging"),
-            };
-            let rings = Rings { block_bytes, threads, depth, io_uring, registered };
-            if context.device.is_gpu() { by_rings(context, rings, slots) } else { host::by_rings(context, rings) }
-        }
+    let registered = match context.device.is_gpu() {
+        true => context.setting("registered", (1, "the kernel allows it"), (0, 1)),
+        false => Setting::fixed("registered", 0, "the reads go to the target itself, which is no staging"),
+    };
+    let rings = Rings {
+        block_bytes: block_bytes.clone(),
+        threads: threads.clone(),
+        depth: depth.clone(),
+        io_uring,
+        registered,
+    };
+    let read = if context.device.is_gpu() {
+        by_rings(context, rings, slots.clone())?
+    } else {
+        host::by_rings(context, rings)?
+    };
+    match read {
+        Ok(loaded) => Ok(loaded),
         Err(error) => {
             let refused = Setting::fixed("io_uring", 0, format!("refused: {error}"));
             let mut loaded = by_threads(context, block_bytes, threads, depth, slots, refused)?;
@@ -85,6 +95,28 @@ fn why_no_ring(error: &str) -> &'static str {
         "its memory counts as locked: raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK= of a systemd unit)"
     } else {
         "containers often forbid io_uring by seccomp, and machines by the setting kernel.io_uring_disabled"
+    }
+}
+
+/// The rings of a load, made before anything else: where the kernel refuses one of them, threads read instead.
+pub(super) struct Made<B: ReadBuffer> {
+    rings: Mutex<Vec<ReadRing<B>>>,
+    /// The making, as the first thing that slot 0 did.
+    pub(super) span: Span,
+}
+
+impl<B: ReadBuffer> Made<B> {
+    pub(super) fn make(context: &EngineContext<'_>, count: usize, depth: usize) -> Result<Self, DeviceError> {
+        let start_ns = context.clock.now_ns();
+        let rings = (0..count).map(|_| ReadRing::new(depth as u32)).collect::<Result<Vec<_>, _>>()?;
+        let end_ns = context.clock.now_ns();
+        let span = Span { slot: 0, phase: Phase::Submit, tensor: None, start_ns, end_ns, bytes: 0, offset: 0 };
+        Ok(Self { rings: Mutex::new(rings), span })
+    }
+
+    /// One of them for the calling worker.
+    pub(super) fn take(&self) -> Result<ReadRing<B>, LoadError> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner).pop().ok_or(LoadError::Stopped)
     }
 }
 
@@ -163,14 +195,25 @@ struct Shared<'a> {
     slots: usize,
     /// Whether the kernel is handed the slots once, instead of with each read.
     registered: bool,
+    rings: Made<Slot>,
 }
 
-fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Result<Loaded, LoadError> {
+/// The load by rings; the inner error says that there are none.
+fn by_rings(
+    context: &EngineContext<'_>,
+    mut rings: Rings,
+    slots: Setting,
+) -> Result<Result<Loaded, DeviceError>, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
     // The headers are checked while a thread's own reads are on their way.
     let depth = rings.fit(queue.len().max(1), "one a read");
     let threads = rings.threads.count();
+    let made = match Made::make(context, threads, depth) {
+        Ok(made) => made,
+        Err(error) => return Ok(Err(error)),
+    };
     let shared = Shared {
+        rings: made,
         queue,
         opened: Opened::new(context.model(), true),
         target: SharedTarget::default(),
@@ -186,7 +229,7 @@ fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Re
         }
         done
     })?;
-    let (mut spans, mut staging, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut spans, mut staging, mut notes) = (vec![shared.rings.span], Vec::new(), Vec::new());
     for done in done {
         spans.extend(done.spans);
         staging.push(done.leftover);
@@ -199,7 +242,7 @@ fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Re
         }
     }
     let memory = shared.target.wait().ok_or(LoadError::Stopped)?.clone();
-    Ok(Loaded {
+    Ok(Ok(Loaded {
         memory,
         tensor_offsets: context.image_offsets(),
         spans,
@@ -208,7 +251,7 @@ fn by_rings(context: &EngineContext<'_>, mut rings: Rings, slots: Setting) -> Re
         notes,
         route: None,
         staging,
-    })
+    }))
 }
 
 /// What a worker leaves behind.
@@ -225,7 +268,7 @@ fn worker(context: &EngineContext<'_>, shared: &Shared<'_>, number: usize, threa
     let mut rec = Recorder::new(context.clock, number, 4 * queue.len() / threads + 64);
     let mut at = rec.now();
     context.device.bind()?;
-    let mut ring = ReadRing::new(shared.depth as u32)?;
+    let mut ring = shared.rings.take()?;
     let (slots, slot_bytes) = queue.staging(shared.slots);
     let mut free = Staging::unpinned(context.device, slots, slot_bytes)?;
     // Refused where memory may not be locked; the reads are the same without.

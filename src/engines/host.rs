@@ -4,13 +4,13 @@
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
-use super::direct::Rings;
+use super::direct::{Made, Rings};
 use super::error::LoadError;
 use super::files::{self, Opened};
 use super::pread::{PAGE, Settings};
 use super::settings::Setting;
 use super::slab::run_threads;
-use crate::device::{DeviceMemory, HostPart, ReadRing};
+use crate::device::{DeviceError, DeviceMemory, HostPart, ReadRing};
 use crate::domain::Phase;
 use crate::weights::plan::Block;
 use std::os::fd::AsFd;
@@ -36,17 +36,26 @@ pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: Settings) ->
 }
 
 /// The load with O_DIRECT and a ring of `depth` reads for each thread.
-pub(super) fn by_rings(context: &EngineContext<'_>, mut rings: Rings) -> Result<Loaded, LoadError> {
+pub(super) fn by_rings(
+    context: &EngineContext<'_>,
+    mut rings: Rings,
+) -> Result<Result<Loaded, DeviceError>, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
     let depth = rings.fit(queue.len() + 1, "one a read and one for the headers");
-    load(context, queue, rings.threads.count(), true, rings.into_settings(), |target, rec| ring(target, depth, rec))
+    let made = match Made::make(context, rings.threads.count(), depth) {
+        Ok(made) => made,
+        Err(error) => return Ok(Err(error)),
+    };
+    let threads = rings.threads.count();
+    let work = |target: &Target<'_>, rec: &mut Recorder| ring(target, made.take()?, depth, rec);
+    let mut loaded = load(context, queue, threads, true, rings.into_settings(), work)?;
+    loaded.spans.push(made.span);
+    Ok(Ok(loaded))
 }
 
 /// One thread's reads, as many at once as its ring holds.
-fn ring(target: &Target<'_>, depth: usize, rec: &mut Recorder) -> Result<(), LoadError> {
+fn ring(target: &Target<'_>, mut ring: ReadRing<HostPart>, depth: usize, rec: &mut Recorder) -> Result<(), LoadError> {
     let mut at = rec.now();
-    let mut ring = ReadRing::new(depth as u32)?;
-    at = rec.end(Phase::Submit, at, What::SETUP);
     let mut blocks: Vec<Block> = Vec::with_capacity(target.queue.len() / depth.max(1) + 64);
     let mut arrived: Vec<Block> = Vec::with_capacity(depth);
     loop {
