@@ -43,9 +43,10 @@ pub(super) fn lines(document: &Document<'_>) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "What a tensor costs",
         says: format!(
-            "The line t = overhead + bytes / bandwidth, fitted to the tensors of the run with the median time, all slots working. Time told: what the line says \
-             of all tensors over what they took, those too that were left out for lying far off. Fixed: the time before the first tensor and after the \
-             last.{blocks}"
+            "The line t = overhead + bytes / bandwidth through the tensors of the run with the median time, all slots working, by least squares of the relative \
+             deviations: small tensors tell the overhead, large ones the bandwidth. R² is that of the logarithms of the times, for the same reason. Time told: what \
+             the line says of all tensors over what they took, those too that were left out for lying far off. Fixed: the time before the first tensor and \
+             after the last.{blocks}"
         ),
         head,
         right,
