@@ -171,11 +171,17 @@ mod tests {
                 source: String::new(),
                 proven: true,
             });
-            texts(&[RunFacts { run: &slow, registrations: 311, tensors: 311, first_reads_ns: 0, cost: None }])[0].clone()
+            texts(&[RunFacts { run: &slow, registrations: 311, tensors: 311, first_reads_ns: 0, cost: None }])[0]
+                .clone()
         };
         let less = told(Route::Compat, 16384);
-        assert!(less.ends_with("register once, or pin less: in compat mode each pins 16.0 MiB, whatever it registers; see --set \
-            max_direct_io_size_kb=1024, which cufile.json can keep."), "{less}");
+        assert!(
+            less.ends_with(
+                "register once, or pin less: in compat mode each pins 16.0 MiB, whatever it registers; see --set \
+            max_direct_io_size_kb=1024, which cufile.json can keep."
+            ),
+            "{less}"
+        );
         assert!(told(Route::Compat, 1024).ends_with("register once."));
         assert!(told(Route::Nvfs, 16384).ends_with("register once."));
     }
