@@ -17,7 +17,7 @@ pub(super) fn value(ctx: &Context<'_>, key: &str) -> Option<(Value, String)> {
 /// Checks of files and environment.
 pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
-    out.extend(log_location(ctx));
+    out.push(log_location(ctx));
     out.extend(log_level(ctx));
     out.extend(super::static_config::routing(ctx));
     out.extend(tools(ctx));
@@ -68,29 +68,25 @@ fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
 
 /// Whether the folder of the log makes every open fail; then that is the cause of a failing open.
 pub(super) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
-    log_location(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
+    log_location(ctx).in_the_way().next().is_some()
 }
 
-fn log_location(ctx: &Context<'_>) -> Option<Judged> {
+fn log_location(ctx: &Context<'_>) -> Judged {
     const ID: &str = "log-location";
     const WHY: &str = "The reason for a fallback stands in cufile.log: CUFILE_LOGFILE_PATH names it, else logging.dir its folder, else it lies in the \
                        working directory.";
     if let Some(path) = ctx.root.variable("CUFILE_LOGFILE_PATH").filter(|path| !path.is_empty()) {
-        return Some(
-            Judged::pass(ID, Cufile, format!("the log is {path}"))
-                .found("environment", format!("CUFILE_LOGFILE_PATH={path}"))
-                .why(WHY),
-        );
+        return Judged::pass(ID, Cufile, format!("the log is {path}"))
+            .found("environment", format!("CUFILE_LOGFILE_PATH={path}"))
+            .why(WHY);
     }
     let Some((folder, origin)) =
         value(ctx, "logging.dir").and_then(|(v, origin)| Some((v.as_str()?.to_owned(), origin)))
     else {
-        return Some(
-            Judged::info(ID, Cufile, "each program leaves cufile.log in its working directory")
+        return Judged::info(ID, Cufile, "each program leaves cufile.log in its working directory")
                 .found("cufile.json", "no logging.dir")
                 .advice("export CUFILE_LOGFILE_PATH=/var/tmp/cufile.log to have it at one place; gds-top's own runs keep it in a scratch folder.")
-                .why(WHY),
-        );
+                .why(WHY);
     };
     // Of a captured machine only what was looked at is there, so a folder whose parent is not there either says nothing.
     let parent_seen = std::path::Path::new(&folder).parent().is_some_and(|parent| ctx.root.exists(parent));
@@ -103,7 +99,7 @@ fn log_location(ctx: &Context<'_>) -> Option<Judged> {
     } else {
         Judged::na(ID, Cufile, format!("whether {folder} exists is not part of this capture"))
     };
-    Some(judged.found(origin, format!("logging.dir is {folder}")).why(WHY))
+    judged.found(origin, format!("logging.dir is {folder}")).why(WHY)
 }
 
 fn log_level(ctx: &Context<'_>) -> Option<Judged> {
