@@ -55,6 +55,8 @@ pub(super) struct Crossing<'a> {
 pub(super) struct Check {
     pub(super) engine: Engine,
     pub(super) cache: CacheState,
+    /// Name of the model that was loaded.
+    pub(super) model: String,
     pub(super) told: Prediction,
     pub(super) measured_ns: u64,
 }
@@ -220,7 +222,8 @@ impl<'a> Document<'a> {
             .into_iter()
             .filter_map(|timings| {
                 let (told, measured_ns) = (predict(&timings.runs, &shape(&timings)?)?, median(&timings)?);
-                Some(Check { engine: timings.engine, cache: timings.cache, told, measured_ns })
+                let Timings { engine, cache, model, .. } = timings;
+                Some(Check { engine, cache, model, told, measured_ns })
             })
             .collect()
     }

@@ -313,7 +313,7 @@ fn analysis(document: &Document<'_>) -> Value {
         .iter()
         .map(|p| {
             json!({
-                "engine": p.engine, "cache": p.cache, "model": document.state.model.as_ref().map(|m| &m.name), "in_sample": true,
+                "engine": p.engine, "cache": p.cache, "model": p.model, "in_sample": true,
                 "wall_ns": p.told.wall_ns, "low_ns": p.told.low_ns, "high_ns": p.told.high_ns, "measured_ns": p.measured_ns,
                 "repeats_apart_fraction": p.told.repeats_apart,
             })

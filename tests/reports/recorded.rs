@@ -172,3 +172,17 @@ fn no_column_of_storage_rates_stands_without_the_name_of_its_transfer() {
         assert_eq!(named, 2 * 4, "{width}: {text}");
     }
 }
+
+#[test]
+fn a_prediction_names_the_model_whose_load_it_was_made_of() {
+    for name in SMALL {
+        let told = report::json(&state(name));
+        for prediction in list(&told["analysis"], "predictions") {
+            let runs = runs_of(&told, prediction, &prediction["model"]);
+            assert!(
+                runs.iter().any(|run| run["wall_ns"] == prediction["measured_ns"]),
+                "{name}: {prediction} is of no load"
+            );
+        }
+    }
+}
