@@ -179,10 +179,13 @@ impl Library {
         self.check("cuFileDriverSetPollMode", unsafe { f(on, threshold_kib) })
     }
 
-    /// Longest transfer given to the kernel at once, KiB.
+    /// Longest transfer given to the kernel at once, KiB; 64 to 16384, a multiple of 64. In compat mode each registration of GPU memory pins as much.
+    ///
+    /// 1.15 takes it at once, open or not (on an H200). 1.18 and 1.20 answer with success while the driver is open, and keep what they had: there it
+    /// holds from the next open on, before what cufile.json says (seen without a GPU).
     ///
     /// # Errors
-    /// What the library answered.
+    /// What the library answered: 5022 for another number; 1.14 to 1.16 answer 5011 without a GPU.
     pub fn set_max_direct_io_size(&self, kib: usize) -> Result<(), Error> {
         let f = self.need(self.symbols().driver_set_max_direct_io_size, "cuFileDriverSetMaxDirectIOSize")?;
         // SAFETY: numbers only.

@@ -5,7 +5,7 @@ use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, fail, note, print, print_jso
 use super::race::{config, on_signals};
 use super::swept::{Proof, Swept, Tried, because, noise, value_text};
 use crate::analysis;
-use crate::domain::{CacheState, Engine, EventBody, LaneId, RunResult, units};
+use crate::domain::{CacheState, Engine, EventBody, LaneId, NixlPlugin, RunResult, units};
 use crate::session::Command;
 use crate::session::live::{self, SessionConfig};
 use crossbeam_channel::Sender;
@@ -57,6 +57,10 @@ fn knobs(engine: &Engine, cpus: u64) -> Vec<(&'static str, Vec<u64>)> {
         Engine::GdsStream => {
             vec![("threads", threads), ("depth", vec![1, 2, 4, 8]), ("block_bytes", blocks(MIB, 16 * MIB))]
         }
+        // What each registration pins in compat mode; NIXL has what cufile.json says, unless it is told otherwise.
+        Engine::GdsPerTensor | Engine::Nixl(NixlPlugin::Gds | NixlPlugin::GdsMt) => {
+            vec![("max_direct_io_size_kb", vec![1024, 4096, 16384])]
+        }
         _ => Vec::new(),
     }
 }
@@ -79,7 +83,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
         return fail(
             super::outcome::BAD_CALL,
             &format!(
-                "'{engine}' has no settings to sweep; pread, direct and the gds engines other than gds-per-tensor have"
+                "'{engine}' has no settings to sweep; pread, direct, the gds engines and NIXL's plugins for cuFile have"
             ),
         );
     }

@@ -89,6 +89,35 @@ fn settings_change_how_and_not_what() {
 }
 
 #[test]
+fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
+    let Some((_folder, model, built)) = setting() else { return };
+    const NAME: &str = "max_direct_io_size_kb";
+    // Up to 1.15 it is set at once, later on by opening anew.
+    for version in ["1150", "1200"] {
+        let kib = |engine, set: &[(&str, u64)], env: &[(&str, &str)]| {
+            let env = [&[("STANDIN_CUFILE_VERSION", version), ("STANDIN_CUFILE_ROUTE", "posix")], env].concat();
+            let outcome = told(&built, &knobs(gpu_order(engine, &model), set), &env);
+            sound::check(&outcome, &model);
+            assert!(outcome.result().setup_parts_ns["driver_open"] > 0);
+            outcome.result().knobs[NAME]
+        };
+        assert_eq!(kib(Engine::GdsPerTensor, &[], &[]), 1024, "{version}");
+        assert_eq!(kib(Engine::GdsPerTensor, &[], &[("STANDIN_CUFILE_DIRECT_IO", "4096")]), 4096, "cufile.json's own");
+        assert_eq!(kib(Engine::GdsPerTensor, &[(NAME, 16384)], &[]), 16384, "as set");
+        assert_eq!(kib(Engine::GdsPerTensor, &[(NAME, 2048)], &[("STANDIN_CUFILE_DIRECT_IO", "4096")]), 2048, "as set");
+        assert_eq!(kib(Engine::GdsSlab, &[], &[]), 16384, "nothing is registered");
+        assert_eq!(kib(Engine::GdsSlab, &[(NAME, 4096)], &[]), 4096);
+        let refused = [("STANDIN_CUFILE_FAIL", "cuFileDriverSetMaxDirectIOSize:5022")];
+        assert_eq!(kib(Engine::GdsPerTensor, &[], &refused), 16384, "what is told is what is so");
+        let order = knobs(gpu_order(Engine::GdsPerTensor, &model), &[(NAME, 2048)]);
+        let env = [("STANDIN_CUFILE_VERSION", version), refused[0]];
+        let outcome = told(&built, &order, &env);
+        let error = outcome.error();
+        assert!(error.contains("setting max_direct_io_size_kb to 2048 failed") && error.contains("5022"), "{error}");
+    }
+}
+
+#[test]
 fn a_read_that_is_short_is_read_on() {
     let Some((_folder, model, built)) = setting() else { return };
     for engine in CUFILE {

@@ -91,6 +91,23 @@ fn the_real_library_lands_the_model_and_takes_the_compat_route() {
 }
 
 #[test]
+fn the_longest_transfer_is_what_was_set_or_the_load_says_why_not() {
+    let Some(place) = Place::new() else { return };
+    for (minor, library) in libraries_for_host() {
+        let outcome = place.run(Engine::GdsPerTensor, &[("max_direct_io_size_kb", 2048)], library);
+        if minor >= 18 {
+            // The open driver takes it with success and without effect, so that it is opened anew.
+            sound::check(&outcome, &place.model);
+            assert_eq!(outcome.result().knobs["max_direct_io_size_kb"], 2048, "1.{minor}");
+        } else {
+            // 1.16 answers 5011 without a GPU.
+            let error = outcome.error();
+            assert!(error.contains("setting max_direct_io_size_kb to 2048 failed"), "1.{minor}: {error}");
+        }
+    }
+}
+
+#[test]
 fn reads_on_streams_land_the_model_in_host_memory_or_are_not_available_there() {
     let Some(place) = Place::new() else { return };
     for (minor, library) in libraries_for_host() {

@@ -43,6 +43,7 @@ static struct { const void *base; size_t len; } buffers[LIMIT];
 static long opened;
 static int stats_level, stats_on;
 static size_t sizes[12] = {0, 128, 8, 1024, 4, 16384, 131072, 1024, 33554432, 128, 4, 5};
+static int direct_io_set;
 static unsigned char bools[14] = {[1] = 1, [4] = 1, [6] = 1};
 static char strings[4][4096] = {"ERROR"};
 static size_t pool_sizes[3] = {4, 1024, 16384}, pool_counts[3] = {128, 64, 64};
@@ -112,6 +113,9 @@ EXPORT CUfileError_t cuFileDriverOpen(void)
         fclose(log);
     }
     LOCK();
+    /* What cufile.json says gives way to what was set before. */
+    if (!direct_io_set)
+        sizes[5] = (size_t)standin_number("STANDIN_CUFILE_DIRECT_IO", 16384);
     opened++;
     UNLOCK();
     return answer(0);
@@ -170,7 +174,18 @@ EXPORT CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t *out)
         sizes[index] = value;                        \
         return answer(0);                            \
     }
-SETTER(cuFileDriverSetMaxDirectIOSize, 5)
+/* Up to 1.15 it holds at once; 1.18 and 1.20 answer with success while they are open, and nothing changes. */
+EXPORT CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t value)
+{
+    FAIL("cuFileDriverSetMaxDirectIOSize");
+    if (value < 64 || value > 16384 || value % 64)
+        return answer(5022);
+    if (!opened || version() < 1160) {
+        sizes[5] = value;
+        direct_io_set = 1;
+    }
+    return answer(0);
+}
 SETTER(cuFileDriverSetMaxCacheSize, 6)
 SETTER(cuFileDriverSetMaxPinnedMemSize, 8)
 
