@@ -79,7 +79,7 @@ impl CuFile {
             Err(_) => return Ok(opened),
             Ok(()) => {}
         }
-        // Up to 1.15 that holds at once (seen on an H200); from 1.17 on it is answered with success while the driver is open, and nothing changes: it
+        // With 1.15 that holds at once (seen on an H200). 1.18 and 1.20 answer with success while the driver is open, and nothing changes: it
         // holds from the next open on. That next open costs as much as the first, and is told as set-up.
         let at_once = library.version().is_some_and(|version| version < Version::new(1, 16));
         if !at_once && direct_io_kib(&opened.driver) != Some(kib) {
