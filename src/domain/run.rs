@@ -82,6 +82,12 @@ pub struct RouteCounts {
 }
 
 impl RouteCounts {
+    /// A route that libcufile's own counters do not tell: by what nvidia-fs counted, where it did, or by inference.
+    #[must_use]
+    pub const fn without_libcufile(route: Route, nvfs_reads: Option<u64>, source: String, proven: bool) -> Self {
+        Self { route, nvfs_reads, p2p_reads: None, posix_reads: None, source, proven }
+    }
+
     /// Whether all that was counted went straight to the GPU, by counters.
     #[must_use]
     pub fn straight(&self) -> bool {

@@ -1,17 +1,12 @@
 //! The open cuFile driver of a lane, and what its statistics say of the route.
 
+use super::direct_io;
 use super::error::LoadError;
-use super::protocol::KNOB_DIRECT_IO;
-use super::settings::{AS_SET, Setting};
-use crate::domain::{Engine, LaneOrder, Route, RouteCounts, Target, units};
-use cufile_ffi::{Driver, Error, Library, OpenOptions, Search, Version, values};
+use super::settings::Setting;
+use crate::domain::{LaneOrder, Route, RouteCounts, Target, units};
+use cufile_ffi::{Driver, Error, Library, OpenOptions, Search, Version};
 use std::path::Path;
 use std::time::Instant;
-
-/// What NVIDIA's own /etc/cufile.json says, and libcufile from 1.20 on without one (up to 1.18 it is 1024 then): nobody's choice.
-const USUAL_DIRECT_IO_KIB: u64 = 16384;
-/// What is used in compat mode where each tensor is registered.
-const COMPAT_DIRECT_IO_KIB: u64 = 1024;
 
 /// The library and its open driver.
 #[derive(Debug)]
@@ -28,7 +23,7 @@ pub struct CuFile {
     pub direct_possible: bool,
     /// That size as a setting in KiB, with what chose it; `None` where the library does not tell it.
     pub(super) direct_io: Option<Setting>,
-    host_target: bool,
+    pub(super) host_target: bool,
     statistics: Result<(), String>,
 }
 
@@ -68,66 +63,18 @@ impl CuFile {
     /// # Errors
     /// As [`Self::open_for`].
     pub fn open(order: &LaneOrder) -> Result<Self, LoadError> {
-        let mut opened = Self::open_for(order.libcufile.as_deref(), &order.target)?;
-        let Some(wanted) = opened.wanted_direct_io(order) else { return Ok(opened) };
-        let kib = wanted.value;
-        let ordered = order.knobs.contains_key(KNOB_DIRECT_IO);
-        let refused = |error: &Error| explain(&format!("setting {KNOB_DIRECT_IO} to {kib}"), error);
-        let library = opened.driver.library().clone();
-        match library.set_max_direct_io_size(kib as usize) {
-            Err(error) if ordered => return Err(refused(&error)),
-            Err(_) => return Ok(opened),
-            Ok(()) => {}
-        }
-        // With 1.15 that holds at once (seen on an H200). 1.18 and 1.20 answer with success while the driver is open, and nothing changes: it
-        // holds from the next open on. That next open costs as much as the first, and is told as set-up.
-        let at_once = library.version().is_some_and(|version| version < Version::new(1, 16));
-        if !at_once && direct_io_kib(&opened.driver) != Some(kib) {
-            let (library_ns, open_ns) = (opened.library_ns, opened.driver_open_ns);
-            drop(opened);
-            let again = library.set_max_direct_io_size(kib as usize);
-            if let Some(error) = again.err().filter(|_| ordered) {
-                return Err(refused(&error));
-            }
-            opened = Self::with_driver(&library, library_ns, order.target == Target::Host)?;
-            opened.driver_open_ns += open_ns;
-            if opened.direct_io.as_ref().map(|told| told.value) != Some(kib) {
-                let told =
-                    opened.direct_io.as_ref().map_or_else(|| "nothing".to_owned(), |told| told.value.to_string());
-                return if ordered {
-                    Err(LoadError::CuFile(format!(
-                        "{KNOB_DIRECT_IO} was set to {kib}, and libcufile says {told} afterwards: leave it out"
-                    )))
-                } else {
-                    Ok(opened)
-                };
-            }
-        }
-        opened.max_direct_io_bytes = Some(kib * units::KIB);
-        opened.direct_io = Some(wanted);
-        Ok(opened)
+        direct_io::set(Self::open_for(order.libcufile.as_deref(), &order.target)?, order)
     }
 
-    /// The longest transfer that the library is to give to the kernel at once, where the order or the engine wants another than it has.
-    ///
-    /// In compat mode each registration of GPU memory allocates and pins a shadow buffer of that size, whatever is registered. Hot loads tensor by tensor on
-    /// H200s (libcufile 1.15, medians of two or three, every byte compared), with the 16 MiB that are usual, with 4 and with 1: q06 660, 406 and 375 ms, q7b
-    /// 1.90, 1.24 and 1.16 s; NIXL q06 1074, 563 and 384 ms, q7b 3.08 (16) and 1.36 s (1).
-    fn wanted_direct_io(&self, order: &LaneOrder) -> Option<Setting> {
-        let told = self.direct_io.as_ref().map(|told| told.value);
-        // Another value in cufile.json is the user's choice.
-        let cheaper = order.engine == Engine::GdsPerTensor
-            && !self.host_target
-            && !self.direct_possible
-            && told == Some(USUAL_DIRECT_IO_KIB);
-        let (kib, why) = match order.knobs.get(KNOB_DIRECT_IO) {
-            Some(kib) => (*kib, AS_SET),
-            None if cheaper => {
-                (COMPAT_DIRECT_IO_KIB, "in compat mode each registration pins as much, whatever its size")
-            }
-            None => return None,
-        };
-        Some(Setting::fixed(KNOB_DIRECT_IO, kib, why))
+    /// The same with the driver closed and opened once more; both count as set-up. `between` runs while it is closed.
+    pub(super) fn anew(self, between: impl FnOnce(&Library)) -> Result<Self, LoadError> {
+        let (library, host_target) = (self.driver.library().clone(), self.host_target);
+        let (library_ns, open_ns) = (self.library_ns, self.driver_open_ns);
+        drop(self);
+        between(&library);
+        let mut opened = Self::with_driver(&library, library_ns, host_target)?;
+        opened.driver_open_ns += open_ns;
+        Ok(opened)
     }
 
     /// Finds the library (or takes the one named) and opens the driver.
@@ -159,15 +106,14 @@ impl CuFile {
             .set_stats_level(3)
             .and_then(|()| driver.stats_start())
             .map_err(|e| format!("cuFile statistics are not available: {e}"));
-        let direct_io = direct_io_kib(&driver);
+        let direct_io = direct_io::kib(&driver);
         Ok(Self {
             library_ns,
             driver_open_ns: driver.opening().as_nanos() as u64,
             direct_possible: !host_target && direct_possible(&driver),
             driver,
             max_direct_io_bytes: direct_io.map(|kib| kib.saturating_mul(units::KIB)),
-            direct_io: direct_io
-                .map(|kib| Setting::fixed(KNOB_DIRECT_IO, kib, "as libcufile has it, by cufile.json or by itself")),
+            direct_io: direct_io.map(direct_io::as_found),
             host_target,
             statistics,
         })
@@ -284,14 +230,7 @@ impl CuFile {
 
 /// The route where the library's statistics tell none: by what nvidia-fs counted meanwhile, which proves that route and no other; else inferred, or unknown.
 fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> RouteCounts {
-    let told = |route, nvfs_reads, source: String, proven| RouteCounts {
-        route,
-        nvfs_reads,
-        p2p_reads: None,
-        posix_reads: None,
-        source,
-        proven,
-    };
+    let told = RouteCounts::without_libcufile;
     match (direct_possible, module) {
         (true, Some(reads @ 1..)) => told(
             Route::Nvfs,
@@ -312,13 +251,6 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
             told(Route::Compat, None, source, false)
         }
     }
-}
-
-/// The longest transfer that the library gives to the kernel at once, in KiB, as the open driver has it.
-fn direct_io_kib(driver: &Driver) -> Option<u64> {
-    let property = driver.properties().ok().map(|p| p.nvfs.max_direct_io_size).filter(|kib| *kib > 0);
-    let parameter = || driver.library().size(values::PARAM_MAX_DIRECT_IO_SIZE_KB).ok().filter(|kib| *kib > 0);
-    property.or_else(parameter).map(|kib| kib as u64)
 }
 
 /// Whether any direct route exists for this driver: nvidia-fs has a version, or a P2P flag is set for some transport.

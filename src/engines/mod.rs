@@ -11,6 +11,7 @@ mod clock;
 mod context;
 pub mod cufile;
 mod direct;
+mod direct_io;
 mod error;
 mod files;
 mod gate;

@@ -38,14 +38,7 @@ impl Seen {
                 return (None, said.to_owned());
             }
         };
-        let counts = |route, nvfs_reads, source: String, proven| RouteCounts {
-            route,
-            nvfs_reads,
-            p2p_reads: None,
-            posix_reads: None,
-            source,
-            proven,
-        };
+        let counts = RouteCounts::without_libcufile;
         let log = self.log.to_ascii_lowercase();
         let compat = log.contains("compatible mode") || log.contains("compat mode");
         let told = match self.nvfs {
