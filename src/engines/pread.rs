@@ -20,23 +20,16 @@ pub(super) const PAGE: u64 = 4096;
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let bytes = context.file_bytes();
     let (threads, slots, block_bytes) = defaults(bytes, context.cpus);
-    let class = if bytes > LARGE {
-        "a model over 4 GiB"
-    } else if bytes > SMALL {
-        "a model of 512 MiB to 4 GiB"
-    } else {
-        "a model under 512 MiB"
+    let (class, of_cpus) = match bytes {
+        more if more > LARGE => ("a model over 4 GiB", "one a CPU, at most 12"),
+        more if more > SMALL => ("a model of 512 MiB to 4 GiB", "one a CPU, at most 8"),
+        _ => ("a model under 512 MiB", "one for each 8 MiB and at least two, at most 8 and one a CPU"),
     };
     let for_class = |value, what: &str| (value, format!("{what}, for {class}"));
-    let threads = match bytes {
-        LARGE.. => for_class(threads, "one a CPU, at most 12"),
-        SMALL.. => for_class(threads, "one a CPU, at most 8"),
-        _ => for_class(threads, "one for each 8 MiB and at least two, at most 8 and one a CPU"),
-    };
     let settings = Settings {
         direct: false,
         pin_ahead: context.setting("pin_ahead", (0, "pinning each slot after it is filled first was faster"), (0, 1)),
-        threads: context.setting("threads", threads, (1, 256)),
+        threads: context.setting("threads", for_class(threads, of_cpus), (1, 256)),
         slots: context.setting("slots", for_class(slots, "read into while others are copied"), (1, 64)),
         block_bytes: context
             .block_setting(for_class(block_bytes, "so much that pinning costs less than it brings"), 1 << 30),
@@ -63,7 +56,7 @@ fn defaults(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
         return (cpus.min(8), 3, 2 * MIB);
     }
     let threads = (model_bytes / (8 * MIB)).clamp(cpus.min(2), cpus.min(8));
-    let block_bytes = (model_bytes / (8 * threads)).next_power_of_two().clamp(MIB / 4, 2 * MIB);
+    let block_bytes = (model_bytes / (8 * threads)).next_power_of_two().clamp(MIB / 8, 2 * MIB);
     (threads, 2, block_bytes)
 }
 
@@ -264,7 +257,7 @@ mod tests {
                 let (threads, slots, block_bytes) = defaults(model_bytes, cpus);
                 let pinned = threads * slots * block_bytes;
                 assert!(threads <= cpus as u64 && block_bytes % PAGE == 0);
-                assert!(pinned <= (model_bytes / 2).max(MIB), "{model_bytes} {cpus}: {pinned} pinned");
+                assert!(pinned <= (model_bytes / 2).max(MIB / 2), "{model_bytes} {cpus}: {pinned} pinned");
                 assert!(pinned <= 128 * MIB);
             }
         }
