@@ -239,6 +239,9 @@ mod tests {
 
     /// A prediction that a recording of a pair makes of the other's model.
     struct Way {
+        /// Place of its pair among [`PAIRS`], and the model that it speaks of.
+        pair: usize,
+        of: String,
         engine: String,
         cache: CacheState,
         /// What is expected over what was measured, less one.
@@ -255,16 +258,16 @@ mod tests {
         static WAYS: OnceLock<Vec<Way>> = OnceLock::new();
         WAYS.get_or_init(|| {
             let mut ways = Vec::new();
-            for (small, large) in PAIRS {
+            for (pair, (small, large)) in PAIRS.into_iter().enumerate() {
                 let (small, large) = (state(small), state(large));
-                ways.extend(ways_from(&small, &large));
-                ways.extend(ways_from(&large, &small));
+                ways.extend(ways_from(pair, &small, &large));
+                ways.extend(ways_from(pair, &large, &small));
             }
             ways
         })
     }
 
-    fn ways_from(from: &State, to: &State) -> Vec<Way> {
+    fn ways_from(pair: usize, from: &State, to: &State) -> Vec<Way> {
         let model = to.model.as_ref().unwrap();
         let sizes: Vec<u64> = model.tensors.iter().map(|t| t.bytes).collect();
         let measured = of(to);
@@ -309,7 +312,8 @@ mod tests {
                     .map(|(e, held)| format!("{:+.0} %{} ", e * 100.0, if *held { "" } else { " MISSED" }))
                     .collect::<String>(),
             );
-            ways.push(Way { engine: engine.to_string(), cache, error, held, apart, without_one });
+            let of = model.name.clone();
+            ways.push(Way { pair, of, engine: engine.to_string(), cache, error, held, apart, without_one });
         }
         ways
     }
@@ -320,17 +324,19 @@ mod tests {
         // apart, the middle one is not known to 15 % itself.
         let hot: Vec<_> = all_ways().iter().filter(|way| way.cache == CacheState::Hot).collect();
         assert_eq!(hot.len(), 48);
-        for Way { engine, error, held, apart, .. } in &hot {
-            assert!(*held, "{engine}: {error:+.2}");
-            // What NIXL pays to register the same bytes differs by half between two loads of one session, and nothing in either tells it.
-            let most = if engine == "nixl" { 0.35 } else { 0.2 };
+        assert!(hot.iter().all(|way| way.held));
+        // In the last pair NIXL paid half as much again to register the same bytes in its loads of the large model, and nothing in these tells it.
+        let (known, hot): (Vec<&Way>, Vec<&Way>) =
+            hot.into_iter().partition(|way| way.pair == 3 && way.of == "q06" && way.engine == "nixl");
+        assert!(known.len() == 1 && known[0].error.abs() < 0.35, "{:?}", known.first().map(|way| way.error));
+        for Way { engine, error, apart, .. } in &hot {
             assert!(
-                error.abs() < 0.15 || (*apart > 0.2 && error.abs() < most),
+                error.abs() < 0.15 || (*apart > 0.2 && error.abs() < 0.2),
                 "{engine}: {error:+.2}, runs within {apart:.2}"
             );
         }
         let missed = hot.iter().filter(|way| way.error.abs() >= 0.15).count();
-        assert!(missed <= 4, "{missed} of {}", hot.len());
+        assert!(missed <= 3, "{missed} of {}", hot.len());
     }
 
     #[test]
