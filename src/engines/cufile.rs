@@ -70,9 +70,11 @@ impl CuFile {
     pub(super) fn anew(self, between: impl FnOnce(&Library)) -> Result<Self, LoadError> {
         let (library, host_target) = (self.driver.library().clone(), self.host_target);
         let (library_ns, open_ns) = (self.library_ns, self.driver_open_ns);
+        // Not asked again: in 1.18 asking for the flags of P2PDMA reads cufile.json once more, and what `between` set is gone (on an H200, and without a GPU).
+        let direct_possible = self.direct_possible;
         drop(self);
         between(&library);
-        let mut opened = Self::with_driver(&library, library_ns, host_target)?;
+        let mut opened = Self::with_driver(&library, library_ns, host_target, |_| direct_possible)?;
         opened.driver_open_ns += open_ns;
         Ok(opened)
     }
@@ -97,10 +99,15 @@ impl CuFile {
                 library.path().map_or_else(|| library.name().to_owned(), |p| p.display().to_string())
             )));
         }
-        Self::with_driver(&library, library_ns, host_target)
+        Self::with_driver(&library, library_ns, host_target, |driver| !host_target && direct_possible(driver))
     }
 
-    fn with_driver(library: &Library, library_ns: u64, host_target: bool) -> Result<Self, LoadError> {
+    fn with_driver(
+        library: &Library,
+        library_ns: u64,
+        host_target: bool,
+        direct_possible: impl FnOnce(&Driver) -> bool,
+    ) -> Result<Self, LoadError> {
         let driver = Driver::open(library, &OpenOptions::default()).map_err(|e| LoadError::CuFile(e.to_string()))?;
         let statistics = library
             .set_stats_level(3)
@@ -110,7 +117,7 @@ impl CuFile {
         Ok(Self {
             library_ns,
             driver_open_ns: driver.opening().as_nanos() as u64,
-            direct_possible: !host_target && direct_possible(&driver),
+            direct_possible: direct_possible(&driver),
             driver,
             max_direct_io_bytes: direct_io.map(|kib| kib.saturating_mul(units::KIB)),
             direct_io: direct_io.map(direct_io::as_found),

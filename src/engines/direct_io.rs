@@ -48,7 +48,7 @@ pub(super) fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError
         }
         _ if !order.knobs.contains_key(KNOB_DIRECT_IO) => {}
         Ok(()) => {
-            let told = opened.direct_io.as_ref().map_or_else(|| "nothing".to_owned(), |told| told.value.to_string());
+            let told = self::kib(&opened.driver).map_or_else(|| "nothing".to_owned(), |kib| kib.to_string());
             return Err(LoadError::CuFile(format!(
                 "setting {KNOB_DIRECT_IO} to {kib} had no effect: libcufile says {told} afterwards; leave it out, or write it into cufile.json"
             )));

@@ -776,6 +776,9 @@ EXPORT CUfileError_t cuFileDriverGetP2PFlags(unsigned transport, unsigned *out)
     FAIL("cuFileDriverGetP2PFlags");
     if (transport > 14 || !out)
         return answer(5022);
+    /* 1.18 reads cufile.json again here, and what was set before the open is gone. */
+    if (version() / 10 == 118)
+        sizes[5] = (size_t)standin_number("STANDIN_CUFILE_DIRECT_IO", 16384);
     *out = 0;
     return answer(0);
 }
