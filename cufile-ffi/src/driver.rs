@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
@@ -11,6 +11,7 @@ use crate::guard::{Descriptors, refuse_endless_open};
 use crate::library::Library;
 use crate::memory::{BufferRegistration, IoMemory};
 use crate::raw::CUfileDrvProps;
+use crate::stream::Streams;
 
 /// Opens and closes race inside the library (spurious 5001, NVIDIA/cuda-python#1022): one at a time in the process.
 static OPENING: Mutex<()> = Mutex::new(());
@@ -48,6 +49,7 @@ pub struct Driver {
 struct Inner {
     library: Library,
     opening: Duration,
+    streams: Mutex<Streams>,
 }
 
 impl Driver {
@@ -77,12 +79,19 @@ impl Driver {
             unsafe { f() }
         };
         library.check("cuFileDriverOpen", status)?;
-        Ok(Self { inner: Arc::new(Inner { library: library.clone(), opening: start.elapsed() }) })
+        Ok(Self {
+            inner: Arc::new(Inner { library: library.clone(), opening: start.elapsed(), streams: Mutex::default() }),
+        })
     }
 
     /// The library it belongs to.
     pub fn library(&self) -> &Library {
         &self.inner.library
+    }
+
+    /// The streams that are registered with it.
+    pub(crate) fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long `cuFileDriverOpen` took.

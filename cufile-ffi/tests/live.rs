@@ -338,6 +338,55 @@ fn every_failure_keeps_its_codes() {
     must("every_failure_keeps_its_codes", &built.cufile, &[("STANDIN_CUFILE_FAIL", told)], true);
 }
 
+/// One of several streams that are told apart, of the stand-in's only.
+struct Numbered(usize);
+
+// SAFETY: the stand-in looks at the number alone, and does every transfer inside the call where no CUDA is loaded.
+unsafe impl IoStream for Numbered {
+    fn raw(&self) -> CUstream {
+        std::ptr::without_provenance_mut(self.0)
+    }
+
+    fn synchronize(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn notify(&self, notice: Notice) -> Result<(), String> {
+        notice(Ok(()));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stream_that_is_dropped_takes_no_read_from_one_that_is_not_used_yet() {
+    const NAME: &str = "a_stream_that_is_dropped_takes_no_read_from_one_that_is_not_used_yet";
+    if let Some(path) = given() {
+        let driver = open_for_test(&path);
+        let bytes = telling_file(Path::new("data"));
+        let handle = Arc::new(FileHandle::register(&driver, std::fs::File::open("data").unwrap()).unwrap());
+        let register = |number| StreamIo::register(&driver, &Arc::new(Numbered(number)), 0).unwrap();
+        let reads = |stream: &Arc<StreamIo<Numbered>>| {
+            let memory = Arc::new(HostMemory::new(4096).unwrap());
+            let io = stream.transfer(Direction::Read, &handle, memory.clone(), 0, 4096, 4096).unwrap();
+            assert_eq!(io.wait(), Ok(4096));
+            memory.read(0, 4096).unwrap() == bytes[4096..8192]
+        };
+        for round in 0..2 {
+            let [first, second] = [10 * round + 1, 10 * round + 2].map(register);
+            assert!(reads(&first));
+            let let_go = Arc::downgrade(first.stream());
+            drop(first);
+            assert!(reads(&second), "round {round}");
+            assert_eq!(let_go.strong_count(), 1, "kept while another is in use");
+            drop(second);
+            assert_eq!(let_go.strong_count(), 0, "the last one lets all go");
+        }
+        return;
+    }
+    let Some(built) = standins::build() else { return };
+    must(NAME, &built.cufile, &[], true);
+}
+
 #[test]
 fn a_rude_open_neither_closes_stdin_nor_writes_to_stdout() {
     const NAME: &str = "a_rude_open_neither_closes_stdin_nor_writes_to_stdout";

@@ -3,7 +3,7 @@
  * STANDIN_CUFILE_VERSION=1200      number of cuFileGetVersion; below 1190 the statistics have the older layout
  * STANDIN_CUFILE_FAIL=call:code[:nth][,…]   a code of 5000 and more is a cuFile code, a smaller one of a transfer is errno; `hang`, `abort`.
  *                                  Also cuFileBatchIO.entry and cuFileReadAsync.later, cuFileWriteAsync.later: failures after the submit.
- *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real one does, and answers EIO
+ *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real one may, and answers EIO
  *                                  at an offset of the memory; the other routes move them when the stream gets there
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
  * STANDIN_CUFILE_POSIX_EVERY=3     of what that route counts, every third is counted as POSIX
@@ -539,19 +539,54 @@ EXPORT void cuFileBatchIODestroy(CUfileBatchHandle_t id)
 }
 
 #ifndef STANDIN_OLD /* a library of before GDS 1.7 */
+/* Registered streams. As the real one (1.15 to 1.20 in compat mode, on an H200): once one is deregistered, transfers on those that were registered before
+ * and not used yet are told as made and move nothing. */
+static struct { CUstream stream; int there, used, lost; } streams[LIMIT];
+
 EXPORT CUfileError_t cuFileStreamRegister(CUstream stream, unsigned flags)
 {
-    (void)stream;
     FAIL("cuFileStreamRegister");
     OPEN_ONLY();
-    return answer(flags > 15 ? 5022 : 0);
+    if (flags > 15)
+        return answer(5022);
+    LOCK();
+    for (int i = 0; i < LIMIT; i++)
+        if (!streams[i].there) {
+            streams[i].stream = stream;
+            streams[i].there = 1;
+            streams[i].used = streams[i].lost = 0;
+            break;
+        }
+    UNLOCK();
+    return answer(0);
 }
 
 EXPORT CUfileError_t cuFileStreamDeregister(CUstream stream)
 {
-    (void)stream;
     FAIL("cuFileStreamDeregister");
-    return answer(0);
+    LOCK();
+    int gone = 0;
+    for (int i = 0; i < LIMIT; i++)
+        if (!gone && streams[i].there && streams[i].stream == stream)
+            gone = 1, streams[i].there = 0;
+        else
+            streams[i].lost |= streams[i].there && !streams[i].used;
+    UNLOCK();
+    return answer(gone ? 0 : 5022);
+}
+
+/* Whether a transfer on this stream is lost; it is used from now on. */
+static int lost_on(CUstream stream)
+{
+    int lost = 0;
+    LOCK();
+    for (int i = 0; i < LIMIT; i++)
+        if (streams[i].there && streams[i].stream == stream) {
+            streams[i].used = 1;
+            lost |= streams[i].lost;
+        }
+    UNLOCK();
+    return lost;
 }
 
 /* A transfer on a stream: where its parameters are, and what they were when it was put there. */
@@ -595,6 +630,10 @@ static CUfileError_t later(const char *call, const char *after, int direction, C
     OPEN_ONLY();
     if (!size || !file_offset || !base_offset || !bytes)
         return answer(5022);
+    if (lost_on(stream)) {
+        *bytes = (ssize_t)*size;
+        return answer(0);
+    }
     int is_compat = !strcmp(standin_text("STANDIN_CUFILE_ROUTE", "posix"), "posix");
     int (*launch)(CUstream, void (*)(void *), void *) = is_compat ? NULL : launcher(stream);
     struct late *l = malloc(sizeof *l);
