@@ -11,7 +11,7 @@ use super::second_try::{Missing, SecondTries};
 use super::settings::Setting;
 use crate::device::{DeviceMemory, MemoryPart};
 use crate::domain::{
-    ModelInfo, Phase, Route, Span,
+    ModelInfo, Phase, Span,
     units::{self, MIB},
 };
 use crate::weights::plan::Block;
@@ -114,6 +114,11 @@ impl<'a> Slab<'a> {
             register: opening.register,
             odirect: opening.odirect,
         })
+    }
+
+    /// Whether memory is registered although no direct route exists here.
+    pub(super) fn is_registered_in_compat_mode(&self) -> bool {
+        !self.cufile.direct_possible && self.pieces.iter().any(Option::is_some)
     }
 
     /// The handle of a block's file.
@@ -220,12 +225,6 @@ impl<'a> Slab<'a> {
         first.end(Phase::Deregister, at, What::SETUP);
         let mut spans: Vec<Span> = first.into_spans();
         spans.extend(others.flat_map(Recorder::into_spans));
-        let route = self.cufile.route(self.counts, self.cufile.counts());
-        if route.route == Route::Compat && moved_in_the_submit(&mut spans) {
-            notes.push(
-                "in compat mode cuFile moves the bytes inside the call that submits them, so that time is counted as transfer".to_owned(),
-            );
-        }
         notes.extend(self.tries.note());
         Ok(Loaded {
             staging: Vec::new(),
@@ -235,7 +234,7 @@ impl<'a> Slab<'a> {
             slots: slots as u32,
             settings,
             notes,
-            route: Some(route),
+            route: Some(self.cufile.route(self.counts, self.cufile.counts())),
         })
     }
 }
@@ -244,24 +243,6 @@ impl<'a> Slab<'a> {
 pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
     let changed = files::check_lengths(model).err();
     changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))
-}
-
-/// Calls time in which bytes moved what it is. A batch or stream of compat mode has read its blocks when its submit returns (cuFile 1.15 to 1.20); told
-/// as a submit, it would be overhead, and the engine would seem to have nothing else. What follows is then waiting. Only spans that name bytes: setting up
-/// moved none.
-fn moved_in_the_submit(spans: &mut [Span]) -> bool {
-    let submits = |span: &Span| span.phase == Phase::Submit && span.bytes > 0;
-    if !spans.iter().any(submits) {
-        return false;
-    }
-    for span in spans.iter_mut().filter(|span| span.bytes > 0) {
-        span.phase = match span.phase {
-            Phase::Submit => Phase::Transfer,
-            Phase::Transfer => Phase::Sync,
-            other => other,
-        };
-    }
-    true
 }
 
 /// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for what the page cache does not hold.
@@ -360,19 +341,4 @@ pub(super) fn run_threads(
     let mut recorders = results.into_iter();
     let first = recorders.next().ok_or(LoadError::Stopped)?;
     Ok((first, recorders.collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn submits_that_moved_bytes_are_transfers_and_what_follows_them_waits() {
-        let span = |phase, bytes| Span { slot: 0, phase, tensor: None, start_ns: 0, end_ns: 5, bytes, offset: 0 };
-        let mut spans =
-            [span(Phase::Submit, 0), span(Phase::Submit, 4096), span(Phase::Transfer, 4096), span(Phase::Open, 0)];
-        assert!(moved_in_the_submit(&mut spans));
-        assert_eq!(spans.map(|s| s.phase), [Phase::Submit, Phase::Transfer, Phase::Sync, Phase::Open]);
-        assert!(!moved_in_the_submit(&mut spans), "reads that wait are left as they are");
-    }
 }

@@ -4,7 +4,7 @@ use crate::kv::{number, run, runs};
 use crate::place::{Place, check_schema};
 use serde_json::Value;
 
-/// On the route posix the stand-in moves the bytes in the call, as libcufile does in compat mode; on this one when the stream gets there.
+/// On the route posix the stand-in moves the bytes in the call, as libcufile may in compat mode; on this one when the stream gets there.
 const ON_STREAM: (&str, &str) = ("STANDIN_CUFILE_ROUTE", "nvfs");
 const COMPAT: (&str, &str) = ("STANDIN_CUFILE_ROUTE", "posix");
 /// 300 tokens in blocks of 64 are 4 files of 12 pieces.
