@@ -36,7 +36,7 @@ pub unsafe trait IoStream: Send + Sync + 'static {
 }
 
 /// A stream registered with cuFile. When the last registered stream of a driver is dropped, all are deregistered and let go: once libcufile (1.15 and 1.20 in
-/// compat mode, on an H200) has deregistered a stream, the first reads on streams that were registered before it are told as done, or as 0 bytes, and move
+/// compat mode, on an H200) has deregistered a stream, first reads on others that are registered are now and then told as done, or as 0 bytes, and move
 /// nothing. Of 90 small loads by eight threads with two streams each, 13 were wrong while each thread deregistered its own; of 119 since, none.
 ///
 /// Transfers may also use a stream that is not registered: see [`StreamIo::unregistered`].
