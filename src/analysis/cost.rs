@@ -117,7 +117,8 @@ const LEAST_R2: f64 = 0.8;
 const SINGLE_RUN_SPREAD: f64 = 0.03;
 
 /// The size at which two engines cost the same a tensor, all slots working; `None` where one is better at every size, where a line fits badly or does not
-/// tell the load that it was fitted to, or where overheads or costs of a byte differ by less than two of their standard errors: then the crossing would be one of noise.
+/// tell the load that it was fitted to, where overheads or costs of a byte differ by less than two of their standard errors (then the crossing would be one of noise),
+/// or where neither costs anything a tensor that counts as seen: beside two such lines no size below which one of them wins can be told.
 ///
 /// Two lines that tell their loads well may still cross where the loads did not: so of a size inside what was measured the tensors on either side must bear it out,
 /// taken together, by more than the repeats of the two lie apart.
@@ -144,6 +145,9 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let inside = |m: &CostModel| (m.fit.sizes_bytes.0..=m.fit.sizes_bytes.1).contains(&bytes);
     let extrapolated = !(inside(first) && inside(second));
     let (below, above) = if a1 < a2 { (first, second) } else { (second, first) };
+    if !above.has_overhead() {
+        return None;
+    }
     let borne_out = above.took_longer(below, |(_, largest)| largest < bytes)
         && below.took_longer(above, |(smallest, _)| smallest >= bytes);
     (extrapolated || borne_out).then_some(Crossover { bytes, first_wins_below: a1 < a2, extrapolated })
@@ -313,6 +317,16 @@ mod tests {
             prop_assert!(near(a.per_tensor_ns(), c.per_tensor_ns()) && near(a.bytes_per_s(), c.bytes_per_s()), "{a:?} {c:?}");
             prop_assert!(near(a.fit.r2, c.fit.r2) && near(a.fit.time_told, c.fit.time_told), "{a:?} {c:?}");
         }
+    }
+
+    #[test]
+    fn engines_of_which_neither_costs_a_tensor_anything_do_not_cross() {
+        let sizes: Vec<u64> = (0..200).map(|i| 64 + i % 50 * 80).collect();
+        let line = |overhead: u64, per_byte: u64| sizes.iter().map(|b| row(*b, overhead, b * per_byte)).collect();
+        let (dear, cheap) = (modelled(line(900, 1), &[]), modelled(line(20, 3), &[]));
+        assert!(dear.fit.tells_the_load() && !dear.has_overhead() && !cheap.has_overhead(), "{:?}", dear.fit);
+        assert_eq!(crossover(&dear, &cheap), None);
+        assert_eq!(crossover(&modelled(line(2000, 1), &[]), &cheap).map(|c| c.bytes), Some(990));
     }
 
     #[test]

@@ -172,9 +172,11 @@ impl EngineContext<'_> {
                 let bases = plan::part_bases(ranges);
                 let place = |t: &TensorInfo| {
                     let shard = t.shard as usize;
-                    let start = ranges.get(shard).map_or(0, |range| range.start);
-                    // A tensor without bytes may lie before the first page of its part.
-                    bases.get(shard).copied().unwrap_or(0) + t.file_offset.saturating_sub(start)
+                    // Tensors without bytes are in every part, so they may lie before its range and behind it.
+                    let inside = ranges
+                        .get(shard)
+                        .map_or(t.file_offset, |range| t.file_offset.min(range.end).saturating_sub(range.start));
+                    bases.get(shard).copied().unwrap_or(0) + inside
                 };
                 self.model().tensors.iter().map(place).collect()
             }

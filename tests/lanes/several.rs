@@ -165,6 +165,16 @@ fn models_together_may_be_shapes_by_name() {
 }
 
 #[test]
+fn a_tensor_without_bytes_behind_what_a_part_has_hinders_no_engine() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    models::write(&folder.path().join("a.safetensors"), &[("long", "U8", &[900_000]), ("nothing", "F32", &[0, 3])], 0);
+    let engines = ["--engine", "mmap,pread,direct,nixl:POSIX", "--cache", "as-is"];
+    let arguments = [&[text(folder.path()), "--gpu", "host,host,host"], &engines[..]].concat();
+    sound(&load(&arguments, &[("GDS_TOP_NIXL", text(&built.nixl))]), 4, 3);
+}
+
+#[test]
 fn a_model_is_cut_over_more_targets_than_its_files_have_pages() {
     let folder = folder();
     let model = models::odd(folder.path());
