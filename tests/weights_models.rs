@@ -10,7 +10,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 fn synth(profile: &str, dir: &Path, scale: f64, seed: u64) -> Result<ModelInfo, WeightsError> {
-    weights::synthesize(&Profile::named(profile).unwrap(), dir, &SynthOptions { scale, seed }, &mut |_, _| ())
+    weights::synthesize(&Profile::named(profile).unwrap(), dir, &SynthOptions { scale, seed }, &mut |_, _| true)
 }
 
 fn entries(dir: &Path) -> Vec<String> {
@@ -70,8 +70,11 @@ fn progress_rises_to_the_total_and_no_partial_file_stays() {
     let mut steps = Vec::new();
     let profile = Profile::named("llama-3.1-8b").unwrap();
     let options = SynthOptions { scale: 0.002, seed: 0 };
-    let model =
-        weights::synthesize(&profile, dir.path(), &options, &mut |done, total| steps.push((done, total))).unwrap();
+    let model = weights::synthesize(&profile, dir.path(), &options, &mut |done, total| {
+        steps.push((done, total));
+        true
+    })
+    .unwrap();
     assert!(steps.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 == pair[1].1), "{steps:?}");
     let (done, total) = *steps.last().unwrap();
     assert_eq!(done, total);
@@ -98,6 +101,9 @@ fn a_writer_that_is_broken_off_leaves_nothing_behind_and_the_earlier_model_whole
         let _ = weights::synthesize(&profile, dir.path(), &options, &mut |_, _| panic!("broken off"));
     });
     assert!(broken.is_err());
+    let profile = Profile::named("qwen2.5-7b").unwrap();
+    let ended = weights::synthesize(&profile, dir.path(), &SynthOptions { scale: 0.001, seed: 0 }, &mut |_, _| false);
+    assert!(matches!(ended, Err(WeightsError::Stopped)), "{ended:?}");
     assert_eq!(entries(dir.path()), ["model.safetensors"]);
     assert_eq!(weights::open(dir.path()).unwrap(), earlier);
 }
@@ -163,8 +169,13 @@ fn a_cached_model_is_used_again_while_whole_and_mended_when_not() {
     let cache = TempDir::new().unwrap();
     let profile = Profile::named("qwen3-0.6b").unwrap();
     let options = SynthOptions { scale: 0.002, seed: 0 };
-    let made =
-        |calls: &mut u32| weights::profile_model(&profile, cache.path(), &options, &mut |_, _| *calls += 1).unwrap();
+    let made = |calls: &mut u32| {
+        weights::profile_model(&profile, cache.path(), &options, &mut |_, _| {
+            *calls += 1;
+            true
+        })
+        .unwrap()
+    };
     let (mut first, mut second, mut third, mut fourth) = (0, 0, 0, 0);
     let model = made(&mut first);
     assert_eq!(model.name, "qwen3-0.6b-x0.002");

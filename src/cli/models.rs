@@ -1,13 +1,14 @@
 //! Models as files: writing synthetic ones, looking into any.
 
 use super::args::OutputArgs;
-use super::outcome::{Ran, note, print, print_json};
-use super::race::columns;
+use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_json};
+use super::race::{columns, ended_by_signals};
 use crate::domain::units;
-use crate::weights::{self, Profile, SynthOptions};
+use crate::weights::{self, Profile, SynthOptions, WeightsError};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Writes a synthetic model, or lists the profiles.
@@ -18,6 +19,7 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
     let Some((name, dir)) = what else {
         return Err("synth needs a PROFILE and a DIR; 'gds-top synth --list' lists the profiles".to_owned());
     };
+    let ended = ended_by_signals();
     let started = Instant::now();
     let bar = io::stderr().is_terminal() && !output.plain && !output.quiet;
     let mut last = None;
@@ -34,12 +36,16 @@ pub(super) fn synth(what: Option<(&str, &Path)>, scale: f64, seed: u64, list: bo
                     units::bytes(total)
                 );
             }
+            !ended.load(Ordering::Relaxed)
         })
     });
     if last.is_some() {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
-    let model = made.map_err(|error| error.to_string())?;
+    let model = match made {
+        Err(error @ WeightsError::Stopped) => return Ok(fail(INTERRUPTED, &error.to_string())),
+        made => made.map_err(|error| error.to_string())?,
+    };
     let took = started.elapsed();
     if output.json {
         return Ok(print_json(&serde_json::json!({

@@ -12,6 +12,9 @@ pub(super) const BAD_CALL: u8 = 2;
 /// Nothing could be run.
 pub(super) const NOTHING_RAN: u8 = 3;
 
+/// A signal ended it in order.
+pub(super) const INTERRUPTED: u8 = 130;
+
 /// What a command came to: an exit status, or a sentence that says what is wrong with the call or the input (status 2).
 pub(super) type Ran = Result<u8, String>;
 

@@ -2,7 +2,7 @@
 //! own, round by round in turn, so that a machine that drifts drifts for all three.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, Ran, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
 use super::{race, settings};
 use crate::analysis::median;
 use crate::domain::{CacheState, Engine, units};
@@ -10,7 +10,7 @@ use crate::report::words::plain;
 use crate::session::live;
 use crate::session::{Feed, REAL_TIME, State, recording};
 use crate::tui::Screen;
-use rustix::process::{Signal, getpid, ioctl_tiocsctty, kill_process, setsid};
+use rustix::process::{Pid, Signal, getpid, ioctl_tiocsctty, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::json;
@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Rounds where `--repeat` does not say.
@@ -80,10 +81,12 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);
+    let ended = race::ended_by_signals();
     let mut told = Vec::new();
     for (engine, cache) in engines.iter().flat_map(|e| caches.iter().map(move |c| (e, *c))) {
-        match measure(model, race, engine, cache, rounds, output) {
+        match measure(model, race, engine, cache, rounds, output, &ended) {
             Ok(outcome) => told.push(outcome),
+            Err(_) if ended.load(Ordering::Relaxed) => return Ok(fail(INTERRUPTED, "interrupted, so nothing is told")),
             Err(sentence) => return Ok(fail(BAD_ANSWER, &sentence)),
         }
     }
@@ -114,6 +117,7 @@ fn measure(
     cache: CacheState,
     rounds: u32,
     output: &OutputArgs,
+    ended: &AtomicBool,
 ) -> Result<Outcome, String> {
     let folder = tempfile::tempdir().map_err(|e| format!("making a temporary folder failed: {e}"))?;
     let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
@@ -125,7 +129,7 @@ fn measure(
             let way = Way::ALL[at];
             let recording = folder.path().join(format!("{}-{round}.gdsrec", way.name()));
             let arguments = arguments(model, race, engine, cache, &recording);
-            session(way, &arguments)?;
+            session(way, &arguments, ended)?;
             let (wall_ns, bytes) = result(&recording, way)?;
             outcome.bytes = bytes;
             if round > 0 {
@@ -165,19 +169,19 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     arguments
 }
 
-fn session(way: Way, arguments: &[OsString]) -> Result<(), String> {
+fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), String> {
     let exe = std::env::current_exe().map_err(|e| format!("the program's own file cannot be found: {e}"))?;
     let failed = |e: std::io::Error| format!("a session ({}) failed: {e}", way.name());
     let mut command = Command::new(exe);
     if way == Way::Screens {
-        return under_screens(command.arg("__on-terminal").args(arguments)).map_err(failed);
+        return under_screens(command.arg("__on-terminal").args(arguments), ended).map_err(failed);
     }
     command.arg("load").args(arguments).arg("--quiet").stdin(Stdio::null()).stdout(Stdio::null());
     if way == Way::Bare {
         command.arg("--no-telemetry");
     }
     // A run that fails is told by its recording; a session that could not begin by its exit status and its own sentence.
-    let status = command.status().map_err(failed)?;
+    let status = command.spawn().and_then(|mut child| wait(&mut child, ended)).map_err(failed)?;
     if matches!(status.code(), Some(0 | 1)) {
         Ok(())
     } else {
@@ -186,7 +190,7 @@ fn session(way: Way, arguments: &[OsString]) -> Result<(), String> {
 }
 
 /// The program on a pseudo-terminal whose other end reads all and keeps nothing.
-fn under_screens(command: &mut Command) -> std::io::Result<()> {
+fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<()> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -211,11 +215,7 @@ fn under_screens(command: &mut Command) -> std::io::Result<()> {
         let _ = child.wait();
         std::io::Error::other(units::no_thread(error))
     })?;
-    let status = wait(&mut child).inspect_err(|_| {
-        // It is our own child, and it did not end by itself.
-        let _ = child.kill();
-        let _ = child.wait();
-    });
+    let status = wait(&mut child, ended);
     // Without the child's end, reading ends.
     let last_words = reader.join().unwrap_or_default();
     match status? {
@@ -224,14 +224,21 @@ fn under_screens(command: &mut Command) -> std::io::Result<()> {
     }
 }
 
-/// Waits for the session to end by itself, as its race does.
-fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+/// Waits for the session to end by itself, as its race does, or as soon as this program is to end.
+fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
+        if ended.load(Ordering::Relaxed) {
+            // It removes what it made, and says so by its status.
+            let _ = i32::try_from(child.id()).map(|pid| kill_process(Pid::from_raw(pid)?, Signal::TERM).ok());
+            return child.wait().and_then(|_| Err(std::io::ErrorKind::Interrupted.into()));
+        }
         if begun.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
             return Err(std::io::Error::new(
                 std::io::ErrorKind::TimedOut,
                 "it did not end within a quarter of an hour",

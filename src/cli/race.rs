@@ -16,6 +16,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a session that was told to quit is waited for: its lane is ended at once, and a recording of hours is completed within a second, where nothing
 /// else keeps the machine busy. Beyond it something hangs, and the recording lacks its end.
@@ -226,6 +228,17 @@ pub(super) fn columns() -> u16 {
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
     on_signals(move || commands.send(Command::Quit).is_ok());
+}
+
+/// Set once INT, TERM or HUP came, for work that looks at it and ends in order; a second one ends the process.
+pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let shared = ended.clone();
+    on_signals(move || {
+        shared.store(true, Ordering::Relaxed);
+        true
+    });
+    ended
 }
 
 /// INT, TERM and HUP do what is given, on a thread that ends with the process; a second one ends the process, and so does one that nobody hears.

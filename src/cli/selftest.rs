@@ -1,14 +1,16 @@
 //! The self-test: every engine that can run here, on models made to break alignment, with the target filled beforehand and every byte compared.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, Ran, note, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, INTERRUPTED, NOTHING_RAN, Ran, fail, note, print, print_json};
 use super::race::{config, labelled};
+use super::sweep::end_on_signals;
 use crate::domain::{CacheState, EventBody, units};
 use crate::session::live::{self, SessionConfig};
 use crate::session::{Lane, LaneStatus, State};
 use crate::weights::{self, Profile, SynthOptions};
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 /// Profile and scale of the models: odd sizes, and a real model made small.
 const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
@@ -22,6 +24,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         );
     }
     let mut states = Vec::new();
+    let current = end_on_signals();
     for (profile, scale) in MODELS {
         let path = model(profile, scale)?;
         let mut config: SessionConfig = config(race)?;
@@ -39,8 +42,12 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
             config.caches = vec![CacheState::Cold, CacheState::Hot];
         }
         let feed = live::start(config).map_err(|error| error.to_string())?;
+        *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
         let mut state = State::default();
         for event in &feed.events {
+            if matches!(event.body, EventBody::SessionEnded { interrupted: true }) {
+                return Ok(fail(INTERRUPTED, "the self-test was interrupted, so it says nothing"));
+            }
             state.reduce(&event);
             if let (EventBody::LaneFinished { result, .. }, true) = (&event.body, output.verbose) {
                 note(&format!("{} {} {}", result.model, result.engine, result.cache));
@@ -54,7 +61,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
 fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
     let make = || {
         let folder = weights::cache_folder()?;
-        weights::profile_model(&Profile::named(profile)?, &folder, &SynthOptions { scale, seed: 1 }, &mut |_, _| {})
+        weights::profile_model(&Profile::named(profile)?, &folder, &SynthOptions { scale, seed: 1 }, &mut |_, _| true)
     };
     make().map(|model| model.path).map_err(|e| e.to_string())
 }

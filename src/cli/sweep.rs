@@ -1,7 +1,7 @@
 //! `load --sweep`: finds the best settings of the engines that have some, by changing one setting at a time, and says why they are the best.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, FINE, NOTHING_RAN, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, INTERRUPTED, NOTHING_RAN, fail, note, print, print_json};
 use super::race::{config, on_signals};
 use super::swept::{Proof, Swept, Tried, because, noise, value_text};
 use crate::analysis;
@@ -104,7 +104,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
                     }
                     all.push(swept);
                 }
-                Err(End::Interrupted) => return 130,
+                Err(End::Interrupted) => return INTERRUPTED,
                 Err(End::Failed(why)) => note(&format!("{engine} {cache} was not swept: {why}")),
             }
         }
@@ -134,10 +134,10 @@ struct Runner<'a> {
     current: Current,
 }
 
-type Current = Arc<Mutex<Option<Sender<Command>>>>;
+pub(super) type Current = Arc<Mutex<Option<Sender<Command>>>>;
 
 /// INT, TERM and HUP end the session that runs, in order; a second one ends the process.
-fn end_on_signals() -> Current {
+pub(super) fn end_on_signals() -> Current {
     let current = Current::default();
     let shared = current.clone();
     on_signals(move || {

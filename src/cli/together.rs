@@ -1,10 +1,11 @@
 //! `load A B --together`: each model alone, then all at the same time.
 
 use super::args::{Export, OutputArgs, RaceArgs};
-use super::outcome::{Ran, note};
-use super::race::{baseline, config, follow};
+use super::outcome::{INTERRUPTED, Ran, note};
+use super::race::{baseline, config, ended_by_signals, follow};
 use crate::weights::{self, Profile, WeightsError};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs it and tells it as one session.
 pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
@@ -16,20 +17,25 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, o
     let mut config = config(race)?;
     let baseline = baseline(race)?;
     config.model = Some(first.clone());
-    config.together_with = others.iter().map(|name| made(name)).collect::<Result<_, _>>()?;
+    let ended = ended_by_signals();
+    config.together_with = match others.iter().map(|name| made(name, &ended)).collect() {
+        Err(_) if ended.load(Ordering::Relaxed) => return Ok(INTERRUPTED),
+        others => others?,
+    };
     config.checks = false;
     follow(config, output, export, baseline.as_ref())
 }
 
 /// A shape by name as the path of its model, which is made on first use as that of the first model is; a path wins over a shape of the same name.
-fn made(name: &str) -> Result<String, String> {
+fn made(name: &str, ended: &AtomicBool) -> Result<String, String> {
     if Path::new(name).exists() || !Profile::names().contains(&name) {
         return Ok(name.to_owned());
     }
     note(&format!("a synthetic model in the shape of {name} is loaded; it is made once and kept"));
     let make = || {
         let (profile, folder) = (Profile::named(name)?, weights::cache_folder()?);
-        weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
+        let go_on = &mut |_, _| !ended.load(Ordering::Relaxed);
+        weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), go_on)
     };
     let model = make().map_err(|e: WeightsError| e.to_string())?;
     let path = model.path.into_os_string().into_string();

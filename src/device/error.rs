@@ -45,6 +45,13 @@ impl DeviceError {
         Self { doing: doing.into(), said: error.to_string(), cuda_code: None, advice: None }
     }
 
+    /// A mapping that the kernel refused, with what to do where it had no room for it.
+    pub(super) fn mapping(doing: impl Into<String>, error: &std::io::Error) -> Self {
+        let no_room = error.raw_os_error() == Some(libc::ENOMEM);
+        let advice = "free memory, or raise this process' limit of address space (ulimit -v)";
+        Self { advice: no_room.then_some(advice), ..Self::system(doing, error) }
+    }
+
     /// Adds what to do where CUDA says that memory ran out.
     pub(super) fn if_out_of_memory(mut self, advice: &'static str) -> Self {
         if self.cuda_code == Some(2) {

@@ -21,7 +21,7 @@ impl FileMapping {
     pub fn new(file: &File) -> Result<Self, DeviceError> {
         // SAFETY: the mapping is read-only; another process changing the file changes the bytes we copy (which verification sees), and the
         // bytes are never interpreted as anything but bytes.
-        let map = unsafe { memmap2::Mmap::map(file) }.map_err(|e| DeviceError::system("mapping the file", e))?;
+        let map = unsafe { memmap2::Mmap::map(file) }.map_err(|e| DeviceError::mapping("mapping the file", &e))?;
         Ok(Self(map))
     }
 

@@ -47,7 +47,7 @@ pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
         )
     };
     if raw == libc::MAP_FAILED {
-        return Err(DeviceError::system(doing(), std::io::Error::last_os_error()));
+        return Err(DeviceError::mapping(doing(), &std::io::Error::last_os_error()));
     }
     let start = raw as usize;
     let aligned = start.next_multiple_of(HUGE);
@@ -332,6 +332,12 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn memory_that_the_kernel_has_no_room_for_is_refused_with_what_to_do() {
+        let said = DeviceMemory::allocate(&Device::Host, 1 << 60).unwrap_err().to_string();
+        assert!(said.contains("of host memory failed") && said.ends_with("(ulimit -v)"), "{said}");
+    }
 
     #[test]
     fn host_memory_gives_back_what_was_written_and_refuses_what_lies_outside() {

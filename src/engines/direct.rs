@@ -55,8 +55,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     };
     let slots = context.setting("slots", slots, (each, 8192));
     let io_uring = context.setting("io_uring", (1, "the kernel allows it"), (0, 1));
+    // What was asked for in words, where it cannot be.
+    let idle = |why: &str| (context.knob("registered", 0) == 1).then(|| format!("registered not used: {why}"));
     if !io_uring.is_on() {
-        return by_threads(context, block_bytes, threads, depth, slots, io_uring);
+        let mut loaded = by_threads(context, block_bytes, threads, depth, slots, io_uring)?;
+        loaded.notes.extend(idle("only io_uring registers buffers"));
+        return Ok(loaded);
     }
     let registered = match context.device.is_gpu() {
         true => context.setting("registered", (1, "the kernel allows it"), (0, 1)),
@@ -75,7 +79,12 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         host::by_rings(context, rings)?
     };
     match read {
-        Ok(loaded) => Ok(loaded),
+        Ok(mut loaded) => {
+            loaded
+                .notes
+                .extend(idle("what is read into host memory is staged nowhere").filter(|_| !context.device.is_gpu()));
+            Ok(loaded)
+        }
         Err(error) => {
             let refused = Setting::fixed("io_uring", 0, format!("refused: {error}"));
             let mut loaded = by_threads(context, block_bytes, threads, depth, slots, refused)?;

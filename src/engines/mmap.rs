@@ -9,8 +9,9 @@ use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::files;
 use super::settings::Setting;
-use crate::device::FileMapping;
-use crate::domain::Phase;
+use crate::device::{DeviceError, FileMapping};
+use crate::domain::{Phase, ShardInfo};
+use std::fs::File;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let model = context.model();
@@ -19,7 +20,11 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     files::reopen_model(context.order)?;
     let files = files::open_shards(model, false)?;
     at = rec.end(Phase::Open, at, What::SETUP);
-    let maps = files.iter().map(FileMapping::new).collect::<Result<Vec<_>, _>>()?;
+    let mapped = |(file, shard): (&File, &ShardInfo)| {
+        let doing = || format!("mapping {}", shard.path.display());
+        FileMapping::new(file).map_err(|error| DeviceError { doing: doing(), ..error })
+    };
+    let maps = files.iter().zip(&model.shards).map(mapped).collect::<Result<Vec<_>, _>>()?;
     at = rec.end(Phase::Map, at, What::SETUP);
     let memory = context.allocate(context.image_bytes())?;
     at = rec.end(Phase::Allocate, at, What::SETUP);

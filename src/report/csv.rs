@@ -3,7 +3,7 @@
 
 use super::document::Document;
 use crate::domain::{Metric, PHASES};
-use crate::session::State;
+use crate::session::{Lane, State};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -35,11 +35,21 @@ fn real(value: Option<f64>) -> String {
     cell(value.filter(|v| v.is_finite()))
 }
 
+/// What tells a lane of several models or targets from the others; empty where there are none.
+fn share(lane: &Lane) -> String {
+    lane.share.as_ref().map_or_else(String::new, |share| {
+        let beside = if share.group.is_some() && share.part.is_none() { ", beside others" } else { "" };
+        format!("{}{beside}", share.label(&lane.target))
+    })
+}
+
 /// One row a run.
 pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
     let document = Document::new(state);
     let mut rows = Rows(out);
     let mut head: Vec<String> = [
+        "lane",
+        "share",
         "engine",
         "model",
         "cache",
@@ -72,6 +82,8 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
         let (lane, r) = (report.lane, report.lane.result.as_deref());
         let route = r.and_then(|r| r.route.as_ref());
         let mut cells = vec![
+            lane.id.0.to_string(),
+            share(lane),
             lane.engine.to_string(),
             cell(r.map(|r| &r.model)),
             lane.cache.to_string(),
@@ -204,18 +216,19 @@ pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
     let document = Document::new(state);
     let mut rows = Rows(out);
     let mut head: Vec<String> =
-        ["engine", "cache", "repeat", "name", "shard", "bytes", "file_offset", "aligned", "start_ns", "end_ns"]
+        ["lane", "engine", "cache", "repeat", "name", "shard", "bytes", "file_offset", "aligned", "start_ns", "end_ns"]
             .map(str::to_owned)
             .to_vec();
     head.extend(PHASES.iter().map(|p| format!("{}_ns", p.name())));
     rows.put(&head)?;
     for lane in &document.lanes {
         let Some(model) = state.model_of(lane.lane) else { continue };
-        let (engine, cache, repeat) =
-            (lane.lane.engine.to_string(), lane.lane.cache.to_string(), lane.lane.repeat.to_string());
+        let (lane_id, engine) = (lane.lane.id.0.to_string(), lane.lane.engine.to_string());
+        let (cache, repeat) = (lane.lane.cache.to_string(), lane.lane.repeat.to_string());
         for row in &lane.rows {
             let Some(tensor) = model.tensors.get(row.tensor as usize) else { continue };
             let mut cells = vec![
+                lane_id.clone(),
                 engine.clone(),
                 cache.clone(),
                 repeat.clone(),

@@ -32,7 +32,7 @@ pub fn cache_folder() -> Result<PathBuf, WeightsError> {
 ///
 /// # Errors
 /// As [`profile_model`].
-pub fn demo_model(progress: &mut dyn FnMut(u64, u64)) -> Result<ModelInfo, WeightsError> {
+pub fn demo_model(progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInfo, WeightsError> {
     let profile = Profile::named(DEMO_PROFILE)?;
     profile_model(&profile, &cache_folder()?, &SynthOptions { scale: DEMO_SCALE, seed: 0 }, progress)
 }
@@ -45,7 +45,7 @@ pub fn profile_model(
     profile: &Profile,
     folder: &Path,
     options: &SynthOptions,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ModelInfo, WeightsError> {
     let mut name = profile.name.clone();
     if (options.scale - 1.0).abs() > f64::EPSILON {

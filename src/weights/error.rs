@@ -149,6 +149,9 @@ pub enum WeightsError {
         /// As given.
         scale: f64,
     },
+    /// Whoever is told how far it is ended it.
+    #[error("the synthetic model was not written to its end, and nothing of it is left")]
+    Stopped,
     /// The model does not fit.
     #[error("the model needs {} and {} has {} free; choose a smaller --scale or another disk", crate::domain::units::bytes(*needed_bytes), path_text(path), crate::domain::units::bytes(*free_bytes))]
     NoSpace {

@@ -35,18 +35,18 @@ impl Default for SynthOptions {
     }
 }
 
-/// Writes the files of a model into `dir`, which is made if need be, and opens it. `progress` gets bytes written and bytes in all, in this thread;
-/// it reaches the total only when everything is on the disk. Files get their names only when whole; earlier synthetic models in the folder are
+/// Writes the files of a model into `dir`, which is made if need be, and opens it. `progress` gets bytes written and bytes in all, in this thread, and
+/// answers whether to go on; it reaches the total only when everything is on the disk. Files get their names only when whole; earlier synthetic models in the folder are
 /// replaced, anything else stops it.
 ///
 /// # Errors
-/// When the scale is out of range, the space does not suffice, a model that gds-top did not make is in the folder, or writing fails; then nothing new
-/// is left behind.
+/// When the scale is out of range, the space does not suffice, a model that gds-top did not make is in the folder, writing fails, or `progress` ended it;
+/// then nothing new is left behind.
 pub fn synthesize(
     profile: &Profile,
     dir: &Path,
     options: &SynthOptions,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ModelInfo, WeightsError> {
     let layout = lay_out(profile, options.scale, options.seed)?;
     let earlier = own_files(dir)?;
@@ -211,7 +211,7 @@ fn fill(
     files: &[File],
     seed: u64,
     total: u64,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<(), WeightsError> {
     let chunks: Vec<(usize, u64)> = layout
         .files
@@ -254,7 +254,10 @@ fn fill(
                 Ok(bytes) => {
                     done += bytes;
                     // The last byte is reported after the flush.
-                    progress(done.min(total.saturating_sub(1)), total);
+                    if !progress(done.min(total.saturating_sub(1)), total) {
+                        stop.store(true, Ordering::Relaxed);
+                        outcome = outcome.and(Err(WeightsError::Stopped));
+                    }
                 }
                 Err(error) => {
                     stop.store(true, Ordering::Relaxed);

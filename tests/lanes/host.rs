@@ -119,6 +119,14 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
     let blocks = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).count() as u64;
     assert!(blocks >= model.tensor_bytes() / 65_536, "{blocks} blocks");
     assert!(result.notes.iter().any(|note| note.starts_with("slots not used")), "{:?}", result.notes);
+    for (io_uring, why) in [(1, "staged nowhere"), (0, "io_uring")] {
+        let set = [("registered", 1), ("io_uring", io_uring)];
+        let Some(outcome) = sound(&knobs(order(Engine::Direct, &model), &set), &model) else { continue };
+        let notes = &outcome.result().notes;
+        let told = |note: &String| note.starts_with("registered not used") && note.contains(why);
+        // Where the kernel refuses io_uring, that is told instead.
+        assert!(notes.iter().any(|note| told(note) || note.contains("setting up io_uring failed")), "{notes:?}");
+    }
 }
 
 #[test]

@@ -18,5 +18,6 @@ mod proof;
 mod race;
 mod real;
 mod several;
+mod signals;
 mod sound;
 mod threads;

@@ -111,6 +111,26 @@ fn prometheus_text_has_a_type_before_each_family_and_base_units() {
 }
 
 #[test]
+fn tables_tell_the_loads_of_one_session_apart() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings/h200x2-together.gdsrec");
+    let mut state = State::default();
+    gds_top::session::recording::read(&path).unwrap().for_each(|event| state.reduce(&event.unwrap()));
+    let tables: Vec<_> = exported(&state, Format::Csv).iter().map(|text| parse_csv(text)).collect();
+    let (runs, tensors) = (&tables[0], &tables[1]);
+    assert_eq!((runs[0][0].as_str(), runs[0][1].as_str(), tensors[0][0].as_str()), ("lane", "share", "lane"));
+    let mut lanes: Vec<&str> = runs[1..].iter().map(|row| row[0].as_str()).collect();
+    let shares: std::collections::BTreeSet<&str> = runs[1..].iter().map(|row| row[1].as_str()).collect();
+    assert_eq!(
+        shares.into_iter().collect::<Vec<_>>(),
+        ["q06 on GPU 0", "q06 on GPU 0, beside others", "q7b on GPU 0", "q7b on GPU 0, beside others"]
+    );
+    assert!(tensors[1..].iter().all(|row| lanes.contains(&row[0].as_str())));
+    lanes.sort_unstable();
+    lanes.dedup();
+    assert_eq!(lanes.len(), runs.len() - 1);
+}
+
+#[test]
 fn an_export_writes_every_form_and_replaces_an_earlier_one() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("new/folder");

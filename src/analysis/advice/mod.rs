@@ -88,26 +88,32 @@ fn named(engine: &Engine, cache: CacheState) -> String {
 pub fn advice(facts: &[RunFacts<'_>], comparisons: &[Comparison]) -> Vec<Advice> {
     let mut told: Vec<Advice> = Vec::new();
     let middle = middles(facts);
+    let several = comparisons.iter().any(|comparison| comparison.model != comparisons[0].model);
     for fact in middle.iter().filter(|fact| fact.run.engine.direction().is_none()) {
         // Reading in larger blocks spares the registrations too: where they are the smaller part, that is the advice.
         let (registering, each) = (registrations(fact), per_tensor(fact));
         let smaller_part =
             |r: &Advice| each.as_ref().is_some_and(|each| each.at_stake_ns > r.at_stake_ns.map(|ns| 2 * ns));
         let registering = registering.filter(|r| !smaller_part(r));
-        told.extend(registering.or(each));
-        told.extend(one_time_cost(fact));
-        told.extend(idle_slots(fact));
-        told.extend(first_reads(fact));
+        let all = [registering.or(each), one_time_cost(fact), idle_slots(fact), first_reads(fact)];
+        told.extend(all.into_iter().flatten().map(|advice| of_model(advice, &fact.run.model, several)));
     }
     for comparison in comparisons {
-        told.extend(compat_loses(comparison, facts));
-        told.extend(disk_decides(comparison));
-        told.extend(read_again(comparison));
-        told.extend(pageable(comparison));
-        told.extend(crossing(comparison, &middle));
+        let beside =
+            [compat_loses(comparison, facts), disk_decides(comparison), read_again(comparison), pageable(comparison)];
+        let all = beside.into_iter().flatten().chain(crossing(comparison, &middle));
+        told.extend(all.map(|advice| of_model(advice, &comparison.model, several)));
     }
     told.sort_by_key(|a| std::cmp::Reverse(a.at_stake_ns));
     told
+}
+
+/// With the model's name beside the cache state, where several were loaded.
+fn of_model(advice: Advice, model: &str, several: bool) -> Advice {
+    let Some(cache) = advice.cache.filter(|_| several) else { return advice };
+    let named = advice.text.replacen(&format!("({cache})"), &format!("({cache}, {model})"), 1);
+    // Of engines that are all alike, no one is named with a state.
+    Advice { text: named.replacen("Cold, ", &format!("Cold ({model}), "), 1), ..advice }
 }
 
 /// One run of each engine, cache state and model: repeats say the same again, so the one in the middle, whose time is the one that is told, speaks for all.
@@ -337,6 +343,24 @@ mod tests {
             told.iter().any(|t| t.contains("Use mmap here")) && !told.iter().any(|t| t.contains("Use auto")),
             "{told:?}"
         );
+    }
+
+    #[test]
+    fn advice_names_the_model_where_several_were_loaded() {
+        let of = |model: &str, engine, cache, ns| RunResult { model: model.into(), ..run(engine, cache, 0, ns) };
+        let race = |model| {
+            let hot = [(Engine::Pread, 100), (Engine::Direct, 1000)].map(|(e, t)| of(model, e, CacheState::Hot, t));
+            let cold = [Engine::Mmap, Engine::Pread, Engine::Direct].map(|e| of(model, e, CacheState::Cold, 100));
+            hot.into_iter().chain(cold)
+        };
+        let told =
+            |runs: Vec<RunResult>| texts(&runs.iter().map(|r| RunFacts::new(r, &[], 9, None)).collect::<Vec<_>>());
+        let one = told(race("q06").collect());
+        assert!(one.len() == 2 && !one.iter().any(|text| text.contains("q06")), "{one:?}");
+        let two = told(race("q06").chain(race("q7b")).collect());
+        for begins in ["direct (hot, q06) is", "direct (hot, q7b) is", "Cold (q06), ", "Cold (q7b), "] {
+            assert!(two.len() == 4 && two.iter().any(|text| text.starts_with(begins)), "{begins}: {two:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Ceilings on behalf of the session: measured in a child, so that the screen opens no CUDA context.
 
 use super::bus::Bus;
-use super::child::{child_until, probe_child};
+use super::child::child_until;
 use super::race::Heard;
 use super::run::Session;
 use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target};
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, bounded};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,12 +21,13 @@ pub(super) struct Readers(Vec<(ModelInfo, Ceiling)>);
 
 /// Measures the copies to every target and the reads of every model, and tells them. Returns the readers that are to go on reading: bursts of under a second
 /// show caches and credits of a virtual disk, and the disk changes from minute to minute, so cold loads are held against whole reads between them.
-pub(super) fn measure(
+fn measure(
     bus: &Bus,
     exe: &Path,
     models: &[ModelInfo],
     targets: &[Target],
     caches: &[CacheState],
+    cancelled: &mut dyn FnMut() -> bool,
 ) -> Readers {
     bus.say(LogLevel::Info, "ceilings are measured first: pinned copies, O_DIRECT reads, reads from the page cache");
     let mut gpus: Vec<String> = Vec::new();
@@ -54,7 +55,11 @@ pub(super) fn measure(
         if passes_follow {
             arguments.push("--passes-follow");
         }
-        match probe_child(exe, &arguments, limit(model)) {
+        let answer = child_until(exe, &arguments, limit(model), cancelled);
+        if cancelled() {
+            break;
+        }
+        match answer {
             Ok(answer) => {
                 let told = tell(bus, &answer, model);
                 let direct = told.into_iter().filter(|ceiling| ceiling.reader.is_some() && passes_follow);
@@ -73,15 +78,23 @@ fn limit(model: Option<&ModelInfo>) -> Duration {
 }
 
 impl Session {
+    /// Measures the ceilings, while commands are looked at.
+    pub(super) fn ceilings(&self, models: &[ModelInfo], targets: &[Target]) -> (Readers, Heard) {
+        let (cancel, cancelled) = bounded(1);
+        let mut is_cancelled = once_over(&cancelled);
+        let (exe, caches) = (&self.config.exe, &self.config.caches);
+        let measured =
+            self.while_listening(vec![cancel], || measure(&self.bus, exe, models, targets, caches, &mut is_cancelled));
+        measured.unwrap_or_else(|why| {
+            self.bus.say(LogLevel::Warn, format!("the ceilings were not measured: {why}"));
+            Default::default()
+        })
+    }
+
     /// The plain readers read for a round of cold loads, while commands are looked at.
     pub(super) fn read_pass(&self, readers: &mut Readers, round: u32) -> Heard {
         let (cancel, cancelled) = bounded(1);
-        // Asked again after it said so once.
-        let mut over = false;
-        let mut is_cancelled = || {
-            over |= cancelled.try_recv().is_ok();
-            over
-        };
+        let mut is_cancelled = once_over(&cancelled);
         let read =
             self.while_listening(vec![cancel], || readers.pass(&self.bus, &self.config.exe, round, &mut is_cancelled));
         read.map_or_else(
@@ -91,6 +104,15 @@ impl Session {
             },
             |((), heard)| heard,
         )
+    }
+}
+
+/// Whether it was cancelled: asked again after it said so once.
+fn once_over(cancelled: &Receiver<()>) -> impl FnMut() -> bool + '_ {
+    let mut over = false;
+    move || {
+        over |= cancelled.try_recv().is_ok();
+        over
     }
 }
 

@@ -314,7 +314,7 @@ pub(super) fn signal_words(signal: i32) -> String {
     let name = match signal {
         libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
         libc::SIGSEGV => " (SEGV: a crash inside a native library)",
-        libc::SIGABRT => " (ABRT: a native library gave up)",
+        libc::SIGABRT => " (ABRT: this program or a native library gave up; its last words tell)",
         libc::SIGBUS => {
             " (BUS: a page of a mapped file could not be had: the file was cut meanwhile, or its disk failed, which the kernel log tells)"
         }

@@ -6,7 +6,7 @@ use super::examine::Examiner;
 use super::follow::Follower;
 use super::lanes::{self, LaneEnd};
 use super::run::{After, PROBE_LIMIT, Session, Watcher};
-use super::{ceilings, gate, targets, turns};
+use super::{gate, targets, turns};
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target, units};
 use crate::engines;
 use crate::session::Command;
@@ -42,9 +42,12 @@ impl Session {
             None => self.able_engines(&target),
         };
         let engines = targets::that_take_parts(&self.bus, engines, models.len(), targets.len());
-        let mut readers = Readers::default();
-        if std::mem::take(&mut self.config.ceilings) {
-            readers = ceilings::measure(&self.bus, &self.config.exe, models, &targets, &self.config.caches);
+        let (mut readers, asked) = match std::mem::take(&mut self.config.ceilings) {
+            true => self.ceilings(models, &targets),
+            false => Default::default(),
+        };
+        if asked.quit {
+            return After::Quit;
         }
         let planned = self.planned(models, &targets, &engines);
         let sampler = self.sampler(&target, model);
@@ -55,6 +58,7 @@ impl Session {
                 ended if ended != next => self.passes_between(&mut readers, ended, next),
                 _ => Heard::default(),
             };
+            let passed = if asked.cancel { asked } else { passed };
             let (ends, heard) = match passed {
                 Heard { cancel: false, quit: false } => self.take_turn(&turn, sampler.as_ref()),
                 heard => (Vec::new(), heard),

@@ -257,7 +257,7 @@ impl Session {
     /// The models of plans that load; opened now where the session began with something else.
     fn models(&mut self) -> Result<Vec<ModelInfo>, String> {
         if self.loaded.is_empty() {
-            let opened = Source::of(self.config.model.as_deref()).and_then(|source| self.open(source));
+            let opened = Source::of(self.config.model.as_deref()).and_then(|source| self.open(source, &mut || true));
             self.loaded = vec![opened.map_err(|error| error.to_string())?];
         }
         Ok(self.loaded.clone())
@@ -269,8 +269,8 @@ impl Session {
         }
     }
 
-    /// Opens the model, or makes it first.
-    pub(super) fn open(&self, source: Source) -> Result<ModelInfo, WeightsError> {
+    /// Opens the model, or makes it first, for as long as `go_on` says so.
+    pub(super) fn open(&self, source: Source, go_on: &mut dyn FnMut() -> bool) -> Result<ModelInfo, WeightsError> {
         match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {
@@ -278,14 +278,14 @@ impl Session {
                     LogLevel::Info,
                     "no model was named, so a small synthetic one is loaded; it is made once and kept",
                 );
-                weights::demo_model(&mut |_, _| {})
+                weights::demo_model(&mut |_, _| go_on())
             }
             Source::Profile(profile) => {
                 let text =
                     format!("a synthetic model in the shape of {} is loaded; it is made once and kept", profile.name);
                 self.bus.say(LogLevel::Info, text);
                 weights::cache_folder().and_then(|folder| {
-                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| {})
+                    weights::profile_model(&profile, &folder, &weights::SynthOptions::default(), &mut |_, _| go_on())
                 })
             }
         }

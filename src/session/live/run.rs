@@ -10,7 +10,7 @@ use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
 use crate::telemetry::SystemWatch;
 use crate::weights::{self, Profile, WeightsError};
-use crossbeam_channel::{Receiver, unbounded};
+use crossbeam_channel::{Receiver, bounded, unbounded};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -216,10 +216,11 @@ impl Session {
         if matches!(source, Source::Demo) && !self.config.race {
             return self.serve(&mut examiner, &[]);
         }
-        let model = match self.open(source) {
+        let model = match self.open_first(source) {
             Ok(model) => model,
-            Err(error) => {
-                self.bus.say(LogLevel::Error, error.to_string());
+            Err(None) => return After::Quit,
+            Err(Some(error)) => {
+                self.bus.say(LogLevel::Error, error);
                 return self.serve(&mut examiner, &[]);
             }
         };
@@ -236,6 +237,24 @@ impl Session {
             }
         }
         self.serve(&mut examiner, &models)
+    }
+
+    /// The model that the session begins with. Making one may take minutes, so commands are listened to meanwhile; no sentence where one ended the session.
+    fn open_first(&self, source: Source) -> Result<ModelInfo, Option<String>> {
+        if let Source::Opened(model) = source {
+            return Ok(model);
+        }
+        let (cancel, cancelled) = bounded(1);
+        let mut ended = false;
+        let mut go_on = || {
+            ended |= cancelled.try_recv().is_ok();
+            !ended
+        };
+        match self.while_listening(vec![cancel], || self.open(source, &mut go_on)) {
+            Ok((_, heard)) if heard.quit => Err(None),
+            Ok((opened, _)) => opened.map_err(|error| Some(error.to_string())),
+            Err(why) => Err(Some(format!("no model could be made: {why}"))),
+        }
     }
 
     /// Serves commands until the end.

@@ -1,0 +1,97 @@
+//! Commands that are ended by a signal: soon, in order, with the status that says so, and with nothing left behind.
+
+use crate::harness::{folder, until};
+use crate::models;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs the program until something lies below one of the folders (and `begun` says so of it), ends it by TERM, and wants nothing to be left.
+fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
+    let temporary = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(arguments)
+        .env("TMPDIR", temporary.path())
+        .env("XDG_CACHE_HOME", watched)
+        .env_remove("GDS_TOP_LIBCUFILE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let all = |at: &Path| -> Vec<_> {
+        std::fs::read_dir(at).map_or_else(|_| Vec::new(), |all| all.flatten().map(|entry| entry.path()).collect())
+    };
+    until("its first trace", || {
+        assert_eq!(child.try_wait().unwrap(), None, "{arguments:?} ended by itself");
+        all(temporary.path()).iter().chain(&all(watched)).any(|path| begun(path)).then_some(())
+    });
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{arguments:?}");
+    assert_eq!(all(temporary.path()), Vec::<std::path::PathBuf>::new(), "{arguments:?}");
+}
+
+fn partial(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(".gds-top-partial")
+}
+
+#[test]
+fn measuring_what_looking_costs_ends_with_its_sessions() {
+    let model = folder();
+    models::odd(model.path());
+    let path = model.path().to_str().unwrap();
+    let arguments = ["overhead", path, "--gpu", "host", "--repeat", "1000"];
+    let has_recording = |path: &Path| path.join("bare-0.gdsrec").exists();
+    ended(&arguments, model.path(), has_recording);
+}
+
+#[test]
+fn the_self_test_ends_its_session() {
+    let cache = folder();
+    let is_session = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-"));
+    ended(&["selftest", "--gpu", "host", "--repeat", "1000"], cache.path(), is_session);
+}
+
+#[test]
+fn a_model_that_is_being_made_is_left_in_no_part() {
+    let place = folder();
+    let left = |at: &Path| std::fs::read_dir(at).map_or(0, |all| all.flatten().filter(|e| partial(&e.path())).count());
+    let path = place.path().to_str().unwrap();
+    ended(&["synth", "qwen3-0.6b", path], place.path(), partial);
+    assert_eq!(left(place.path()), 0);
+    let made = place.path().join("gds-top/models/qwen3-0.6b");
+    for arguments in [["load", "qwen3-0.6b", "--gpu", "host"], ["--headless", "qwen3-0.6b", "--gpu", "host"]] {
+        ended(&arguments, place.path(), |_| left(&made) > 0);
+        assert_eq!(left(&made), 0, "{arguments:?}");
+    }
+}
+
+#[test]
+fn ceilings_are_measured_no_longer_than_they_are_wanted() {
+    let model = folder();
+    models::odd(model.path());
+    let path = model.path().to_str().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(["load", path, "--gpu", "host", "--engine", "pread", "--ceilings", "--json", "--quiet"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    until("the process that measures them", || {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut theirs = all.filter(|entry| {
+            let text = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            text("cmdline").contains("__ceilings") && text("status").contains(&format!("PPid:\t{pid}\n"))
+        });
+        theirs.next()
+    });
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::TERM).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(130));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(report["ceilings"], serde_json::json!([]), "{report:#}");
+    assert!(!report["messages"].to_string().contains("were not measured"), "{report:#}");
+}
