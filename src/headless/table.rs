@@ -1,5 +1,7 @@
-//! Tables as lines of text. A number is never cut, for a part of it is another number: columns that do not fit stand below, beside the first column again.
+//! Tables as lines of text. A number is never cut, for a part of it is another number: columns that do not fit stand below, beside the first column again, or
+//! beside the first few where it takes them to tell the rows apart.
 
+use std::collections::HashSet;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns between the edge and the first, and between two columns.
@@ -17,7 +19,7 @@ pub(super) fn lines(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<S
     if needs(0) > width && named > width / 2 && right.len() > 2 {
         return under_names(rows, right, width);
     }
-    let bands = bands(&widths, words, width);
+    let bands = bands(&widths, keys(rows, right, &widths, width), words, width);
     let mut lines = Vec::new();
     for (at, band) in bands.iter().enumerate() {
         if at > 0 {
@@ -34,16 +36,29 @@ fn widths(rows: &[Vec<String>], columns: usize) -> Vec<usize> {
     (0..columns).map(of).collect()
 }
 
-/// The columns that stand beside each other: as many as fit, one at least beside the first, which each band begins with.
-fn bands(widths: &[usize], words: bool, width: usize) -> Vec<Vec<usize>> {
-    let first = GAP + widths.first().copied().unwrap_or(0);
-    let mut bands = vec![vec![0]];
+/// How many columns it takes to tell the rows apart, of those that are words and stand first; 1 where that cannot be, or no other has room beside them.
+fn keys(rows: &[Vec<String>], right: &[bool], widths: &[usize], width: usize) -> usize {
+    let words = right.iter().take_while(|is_number| !**is_number).count();
+    let differ = |count: &usize| {
+        let mut seen = HashSet::new();
+        rows.iter().all(|row| seen.insert(row.get(..*count)))
+    };
+    let taken = |count: usize| widths.iter().take(count).map(|own| own + GAP).sum::<usize>();
+    let other = |count: usize| widths.iter().skip(count).max().map_or(0, |own| GAP + own.min(&WORDS));
+    (1..=words).find(differ).filter(|count| taken(*count) + other(*count) <= width).unwrap_or(1)
+}
+
+/// The columns that stand beside each other: as many as fit, one at least beside the first `keys`, which each band begins with.
+fn bands(widths: &[usize], keys: usize, words: bool, width: usize) -> Vec<Vec<usize>> {
+    let first: usize = widths.iter().take(keys).map(|own| own + GAP).sum();
+    let begin: Vec<usize> = (0..keys).collect();
+    let mut bands = vec![begin.clone()];
     let mut used = first;
-    for (column, own) in widths.iter().enumerate().skip(1) {
+    for (column, own) in widths.iter().enumerate().skip(keys) {
         let last_words = words && column + 1 == widths.len();
         let needs = GAP + if last_words { (*own).min(WORDS) } else { *own };
-        if used + needs > width && bands.last().is_some_and(|band| band.len() > 1) {
-            bands.push(vec![0]);
+        if used + needs > width && bands.last().is_some_and(|band| band.len() > keys) {
+            bands.push(begin.clone());
             used = first;
         }
         used += needs;
@@ -149,6 +164,17 @@ mod tests {
                 "  a-long-name    16"
             ]
         );
+    }
+
+    #[test]
+    fn what_stands_below_is_told_by_as_many_columns_as_tell_the_rows_apart() {
+        let rows =
+            [row(&["lane", "cache", "rate", "p50"]), row(&["a", "hot", "1", "22"]), row(&["a", "cold", "3", "44"])];
+        let right = [false, false, true, true];
+        let told = lines(&rows, &right, 19);
+        assert_eq!(told[4..], ["  lane  cache  p50", "  a     hot     22", "  a     cold    44"]);
+        // Where that leaves too little room for the rest, by the first alone.
+        assert_eq!(lines(&rows, &right, 18)[4..], ["  lane  rate  p50", "  a        1   22", "  a        3   44"]);
     }
 
     #[test]
