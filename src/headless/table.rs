@@ -115,7 +115,7 @@ fn band_lines(
 }
 
 /// Holds words together that are one part; a plain space in the end.
-pub(super) const TIE: char = '\u{a0}';
+const TIE: char = '\u{a0}';
 
 /// Words in lines of at most `width` columns; a longer word has a line of its own.
 fn broken(text: &str, width: usize) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! The result for people: the answers first, then the figures, then what to do.
 
 use super::progress::paint;
-use super::table::{self, TIE};
+use super::table;
 use crate::analysis::{Comparison, GridTable, cell_text, compare, grid_failures, grid_tables, of_median_time};
-use crate::domain::{Grid, Phase, RunResult, Status, Transfer, units};
-use crate::report::words::{check_counts, gaps, headlines, plain, routes_words};
+use crate::domain::{Grid, RunResult, Status, Transfer, units};
+use crate::report::words::{check_counts, gaps, headlines, plain, routes_words, where_time_went};
 use crate::session::{LaneStatus, State};
 use unicode_width::UnicodeWidthStr;
 
@@ -229,18 +229,4 @@ fn grid_rows(grid: &Grid, table: &GridTable, transfers: &[Transfer]) -> Vec<Vec<
         rows.push(row);
     }
     rows
-}
-
-/// The three largest phases: `transfer 71 %, copy 22 %, sync 3 %`.
-fn where_time_went(run: &RunResult) -> String {
-    let mut phases: Vec<(Phase, u64)> = run.phases.iter().collect();
-    phases.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let share = |ns: u64| ns as f64 * 100.0 / run.wall_ns.max(1) as f64;
-    let parts: Vec<String> = phases
-        .iter()
-        .filter(|(_, ns)| share(*ns) >= 1.0)
-        .take(3)
-        .map(|(phase, ns)| format!("{}{TIE}{:.0}{TIE}%", phase.name(), share(*ns)))
-        .collect();
-    if parts.is_empty() { "–".to_owned() } else { parts.join(", ") }
 }

@@ -1,6 +1,7 @@
 //! Lanes that ran together, for every form of the report: the whole in a sentence, and each lane beside the same load alone.
 
-use super::words::plain;
+use super::words::{plain, where_time_went};
+use crate::analysis::of_median_time;
 use crate::domain::{RunResult, units};
 use crate::session::{Group, Lane, LaneStatus, State};
 use serde_json::{Value, json};
@@ -54,8 +55,8 @@ fn table(state: &State, repeats: &[(&Group<'_>, &RunResult)]) -> Option<GroupTab
         head.extend(["alone", "vs alone"]);
         right.extend([true, true]);
     }
-    head.push("verified");
-    right.push(false);
+    head.extend(["verified", "where the time went"]);
+    right.extend([false, false]);
     let slot = |number: usize| repeats.iter().filter_map(move |(g, _)| g.lanes.get(number).copied()).collect();
     let slots: Vec<Vec<&Lane>> = (0..group.lanes.len()).map(slot).collect();
     let rows = slots.iter().map(|lanes| row(state, lanes, one, repeats.len() > 1)).collect();
@@ -112,6 +113,8 @@ fn row(state: &State, lanes: &[&Lane], one: bool, repeated: bool) -> Vec<String>
         }
         .to_owned(),
     );
+    let good = lanes.iter().filter_map(|lane| lane.result.as_deref().filter(|r| r.error.is_none())).collect();
+    cells.push(of_median_time(good, |run: &&RunResult| run.wall_ns).map_or_else(dash, where_time_went));
     cells
 }
 
@@ -127,7 +130,9 @@ fn sentence(state: &State, repeats: &[(&Group<'_>, &RunResult)], slots: &[Vec<&L
     let (model, target, engine) = (plain(&whole.model), plain(&whole.target), plain(&whole.engine.to_string()));
     let what = if group.is_one_model() { "cut over" } else { "at once into" };
     if let Some(error) = &whole.error {
-        return Some(format!("{model} {what} {target} by {engine} failed: {}", plain(error)));
+        // Each repeat that failed is told, so that they are told apart.
+        let run = format!("{} #{}", whole.cache, whole.repeat.saturating_add(1));
+        return Some(format!("{model} {what} {target} by {engine} failed ({run}): {}", plain(error)));
     }
     let mut walls: Vec<u64> = repeats.iter().map(|(_, r)| r.wall_ns).collect();
     walls.sort_unstable();

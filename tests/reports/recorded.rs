@@ -155,6 +155,18 @@ fn what_ran_beside_others_is_told_apart_from_what_ran_alone() {
 }
 
 #[test]
+fn of_lanes_that_ran_together_each_tells_where_its_time_went() {
+    for name in ["h200x2-together", "h200x2-qwen2.5-7b"] {
+        let tables = report::group_tables(&state(name));
+        assert!(!tables.is_empty());
+        for table in tables {
+            assert_eq!(table.head.last(), Some(&"where the time went"));
+            assert!(table.rows.iter().all(|row| row.last().unwrap().contains('%')), "{name}: {table:?}");
+        }
+    }
+}
+
+#[test]
 fn no_column_of_storage_rates_stands_without_the_name_of_its_transfer() {
     let state = state("h200-io");
     for width in [40, 60, 80, 100, 120, 200] {
