@@ -17,9 +17,40 @@ pub(super) struct Baseline {
     pub(super) runs: Vec<Measured>,
 }
 
+/// What a report lists: each lane, and what lanes that ran together came to as a whole.
 #[derive(Deserialize)]
 struct Report {
-    runs: Vec<Measured>,
+    runs: Vec<Listed>,
+    #[serde(default)]
+    together: Vec<Whole>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    lane: Option<u64>,
+    #[serde(flatten)]
+    run: Measured,
+}
+
+#[derive(Deserialize)]
+struct Whole {
+    lanes: Vec<Member>,
+    #[serde(flatten)]
+    run: Measured,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    lane: u64,
+}
+
+impl Report {
+    /// The runs that may be compared: those of lanes that ran alone, and the wholes.
+    fn measured(self) -> Vec<Measured> {
+        let beside: Vec<u64> = self.together.iter().flat_map(|whole| whole.lanes.iter().map(|l| l.lane)).collect();
+        let alone = self.runs.into_iter().filter(|l| l.lane.is_none_or(|lane| !beside.contains(&lane))).map(|l| l.run);
+        alone.chain(self.together.into_iter().map(|whole| whole.run)).collect()
+    }
 }
 
 /// Reads a recording, or a report.json.
@@ -38,7 +69,7 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
         let text = std::fs::read(path).map_err(failed)?;
         let report: Report =
             serde_json::from_slice(&text).map_err(|e| format!("{} is no report of gds-top: {e}", path.display()))?;
-        report.runs
+        report.measured()
     } else {
         let mut state = State::default();
         for event in recording::read(path).map_err(|e| e.to_string())? {
@@ -52,7 +83,8 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
     Ok(Baseline { name, runs })
 }
 
-/// The runs of a session; a lane that died is one that failed.
+/// The runs of a session that may be compared; a lane that died is one that failed. Lanes that ran together are told as the whole that they came to: beside
+/// others, and with a part of the model, none of them is a load of its own.
 pub(super) fn measured(state: &State) -> Vec<Measured> {
     let of = |lane: &crate::session::Lane| match (&lane.result, &lane.status) {
         (Some(run), _) => Some(Measured::from(run.as_ref())),
@@ -68,7 +100,8 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
         }),
         _ => None,
     };
-    state.lanes.iter().filter_map(of).collect()
+    let alone = state.lanes.iter().filter(|lane| lane.group().is_none()).filter_map(of);
+    alone.chain(state.groups().iter().filter_map(|group| group.whole.as_ref().map(Measured::from))).collect()
 }
 
 /// Compares a session with its baseline, says how they stand (on standard error where standard output holds JSON), and hands back the exit status: 1 where an

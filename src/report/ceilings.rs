@@ -51,14 +51,23 @@ pub fn ceiling_words(state: &State) -> Vec<String> {
         }
     }
     said.extend(kinds.iter().filter_map(Kind::words));
-    said.extend(beside_passes(state).iter().map(Beside::words));
+    let beside = beside_passes(state);
+    let several = beside.iter().any(|b| b.ceiling.model != beside[0].ceiling.model);
+    said.extend(beside.iter().map(|b| b.words(several)));
     let mut wholes: Vec<Kind> = Vec::new();
     for group in state.groups() {
         let Some((run, kind, bound, _)) = whole_reached(state, &group) else { continue };
         let how = if group.is_one_model() { "cut over" } else { "at once into" };
         let (engine, model, target) = (plain(&run.engine.to_string()), plain(&run.model), plain(&run.target));
         let what = format!("{} {engine}, {model} {how} {target}, together", run.cache);
-        Kind::add(&mut wholes, what, format!("{}, which the {} allows", units::rate(bound), kind.words()), bound, run);
+        // Whether models share a disk is not known; where they do, less is possible.
+        let each = if kind == CeilingKind::DirectRead && !group.is_one_model() {
+            ", were their disks not the same"
+        } else {
+            ""
+        };
+        let allowed = format!("{}, which the {} allows{each}", units::rate(bound), kind.words());
+        Kind::add(&mut wholes, what, allowed, bound, run);
     }
     said.extend(wholes.iter().filter_map(Kind::words));
     said
@@ -115,13 +124,16 @@ impl Beside<'_> {
         Some((shares().reduce(f64::min)?, shares().reduce(f64::max)?))
     }
 
-    fn words(&self) -> String {
-        let rounds = self.by_round().map_or_else(String::new, |(low, high)| {
+    fn words(&self, several: bool) -> String {
+        let of = self.ceiling.model.as_ref().filter(|_| several).map_or_else(String::new, |m| format!(" {}", plain(m)));
+        // Of one round there is nothing beside its medians.
+        let range = self.by_round().filter(|_| self.rates.len() > 1);
+        let rounds = range.map_or_else(String::new, |(low, high)| {
             format!("; round by round {:.0} % to {:.0} %", low * 100.0, high * 100.0)
         });
         let passes = self.ceiling.passes.len();
         format!(
-            "cold {} onto {}: the median of {} is {} = {:.0} % of the median {} of {} by a plain O_DIRECT reader, in turn with them{rounds}",
+            "cold {}{of} onto {}: the median of {} is {} = {:.0} % of the median {} of {} by a plain O_DIRECT reader, in turn with them{rounds}",
             plain(&self.engine.to_string()),
             plain(&self.target),
             counted(self.rates.len(), "load"),
@@ -225,6 +237,24 @@ mod tests {
                 "hot pread: 9.09 GB/s (median of 3) = 91 % of the pinned copy rate; 80 % to 100 %",
                 "hot mmap: 1.11 GB/s = 11 % of the pinned copy rate"
             ]
+        );
+    }
+
+    #[test]
+    fn a_cold_load_is_told_with_its_model_where_there_are_several_and_with_rounds_where_there_were_some() {
+        let ceiling: Ceiling = serde_json::from_value(json!({
+            "kind": "direct_read", "gpu": null, "model": "m", "bytes_per_s": 2e9, "how": "", "took_ns": 1, "passes": [{"round": 0, "bytes_per_s": 2e9}],
+        }))
+        .unwrap();
+        let told = |rounds: usize| {
+            let rates = vec![(1e9, Some(2e9)); rounds];
+            Beside { engine: &Engine::Direct, ceiling: &ceiling, target: "host memory".to_owned(), rates }
+        };
+        let (one, two) = (told(1).words(true), told(2).words(false));
+        assert!(one.starts_with("cold direct m onto host memory: ") && !one.contains("round by round"), "{one}");
+        assert!(
+            two.starts_with("cold direct onto host memory: ") && two.contains("round by round 50 % to 50 %"),
+            "{two}"
         );
     }
 

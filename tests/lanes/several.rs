@@ -165,6 +165,29 @@ fn models_together_may_be_shapes_by_name() {
 }
 
 #[test]
+fn a_baseline_of_loads_together_is_held_against_wholes() {
+    let folder = folder();
+    models::odd(folder.path());
+    let (recording, export) = (folder.path().join("cut.gdsrec"), folder.path().join("report"));
+    let race = [text(folder.path()), "--engine", "pread", "--cache", "as-is"];
+    let cut = [&race[..], &["--gpu", "host,host", "--export", text(&export), "--format", "json"]].concat();
+    let report = load_recorded(&recording, &cut, &[]);
+    let whole = report["together"][0]["wall_ns"].as_u64().unwrap();
+    for baseline in [recording.clone(), export.join("report.json")] {
+        let run =
+            |more: &[&str]| program(&[&["load"], &race[..], &["--baseline", text(&baseline)], more].concat(), &[]);
+        // What a part took is no time of a whole model.
+        let said = run(&["--gpu", "host"]);
+        assert_eq!(said.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&said.stderr).contains("nothing here can be compared"), "{said:?}");
+        let said = String::from_utf8(run(&["--gpu", "host,host"]).stdout).unwrap();
+        let told = said.split_once("\nAgainst ").unwrap().1;
+        assert!(told.contains("2 × host memory") && !told.contains("cache, host memory"), "{told}");
+        assert!(told.contains(&gds_top::domain::units::duration(whole)), "{whole}: {told}");
+    }
+}
+
+#[test]
 fn a_tensor_without_bytes_behind_what_a_part_has_hinders_no_engine() {
     let Some(built) = standins::build() else { return };
     let folder = folder();
