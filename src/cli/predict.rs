@@ -37,7 +37,7 @@ pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
     if told.is_empty() {
         return fail(
             BAD_ANSWER,
-            "nothing can be predicted: the model has no bytes, or no load in there ended well with a timeline; record one with 'gds-top load MODEL \
+            "nothing can be predicted: the model has no bytes, or no load of a whole model in there, alone, ended well with a timeline; record one with 'gds-top load MODEL \
              --record FILE'",
         );
     }

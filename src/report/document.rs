@@ -180,8 +180,9 @@ impl<'a> Document<'a> {
         let mut all: Vec<Timings> = Vec::new();
         let cpus = self.state.machine.as_ref().map(|m| m.cpus).filter(|cpus| *cpus > 0);
         for lane in &self.lanes {
-            // A part of a model says nothing of a whole one.
-            let Some(run) = lane.good().filter(|_| lane.lane.share.is_none()) else { continue };
+            // A part of a model says nothing of a whole one, and a load beside others nothing of one alone.
+            let whole = lane.lane.share.as_ref().is_none_or(|share| share.part.is_none() && share.group.is_none());
+            let Some(run) = lane.good().filter(|_| whole) else { continue };
             let Some(timing) = timing(&lane.rows, &lane.lane.spans.unpack(), run) else { continue };
             let same = |t: &&mut Timings| {
                 t.engine == run.engine && t.cache == run.cache && t.model == run.model && t.target == run.target

@@ -155,6 +155,16 @@ fn what_ran_beside_others_is_told_apart_from_what_ran_alone() {
 }
 
 #[test]
+fn predictions_are_made_of_what_ran_alone_and_of_nothing_else() {
+    let alone = report::timings(&state("h200x2-together"));
+    let told: Vec<_> = alone.iter().map(|t| (t.model.as_str(), t.runs.len())).collect();
+    assert_eq!(told, [("q7b", 3), ("q06", 3)]);
+    let walls: Vec<u64> = alone[0].runs.iter().map(|run| run.wall_ns).collect();
+    assert!(walls.iter().all(|ns| (280_000_000..300_000_000).contains(ns)), "{walls:?}");
+    assert!(report::timings(&state("h200x2-qwen2.5-7b")).is_empty(), "parts only");
+}
+
+#[test]
 fn of_lanes_that_ran_together_each_tells_where_its_time_went() {
     for name in ["h200x2-together", "h200x2-qwen2.5-7b"] {
         let tables = report::group_tables(&state(name));
