@@ -18,6 +18,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -177,6 +178,8 @@ fn session(way: Way, arguments: &[OsString], ended: &AtomicBool) -> Result<(), S
         return under_screens(command.arg("__on-terminal").args(arguments), ended).map_err(failed);
     }
     command.arg("load").args(arguments).arg("--quiet").stdin(Stdio::null()).stdout(Stdio::null());
+    // Ctrl-C reaches it through this program alone: a second signal would end it before it has removed what it made.
+    command.process_group(0);
     if way == Way::Bare {
         command.arg("--no-telemetry");
     }

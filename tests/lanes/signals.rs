@@ -2,11 +2,12 @@
 
 use crate::harness::{folder, until};
 use crate::models;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs the program until something lies below one of the folders (and `begun` says so of it), ends it by TERM, and wants nothing to be left.
+/// Runs the program until something lies below one of the folders (and `begun` says so of it), ends it by INT as a terminal does, and wants nothing to be left.
 fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
     let temporary = folder();
     let mut child = Command::new(env!("CARGO_BIN_EXE_gds-top"))
@@ -17,6 +18,7 @@ fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .unwrap();
     let all = |at: &Path| -> Vec<_> {
@@ -26,7 +28,7 @@ fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
         assert_eq!(child.try_wait().unwrap(), None, "{arguments:?} ended by itself");
         all(temporary.path()).iter().chain(&all(watched)).any(|path| begun(path)).then_some(())
     });
-    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
+    kill_process_group(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{arguments:?}");
     assert_eq!(all(temporary.path()), Vec::<std::path::PathBuf>::new(), "{arguments:?}");
 }
