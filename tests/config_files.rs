@@ -1,8 +1,11 @@
 //! The commands of cufile.json, run: what each prints and with which status it ends, also as JSON, on files that are fine, doubtful, refused and no files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "checks/machine.rs"]
+mod machine;
+
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 struct Desk {
@@ -37,8 +40,7 @@ impl Desk {
 }
 
 fn machine(name: &str) -> String {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name);
-    path.display().to_string()
+    machine::fixture(name).display().to_string()
 }
 
 const FINE: &str = "{ // ours\n \"properties\": { \"allow_compat_mode\": false } }\n";

@@ -154,7 +154,7 @@ fn an_unprivileged_user_is_told_what_cannot_be_seen_and_no_failure_is_made_up() 
 /// The edits that fit a base: what it has not cannot be taken away.
 fn edits_for(base: &str, edits: &[Edit]) -> Vec<Edit> {
     let fits = |edit: &&Edit| match edit {
-        Edit::Drop(file) | Edit::Set(file, ..) => fixture(base).join(file).exists(),
+        Edit::Drop(file) | Edit::Set(file, ..) | Edit::Unset(file, _) => fixture(base).join(file).exists(),
         Edit::Put(..) | Edit::Link(..) => true,
     };
     edits.iter().filter(fits).cloned().collect()

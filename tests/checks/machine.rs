@@ -5,6 +5,8 @@ use gds_top::checks::{self, Report};
 use gds_top::domain::{Route, Status};
 use gds_top::host::Root;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// A change of a machine.
@@ -16,6 +18,8 @@ pub(crate) enum Edit {
     Drop(String),
     /// Sets a value in one of the JSON files, by pointer; the parent must be there.
     Set(String, String, Value),
+    /// Removes a key of one of the JSON files, by pointer.
+    Unset(String, String),
     /// Makes a link.
     Link(String, String),
 }
@@ -152,24 +156,105 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The folder of a fixture.
+/// The folder of a fixture. One that is written as an overlay is built below the target folder, once for each content.
 pub(crate) fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(name)
+    let place = machines().join(name);
+    let Ok(text) = std::fs::read_to_string(machines().join(format!("{name}.toml"))) else { return place };
+    let overlay: Overlay = toml::from_str(&text).unwrap_or_else(|e| panic!("{name}.toml: {e}"));
+    let base = fixture(&overlay.base);
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hash_files(&base, &mut hasher);
+    hash_files(&place, &mut hasher);
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("machines");
+    let folder = built.join(format!("{name}-{:016x}", hasher.finish()));
+    if !folder.exists() {
+        std::fs::create_dir_all(&built).unwrap();
+        let scratch = tempfile::tempdir_in(&built).unwrap();
+        copy(&base, scratch.path());
+        apply(scratch.path(), &overlay.edits());
+        if place.is_dir() {
+            copy(&place, scratch.path());
+        }
+        // Another test program may have built the same content meanwhile; either one serves.
+        if std::fs::rename(scratch.path(), &folder).is_ok() {
+            drop(scratch.keep());
+        }
+    }
+    folder
+}
+
+/// A machine as its differences from another one: `NAME.toml`, and the binary files of a folder NAME if there is one.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Overlay {
+    about: String,
+    base: String,
+    /// Files and folders of the base that this machine lacks.
+    #[serde(default)]
+    remove: Vec<String>,
+    /// Changes of JSON files: file, pointer and the new value as JSON; without a value the key is removed.
+    #[serde(default)]
+    json: Vec<Vec<String>>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    #[serde(default)]
+    links: BTreeMap<String, String>,
+}
+
+impl Overlay {
+    fn edits(&self) -> Vec<Edit> {
+        let mut edits: Vec<Edit> = self.remove.iter().map(without).collect();
+        edits.push(set("capture.json", "/about", json!(self.about)));
+        edits.extend(self.json.iter().map(|change| match change.as_slice() {
+            [file, pointer, value] => set(file, pointer, serde_json::from_str(value).unwrap()),
+            [file, pointer] => Edit::Unset(file.clone(), pointer.clone()),
+            other => panic!("a change has a file, a pointer and perhaps a value: {other:?}"),
+        }));
+        edits.extend(self.files.iter().map(|(path, text)| put(path, text)));
+        edits.extend(self.links.iter().map(|(path, target)| link(path, target)));
+        edits
+    }
+}
+
+fn machines() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines")
+}
+
+fn hash_files(folder: &Path, hasher: &mut DefaultHasher) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        path.file_name().hash(hasher);
+        if path.is_dir() {
+            hash_files(&path, hasher);
+        } else {
+            std::fs::read(&path).unwrap_or_default().hash(hasher);
+        }
+    }
 }
 
 /// All fixtures, by name.
 pub(crate) fn fixtures() -> Vec<String> {
-    let mut names: Vec<String> =
-        std::fs::read_dir(fixture("")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let names = std::fs::read_dir(machines()).unwrap().map(|entry| entry.unwrap().path());
+    let mut names: Vec<String> = names.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
     names.sort();
+    names.dedup();
     names
 }
 
 pub(crate) fn build(base: &str, edits: &[Edit]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&fixture(base), folder.path());
+    apply(folder.path(), edits);
+    folder
+}
+
+/// Changes the folder of a machine.
+fn apply(folder: &Path, edits: &[Edit]) {
     let at = |path: &str| -> PathBuf {
-        let path = folder.path().join(path);
+        let path = folder.join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         path
     };
@@ -194,10 +279,17 @@ pub(crate) fn build(base: &str, edits: &[Edit]) -> tempfile::TempDir {
                 }
                 std::fs::write(path, whole.to_string()).unwrap();
             }
+            Edit::Unset(file, pointer) => {
+                let path = at(file);
+                let mut content: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+                let (parent, key) = pointer.rsplit_once('/').unwrap();
+                let removed = content.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(key);
+                assert!(removed.is_some(), "{file} has no {pointer}");
+                std::fs::write(path, content.to_string()).unwrap();
+            }
             Edit::Link(path, target) => std::os::unix::fs::symlink(target, at(path)).unwrap(),
         }
     }
-    folder
 }
 
 pub(crate) fn check(folder: &Path) -> Report {
