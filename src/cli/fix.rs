@@ -43,17 +43,31 @@ pub(super) struct Order<'a> {
     pub(super) stream: bool,
 }
 
+impl Order<'_> {
+    /// Whether it shows something and changes nothing.
+    fn only_looks(&self) -> bool {
+        matches!(self.mode, Mode::DryRun | Mode::List) || self.names_guide() && self.mode != Mode::Undo
+    }
+
+    fn names_guide(&self) -> bool {
+        self.ids.iter().any(|id| id == guide::ID)
+    }
+}
+
 /// Runs the command. Exit status 1 when something asked for was not mended or not undone.
 pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     let (place, view) = match open(order.root) {
         Ok(both) => both,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    match fixes::recover(&place) {
-        Ok(said) => said.iter().for_each(|sentence| note(sentence)),
-        // What only looks needs no journal; a user may not have one.
-        Err(error) if matches!(order.mode, Mode::DryRun | Mode::List) => note(&error.to_string()),
-        Err(error) => return fail(BAD_CALL, &error.to_string()),
+    let mut taken_back = Vec::new();
+    if order.only_looks() {
+        fixes::interrupted(&place).iter().for_each(|sentence| note(sentence));
+    } else {
+        match fixes::recover(&place, &mut |sentence| note(&sentence)) {
+            Ok(ids) => taken_back = ids,
+            Err(error) => return fail(BAD_CALL, &error.to_string()),
+        }
     }
     let named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();
     let paths = match examined(&view, &named) {
@@ -61,7 +75,7 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let work = Work { order, output, place, view, paths };
-    if order.mode == Mode::Undo { work.undo() } else { work.plan() }
+    if order.mode == Mode::Undo { work.undo(&taken_back) } else { work.plan() }
 }
 
 /// Where the work is done, and the view of it.
@@ -70,7 +84,7 @@ fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
     Ok((Place::folder(folder)?, Root::stand_in(folder)?))
 }
 
-/// Fixes that wait for a reboot, taken up: told as notes by commands that are about something else.
+/// Interrupted fixes, and those that wait for a reboot: notes of commands that are about something else. Nothing is written.
 pub(super) fn tell_open(report: &Report, root: Option<&Path>) {
     let place = match root {
         None => Place::live(),
@@ -81,15 +95,12 @@ pub(super) fn tell_open(report: &Report, root: Option<&Path>) {
         },
         Some(_) => return,
     };
-    match fixes::recover(&place) {
-        Ok(said) => said.iter().for_each(|sentence| note(sentence)),
-        Err(error) => note(&error.to_string()),
-    }
+    fixes::interrupted(&place).iter().for_each(|sentence| note(sentence));
     tell(&fixes::take_up(report, &place));
 }
 
 fn tell(open: &[OpenPlan]) {
-    open.iter().flat_map(OpenPlan::lines).for_each(|line| note(&line));
+    open.iter().filter(|plan| !plan.verified).flat_map(OpenPlan::lines).for_each(|line| note(&line));
 }
 
 struct Work<'a> {
@@ -117,13 +128,18 @@ impl Work<'_> {
         (out, count)
     }
 
-    fn undo(&self) -> u8 {
+    /// Undoes what is named, or all that is applied. `taken_back`: fixes whose interrupted work was rolled back by this command.
+    fn undo(&self, taken_back: &[String]) -> u8 {
         let (applied, own) = self.applied();
         let ids: Vec<String> = if self.order.ids.is_empty() {
             applied.iter().take(own).map(|entry| entry.id.clone()).collect()
         } else {
-            self.order.ids.to_vec()
+            let is_done = |id: &&String| taken_back.contains(id) && applied.iter().all(|entry| entry.id != **id);
+            self.order.ids.iter().filter(|id| !is_done(id)).cloned().collect()
         };
+        if ids.is_empty() && !taken_back.is_empty() {
+            return FINE;
+        }
         if ids.is_empty() && !applied.is_empty() {
             let ids: Vec<&str> = applied.iter().map(|entry| entry.id.as_str()).collect();
             return fail(
@@ -147,7 +163,7 @@ impl Work<'_> {
         let report = checks::run(&self.view, &self.paths, None, &mut |_| {});
         let plans = fixes::plan(&self.view, &report);
         let open = fixes::take_up(&report, &self.place);
-        if order.ids.iter().any(|id| id == guide::ID) {
+        if order.names_guide() {
             return self.guide(&report, open);
         }
         if order.mode == Mode::List {
@@ -189,7 +205,7 @@ impl Work<'_> {
             return fail(BAD_CALL, "nvidia-gds is the whole checklist; name it alone, or the fixes without it");
         }
         let mut guided = guide::guide(&self.view, report);
-        guided.open = open;
+        guided.open = open.into_iter().filter(|plan| !plan.verified).collect();
         if self.output.json {
             return print_json(&serde_json::json!({ "guide": guided }));
         }

@@ -5,7 +5,7 @@ use super::files::{Found, missing_folders, remove_folders, spot};
 use super::journal::{Before, CommandRun, CommandState, ENTRY_VERSION, Entry, Journal, Stage, Written};
 use super::lock::{lock, tidy};
 use super::resume::boot_id;
-use super::{FixError, Place, hold, merge};
+use super::{FixError, Place, merge};
 use crate::domain::{Change, FixPlan, FixPolicy, Needs};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,7 +38,7 @@ type Hook<'a> = &'a mut dyn FnMut(Step) -> bool;
 /// Runs a command and says how it failed.
 type Runner<'a> = &'a mut dyn FnMut(&[String]) -> Result<(), String>;
 
-fn step(hook: Hook<'_>, step: Step) -> Result<(), FixError> {
+pub(super) fn step(hook: Hook<'_>, step: Step) -> Result<(), FixError> {
     if hook(step) { Ok(()) } else { Err(FixError::Stopped { step: format!("{step:?}") }) }
 }
 
@@ -82,8 +82,12 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
     let id = &plan.id;
     let journal = Journal::at(&place.state);
     if let Some(entry) = journal.read(id)? {
-        // Interrupted ones were finished or rolled back at the start; an applied one whose files are gone (a tmpfs after a boot) is void.
-        if entry.stage == Stage::Applied && entry.files.iter().any(|file| is_as_written(place, file)) {
+        // To overwrite the entry of an interrupted fix would lose the text that was there before it.
+        if entry.stage != Stage::Applied {
+            return Err(FixError::Interrupted { id: id.clone() });
+        }
+        // An applied one whose files are gone (a tmpfs after a boot) is void.
+        if entry.files.iter().any(|file| is_as_written(place, file)) {
             return Err(FixError::AlreadyApplied { id: id.clone() });
         }
     }
@@ -123,14 +127,13 @@ fn apply_locked(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>) 
         boot_id: boot_id(&place.root),
         needs: Some(plan.needs),
         risk: Some(plan.risk),
-        verified: false,
     };
     step(hook, Step::Journal)?;
     journal.write(&entry)?;
     let written = entry.files.iter().try_for_each(|file| write(place, file, hook));
     match written.and_then(|()| run_commands(&mut entry, &journal, hook, run)) {
         Ok(()) => {}
-        // A power cut leaves everything as it is; the next start cleans up.
+        // A power cut leaves everything as it is; the next fix that is applied or undone cleans up.
         Err(stopped @ FixError::Stopped { .. }) => return Err(stopped),
         Err(error) => {
             roll_back(place, &entry, &mut |_| true)?;
@@ -263,75 +266,6 @@ pub fn undo_with(id: &str, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> Re
     Ok(undone)
 }
 
-/// [`recover_with`] that nothing interrupts, but for a test that wants to see what a kill leaves.
-///
-/// # Errors
-/// As for [`recover_with`].
-pub fn recover(place: &Place) -> Result<Vec<String>, FixError> {
-    recover_with(place, &mut hold::hook(place))
-}
-
-/// To be called at a start: an interrupted fix that had done all its steps is marked as applied, any other is rolled back, an interrupted undo is
-/// finished. Returns a sentence for each, and for what another process is at now.
-///
-/// # Errors
-/// When a file cannot be restored; the journal keeps it for the next time.
-pub fn recover_with(place: &Place, hook: Hook<'_>) -> Result<Vec<String>, FixError> {
-    let journal = Journal::at(&place.state);
-    let mut said = journal.damaged();
-    let _lock = match lock(place, false) {
-        Ok(Some(lock)) => lock,
-        Ok(None) => return Ok(said),
-        // Not interrupted, but under way.
-        Err(busy @ FixError::Busy { .. }) => {
-            said.push(busy.to_string());
-            return Ok(said);
-        }
-        Err(error) => return Err(error),
-    };
-    journal.sweep();
-    for mut entry in journal.entries() {
-        let ran_all = entry.commands.iter().all(|c| matches!(c.state, CommandState::Done | CommandState::Skipped));
-        match entry.stage {
-            Stage::Applied => continue,
-            Stage::Applying if ran_all && entry.files.iter().all(|file| is_as_written(place, file)) => {
-                for file in &entry.files {
-                    if let Ok(Some(spot)) = spot(&place.root, &file.path, false) {
-                        spot.clear();
-                    }
-                }
-                step(hook, Step::Finish)?;
-                entry.stage = Stage::Applied;
-                journal.write(&entry)?;
-                said.push(format!("{}: it was interrupted after its last change, and is applied", entry.id));
-            }
-            Stage::Applying | Stage::Undoing => {
-                roll_back(place, &entry, hook)?;
-                step(hook, Step::Forget)?;
-                journal.forget(&entry.id)?;
-                said.push(rolled_back(&entry));
-            }
-        }
-    }
-    tidy(place);
-    Ok(said)
-}
-
-/// What is to be known of a fix that was rolled back: files are as they were, but nobody can take a command back.
-fn rolled_back(entry: &Entry) -> String {
-    let mut text = format!("{}: it was interrupted, and is rolled back", entry.id);
-    let begun = |state| matches!(state, CommandState::Started | CommandState::Done);
-    let ran: Vec<String> = entry.commands.iter().filter(|c| begun(c.state)).map(|c| quoted_line(&c.argv)).collect();
-    if entry.stage == Stage::Applying && !ran.is_empty() {
-        text.push_str(&format!("; these commands had been started, and what they did stays: {}", ran.join("; ")));
-    }
-    let after: Vec<String> = entry.undo_commands.iter().map(|argv| quoted_line(argv)).collect();
-    if !after.is_empty() && (entry.stage == Stage::Undoing || !ran.is_empty()) {
-        text.push_str(&format!("; run, so that it takes effect: {}", after.join("; ")));
-    }
-    text
-}
-
 fn look(root: &Path, path: &Path) -> Result<Option<Found>, FixError> {
     match spot(root, path, false)? {
         Some(spot) => spot.read(),
@@ -372,7 +306,7 @@ fn write(place: &Place, file: &Written, hook: Hook<'_>) -> Result<(), FixError> 
 }
 
 /// Restores every file of an entry that is not what it was.
-fn roll_back(place: &Place, entry: &Entry, hook: Hook<'_>) -> Result<(), FixError> {
+pub(super) fn roll_back(place: &Place, entry: &Entry, hook: Hook<'_>) -> Result<(), FixError> {
     for file in entry.files.iter().rev() {
         step(hook, Step::Restore)?;
         if let Some(spot) = spot(&place.root, &file.path, false)? {

@@ -75,6 +75,12 @@ pub enum FixError {
         /// The fix.
         id: String,
     },
+    /// It was interrupted, and was not resumed yet.
+    #[error("{id} was interrupted; run: gds-top fix {id}")]
+    Interrupted {
+        /// The fix.
+        id: String,
+    },
     /// It is applied already.
     #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]
     AlreadyApplied {

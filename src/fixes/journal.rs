@@ -89,9 +89,6 @@ pub struct Entry {
     /// How risky it was.
     #[serde(default)]
     pub risk: Option<FixRisk>,
-    /// Its check passed since it was applied.
-    #[serde(default)]
-    pub verified: bool,
 }
 
 /// How far a command of a fix is.

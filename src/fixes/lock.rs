@@ -45,6 +45,11 @@ pub(super) fn lock(place: &Place, make: bool) -> Result<Option<Lock>, FixError> 
     }
 }
 
+/// Whether another process works on the journal now. The lock is held for a moment only, and nothing is written.
+pub(super) fn is_locked(place: &Place) -> bool {
+    matches!(lock(place, false), Err(FixError::Busy { .. }))
+}
+
 /// Removes the journal's folder of a folder that stands for a machine, when nothing is in it any more.
 pub(super) fn tidy(place: &Place) {
     if !place.is_live() {

@@ -1,8 +1,8 @@
 //! Taking up fixes whose proof waits for a reboot: what is done, what comes next, and whether the check passes now.
 
 use super::commands::quoted_line;
-use super::journal::{CommandState, Entry, Journal, Stage};
-use super::{FixError, Place, apply};
+use super::journal::{CommandState, Entry, Stage};
+use super::{Place, apply};
 use crate::checks::Report;
 use crate::domain::{OpenPlan, OpenStep, Status, StepState};
 use std::path::Path;
@@ -13,35 +13,24 @@ pub(super) fn boot_id(root: &Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// To be called at a start, after [`super::recover`] and with fresh findings: every applied fix that waits for a reboot and was not proven yet. One
-/// whose check passes now is closed and told for the last time.
+/// Every applied fix that takes effect after a reboot, with fresh findings: what is done, what comes next, and whether its check passes now. Nothing
+/// is written, so a fix is reported as verified for as long as it is applied and its check passes.
 #[must_use]
 pub fn take_up(report: &Report, place: &Place) -> Vec<OpenPlan> {
     let boot = boot_id(&place.root);
     let mut out: Vec<OpenPlan> = Vec::new();
     for journal in place.journals() {
-        for mut entry in journal.entries() {
-            if entry.stage != Stage::Applied || !entry.waits_for_boot || entry.verified {
+        for entry in journal.entries() {
+            if entry.stage != Stage::Applied || !entry.waits_for_boot {
                 continue;
             }
             if out.iter().any(|plan| plan.id == entry.id) {
                 continue;
             }
-            let plan = look(&entry, report, place, boot.as_deref());
-            if plan.verified {
-                entry.verified = true;
-                close(&journal, &entry);
-            }
-            out.push(plan);
+            out.push(look(&entry, report, place, boot.as_deref()));
         }
     }
     out
-}
-
-/// Remembers that a fix is proven. Where the journal is root's and this process is not, it is told again at the next start.
-fn close(journal: &Journal, entry: &Entry) {
-    let written: Result<(), FixError> = journal.write(entry);
-    drop(written);
 }
 
 fn look(entry: &Entry, report: &Report, place: &Place, boot: Option<&str>) -> OpenPlan {

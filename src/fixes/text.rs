@@ -30,10 +30,11 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
     for entry in applied.iter().filter(|entry| entry.stage == Stage::Applied) {
         let _ = writeln!(out, "{}  applied; gds-top fix --undo {} takes it back", strong(&entry.id), entry.id);
     }
-    if !open.is_empty() {
+    let waiting: Vec<&OpenPlan> = open.iter().filter(|plan| !plan.verified).collect();
+    if !waiting.is_empty() {
         out.push_str("\nWaiting for their proof:\n");
     }
-    for line in open.iter().flat_map(OpenPlan::lines) {
+    for line in waiting.into_iter().flat_map(OpenPlan::lines) {
         let _ = writeln!(out, "{line}");
     }
     out

@@ -40,6 +40,13 @@ pub(crate) fn look(folder: &Path) -> (Root, Report) {
     (root, report)
 }
 
+/// Resumes what was interrupted; the sentences about it.
+pub(crate) fn recover(place: &Place) -> Vec<String> {
+    let mut said = Vec::new();
+    fixes::recover(place, &mut |sentence| said.push(sentence)).unwrap();
+    said
+}
+
 /// A copy of a captured machine, with its journal beside it.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,

@@ -1,7 +1,7 @@
 //! Where a fix does not belong it says so: containers, WSL, images, other distributions, GPUs without a direct route; and the checklist leads from a bare
 //! machine to the proof.
 
-use crate::copies::{image, look};
+use crate::copies::{image, look, recover};
 use crate::machine::{COMMANDS, Edit, build, config, put, without};
 use gds_top::checks;
 use gds_top::domain::{Change, FixPlan, Route};
@@ -361,7 +361,7 @@ fn every_recipe_that_writes_survives_a_cut_at_every_step_and_is_taken_back_witho
                 step += 1;
                 step != at
             });
-            let _ = fixes::recover(&place).unwrap();
+            let _ = recover(&place);
             if fixes::Journal::at(&place.state).entries().is_empty() {
                 assert_eq!(image(folder.path()), before, "{}: cut before step {at}", recipe.id);
             } else {

@@ -14,4 +14,6 @@ mod releases;
 mod root;
 mod since;
 mod starts;
+mod throwaway;
+mod trust;
 mod udev;

@@ -1,113 +1,12 @@
 //! The real program on throw-away roots: previewed, applied, verified, undone, listed; killed at every step; taken up after a reboot.
 
-use crate::copies::{Image, image};
-use crate::machine::{copy, fixture};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::throwaway::{PROGRAM, RESUME, Throwaway, UBUNTU, err, out};
+use rustix::process::Signal;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::Command;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
-
-/// A throw-away root.
-struct Throwaway {
-    folder: tempfile::TempDir,
-}
-
-impl Throwaway {
-    /// A copy of a captured machine.
-    fn captured(name: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        copy(&fixture(name), &folder.path().join("root"));
-        Self { folder }
-    }
-
-    /// A plain tree, as a chroot is one.
-    fn tree(release: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let top = folder.path().join("root");
-        for name in ["etc/modprobe.d", "etc/udev/rules.d", "proc/sys/kernel/random"] {
-            fs::create_dir_all(top.join(name)).unwrap();
-        }
-        fs::write(top.join("etc/os-release"), release).unwrap();
-        fs::write(top.join("proc/sys/kernel/random/boot_id"), "first\n").unwrap();
-        Self { folder }
-    }
-
-    fn top(&self) -> PathBuf {
-        self.folder.path().join("root")
-    }
-
-    fn files(&self) -> PathBuf {
-        let files = self.top().join("files");
-        if files.is_dir() { files } else { self.top() }
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.arg("fix").arg("--root").arg(self.top()).args(words).env_remove("GDS_TOP_FIX_HOLD_AT");
-        command.stdin(Stdio::null());
-        command
-    }
-
-    fn fix(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    /// Starts it, and waits until it rests before the step. None when it ended before.
-    fn held_at(&self, step: u32, words: &[&str]) -> Option<(Child, BufReader<ChildStderr>)> {
-        let mut command = self.command(words);
-        command.env("GDS_TOP_FIX_HOLD_AT", step.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while said.read_line(&mut line).unwrap() > 0 {
-            if line.starts_with("holding before step") {
-                return Some((child, said));
-            }
-            line.clear();
-        }
-        child.wait().unwrap();
-        None
-    }
-
-    /// Runs until the step, kills it there. False when it ended before.
-    fn killed_at(&self, step: u32, words: &[&str], signal: Signal) -> bool {
-        let Some((mut child, _said)) = self.held_at(step, words) else { return false };
-        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
-        assert!(!child.wait().unwrap().success());
-        true
-    }
-
-    fn image(&self) -> Image {
-        image(&self.top())
-    }
-
-    /// What is there, by path below the top, without the journal.
-    fn outside_the_journal(&self) -> Image {
-        let ours = |(path, ..): &(PathBuf, _, _)| !path.display().to_string().contains("/.gds-top");
-        let below = |path: &Path| path.strip_prefix(self.top()).unwrap().to_owned();
-        self.image().into_iter().filter(ours).map(|(path, mode, text)| (below(&path), mode, text)).collect()
-    }
-
-    fn reboot(&self) {
-        let path = self.files().join("proc/sys/kernel/random/boot_id");
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "second\n").unwrap();
-    }
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
 const REGISTRY: &str = "etc/modprobe.d/nvidia-p2pdma.conf";
 
 #[test]
@@ -169,8 +68,7 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
             break;
         }
         steps = step;
-        let next = root.fix(&["--list"]);
-        assert!(next.status.success(), "{}", err(&next));
+        let next = root.resume();
         if root.image() == before {
             continue;
         }
@@ -216,8 +114,7 @@ fn undoing_that_is_killed_at_any_step_is_finished() {
             break;
         }
         steps = step;
-        let next = root.fix(&["--list"]);
-        assert!(next.status.success(), "{}", err(&next));
+        let next = root.resume();
         let expected = if step == 1 { &applied } else { &before };
         assert_eq!(&root.image(), expected, "step {step}: {}", err(&next));
     }
@@ -240,17 +137,16 @@ fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
                 assert!(recoveries >= 8, "{recoveries} recoveries were killed");
                 return;
             }
-            if !root.killed_at(recover, &["--list"], if recover % 2 == 0 { Signal::TERM } else { Signal::KILL }) {
+            if !root.killed_at(recover, RESUME, if recover % 2 == 0 { Signal::TERM } else { Signal::KILL }) {
                 break;
             }
             recoveries += 1;
             // Killed once more at the same step, then let go.
-            root.killed_at(recover, &["--list"], Signal::KILL);
-            let next = root.fix(&["--list"]);
-            assert!(next.status.success(), "{}", err(&next));
+            root.killed_at(recover, RESUME, Signal::KILL);
+            let next = root.resume();
             let after = root.outside_the_journal();
             assert!(after == before || after == finished, "apply {apply}, recovery {recover}: {}", err(&next));
-            let again = root.fix(&["--list"]);
+            let again = root.resume();
             assert!(!err(&again).contains("interrupted"), "there is nothing left to recover: {}", err(&again));
             if after == finished {
                 assert!(root.fix(&["--undo", "nvfs-load"]).status.success());
@@ -271,7 +167,7 @@ fn a_fix_that_another_process_is_at_is_not_taken_for_interrupted() {
     assert_eq!(root.image(), held, "the other one was left alone");
     child.kill().unwrap();
     child.wait().unwrap();
-    let next = root.fix(&["--list"]);
+    let next = root.resume();
     assert!(err(&next).contains("rolled back"), "{}", err(&next));
 }
 

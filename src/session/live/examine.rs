@@ -101,6 +101,7 @@ impl Examiner {
         }
         let mut guide = guide::guide(root, &report);
         guide.open = fixes::take_up(&report, &self.place());
+        guide.open.retain(|plan| !plan.verified);
         self.bus.emit(EventBody::GuideMade { guide: guide.clone() });
         self.guide = Some(guide);
         self.report = Some(report);
@@ -152,12 +153,16 @@ impl Examiner {
         }
     }
 
-    /// Finishes or takes back what an interrupted fix left.
-    pub(super) fn recover(&self) {
-        match fixes::recover(&self.place()) {
-            Ok(said) => said.into_iter().for_each(|text| self.bus.say(LogLevel::Info, text)),
-            Err(error) => self.bus.say(LogLevel::Warn, error.to_string()),
-        }
+    /// Says which fixes were interrupted. Nothing is written.
+    pub(super) fn tell_interrupted(&self) {
+        fixes::interrupted(&self.place()).into_iter().for_each(|text| self.bus.say(LogLevel::Warn, text));
+    }
+
+    /// Resumes interrupted fixes, which comes before another one is applied or undone. `None`: that failed, and it was said.
+    fn recover(&self, id: &str, place: &Place) -> Option<Vec<String>> {
+        fixes::recover(place, &mut |text| self.bus.say(LogLevel::Warn, text))
+            .map_err(|error| self.news(id, FixStage::Failed, &error.to_string()))
+            .ok()
     }
 
     /// Applies a fix that the user consented to, and checks everything again.
@@ -166,7 +171,9 @@ impl Examiner {
         let place = self.place();
         if place.lacks_root(&plan) {
             self.elevated(id, &["--yes", "--consent", &fixes::consent(&plan), id]);
-        } else if let Some(root) = self.look() {
+        } else if self.recover(id, &place).is_some()
+            && let Some(root) = self.look()
+        {
             fixes::apply_and_verify(&root, &plan, &place, &self.paths(&root), &mut |progress| {
                 self.bus.emit(EventBody::FixProgress { progress });
             });
@@ -220,10 +227,16 @@ impl Examiner {
         let known = self.applied.iter().find(|fix| fix.plan.id == id).map(|fix| fix.plan.clone());
         if known.or_else(|| self.plan_quietly(id)).is_some_and(|plan| place.lacks_root(&plan)) {
             self.elevated(id, &["--undo", id]);
-        } else if let Some(root) = self.look() {
-            fixes::undo_and_verify(&root, id, &place, &self.paths(&root), &mut |progress| {
-                self.bus.emit(EventBody::FixProgress { progress });
-            });
+        } else if let Some(gone) = self.recover(id, &place)
+            && let Some(root) = self.look()
+        {
+            if gone.iter().any(|gone| gone == id) {
+                self.news(id, FixStage::Undone, "it was interrupted, and is rolled back");
+            } else {
+                fixes::undo_and_verify(&root, id, &place, &self.paths(&root), &mut |progress| {
+                    self.bus.emit(EventBody::FixProgress { progress });
+                });
+            }
         }
         self.check();
     }

@@ -194,7 +194,7 @@ impl Session {
             }
         };
         if self.config.checks {
-            examiner.recover();
+            examiner.tell_interrupted();
             // The slow answers are fetched beside the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         } else {

@@ -1,0 +1,119 @@
+//! A throw-away root for the real program: a copy of a captured machine or a plain tree, with the means to stop and kill a fix at any step.
+
+use crate::copies::{Image, image};
+use crate::machine::{copy, fixture};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
+
+/// A throw-away root.
+pub(crate) struct Throwaway {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Throwaway {
+    /// A copy of a captured machine.
+    pub(crate) fn captured(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&fixture(name), &folder.path().join("root"));
+        Self { folder }
+    }
+
+    /// A plain tree, as a chroot is one.
+    pub(crate) fn tree(release: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().join("root");
+        for name in ["etc/modprobe.d", "etc/udev/rules.d", "proc/sys/kernel/random"] {
+            fs::create_dir_all(top.join(name)).unwrap();
+        }
+        fs::write(top.join("etc/os-release"), release).unwrap();
+        fs::write(top.join("proc/sys/kernel/random/boot_id"), "first\n").unwrap();
+        Self { folder }
+    }
+
+    pub(crate) fn top(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    pub(crate) fn files(&self) -> PathBuf {
+        let files = self.top().join("files");
+        if files.is_dir() { files } else { self.top() }
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.arg("fix").arg("--root").arg(self.top()).args(words).env_remove("GDS_TOP_FIX_HOLD_AT");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn fix(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Starts it, and waits until it rests before the step. None when it ended before.
+    pub(crate) fn held_at(&self, step: u32, words: &[&str]) -> Option<(Child, BufReader<ChildStderr>)> {
+        let mut command = self.command(words);
+        command.env("GDS_TOP_FIX_HOLD_AT", step.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while said.read_line(&mut line).unwrap() > 0 {
+            if line.starts_with("holding before step") {
+                return Some((child, said));
+            }
+            line.clear();
+        }
+        child.wait().unwrap();
+        None
+    }
+
+    /// Runs until the step, kills it there. False when it ended before.
+    pub(crate) fn killed_at(&self, step: u32, words: &[&str], signal: Signal) -> bool {
+        let Some((mut child, _said)) = self.held_at(step, words) else { return false };
+        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        true
+    }
+
+    /// Resumes what was interrupted, and nothing else: the fix that it is asked to undo is never applied.
+    pub(crate) fn resume(&self) -> Output {
+        let resumed = self.fix(RESUME);
+        assert_eq!(resumed.status.code(), Some(1), "{}", err(&resumed));
+        assert!(err(&resumed).contains("nothing to undo"), "{}", err(&resumed));
+        resumed
+    }
+
+    pub(crate) fn image(&self) -> Image {
+        image(&self.top())
+    }
+
+    /// What is there, by path below the top, without the journal.
+    pub(crate) fn outside_the_journal(&self) -> Image {
+        let ours = |(path, ..): &(PathBuf, _, _)| !path.display().to_string().contains("/.gds-top");
+        let below = |path: &Path| path.strip_prefix(self.top()).unwrap().to_owned();
+        self.image().into_iter().filter(ours).map(|(path, mode, text)| (below(&path), mode, text)).collect()
+    }
+
+    pub(crate) fn reboot(&self) {
+        let path = self.files().join("proc/sys/kernel/random/boot_id");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "second\n").unwrap();
+    }
+}
+
+pub(crate) fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Resumes what was interrupted: the fix that it is asked to undo is never applied.
+pub(crate) const RESUME: &[&str] = &["--undo", "kernel-p2pdma"];
+pub(crate) const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
