@@ -46,10 +46,10 @@ const FORBIDDEN: &[(&str, &str)] = &[
 const QUOTED: &[&str] = &[];
 
 /// Folders that were rewritten: three of a thousand texts may still match. The others wait for their turn, and `LEFT` may only fall.
-const REWRITTEN: &[&str] = &[];
+const REWRITTEN: &[&str] = &["nixl-ffi", "src/config", "src/telemetry", "src/weights"];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 2767;
+const LEFT: usize = 2640;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];

@@ -37,8 +37,8 @@ fn what_is_wrong_ends_with_2_one_sentence_and_nothing_done() {
     let file = folder.path().join("s.toml");
     let export = folder.path().join("export");
     for (text, parts) in [
-        ("thme = 'dark'", ["s.toml:1: 'thme' is no setting", "'theme'"]),
-        ("theme = 'drak'", ["s.toml:1: 'drak' is no theme", "'dark'"]),
+        ("thme = 'dark'", ["s.toml:1: 'thme' is not a setting", "'theme'"]),
+        ("theme = 'drak'", ["s.toml:1: 'drak' is not a theme", "'dark'"]),
         ("theme = './none.toml'", ["s.toml:1: the theme in", "No such file"]),
         ("ascii = 1", ["s.toml:1: ascii takes true or false", "1"]),
         ("\n[race]\nset = ['threds=1']", ["s.toml:3: 'threds' is no setting", "threads"]),

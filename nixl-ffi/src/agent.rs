@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_int};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-/// What kind of memory a range is.
+/// The kind of memory of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Host memory (`DRAM_SEG`).
@@ -26,7 +26,8 @@ impl Memory {
     }
 }
 
-/// A NIXL agent with at most one back end. NIXL's agents are made here without locks of their own, so one thread at a time uses an agent.
+/// A NIXL agent with at most one back end. The agents are created without internal locks, so only one thread at a
+/// time uses an agent.
 #[derive(Debug)]
 pub struct Agent {
     library: Library,
@@ -84,7 +85,8 @@ impl Agent {
         Ok(found)
     }
 
-    /// Loads a plugin and makes it this agent's back end, with settings of its own by name (those left out are the plugin's defaults).
+    /// Loads a plugin and makes it this agent's back end, with named settings. Settings that are left out keep the
+    /// plugin's defaults.
     ///
     /// # Errors
     /// When the agent has one already, or NIXL refuses: the plugin is not there, a library that it needs is missing, or it cannot start here.
@@ -126,7 +128,7 @@ impl Agent {
     /// Registers the `len` bytes of `memory` from `offset`.
     ///
     /// # Errors
-    /// When the range lies outside, there is no back end, or NIXL refuses.
+    /// If the range is outside the memory, there is no back end, or NIXL returns an error.
     pub fn register<M: IoMemory>(
         &self,
         memory: &Arc<M>,

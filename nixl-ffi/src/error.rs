@@ -1,4 +1,4 @@
-//! What can go wrong, as sentences.
+//! The errors of this crate, each a sentence.
 
 use crate::search::ENV_NIXL;
 use cufile_ffi::Tried;

@@ -1,4 +1,4 @@
-//! The loaded library: found, loaded, its functions looked up, its version told from the wheel that it lies in.
+//! The loaded library: its functions, and its version, which is taken from the wheel that contains it.
 
 use crate::error::Error;
 use crate::raw::Functions;
@@ -64,8 +64,8 @@ impl Library {
         &self.inner.path
     }
 
-    /// The version of the wheel that it lies in, by the name of the wheel's folder of metadata (`nixl_cu13-1.5.0.dist-info`); NIXL itself does
-    /// not tell one. `None` outside a wheel.
+    /// The version of the wheel that contains the library, read from the name of the wheel's metadata folder
+    /// (`nixl_cu13-1.5.0.dist-info`). NIXL itself does not report a version. `None` if the library is not in a wheel.
     #[must_use]
     pub fn version(&self) -> Option<String> {
         let libraries = self.inner.path.parent()?;
@@ -77,9 +77,9 @@ impl Library {
         })
     }
 
-    /// Loads the CUDA run-time library that the GDS plugins are linked to, from the folders of the wheels, where the loader would not find it: in
-    /// a Python process PyTorch has loaded it, here nobody has. Plugins that are loaded later are given it, because its name is the one they ask
-    /// for. Returns what could not be loaded, in a sentence.
+    /// Loads the CUDA run-time library that the GDS plugins are linked to, from the wheels' folders, which the loader
+    /// does not search. In a Python process PyTorch has already loaded it. Plugins that are loaded later use it,
+    /// because they ask for it by the same name. Returns one sentence if it could not be loaded.
     #[must_use]
     pub fn load_cuda_runtime(&self) -> Option<String> {
         let mut order = CUDA_RUNTIMES;
@@ -112,8 +112,8 @@ impl Library {
 }
 
 fn load(name: &OsStr) -> Result<Functions, String> {
-    // SAFETY: loading runs the library's constructors. NIXL's touch nothing of ours; a file that only bears the name is as dangerous as any other
-    // file on the loader's path.
+    // SAFETY: loading runs the library's constructors. NIXL's constructors do not touch our memory. Another file with
+    // this name is as dangerous as any other file on the loader's path.
     let library = unsafe { RawLibrary::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| words(&e))?;
     // SAFETY: a library under this name exports these names with wrapper.h's types.
     let functions = unsafe { Functions::load(&library) };

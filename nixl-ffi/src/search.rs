@@ -1,8 +1,8 @@
-//! Where libnixl_capi may be.
+//! The places in which libnixl_capi can be.
 //!
-//! The wheel `nixl` is a thin shell over `nixl_cu13` or `nixl_cu12`, whose libraries lie in `.nixl_cu13.mesonpy.libs` beside the package, with
-//! run paths to the wheel's other folders, so that loading the one file by its path is enough. A build from source installs into
-//! `/usr/local/nixl` or `/opt/nvidia/nvda_nixl`.
+//! The wheel `nixl` only depends on `nixl_cu13` or `nixl_cu12`. Their libraries are in `.nixl_cu13.mesonpy.libs` next
+//! to the package and have run paths to the wheel's other folders, so it is enough to load one file by its path. A
+//! build from source installs into `/usr/local/nixl` or `/opt/nvidia/nvda_nixl`.
 
 use cufile_ffi::children;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ pub const FILE: &str = "libnixl_capi.so";
 /// Where to look, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// What the loader is asked for.
+    /// The names to load.
     pub candidates: Vec<PathBuf>,
     /// Folders in which the libraries of CUDA and cuFile that the plugins need may lie, for where the loader does not know them.
     pub beside: Vec<PathBuf>,

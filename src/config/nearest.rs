@@ -1,6 +1,6 @@
 //! The known name that a mistyped one was meant to be.
 
-/// The nearest of the known names, where one is near enough to be worth proposing.
+/// The most similar known name, if one is similar enough to suggest.
 fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let typed = typed.to_lowercase().replace(['-', ' '], "_");
     known
@@ -16,7 +16,7 @@ fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<
         .map(|(_, _, name)| name)
 }
 
-/// `; did you mean 'theme'?`, or the known names where none is near.
+/// `; did you mean 'theme'?`, or the known names if none is similar.
 #[must_use]
 pub fn hint(typed: &str, known: &[&str]) -> String {
     match nearest(typed, known.iter().copied()) {

@@ -1,4 +1,5 @@
-//! The colours of the themes, as plain data: 24-bit values with the named colour that stands for each on a terminal of sixteen.
+//! The colours of the themes, as plain data: 24-bit values, each with the named colour that replaces it on a terminal
+//! with sixteen colours.
 
 use super::taste::ThemeName;
 
@@ -33,7 +34,7 @@ impl Ink {
 /// The colours of a theme by role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
-    /// Background of the whole screen; `None` leaves the terminal's own.
+    /// Background of the screen; `None` keeps the terminal's background.
     pub ground: Option<Ink>,
     /// Text.
     pub text: Ink,
@@ -51,7 +52,7 @@ pub struct Palette {
     pub status: [Ink; 5],
     /// Colours of the lanes (Okabe and Ito's set, adapted to the ground), by engine.
     pub lanes: [Ink; 11],
-    /// Colours of the phases: warm for what a tensor pays, cool for bytes moving.
+    /// Colours of the phases: warm for overhead, cool for phases that move bytes.
     pub phases: [Ink; 12],
     /// Text on a phase's or lane's colour as background.
     pub on_fill: Ink,
@@ -102,7 +103,7 @@ const PHASES_ON_DARK: [Ink; 12] = [
     ink(0x3d_4452, 8),
 ];
 
-// Dark enough to stand on paper, and for white words to stand on them.
+// Dark enough to be read on paper and behind white text.
 const PHASES_ON_LIGHT: [Ink; 12] = [
     ink(0x8f_5a66, 8),
     ink(0x8a_5a26, 3),
@@ -217,7 +218,8 @@ mod tests {
             let Some(p) = Palette::of(theme) else { continue };
             // A ground of the terminal's own may be black or the dark grey of many terminals.
             let grounds = p.ground.map_or_else(|| vec![ink(0, 0), ink(0x1e_1e1e, 0)], |ground| vec![ground]);
-            // Guideline 1.4.3 asks 4.5 of text (1.4.6: 7), 1.4.11 asks 3 of what must be seen to understand.
+            // Guideline 1.4.3 requires a contrast of 4.5 for text (1.4.6: 7); 1.4.11 requires 3 for graphics that
+            // carry meaning.
             let text = if theme == ThemeName::HighContrast { 7.0 } else { 4.5 };
             for ground in grounds {
                 let written = [p.text, p.strong, p.dim, p.accent].into_iter().chain(p.status);

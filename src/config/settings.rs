@@ -1,4 +1,4 @@
-//! The settings file: what a person likes, read strictly, so that a mistyped line is told and never ignored.
+//! The settings file. It is read strictly, so that a mistyped line is reported and never ignored.
 
 use super::taste::ColourDepth;
 use super::toml_text::{Text, Value};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Pictures a second while something moves, unless the settings say otherwise.
 pub const FRAMES_PER_SECOND: u32 = 10;
 
-/// What the lines of charts are drawn with.
+/// The characters that draw the lines of charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Markers {
     /// Two by four dots a cell.
@@ -33,7 +33,7 @@ impl std::str::FromStr for Markers {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, markers)| *markers);
         let names = Self::ALL.map(|(name, _)| name);
-        known.ok_or_else(|| format!("'{text}' is no kind of markers{}", super::nearest::hint(text, &names)))
+        known.ok_or_else(|| format!("'{text}' is not a kind of markers{}", super::nearest::hint(text, &names)))
     }
 }
 
@@ -48,7 +48,7 @@ pub struct KeySetting {
     pub place: String,
 }
 
-/// All settings; what is `None` or empty was not set.
+/// All settings; a value that is `None` or empty was not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Theme by name, or the file of one.
@@ -59,15 +59,15 @@ pub struct Settings {
     pub colours: Option<ColourDepth>,
     /// Only ASCII characters.
     pub ascii: Option<bool>,
-    /// What lines of charts are drawn with.
+    /// The characters that draw the lines of charts.
     pub markers: Option<Markers>,
     /// Whether the mouse is asked for.
     pub mouse: Option<bool>,
     /// Pictures a second while something moves.
     pub frames_per_second: Option<u32>,
-    /// Engines that race where none are named.
+    /// Engines that are measured if the command names none.
     pub engines: Vec<Engine>,
-    /// Cache states that are raced where none is named.
+    /// Cache states that are measured if the command names none.
     pub cache: Vec<CacheState>,
     /// Runs of each engine in each cache state.
     pub repeat: Option<u32>,
@@ -81,7 +81,7 @@ pub struct Settings {
     pub folder: Option<PathBuf>,
 }
 
-/// A line of the file: its table, its name, its default as written in TOML, and what it is for.
+/// A line of the file: its table, its name, its default as written in TOML, and its help text.
 struct Line {
     table: &'static str,
     name: &'static str,
@@ -99,11 +99,11 @@ const LINES: [Line; 11] = [
         "",
         "theme",
         "\"dark\"",
-        "dark, light, high-contrast, colour-blind, mono; NAME for themes/NAME.toml beside this file; or a path to a theme",
+        "dark, light, high-contrast, colour-blind, mono; NAME for themes/NAME.toml next to this file; or a path to a theme",
     ),
     line("", "colours", "\"auto\"", "of the terminal: 16, 256, true (24 bit); auto reads COLORTERM and TERM"),
     line("", "ascii", "false", "only ASCII characters; without this line the terminal and the locale decide"),
-    line("", "markers", "\"braille\"", "what lines of charts are drawn with: braille, block, ascii"),
+    line("", "markers", "\"braille\"", "characters for the lines of charts: braille, block, ascii"),
     line("", "mouse", "true", "clicks and the wheel; false leaves them to the terminal"),
     line("", "frames_per_second", "10", "pictures a second while something moves, 1 to 30; at rest none is drawn"),
     line(
@@ -112,7 +112,12 @@ const LINES: [Line; 11] = [
         "[\"pread\", \"direct\"]",
         "engines that race; without this line every one that can run here",
     ),
-    line("race", "cache", "[\"cold\"]", "page cache before each run: cold, hot, as-is; several are raced in turn"),
+    line(
+        "race",
+        "cache",
+        "[\"cold\"]",
+        "page cache before each run: cold, hot, as-is; several are measured one after another",
+    ),
     line("race", "repeat", "1", "runs of each engine in each cache state, 1 to 1000"),
     line("race", "gpu", "\"0\"", "a GPU by index or UUID, or \"host\" for host memory; without this line the best one"),
     line("race", "set", "[\"pread.threads=8\"]", "engine settings as for --set; without this line each engine's own"),
@@ -233,7 +238,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The settings file as it would say the defaults: every line there is, each commented out, with what it is for.
+    /// The settings file with all defaults: every line is commented out and has its help text.
     #[must_use]
     pub fn template() -> String {
         let mut text = String::new();
@@ -284,15 +289,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_file_line_and_remedy() {
         for (text, line, parts) in [
-            ("thme = \"dark\"", 1, ["'thme' is no setting", "'theme'"]),
+            ("thme = \"dark\"", 1, ["'thme' is not a setting", "'theme'"]),
             ("\n\nmouse = 1", 3, ["mouse takes true or false", "the number 1"]),
             ("ascii = \"yes\"", 1, ["ascii takes true or false", "\"yes\""]),
             ("frames_per_second = 0", 1, ["from 1 to 30", "the number 0"]),
             ("frames_per_second = 99999999999", 1, ["from 1 to 30", "99999999999"]),
             ("frames_per_second = 2.5", 1, ["from 1 to 30", "2.5"]),
-            ("colours = \"257\"", 1, ["'257' is no number of colours", "'256'"]),
+            ("colours = \"257\"", 1, ["'257' is not a number of colours", "'256'"]),
             ("markers = \"brail\"", 1, ["'brail'", "'braille'"]),
-            ("[race]\nengine = []", 2, ["'engine' is no setting of [race]", "'engines'"]),
+            ("[race]\nengine = []", 2, ["'engine' is not a setting of [race]", "'engines'"]),
             ("[race]\nengines = [\"mmapp\"]", 2, ["mmapp", "engine"]),
             ("[race]\ncache = [\"warm\"]", 2, ["warm", "cold"]),
             ("repeat = 3", 1, ["'repeat' belongs under", "[race]"]),

@@ -1,4 +1,4 @@
-//! What the terminal can show, judged from the environment alone: no query is ever sent to it.
+//! The terminal's abilities, as far as the environment shows them; the terminal itself is not queried.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ impl FromStr for ThemeName {
         let wanted = text.to_ascii_lowercase().replace('_', "-").replace("color", "colour");
         Self::ALL.into_iter().find(|theme| theme.to_string() == wanted).ok_or_else(|| {
             let known: Vec<String> = Self::ALL.iter().map(ToString::to_string).collect();
-            format!("'{text}' is no theme; known are {}", known.join(", "))
+            format!("'{text}' is not a theme; known themes: {}", known.join(", "))
         })
     }
 }

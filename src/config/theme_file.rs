@@ -34,7 +34,8 @@ const ROLES: [&str; 10] =
 const STATUS: [Status; 5] = [Status::Pass, Status::Info, Status::Warn, Status::Fail, Status::Na];
 const WANTED: &str = "a colour: \"#rrggbb\", one of the sixteen names, or { rgb = \"#rrggbb\", ansi = \"red\" }";
 
-/// A theme that was read: the theme that it stands on, and its colours. `None` on `mono`, which has no colours to replace.
+/// A theme that was read: its base theme, and its colours. `None` if the base is `mono`, which has no colours to
+/// replace.
 pub type UserTheme = (ThemeName, Option<Palette>);
 
 /// Reads the text of a theme.
@@ -49,7 +50,7 @@ pub fn parse(path: &Path, text: &str) -> Result<UserTheme, String> {
             let name = source.text_of(value, "base", "the name of a theme")?;
             let known = ThemeName::ALL.map(|theme| theme.to_string());
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            name.parse().map_err(|_| source.unknown(&value.span(), name, "theme to stand on", &known))?
+            name.parse().map_err(|_| source.unknown(&value.span(), name, "base theme", &known))?
         }
         None => ThemeName::Dark,
     };
@@ -184,7 +185,7 @@ fn colour(source: &Text<'_>, value: &Value<'_>, text: &str) -> Result<Ink, Strin
     if let Some(digits) = text.strip_prefix('#') {
         let whole = digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit());
         let rgb = u32::from_str_radix(digits, 16).ok().filter(|_| whole).ok_or_else(|| {
-            source.wrong(&value.span(), &format!("'{text}' is no colour: six hexadecimal digits follow the #"))
+            source.wrong(&value.span(), &format!("'{text}' is not a colour: write # and six hexadecimal digits"))
         })?;
         return Ok(Ink { rgb, ansi: nearest_named(rgb) });
     }
@@ -213,7 +214,7 @@ pub fn template(theme: ThemeName) -> Option<String> {
         format!("{{ rgb = \"#{:06x}\", ansi = \"{ansi}\" }}", ink.rgb)
     };
     let mut text =
-        format!("# The theme stands on this one; what is not named below is as there.\nbase = \"{theme}\"\n\n");
+        format!("# The base theme; colours that are not listed below are taken from it.\nbase = \"{theme}\"\n\n");
     let ground = palette.ground.map_or_else(|| "\"terminal\"".to_owned(), show);
     let _ = writeln!(text, "# \"terminal\" leaves the terminal's own background.\nground = {ground}");
     for (name, ink) in [
@@ -273,11 +274,11 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_file_line_and_remedy() {
         for (text, parts) in [
-            ("acent = \"red\"", ["t.toml:1: 'acent' is no colour of a theme", "'accent'"]),
-            ("\ntext = \"rde\"", ["t.toml:2: 'rde' is no colour", "'red'"]),
-            ("text = \"#12345\"", ["'#12345' is no colour", "six hexadecimal digits"]),
+            ("acent = \"red\"", ["t.toml:1: 'acent' is not a colour of a theme", "'accent'"]),
+            ("\ntext = \"rde\"", ["t.toml:2: 'rde' is not a colour", "'red'"]),
+            ("text = \"#12345\"", ["'#12345' is not a colour", "six hexadecimal digits"]),
             ("text = 3", ["text takes a colour", "the number 3"]),
-            ("base = \"drak\"", ["'drak' is no theme to stand on", "'dark'"]),
+            ("base = \"drak\"", ["'drak' is not a base theme", "'dark'"]),
             ("[engines]\nmmapp = \"red\"", ["t.toml:2: 'mmapp'", "'mmap'"]),
             ("[phases]\nsubmitt = \"red\"", ["'submitt'", "'submit'"]),
             ("status = \"red\"", ["[status] takes a table", ""]),

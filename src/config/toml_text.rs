@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A value with the place where it stands.
+/// A value and its place in the file.
 pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// A text and the file that it came from.
@@ -21,7 +21,7 @@ impl<'t> Text<'t> {
         Self { path: path.to_owned(), text }
     }
 
-    /// The whole as a table.
+    /// The complete document as a table.
     pub(super) fn parse(&self) -> Result<DeTable<'t>, String> {
         DeTable::parse(self.text).map(Spanned::into_inner).map_err(|error| {
             let said = error.message().trim_end_matches('.').replace('\n', ", ");
@@ -42,7 +42,7 @@ impl<'t> Text<'t> {
 
     /// A name that is not among the known ones.
     pub(super) fn unknown(&self, at: &Range<usize>, name: &str, what: &str, known: &[&str]) -> String {
-        self.wrong(at, &format!("'{name}' is no {what}{}", hint(name, known)))
+        self.wrong(at, &format!("'{name}' is not a {what}{}", hint(name, known)))
     }
 
     /// A value of the wrong kind.

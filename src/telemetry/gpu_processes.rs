@@ -1,4 +1,5 @@
-//! GPU memory of single processes by NVML, on a thread of its own: a driver call may hang, and nobody who watches a process may hang with it.
+//! GPU memory of single processes by NVML, on a separate thread, because a driver call can hang and must not stop the
+//! screens.
 
 use super::nvml::GpuRef;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
@@ -12,8 +13,9 @@ use std::time::Duration;
 /// GPU memory in bytes by process, as last read.
 type ByProcess = BTreeMap<u32, u64>;
 
-/// A thread that asks NVML which processes compute on a GPU and what memory each has there (nvmlDeviceGetComputeRunningProcesses), until dropped.
-/// Where NVML does not tell (no driver, no permission, process numbers of another container) it yields nothing.
+/// A thread that asks NVML which processes compute on a GPU and what memory each has there
+/// (nvmlDeviceGetComputeRunningProcesses), until dropped. If NVML cannot answer (no driver, no permission, process
+/// ids of another container), it yields nothing.
 #[derive(Debug)]
 pub struct GpuProcesses {
     latest: Arc<Mutex<ByProcess>>,

@@ -1,4 +1,4 @@
-//! Meters of procfs: the lane's process, the machine, our own process. What cannot be read is absent.
+//! Meters of procfs: the run process, the machine, this process. A value that cannot be read is absent.
 
 use crate::domain::Metric;
 use rustix::fs::{Mode, OFlags};
@@ -13,8 +13,9 @@ use std::time::Instant;
 /// Readings of a moment.
 pub(super) type Values = BTreeMap<Metric, f64>;
 
-/// Number (major, minor) of the device that holds a file or folder, for [`super::SamplerConfig::model_device`]. File systems without a block device
-/// of their own (tmpfs, overlay, btrfs, network) yield a number that /proc/diskstats does not list; then the meter is absent.
+/// Number (major, minor) of the device that holds a file or folder, for [`super::SamplerConfig::model_device`]. File
+/// systems without a block device (tmpfs, overlay, btrfs, network) yield a number that /proc/diskstats does not list;
+/// then the meter is absent.
 #[must_use]
 pub fn device_of(path: &Path) -> Option<(u32, u32)> {
     let device = std::fs::metadata(path).ok()?.dev();
@@ -25,7 +26,7 @@ pub fn device_of(path: &Path) -> Option<(u32, u32)> {
 pub(super) struct LaneMeters {
     // Holds the process's folder in /proc open, so that a later process of the same number is never taken for it.
     process: Option<OwnedFd>,
-    /// The supervisor of a command, whose whole tree is read.
+    /// The supervisor of a command; all its descendants are read.
     tree: Option<u32>,
 }
 
@@ -41,10 +42,10 @@ impl LaneMeters {
         if let Some(root) = self.tree {
             return read_tree(root, into);
         }
-        // Read ten times a second beside the load: the few lines that are wanted, and none of the others.
+        // This is read ten times a second during the load, so only the needed lines are parsed.
         if let Some(status) = text(process, "status") {
             for (metric, name, unit) in [
-                // In KiB. A zombie has no memory left to tell of.
+                // In KiB. A zombie has no memory.
                 (Metric::LaneRssBytes, "VmRSS", 1024.0),
                 (Metric::LaneRssAnonBytes, "RssAnon", 1024.0),
                 (Metric::LaneRssFileBytes, "RssFile", 1024.0),
@@ -58,7 +59,8 @@ impl LaneMeters {
             put(into, Metric::LaneReadCallBytes, field(&io, "rchar"), 1.0);
         }
         if let Some(stat) = text(process, "stat") {
-            // The name stands in brackets and may hold anything; utime and stime are the 14th and 15th field (proc_pid_stat(5)).
+            // The name is in brackets and can contain any character; utime and stime are the 14th and 15th field
+            // (proc_pid_stat(5)).
             let mut after = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().skip(11);
             let mut ticks = || after.next()?.parse::<u64>().ok();
             let ticks = ticks().zip(ticks()).map(|(user, system)| user + system);
@@ -73,7 +75,7 @@ fn put(into: &mut Values, metric: Metric, value: Option<u64>, unit: f64) {
     }
 }
 
-/// A file of /proc, whole; `None` where it cannot be read or ended while it was.
+/// The content of a file of /proc; `None` if it cannot be read or the process ended meanwhile.
 fn text(folder: impl AsFd, name: &str) -> Option<String> {
     let file = rustix::fs::openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let mut bytes = Vec::with_capacity(4096);
@@ -186,7 +188,7 @@ mod tests {
     fn anonymous_memory_and_reads_show_in_their_meters() {
         const NAME: &str = "telemetry::meters::tests::anonymous_memory_and_reads_show_in_their_meters";
         const CHILD: &str = "GDS_TOP_TEST_METERS";
-        // A process of its own, for other tests take and give back memory beside this one.
+        // A separate process, because other tests allocate and release memory at the same time.
         if std::env::var_os(CHILD).is_some() {
             let mut word = String::new();
             eprintln!("ready");
@@ -274,7 +276,7 @@ mod tests {
         while used() - before < 20_000_000 {
             sum = std::hint::black_box(sum + 1);
         }
-        // What this thread has worked, and others may work beside it, of no more time than has passed by now.
+        // The CPU time of this thread, while others run too, is at most the time that has passed.
         meters.read(&mut values);
         let least = 20e6 * 100.0 / start.elapsed().as_nanos() as f64;
         let told = values[&Metric::SelfCpuPercent];

@@ -1,7 +1,7 @@
-//! Pulse: NVML and procfs become samples on a schedule.
+//! Samples NVML and procfs on a schedule.
 //!
-//! One thread reads procfs at fixed times and hands out samples; NVML, whose PCIe counters block for some 40 ms and whose driver calls may hang,
-//! has a thread of its own, which exists only while a GPU is the target.
+//! One thread reads procfs at fixed times and hands out samples; NVML, whose PCIe counters block for some 40 ms and
+//! whose driver calls may hang, has a separate thread, which exists only while a GPU is the target.
 
 mod gpu_processes;
 mod meters;

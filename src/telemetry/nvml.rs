@@ -1,4 +1,4 @@
-//! Meters of one GPU by NVML, on a thread of their own.
+//! Meters of one GPU by NVML, on a separate thread.
 
 use super::meters::Values;
 use crate::domain::{Metric, Target};
@@ -30,7 +30,7 @@ impl GpuRef {
     }
 }
 
-/// What the thread shares.
+/// State shared with the thread.
 #[derive(Default)]
 struct Shared {
     latest: Option<(Instant, Values)>,
@@ -45,7 +45,7 @@ pub(super) struct NvmlThread {
 }
 
 impl NvmlThread {
-    /// Starts the thread, which loads `library` (default `libnvidia-ml.so.1`); what goes wrong in there is told by [`Self::problem`].
+    /// Starts the thread, which loads `library` (default `libnvidia-ml.so.1`); [`Self::problem`] returns its errors.
     pub(super) fn start(gpu: GpuRef, library: Option<PathBuf>, interval: Duration) -> std::io::Result<Self> {
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (stop, stopped) = bounded(1);

@@ -16,7 +16,7 @@ const COMMAND: usize = 400;
 /// A process without the libraries is looked at again after so many rounds: it may load them later.
 const AGAIN: u64 = 3;
 
-/// What was counted for a process at the last look.
+/// The counters of a process at the previous sample.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     cpu_ticks: u64,
@@ -24,7 +24,7 @@ struct Counts {
     calls: Option<u64>,
 }
 
-/// What is remembered of a process between two looks.
+/// The state of a process between two samples.
 #[derive(Clone, Debug)]
 struct Known {
     started: u64,
@@ -88,7 +88,7 @@ impl Processes {
         let Some(stat) = fs::read_to_string(folder.join("stat")).ok().and_then(|text| Stat::parse(&text)) else {
             return Look::Nothing;
         };
-        // Kernel threads have no memory of their own.
+        // Kernel threads have no memory.
         if stat.kernel || stat.zombie {
             return Look::Nothing;
         }
@@ -155,7 +155,7 @@ enum Look {
     Nothing,
 }
 
-/// What is needed of `/proc/PID/stat` (proc(5)).
+/// The needed fields of `/proc/PID/stat` (proc(5)).
 struct Stat {
     name: String,
     zombie: bool,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Readings of the GPU older than so many intervals are left out of a sample.
 const STALE_INTERVALS: u32 = 3;
 
-/// What to sample.
+/// The meters to sample.
 #[derive(Clone, Debug)]
 pub struct SamplerConfig {
     /// Time between samples.
@@ -36,7 +36,7 @@ impl Default for SamplerConfig {
     }
 }
 
-/// What sampling has cost this process, NVML's thread not counted.
+/// CPU time that sampling used in this process, without NVML's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Samples taken.
@@ -108,7 +108,7 @@ impl Sampler {
 
     fn end(&mut self) -> Cost {
         let _ = self.orders.send(Order::Stop);
-        // A panic in `emit` is told by the panic's own message.
+        // A panic in `emit` has already printed its message.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
@@ -242,7 +242,8 @@ mod tests {
     fn the_schedule_does_not_drift_although_the_receiver_is_slow() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
         let mut next = start;
-        // When a sample and what was done with it came to its end, when the next is due, and what was left out between the two.
+        // The end of a sample and its handling, the time at which the next is due, and the number of samples skipped
+        // between.
         for (ended, due, left_out) in [(8, 20, 0), (28, 40, 0), (59, 60, 0), (60, 80, 0), (145, 160, 3), (180, 200, 1)]
         {
             let missed;

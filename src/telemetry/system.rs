@@ -1,4 +1,5 @@
-//! A picture of the machine every two seconds, while somebody looks: GPUs by NVML, disks and processes by procfs.
+//! The state of the machine every two seconds while the System screen is open: GPUs by NVML, disks and processes by
+//! procfs.
 
 use super::processes::Processes;
 use crate::domain::{DiskUse, GpuUse, SystemSample};
@@ -49,7 +50,7 @@ impl SystemWatch {
                     }
                     Err(error) => sample.gpu_problem = Some(format!("NVML could not be started: {error}")),
                 }
-                // Stopped while a slow driver was asked: nobody looks any more.
+                // The screen was closed during a slow driver call.
                 if stopped.try_recv() == Err(crossbeam_channel::TryRecvError::Disconnected) {
                     return;
                 }
@@ -64,7 +65,7 @@ impl SystemWatch {
     }
 }
 
-/// What procfs tells, and what its rates are counted from.
+/// The values of procfs, and the previous ones from which rates are computed.
 struct Machine {
     diskstats: PathBuf,
     blocks: PathBuf,
@@ -225,7 +226,7 @@ mod tests {
         let patience = Duration::from_secs(180);
         samples.recv_timeout(patience).unwrap();
         drop(watch);
-        // At most one was under way, and those that stood in the queue; then the sender is gone.
+        // At most one was in progress, and the queued ones follow; then the sender is gone.
         let left = samples.len() + 1;
         let after = (0..=left).find_map(|_| samples.recv_timeout(patience).err());
         assert_eq!(after, Some(RecvTimeoutError::Disconnected));

@@ -1,13 +1,13 @@
-//! A process and all its descendants as one: what they use now and what they have used, by procfs.
+//! A process and all its descendants as one: current and total use, by procfs.
 //!
-//! What a process that has ended used is kept by the one that waited for it (wait(2) adds CPU times, faults and I/O to the parent's), so that the sum
-//! over a tree whose root adopts orphans loses nothing.
+//! The use of an ended process is kept by the process that waited for it (wait(2) adds CPU times, faults and I/O to
+//! the parent's counters), so the sum over a tree whose root adopts orphans is complete.
 
 use procfs::ProcResult;
 use procfs::process::{MMapPath, Process, Stat};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The use of a tree of processes. What could not be read of any of them is absent.
+/// The use of a tree of processes. A value that could not be read for any of them is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeUse {
     /// Processes that live now, the root included.
@@ -57,7 +57,7 @@ impl TreeUse {
     }
 }
 
-/// The root and its descendants that are no zombies, the root first.
+/// The root and its descendants without zombies, the root first.
 #[must_use]
 pub fn members(root: u32) -> Vec<u32> {
     tree(root).into_iter().map(|(process, _)| process.pid.unsigned_abs()).collect()
@@ -88,7 +88,7 @@ fn tree(root: u32) -> Vec<(Process, Stat)> {
     found
 }
 
-/// What the tree below and including `root` uses and has used; `None` when the root is gone.
+/// Current and total use of `root` and its descendants; `None` if the root has ended.
 #[must_use]
 pub fn usage(root: u32) -> Option<TreeUse> {
     let tree = tree(root);
@@ -168,7 +168,7 @@ mod tests {
         let used = usage(child.id()).unwrap();
         assert_eq!(used.processes, 3);
         assert!(used.rss_bytes.is_some_and(|b| b > 0) && used.read_call_bytes.is_some(), "{used:?}");
-        // From the root on: nobody is there any more who could wait for the others before they are killed.
+        // Starting at the root, so that no parent is left that could reap the others before they are killed.
         for pid in found {
             rustix::process::kill_process(
                 rustix::process::Pid::from_raw(pid as i32).unwrap(),

@@ -27,8 +27,8 @@ pub fn cache_folder() -> Result<PathBuf, WeightsError> {
         .ok_or(WeightsError::NoCacheFolder)
 }
 
-/// The small synthetic model that is loaded when no model is named: made on first use, used again while whole. `progress` is called only while
-/// it is made.
+/// The small synthetic model that is loaded when no model is named: written on first use and used again while it is
+/// complete. `progress` is called only while the model is written.
 ///
 /// # Errors
 /// As [`profile_model`].
@@ -37,7 +37,8 @@ pub fn demo_model(progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInf
     profile_model(&profile, &cache_folder()?, &SynthOptions { scale: DEMO_SCALE, seed: 0 }, progress)
 }
 
-/// A profile's model in a folder of its own below `folder` (see [`cache_folder`]): opened if it is there, whole and of the same options, else made.
+/// A profile's model in a separate folder below `folder` (see [`cache_folder`]). It is opened if it is complete and
+/// has the same options; otherwise it is written.
 ///
 /// # Errors
 /// As [`synthesize`].
@@ -67,7 +68,7 @@ pub fn profile_model(
             return Ok(model);
         }
     }
-    // A damaged file here may have lost its mark, but it lies under our own name in our own cache.
+    // A damaged file may have lost its mark, but the folder name shows that gds-top wrote it.
     for file in marker::model_files(&dir).unwrap_or_default() {
         if layout.files.iter().any(|f| file.file_name().is_some_and(|n| n == f.file_name.as_str()))
             && marker::of(&file).is_none()

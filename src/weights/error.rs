@@ -1,4 +1,4 @@
-//! What can be wrong with a model, as sentences: what, where, what was found, what to do.
+//! Errors of models, as sentences: the problem, the place, the value found, and the action.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub enum WeightsError {
         path_text(path)
     )]
     NotFound {
-        /// What was named.
+        /// The path that was named.
         path: PathBuf,
     },
     /// The operating system refused.
@@ -29,9 +29,9 @@ pub enum WeightsError {
         /// The system's word.
         source: io::Error,
     },
-    /// A name that recordings, reports and lanes cannot be told of.
+    /// A name that recordings and reports cannot hold.
     #[error(
-        "{} has a name with bytes that are no UTF-8, so nothing could be told of it; rename it, or name a link to it",
+        "{} has a name that is not UTF-8, which reports cannot hold; rename it, or name a link to it",
         path_text(path)
     )]
     NotUtf8 {
@@ -68,21 +68,21 @@ pub enum WeightsError {
     CacheFolder {
         /// The folder `models--…`.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         problem: String,
     },
     /// The file as a whole is malformed.
-    #[error("{} is not a whole safetensors file: {problem}", path_text(path))]
+    #[error("{} is not a complete safetensors file: {problem}", path_text(path))]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What was found and what to do.
+        /// The value that was found, and the action.
         problem: String,
     },
-    /// A whole model without a byte to load.
+    /// A valid model without tensor bytes.
     #[error("{} holds no tensor bytes, so there is nothing to load; name another model", path_text(path))]
     NothingToLoad {
-        /// What was named.
+        /// The path that was named.
         path: PathBuf,
     },
     /// One tensor is described wrongly.
@@ -92,7 +92,7 @@ pub enum WeightsError {
         path: PathBuf,
         /// The tensor's name, made printable.
         tensor: String,
-        /// What was found and what to do.
+        /// The value that was found, and the action.
         problem: String,
     },
     /// A name occurs twice.
@@ -114,7 +114,7 @@ pub enum WeightsError {
     BadIndex {
         /// The index.
         path: PathBuf,
-        /// What was found and what to do.
+        /// The value that was found, and the action.
         problem: String,
     },
     /// A shard is not there.
@@ -122,9 +122,9 @@ pub enum WeightsError {
     MissingShard {
         /// Its name, made printable.
         shard: String,
-        /// Where it should lie.
+        /// The folder that should contain it.
         folder: PathBuf,
-        /// Who says that it should be there.
+        /// The source that names it.
         why: String,
     },
     /// No profile has this name.
@@ -140,7 +140,7 @@ pub enum WeightsError {
     BadProfile {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The defect.
         problem: String,
     },
     /// The scale is out of range.
@@ -149,7 +149,7 @@ pub enum WeightsError {
         /// As given.
         scale: f64,
     },
-    /// Whoever is told how far it is ended it.
+    /// The progress callback ended it.
     #[error("the synthetic model was not written to its end, and nothing of it is left")]
     Stopped,
     /// The model does not fit.
@@ -162,7 +162,7 @@ pub enum WeightsError {
         /// Bytes free for this user.
         free_bytes: u64,
     },
-    /// Somebody else's files are in the way.
+    /// Files that gds-top did not write are in the way.
     #[error("{} was not made by gds-top and is left alone; choose an empty folder", path_text(path))]
     Foreign {
         /// The file.

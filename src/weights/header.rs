@@ -49,7 +49,7 @@ pub struct HeaderTensor {
 /// Reads and checks the header of a file. Never blocks on a FIFO and reads no tensor bytes.
 ///
 /// # Errors
-/// When the path is no regular file, cannot be read, or the header breaks a rule of the format.
+/// If the path is not a regular file, cannot be read, or the header violates the format.
 pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
     let (mut file, file_bytes) = open_regular(path)?;
     let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
@@ -67,7 +67,7 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
     let unreadable = |source| WeightsError::Unreadable { path: path.to_owned(), doing: "read", source };
     read_exactly(&mut file, &mut length).map_err(unreadable)?;
     let header_bytes = u64::from_le_bytes(length);
-    // The length of something that is no safetensors file is noise, so the larger mistake is told first.
+    // In another kind of file the length is random, so the more likely mistake is reported first.
     if header_bytes > MAX_HEADER_BYTES {
         return Err(malformed(format!(
             "its first eight bytes announce a header of {header_bytes} bytes, over the limit of {MAX_HEADER_BYTES}; it is probably another kind of file"
@@ -177,7 +177,7 @@ pub fn parse(path: &Path, text: &[u8], file_bytes: u64) -> Result<Header, Weight
                     shape_text(&tensor.shape)
                 ),
                 SizeProblem::PartialByte => format!(
-                    "its shape {} of type {} does not fill whole bytes; the header is damaged",
+                    "its shape {} of type {} ends inside a byte; the header is damaged",
                     shape_text(&tensor.shape),
                     tensor.dtype
                 ),
@@ -266,7 +266,7 @@ struct RawHeader<'a> {
     metadata: BTreeMap<String, String>,
 }
 
-/// Reads the JSON. `current` holds the name of the tensor that was being read, so that an error can tell it.
+/// Reads the JSON. `current` holds the name of the tensor that is being read, for the error message.
 fn read_raw<'a>(text: &'a str, current: &mut Option<String>) -> Result<RawHeader<'a>, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_str(text);
     let raw = (&mut json).deserialize_map(HeaderReader(current))?;
@@ -287,7 +287,7 @@ impl<'de> Visitor<'de> for HeaderReader<'_> {
         let mut raw = RawHeader { tensors: Vec::new(), metadata: BTreeMap::new() };
         while let Some(name) = map.next_key::<String>()? {
             if name == "__metadata__" {
-                // Only strings are promised; anything else in there is nobody's harm.
+                // The format allows only strings; other values are ignored.
                 if let serde_json::Value::Object(entries) = map.next_value()? {
                     raw.metadata
                         .extend(entries.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))));

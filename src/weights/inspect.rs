@@ -1,4 +1,4 @@
-//! What a model looks like to a loader: sizes, types, alignment, number of reads.
+//! A model as a loader sees it: sizes, types, alignment, number of reads.
 
 use super::plan;
 use crate::domain::{ModelInfo, units};
@@ -14,7 +14,7 @@ pub const PLAN_BLOCK_BYTES: u64 = 16 << 20;
 pub struct Inspection {
     /// Name of the model.
     pub name: String,
-    /// What was named, absolute.
+    /// The path that was named, made absolute.
     pub path: String,
     /// The files.
     pub shards: Vec<ShardSummary>,
@@ -28,7 +28,7 @@ pub struct Inspection {
     pub dtypes: BTreeMap<String, Share>,
     /// Tensors by size, in powers of two; buckets in between are listed even when empty.
     pub sizes: Vec<Bucket>,
-    /// How the tensors lie in their files.
+    /// Alignment of the tensors in their files.
     pub alignment: Alignment,
     /// How many reads it takes.
     pub reads: Reads,
@@ -69,7 +69,7 @@ pub struct Bucket {
     pub bytes: u64,
 }
 
-/// Number of tensors whose first byte lies at a multiple of the given number of bytes in the file.
+/// Number of tensors whose offset in the file is a multiple of the given number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Alignment {
     /// Multiples of 4096: a direct read needs no extra bytes.
@@ -78,7 +78,7 @@ pub struct Alignment {
     pub at_512: u64,
     /// Multiples of 64.
     pub at_64: u64,
-    /// Bytes that reading tensor by tensor in whole 4096-byte pages fetches beyond the tensors.
+    /// Extra bytes that are read if each tensor is read in complete 4096-byte pages.
     pub page_excess_bytes: u64,
 }
 
@@ -237,7 +237,7 @@ impl Inspection {
             format!("  at  512 bytes  {}", share(self.alignment.at_512)),
             format!("  at   64 bytes  {}", share(self.alignment.at_64)),
             format!(
-                "  whole pages tensor by tensor fetch {} more than the tensors",
+                "  reading each tensor in complete pages reads {} more",
                 units::bytes(self.alignment.page_excess_bytes)
             ),
             String::new(),
@@ -320,7 +320,7 @@ mod tests {
         );
         assert_eq!(bucket(8192), Some(0));
         assert_eq!(seen.dtypes["U8"].tensors, 3);
-        // t0, t1 and t3 lie at a page, t2 one byte after it, t4 and t5 at pages again (4096 + 1 MiB).
+        // t0, t1 and t3 start at a page, t2 one byte after it, t4 and t5 at pages again (4096 + 1 MiB).
         assert_eq!(seen.alignment.at_4096, 5);
         assert_eq!((seen.reads.per_tensor, seen.reads.smallest_bytes, seen.reads.largest_bytes), (5, 1, (1 << 20) + 1));
         assert_eq!(seen.reads.coalesced, 1);

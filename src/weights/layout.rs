@@ -1,4 +1,4 @@
-//! What a synthetic model's files will be, byte for byte save for the random part.
+//! The layout of a synthetic model's files: every byte except the random data.
 
 use super::dtype;
 use super::error::WeightsError;

@@ -19,11 +19,11 @@ pub(super) const INDEX_NAME: &str = "model.safetensors.index.json";
 pub(super) struct Located {
     /// For titles.
     pub(super) name: String,
-    /// What was named, absolute.
+    /// The path that was named, made absolute.
     pub(super) path: PathBuf,
     /// The shards in the order of reading.
     pub(super) files: Vec<PathBuf>,
-    /// Which shard (an index into `files`) each tensor is in, where an index file says so.
+    /// The shard (an index into `files`) of each tensor, if an index file lists it.
     pub(super) index: Option<(PathBuf, Vec<(String, u32)>)>,
 }
 
@@ -153,7 +153,7 @@ fn snapshot(path: &Path, revision: Option<&str>) -> Result<PathBuf, WeightsError
 
 fn plain_folder(path: &Path, name: String) -> Result<Located, WeightsError> {
     let usual = path.join(INDEX_NAME);
-    // Not `exists`: a dangling link (a download cut short) must be told, not passed over.
+    // Not `exists`: a dangling link (an interrupted download) must be reported, not skipped.
     if std::fs::symlink_metadata(&usual).is_ok() {
         return index(&usual, name, path.to_owned());
     }
@@ -187,7 +187,7 @@ fn list(path: &Path) -> Result<Vec<PathBuf>, WeightsError> {
     Ok(entries)
 }
 
-/// Without an index the names still tell: `model-00002-of-00004.safetensors` promises three others.
+/// Without an index the names show missing shards: `model-00002-of-00004.safetensors` has three others.
 fn complete(folder: &Path, files: &[PathBuf]) -> Result<(), WeightsError> {
     let mut sets: BTreeMap<(String, usize), Vec<usize>> = BTreeMap::new();
     for file in files {
@@ -253,7 +253,7 @@ fn index(path: &Path, name: String, named: PathBuf) -> Result<Located, WeightsEr
         return Err(bad("it is empty; download it again".to_owned()));
     }
     if bytes > MAX_INDEX_BYTES {
-        return Err(bad(format!("it has {bytes} bytes, over the limit of {MAX_INDEX_BYTES}; it is no index")));
+        return Err(bad(format!("it has {bytes} bytes, over the limit of {MAX_INDEX_BYTES}; it is not an index")));
     }
     let mut text = Vec::new();
     file.read_to_end(&mut text).map_err(|source| WeightsError::Unreadable {

@@ -1,4 +1,4 @@
-//! The mark by which a file that gds-top made can be told from somebody's model.
+//! The mark that distinguishes files written by gds-top from other models.
 
 use super::header::{open_regular, read_metadata};
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Key in `__metadata__` of a shard and in `metadata` of an index.
 pub(super) const KEY: &str = "gds_top_synthetic";
 
-/// The mark of a file, a shard or an index; `None` where it has none or cannot be read.
+/// The mark of a file, a shard or an index; `None` if it has none or cannot be read.
 pub(super) fn of(path: &Path) -> Option<String> {
     if path.extension().is_some_and(|e| e == "json") {
         let (file, bytes) = open_regular(path).ok()?;

@@ -27,8 +27,8 @@ pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, Weig
     assemble(located, headers)
 }
 
-/// Reads the headers of an opened model's files again, as every loader must before it can load, and checks them by the same rules. The caller
-/// compares the answer with what it knew, to notice a file that changed.
+/// Reads the headers of an opened model's files again, as every loader must before it can load, and checks them by
+/// the same rules. The caller compares the result with the earlier one, to notice a file that changed.
 ///
 /// # Errors
 /// As [`open`], save those of finding the files.
@@ -57,7 +57,7 @@ fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
                 }
             }
         };
-        // Where the system gives no more threads, those that there are read all; the caller's is one of them.
+        // If the system refuses more threads, the existing ones, including the caller's, read all files.
         for _ in 1..threads {
             let _ = std::thread::Builder::new().spawn_scoped(scope, read);
         }

@@ -77,7 +77,7 @@ fn every_malformed_file_gets_its_sentence() {
         (
             "half a byte",
             raw(br#"{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#, 2),
-            &["does not fill whole bytes"],
+            &["ends inside a byte"],
         ),
         (
             "size and shape differ",
@@ -179,7 +179,7 @@ fn a_model_without_a_byte_is_whole_and_still_not_loaded() {
     write(folder.path(), &[("none.safetensors", good(&[])), ("one.safetensors", good(&[("a", 0)]))]);
     for name in ["none.safetensors", "one.safetensors"] {
         let said = open(folder.path().join(name)).unwrap_err().to_string();
-        assert!(said.contains("no tensor bytes") && !said.contains("not a whole"), "{said}");
+        assert!(said.contains("no tensor bytes") && !said.contains("not a complete"), "{said}");
     }
 }
 
@@ -343,7 +343,7 @@ fn a_hundred_thousand_tensors_in_hundreds_of_shards_open_in_a_moment() {
         let tensors: Vec<(&str, usize)> = names.iter().map(|n| (n.as_str(), 2)).collect();
         write(folder.path(), &[(&format!("{shard:03}.safetensors"), good(&tensors))]);
     }
-    // The time of this thread on a CPU, which does not grow by what else the machine does.
+    // CPU time of this thread, which does not depend on the load of the machine.
     let used = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec;
     let start = used();
     let model = open(folder.path()).unwrap();
@@ -361,7 +361,7 @@ fn a_name_that_is_no_utf8_is_refused_and_a_link_to_it_is_not() {
     std::fs::create_dir(&hidden).unwrap();
     std::fs::write(hidden.join("model.safetensors"), good(&[("a", 8)])).unwrap();
     let said = open_with(&hidden, &[]).unwrap_err();
-    assert!(matches!(&said, WeightsError::NotUtf8 { .. }) && said.to_string().contains("no UTF-8"), "{said}");
+    assert!(matches!(&said, WeightsError::NotUtf8 { .. }), "{said}");
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(&hidden, &link).unwrap();
     assert_eq!(open_with(&link, &[]).unwrap().tensors.len(), 1);

@@ -1,7 +1,8 @@
-//! A model cut over several targets: which bytes of each file a part has, and the model that it is to its loader.
+//! A model divided among several targets: the bytes of each part, and the part as a model for its loader.
 //!
-//! Each file is cut into as many contiguous ranges as there are parts, equally long but for the last, at multiples of the page, so that every part
-//! reads aligned blocks and no page twice. A tensor that lies across a cut is split, as tensor parallelism splits it; no byte is in two parts.
+//! Each file is cut into as many contiguous ranges as there are parts, equally long but for the last, at multiples of
+//! the page, so that every part reads aligned blocks and no page twice. A tensor that crosses a cut is split, as in
+//! tensor parallelism; no byte is in two parts.
 
 use crate::domain::{ModelInfo, Part, TensorInfo, model::IMAGE_ALIGN};
 use std::ops::Range;
@@ -26,13 +27,14 @@ pub fn part_ranges(model: &ModelInfo, part: Part) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// The model with only what lies in the ranges: tensors that are cut are shorter and begin later, and those without bytes are in every part.
+/// The part of the model in the ranges. Tensors that are cut are shorter or begin later; tensors without bytes are in
+/// every part.
 #[must_use]
 pub fn clipped(model: &ModelInfo, ranges: &[Range<u64>]) -> ModelInfo {
     ModelInfo { tensors: pieces(model, ranges).map(|(_, tensor)| tensor).collect(), ..model.clone() }
 }
 
-/// The number, in the whole model, of each tensor of [`clipped`].
+/// The index in the complete model of each tensor of [`clipped`].
 #[must_use]
 pub fn clipped_numbers(model: &ModelInfo, ranges: &[Range<u64>]) -> Vec<u32> {
     pieces(model, ranges).map(|(number, _)| number).collect()

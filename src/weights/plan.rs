@@ -12,7 +12,7 @@ pub struct Block {
     pub file_offset: u64,
     /// Bytes to read; never beyond the end of the file.
     pub bytes: u64,
-    /// Where the first byte goes in the image (see [`ModelInfo::image_bases`]).
+    /// Offset of the first byte in the image (see [`ModelInfo::image_bases`]).
     pub image_offset: u64,
 }
 
@@ -29,13 +29,14 @@ impl Block {
 pub struct TensorRange {
     /// Index into the model's tensors.
     pub tensor: u32,
-    /// Where its bytes are and go.
+    /// Source and destination of its bytes.
     pub block: Block,
 }
 
-/// The whole data section of each shard in file order, cut at absolute multiples of `block_bytes` in the file, so that every block but the first
-/// of a shard begins at such a multiple. All offsets are multiples of `align` (the first block of a shard begins a little before the first tensor,
-/// inside the header) and all lengths too, save the last of a shard, which ends with the file. Every tensor byte is in exactly one block.
+/// The complete data section of each shard in file order, cut at absolute multiples of `block_bytes` in the file, so
+/// that every block but the first of a shard begins at such a multiple. All offsets are multiples of `align` (the
+/// first block of a shard begins a little before the first tensor, inside the header) and all lengths too, save the
+/// last of a shard, which ends with the file. Every tensor byte is in exactly one block.
 ///
 /// `block_bytes` is rounded up to a multiple of `align`; an `align` of 0 counts as 1.
 #[must_use]
@@ -52,7 +53,7 @@ pub fn coalesced_in(model: &ModelInfo, ranges: &[Range<u64>], block_bytes: u64, 
     cut(model, bases.into_iter().zip(ranges.iter().cloned()), block_bytes, align)
 }
 
-/// Where each range begins in the image of its part; its length follows as one more.
+/// The start of each range in the image of its part, followed by the image's length.
 #[must_use]
 pub fn part_bases(ranges: &[Range<u64>]) -> Vec<u64> {
     let mut at = 0_u64;
@@ -66,7 +67,7 @@ pub fn part_bases(ranges: &[Range<u64>]) -> Vec<u64> {
     bases
 }
 
-/// Cuts the data section of each shard, as far as it lies in the shard's range, which begins at `base` in the image.
+/// Cuts the part of each shard's data section that is in the shard's range, which begins at `base` in the image.
 fn cut(model: &ModelInfo, places: impl Iterator<Item = (u64, Range<u64>)>, block_bytes: u64, align: u64) -> Vec<Block> {
     let align = align.max(1);
     let step = block_bytes.max(1).checked_next_multiple_of(align).unwrap_or(align);

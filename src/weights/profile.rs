@@ -45,7 +45,7 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Template {
-    /// One tensor; `{layer}` in the name stands for the number of the surrounding repeat of that name.
+    /// One tensor; `{layer}` in the name is replaced by the number of the surrounding repeat of that name.
     Tensor {
         /// Name.
         name: String,

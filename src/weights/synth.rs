@@ -1,4 +1,5 @@
-//! Writing synthetic models: real names, shapes and types, seeded random bytes, nothing that looks whole before it is.
+//! Writes synthetic models with real names, shapes and types and seeded random bytes. An unfinished model never looks
+//! complete.
 
 use super::error::WeightsError;
 use super::layout::{Layout, lay_out};
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Bytes that one thread makes and writes at a time. A multiple of four, the word of the generator.
 const CHUNK_BYTES: u64 = 16 << 20;
 
-/// Ending of files that are not whole yet; hidden, and never taken for shards.
+/// Suffix of unfinished files; they are hidden and never taken for shards.
 const PARTIAL: &str = ".gds-top-partial";
 
 /// How to write a model.
@@ -35,9 +36,10 @@ impl Default for SynthOptions {
     }
 }
 
-/// Writes the files of a model into `dir`, which is made if need be, and opens it. `progress` gets bytes written and bytes in all, in this thread, and
-/// answers whether to go on; it reaches the total only when everything is on the disk. Files get their names only when whole; earlier synthetic models in the folder are
-/// replaced, anything else stops it.
+/// Writes the files of a model into `dir`, which is created if needed, and opens it. `progress` receives the bytes
+/// written and the total, in this thread, and returns whether to continue; it reaches the total only when everything
+/// is on the disk. Files get their names when they are complete. Earlier synthetic models in the folder are replaced;
+/// any other file is an error.
 ///
 /// # Errors
 /// When the scale is out of range, the space does not suffice, a model that gds-top did not make is in the folder, writing fails, or `progress` ended it;
@@ -76,8 +78,8 @@ pub fn synthesize(
     for (file, path) in files.iter().chain(&index).zip(partials.targets()) {
         file.sync_all().map_err(|source| fault(&path, "flushed to the disk", source))?;
     }
-    // From here on an interruption may leave a folder without its index or without some shards, which `open` tells by the names; it never leaves a
-    // mixture that looks whole, as everything earlier goes first.
+    // From here on an interruption can leave a folder without its index or without some shards. `open` detects this
+    // by the names. It never leaves a mixture that looks complete, because all earlier files are removed first.
     remove_all(&own_files(dir)?)?;
     partials.publish()?;
     File::open(dir).and_then(|folder| folder.sync_all()).map_err(|source| fault(dir, "flushed to the disk", source))?;
@@ -103,7 +105,7 @@ fn own_files(dir: &Path) -> Result<Vec<PathBuf>, WeightsError> {
 }
 
 fn remove_all(files: &[PathBuf]) -> Result<(), WeightsError> {
-    // The index sorts last but must go first: without it the names alone tell that shards are missing.
+    // The index sorts last but is removed first; without it the names show that shards are missing.
     for file in files.iter().rev() {
         match std::fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(file, "replaced", error)),
@@ -113,7 +115,8 @@ fn remove_all(files: &[PathBuf]) -> Result<(), WeightsError> {
     Ok(())
 }
 
-/// Whether the model fits beside the earlier files; `false` when only in their place; an error when not at all.
+/// Whether the model fits next to the earlier files; `false` if it fits only after they are removed; an error if it
+/// does not fit.
 fn room(dir: &Path, needed_bytes: u64, earlier: &[PathBuf]) -> Result<bool, WeightsError> {
     let absolute = std::path::absolute(dir).map_err(|source| fault(dir, "made absolute", source))?;
     let there = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
@@ -133,7 +136,7 @@ fn room(dir: &Path, needed_bytes: u64, earlier: &[PathBuf]) -> Result<bool, Weig
     }
 }
 
-/// Files that are not whole yet; removed when dropped before they were published.
+/// Unfinished files; they are removed if this is dropped before they are published.
 struct Partials {
     /// Present name and name to be.
     paths: Vec<(PathBuf, PathBuf)>,
@@ -153,7 +156,7 @@ impl Partials {
             .open(&partial)
             .map_err(|source| fault(&target, "created", source))?;
         self.paths.push((partial, target.clone()));
-        // Reserving tells a full disk or quota before minutes of writing, and keeps the file in few extents.
+        // Reserving space reports a full disk or quota before minutes of writing, and keeps the file in few extents.
         match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(file),
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
@@ -189,7 +192,7 @@ impl Drop for Partials {
     }
 }
 
-/// Removes what a killed writer left: partial files of processes that are no more.
+/// Removes the partial files of writers that were killed.
 fn remove_dead_partials(dir: &Path) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
@@ -241,7 +244,8 @@ fn fill(
         };
         let begin = |send| std::thread::Builder::new().spawn_scoped(scope, move || work(send));
         let begun = (0..threads).filter(|_| begin(send.clone()).is_ok()).count();
-        // Where the system gives no more threads, those that there are write all; the caller's writes where there are none.
+        // If the system refuses more threads, the existing ones write everything; without any, the caller's thread
+        // writes.
         if begun == 0 {
             work(send);
         } else {
