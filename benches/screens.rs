@@ -79,6 +79,8 @@ fn result(engine: &Engine, model: &ModelInfo, wall_ns: u64, phases: PhaseTimes) 
         knobs: BTreeMap::new(),
         knobs_why: BTreeMap::new(),
         setup_parts_ns: BTreeMap::new(),
+        auto_choice: None,
+        first_difference: None,
         notes: Vec::new(),
         outside: None,
         workload: None,

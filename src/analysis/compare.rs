@@ -27,14 +27,14 @@ pub struct Standing {
     /// Whether nothing tells that it loaded the model, beside others that did: it ranks behind them, however soon it ended.
     pub in_doubt: bool,
     /// What `auto` took in all of its runs, where it is `auto` and that was one engine.
-    pub auto_took: Option<String>,
+    pub auto_took: Option<Engine>,
 }
 
 impl Standing {
     /// Whether one is `auto` and the other what it took: two samples of the same reads.
     #[must_use]
     pub fn is_twin_of(&self, other: &Self) -> bool {
-        let took = |auto: &Self, it: &Self| auto.auto_took.as_deref() == Some(it.engine.to_string().as_str());
+        let took = |auto: &Self, it: &Self| auto.auto_took.as_ref() == Some(&it.engine);
         took(self, other) || took(other, self)
     }
 
@@ -168,9 +168,9 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
             in_doubt: good.iter().any(|r| r.in_doubt(whole)),
             auto_took: good
                 .first()
-                .and_then(|first| first.auto_took())
-                .filter(|took| good.iter().all(|r| r.auto_took() == Some(took)))
-                .map(str::to_owned),
+                .and_then(|first| first.chosen_engine())
+                .filter(|chosen| good.iter().all(|r| r.chosen_engine() == Some(chosen)))
+                .cloned(),
         });
     }
     standings.sort_by_key(|s| (s.in_doubt, s.wall_ns));
@@ -211,6 +211,8 @@ pub(super) mod tests {
             outside: None,
             setup_parts_ns: Default::default(),
             workload: None,
+            auto_choice: None,
+            first_difference: None,
             notes: vec![],
             error: None,
         }

@@ -81,6 +81,7 @@ impl Judged {
                 fix: None,
                 advice: None,
                 cause: None,
+                permanent: false,
             },
             bears: Vec::new(),
             scope: Scope::Machine,
@@ -149,7 +150,8 @@ impl Judged {
         self.bear(Weight::Missing(cost), routes)
     }
 
-    pub(super) fn never(self, routes: &[Route]) -> Self {
+    pub(super) fn never(mut self, routes: &[Route]) -> Self {
+        self.finding.permanent = true;
         self.bear(Weight::Never, routes)
     }
 

@@ -3,9 +3,6 @@
 use super::context::{Context, Subject};
 use crate::domain::Route;
 
-/// What [`sentence`] says of a route that the library does not list.
-pub(super) const DENIED: &str = "does not list";
-
 /// The bits of a mask, as libcufile's header numbers them.
 pub(super) const WORDS: [(u64, &str); 5] = [(1, "p2pdma"), (2, "nvfs"), (4, "dmabuf"), (8, "c2c"), (16, "peermem")];
 
@@ -63,6 +60,6 @@ pub(super) fn sentence(ctx: &Context<'_>, subject: &Subject, route: Route) -> Op
     let (_, storage) = storage(ctx, subject)?;
     Some(match says(ctx, subject, route)? {
         true => format!("libcufile lists {route} for {storage}"),
-        false => format!("libcufile {DENIED} {route} for {storage} (its table: {})", words(mask(ctx, subject)?)),
+        false => format!("libcufile does not list {route} for {storage} (its table: {})", words(mask(ctx, subject)?)),
     })
 }

@@ -55,6 +55,7 @@ fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
         proof,
         possible: if direct { route } else { verdict.possible },
         blockers: if direct { Vec::new() } else { verdict.blockers.clone() },
+        steps: if direct { Vec::new() } else { verdict.steps.clone() },
         advice: if direct { "Nothing is in the way.".to_owned() } else { verdict.advice.clone() },
         ..verdict.clone()
     }

@@ -1,6 +1,6 @@
 //! The findings and verdicts as text for a terminal or a pipe: the answer first, then what is wrong, then the rest by group.
 
-use crate::domain::{Finding, Group, Route, Status, Verdict};
+use crate::domain::{Basis, Finding, Group, Route, Status, Verdict};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -26,22 +26,20 @@ pub(crate) fn strong(text: &str, colour: bool) -> String {
     if colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// The answer for a verdict, in one sentence; `findings` tell which of its blockers are steps.
+/// The answer for a verdict, in one sentence.
 #[must_use]
-pub fn headline(verdict: &Verdict, findings: &[Finding]) -> String {
+pub fn headline(verdict: &Verdict) -> String {
     let path = verdict.path.display();
-    if verdict.gpu.is_none() && verdict.route == Route::None && verdict.blockers.iter().any(|id| id == "gpu-present") {
+    if verdict.basis == Basis::NoGpu {
         return format!("No GPU: reads of {path} can only go to host memory.");
     }
     let proven = if verdict.proven { "proven" } else { "not proven" };
     match verdict.route {
         Route::None => format!("No: no cuFile read of {path} works."),
         Route::Compat if verdict.possible.is_direct() => {
-            let steps = match verdict.steps(findings).len() {
+            let steps = match verdict.steps.len() {
                 // The library's own word is in the proof, and it weighs more than checks that found nothing.
-                0 if verdict.proof.contains(super::library_routes::DENIED) => {
-                    "open by all checks, but not by libcufile".to_owned()
-                }
+                0 if verdict.basis == Basis::LibraryDenies => "open by all checks, but not by libcufile".to_owned(),
                 0 => "perhaps already there".to_owned(),
                 1 => "one step away".to_owned(),
                 n => format!("{n} steps away"),
@@ -72,7 +70,7 @@ pub fn render(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: 
             _ => Status::Pass,
         };
         let mark = paint(status, &status.mark().to_string(), colour);
-        paragraph(&mut out, &format!("{mark} "), 2, &strong(&headline(verdict, findings), colour), width);
+        paragraph(&mut out, &format!("{mark} "), 2, &strong(&headline(verdict), colour), width);
         if !gpus.is_empty() {
             paragraph(&mut out, "  GPU     ", 10, &gpus.join(", "), width);
         }

@@ -3,7 +3,7 @@
 use super::context::{Context, GpuSeen, Subject};
 use super::judged::{Judged, Scope, Weight};
 use super::library_routes;
-use crate::domain::{Finding, Route, Status, Verdict};
+use crate::domain::{Basis, Finding, Route, Status, Verdict};
 
 /// Causes before consequences; ids that are not listed come last, in the order in which they were found.
 const ROOT_FIRST: &[&str] = &[
@@ -297,8 +297,6 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
             .collect();
         blockers = why.into_iter().chain(blockers).collect();
     }
-    let mut ids: Vec<String> = blockers.iter().map(|j| j.finding.id.clone()).collect();
-    ids.dedup();
     let compat_for_good =
         mine.iter().any(|j| j.bears.iter().any(|(route, weight)| *route == Route::Compat && *weight == Weight::Never));
     let possible = if pair.route.is_direct() {
@@ -313,8 +311,27 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         possible: if has_gpu { possible } else { Route::None },
         proven: false,
         proof: proof(ctx, pair, &mine, has_gpu),
+        basis: basis(ctx, pair, has_gpu),
         advice: advice(ctx, pair, &steps, has_gpu),
-        blockers: ids,
+        steps: ids_of(&steps),
+        blockers: ids_of(&blockers),
+    }
+}
+
+/// Their ids, each once.
+fn ids_of(judged: &[&Judged]) -> Vec<String> {
+    let mut ids: Vec<String> = judged.iter().map(|j| j.finding.id.clone()).collect();
+    ids.dedup();
+    ids
+}
+
+fn basis(ctx: &Context<'_>, pair: &Pair, has_gpu: bool) -> Basis {
+    let lists = |route: Route| library_routes::says(ctx, &ctx.subjects[pair.path], route);
+    match pair.goal {
+        _ if !has_gpu => Basis::NoGpu,
+        _ if pair.route.is_direct() && lists(pair.route) == Some(true) => Basis::LibraryLists,
+        Some(goal) if lists(goal) == Some(false) => Basis::LibraryDenies,
+        _ => Basis::Checks,
     }
 }
 
@@ -331,13 +348,13 @@ fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> Str
                 .filter(|goal| library_routes::says(ctx, subject, *goal) == Some(false))
                 .and_then(|goal| library_routes::sentence(ctx, subject, goal));
             match listed {
-                Some(said) => format!("not proven: {said}; counters of a real read would prove it"),
-                None => "not proven: derived from the checks; counters of a real read would prove it".to_owned(),
+                Some(said) => format!("{said}; counters of a real read would prove it"),
+                None => "derived from the checks; counters of a real read would prove it".to_owned(),
             }
         }
         route => match library_routes::sentence(ctx, subject, route) {
-            Some(said) => format!("not proven: {said}, but no read was counted yet"),
-            None => "not proven: every check passes, but no read was counted yet".to_owned(),
+            Some(said) => format!("{said}, but no read was counted yet"),
+            None => "every check passes, but no read was counted yet".to_owned(),
         },
     };
     let asked = if pair.route == Route::None { Route::Compat } else { pair.route };

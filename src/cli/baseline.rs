@@ -88,7 +88,7 @@ pub(super) fn read(path: &Path) -> Result<Baseline, String> {
 pub(super) fn measured(state: &State) -> Vec<Measured> {
     let of = |lane: &crate::session::Lane| match (&lane.result, &lane.status) {
         (Some(run), _) => Some(Measured::from(run.as_ref())),
-        (None, LaneStatus::Failed(why)) => Some(Measured {
+        (None, LaneStatus::Failed(_) | LaneStatus::Cancelled) => Some(Measured {
             engine: lane.engine.clone(),
             model: state.model.as_ref().map(|m| m.name.clone()),
             cache: lane.cache,
@@ -96,7 +96,7 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
             bytes: None,
             wall_ns: None,
             verified: None,
-            error: Some(why.clone()),
+            error: lane.error(),
         }),
         _ => None,
     };

@@ -3,8 +3,8 @@
 use super::args::{ExportArgs, OutputArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
-use crate::domain::{CacheState, units};
-use crate::kvcache::{self, Folder, Kind, Provoke, Request, Shape};
+use crate::domain::{CacheState, FallbackReason, units};
+use crate::kvcache::{self, Folder, Kind, Request, Shape};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
@@ -57,7 +57,7 @@ pub(super) struct KvArgs {
     misalign: bool,
     /// llmd: bring about a fall-back: no-library, init-failed, no-odirect, operation-failed
     #[arg(long, value_name = "REASON")]
-    provoke: Option<Provoke>,
+    provoke: Option<FallbackReason>,
     /// cufile.json of the lanes: llmd, llmd-32, a file, or none (default: llmd's own for llmd)
     #[arg(long, value_name = "NAME|FILE|none")]
     cufile_json: Option<String>,

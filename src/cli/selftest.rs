@@ -70,7 +70,7 @@ fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
 struct Failed<'a> {
     state: &'a State,
     lane: &'a Lane,
-    why: &'a str,
+    why: String,
 }
 
 impl Failed<'_> {
@@ -85,7 +85,7 @@ impl Failed<'_> {
     /// What the engine said beside the reason, which may explain it.
     fn notes(&self) -> Vec<&str> {
         let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(String::as_str);
-        notes.filter(|note| *note != self.why).collect()
+        notes.filter(|note| **note != self.why).collect()
     }
 
     fn json(&self) -> serde_json::Value {
@@ -109,12 +109,13 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         .filter_map(|(state, lane)| {
             let why = match &lane.status {
                 LaneStatus::Done if lane.result.as_deref().is_some_and(|r| r.verified != Some(true)) => {
-                    "the bytes were not compared with the file"
+                    "the bytes were not compared with the file".to_owned()
                 }
                 LaneStatus::Done => return None,
-                LaneStatus::Failed(why) => why.as_str(),
-                LaneStatus::Waiting => "it never started",
-                LaneStatus::Running(_) => "it did not finish",
+                LaneStatus::Failed(why) => why.to_string(),
+                LaneStatus::Cancelled => "the user stopped it".to_owned(),
+                LaneStatus::Waiting => "it never started".to_owned(),
+                LaneStatus::Running(_) => "it did not finish".to_owned(),
             };
             Some(Failed { state, lane, why })
         })
@@ -147,7 +148,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let engine = lane.engine.to_string();
         let cache = lane.cache.to_string();
         let failed = failed.iter().find(|f| std::ptr::eq(f.lane, lane));
-        let (mark, word) = failed.map_or(('✔', "every byte equals the file"), |failed| ('✖', failed.why));
+        let (mark, word) = failed.map_or(('✔', "every byte equals the file"), |failed| ('✖', failed.why.as_str()));
         let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<17} {bytes:>9} → {target}: {word}");
         let Some(failed) = failed else { continue };
         for note in failed.notes() {

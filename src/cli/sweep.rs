@@ -180,10 +180,7 @@ impl<'a> Runner<'a> {
         for event in &feed.events {
             match event.body {
                 EventBody::LaneFinished { lane, result } => {
-                    let result = match result.failure() {
-                        Some(why) => Err(why.to_owned()),
-                        None => Ok(*result),
-                    };
+                    let result = result.failure().map_or(Ok(*result), |failure| Err(failure.to_string()));
                     results[place(lane)].push(result);
                 }
                 EventBody::LaneDied { lane, how, .. } => results[place(lane)].push(Err(how)),

@@ -12,6 +12,8 @@ pub struct DeviceError {
     pub said: String,
     /// The CUDA result code, where CUDA answered.
     pub cuda_code: Option<u32>,
+    /// The error number, if the kernel answered.
+    pub errno: Option<i32>,
     /// What to do, where something can be done.
     pub advice: Option<&'static str>,
 }
@@ -38,18 +40,23 @@ impl DeviceError {
             Ok(text) => format!("{name}, {}", text.to_string_lossy()),
             Err(_) => name,
         };
-        Self { doing: doing.into(), said, cuda_code: Some(error.0 as u32), advice: None }
+        Self { doing: doing.into(), said, cuda_code: Some(error.0 as u32), errno: None, advice: None }
     }
 
     pub(super) fn system(doing: impl Into<String>, error: impl fmt::Display) -> Self {
-        Self { doing: doing.into(), said: error.to_string(), cuda_code: None, advice: None }
+        Self { doing: doing.into(), said: error.to_string(), cuda_code: None, errno: None, advice: None }
+    }
+
+    /// A system call that failed.
+    pub(super) fn io(doing: impl Into<String>, error: &std::io::Error) -> Self {
+        Self { errno: error.raw_os_error(), ..Self::system(doing, error) }
     }
 
     /// A mapping that the kernel refused, with what to do where it had no room for it.
     pub(super) fn mapping(doing: impl Into<String>, error: &std::io::Error) -> Self {
         let no_room = error.raw_os_error() == Some(libc::ENOMEM);
         let advice = "free memory, or raise this process' limit of address space (ulimit -v)";
-        Self { advice: no_room.then_some(advice), ..Self::system(doing, error) }
+        Self { advice: no_room.then_some(advice), ..Self::io(doing, error) }
     }
 
     /// Adds what to do where CUDA says that memory ran out.

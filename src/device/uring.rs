@@ -75,8 +75,7 @@ impl<B: ReadBuffer> ReadRing<B> {
     /// # Errors
     /// When the kernel refuses io_uring.
     pub fn new(depth: u32) -> Result<Self, DeviceError> {
-        let ring =
-            IoUring::new(depth.next_power_of_two()).map_err(|e| DeviceError::system("setting up io_uring", e))?;
+        let ring = IoUring::new(depth.next_power_of_two()).map_err(|e| DeviceError::io("setting up io_uring", &e))?;
         Ok(Self {
             ring,
             busy: (0..depth).map(|_| None).collect(),
@@ -100,7 +99,7 @@ impl<B: ReadBuffer> ReadRing<B> {
         let all = libc::iovec { iov_base: start as *mut libc::c_void, iov_len: len };
         // SAFETY: the range is that of the buffers and of nothing else: they do not overlap and leave no gap. The kernel holds its pages itself until the
         // ring is gone, and writes there only for reads that own their buffer.
-        unsafe { self.ring.submitter().register_buffers(&[all]) }.map_err(|e| DeviceError::system(doing, e))?;
+        unsafe { self.ring.submitter().register_buffers(&[all]) }.map_err(|e| DeviceError::io(doing, &e))?;
         self.registered = start..end;
         Ok(())
     }

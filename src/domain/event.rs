@@ -199,6 +199,11 @@ pub enum EventBody {
         /// The end of what it wrote to standard error.
         last_words: String,
     },
+    /// The user stopped the lane, so that it has no result.
+    LaneCancelled {
+        /// Its number.
+        lane: LaneId,
+    },
     /// A grid of storage measurements will be made.
     GridPlanned {
         /// Its cells.

@@ -170,6 +170,24 @@ pub struct Finding {
     /// The finding that causes this one, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// Whether no fix can change it: hardware, or the kind of system or file system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub permanent: bool,
+}
+
+/// What a verdict that no read proved rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The checks.
+    #[default]
+    Checks,
+    /// libcufile's table of routes lists the route.
+    LibraryLists,
+    /// libcufile's table of routes does not list `possible`.
+    LibraryDenies,
+    /// There is no GPU.
+    NoGpu,
 }
 
 /// What cuFile reads of one path do for one GPU.
@@ -186,29 +204,18 @@ pub struct Verdict {
     pub possible: Route,
     /// Whether a read or a counter proved `route`; otherwise it is derived from the checks.
     pub proven: bool,
+    /// What `route` rests on if no read proved it.
+    #[serde(default)]
+    pub basis: Basis,
     /// What proves it, or why nothing does.
     pub proof: String,
     /// Ids of the checks that block a better route.
     pub blockers: Vec<String>,
+    /// Ids of the checks to fix on the way to `possible`, in order. The other blockers explain why the route that was set up is not taken.
+    #[serde(default)]
+    pub steps: Vec<String>,
     /// What to do next.
     pub advice: String,
-}
-
-impl Verdict {
-    /// Ids of what is to be mended on the way to `possible`, in order. Beside it `blockers` may name why the route that was set up is not taken, which
-    /// is no step on the way to another one; the advice is made of the steps alone. Where it names no blocker, all of them are steps.
-    #[must_use]
-    pub fn steps(&self, findings: &[Finding]) -> Vec<&str> {
-        let advised = |id: &&str| {
-            findings.iter().find(|finding| finding.id == *id).is_some_and(|finding| {
-                let words = finding.advice.as_deref().unwrap_or(&finding.summary).trim_end_matches('.');
-                self.advice.contains(words)
-            })
-        };
-        let all = || self.blockers.iter().map(String::as_str);
-        let steps: Vec<&str> = all().filter(advised).collect();
-        if steps.is_empty() { all().collect() } else { steps }
-    }
 }
 
 #[cfg(test)]
@@ -216,45 +223,6 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn finding(id: &str, summary: &str, advice: Option<&str>) -> Finding {
-        Finding {
-            id: id.to_owned(),
-            group: Group::Kernel,
-            status: Status::Fail,
-            summary: summary.to_owned(),
-            evidence: Vec::new(),
-            why: String::new(),
-            blocks: Vec::new(),
-            fix: None,
-            advice: advice.map(str::to_owned),
-            cause: None,
-        }
-    }
-
-    #[test]
-    fn what_only_explains_why_another_route_is_not_taken_is_no_step() {
-        let findings = [
-            finding("nvfs-dkms", "nvidia-fs is not built", Some("Build it.")),
-            finding("udev-database", "udev has no record of the disk", None),
-            finding("kernel-cmdline", "an option is missing", Some("Add it.")),
-        ];
-        let verdict = |blockers: &[&str], advice: &str| Verdict {
-            path: PathBuf::from("/data"),
-            gpu: None,
-            route: Route::Compat,
-            possible: Route::P2pdma,
-            proven: false,
-            proof: String::new(),
-            blockers: blockers.iter().map(|id| (*id).to_owned()).collect(),
-            advice: advice.to_owned(),
-        };
-        let all = ["nvfs-dkms", "udev-database", "kernel-cmdline"];
-        let told = verdict(&all, "1. udev has no record of the disk (as root). 2. Add it (a reboot).");
-        assert_eq!(told.steps(&findings), ["udev-database", "kernel-cmdline"]);
-        assert_eq!(verdict(&all, "Something else.").steps(&findings), all);
-        assert_eq!(verdict(&["never-seen"], "Something else.").steps(&findings), ["never-seen"]);
-        assert!(verdict(&[], "Nothing is in the way.").steps(&findings).is_empty());
-    }
     #[test]
     fn a_path_that_is_no_utf8_is_told_as_well_as_text_can() {
         use std::os::unix::ffi::OsStringExt;
@@ -264,8 +232,10 @@ mod tests {
             route: Route::None,
             possible: Route::None,
             proven: false,
+            basis: Basis::Checks,
             proof: String::new(),
             blockers: Vec::new(),
+            steps: Vec::new(),
             advice: String::new(),
         };
         assert_eq!(serde_json::to_value(&verdict).unwrap()["path"], "/data/\u{fffd}");

@@ -3,6 +3,7 @@
 pub mod ceiling;
 pub mod engine;
 pub mod event;
+mod failure;
 pub mod finding;
 pub mod fix;
 pub mod grid;
@@ -26,7 +27,8 @@ pub mod workload;
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
 pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
-pub use finding::{Evidence, Finding, Group, Route, Status, Verdict};
+pub use failure::Failure;
+pub use finding::{Basis, Evidence, Finding, Group, Route, Status, Verdict};
 pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs};
 pub use grid::{Access, CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
@@ -36,11 +38,12 @@ pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
-pub use run::{AUTO_TOOK, LaneOrder, Outside, RouteCounts, RunResult};
+pub use run::{AutoChoice, AutoReason, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use workload::{
-    BesideWrites, Fallback, HandleCacheCounts, LayerTimes, OnStreams, Percentiles, WorkloadOrder, WorkloadResult,
+    BesideWrites, Fallback, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles, WorkloadOrder,
+    WorkloadResult,
 };

@@ -1,6 +1,7 @@
 //! What a lane is asked to do and what it answers.
 
 use super::engine::{CacheState, Engine, Target};
+use super::failure::Failure;
 use super::finding::Route;
 use super::model::ModelInfo;
 use super::phase::PhaseTimes;
@@ -122,8 +123,28 @@ pub struct Outside {
     pub pss_peak_bytes: Option<u64>,
 }
 
-/// How the note begins that says where the bytes of a run are not those of the file.
-pub const DIFFERS: &str = "the bytes on the target differ from the file";
+/// The engine that `auto` chose for a run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutoChoice {
+    /// The engine that loaded the model.
+    pub engine: Engine,
+    /// Why; `None` if it was not recorded, or if several loads gave different reasons.
+    pub reason: Option<AutoReason>,
+}
+
+/// Why `auto` chose an engine. The cached share of the model that it looked at first is [`RunResult::cache_resident_before_fraction`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AutoReason {
+    /// So much of the model is in the page cache that reads through it are faster.
+    Cached,
+    /// A read before the clock took this direct route, by the counters of cuFile.
+    DirectRoute(Route),
+    /// The model is not cached, and its file system accepts O_DIRECT reads.
+    NotCached,
+    /// The model is not cached, but its file system refuses O_DIRECT reads.
+    NoDirectIo,
+}
 
 /// One load, measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,6 +192,12 @@ pub struct RunResult {
     pub knobs_why: BTreeMap<String, String>,
     /// Set-up parts by name, in nanoseconds: `process`, `context`, `library`, `driver_open`.
     pub setup_parts_ns: BTreeMap<String, u64>,
+    /// The engine that `auto` chose; `None` for other engines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_choice: Option<AutoChoice>,
+    /// The first place where the bytes on the target differ from the file; `None` if none was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_difference: Option<String>,
     /// What the engine wants said: fall-backs, limits, what could not be measured.
     pub notes: Vec<String>,
     /// Why the run failed, in a sentence.
@@ -183,22 +210,27 @@ pub struct RunResult {
     pub workload: Option<WorkloadResult>,
 }
 
-/// How the note begins in which `auto` says what it took: its engine and the reason follow, parted by a colon.
-pub const AUTO_TOOK: &str = "auto took ";
-
 impl RunResult {
-    /// The engine that `auto` took in this run, by its own note.
+    /// The engine that `auto` chose.
     #[must_use]
-    pub fn auto_took(&self) -> Option<&str> {
-        let told = self.notes.iter().find_map(|note| note.strip_prefix(AUTO_TOOK))?;
-        told.split_once(':').map(|(engine, _)| engine).filter(|_| self.engine == Engine::Auto)
+    pub fn chosen_engine(&self) -> Option<&Engine> {
+        self.auto_choice.as_ref().map(|choice| &choice.engine)
     }
 
-    /// Why the run counts as failed: its error, or what was found when its bytes were compared with the file; `None` where it is good.
+    /// Why the run counts as failed; `None` if it is good.
     #[must_use]
-    pub fn failure(&self) -> Option<&str> {
-        let differs = || self.notes.iter().find(|note| note.starts_with(DIFFERS)).map_or(DIFFERS, String::as_str);
-        self.error.as_deref().or_else(|| (self.verified == Some(false)).then(differs))
+    pub fn failure(&self) -> Option<Failure> {
+        match (&self.error, self.verified) {
+            (Some(error), _) => Some(Failure::Error(error.clone())),
+            (None, Some(false)) => Some(Failure::WrongBytes(self.first_difference.clone())),
+            (None, _) => None,
+        }
+    }
+
+    /// Whether its time and bytes count: it finished, took time, and its bytes were not found wrong.
+    #[must_use]
+    pub const fn is_good(&self) -> bool {
+        self.error.is_none() && !matches!(self.verified, Some(false)) && self.wall_ns > 0
     }
 
     /// Whether it counts for less than a load: a command of somebody else's that compared no bytes, and of which less than half a model of `whole_bytes` was

@@ -2,7 +2,7 @@
 
 use super::engine::Target;
 use super::phase::PhaseTimes;
-use super::run::RunResult;
+use super::run::{AutoChoice, RunResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -86,18 +86,22 @@ pub fn together(lanes: &[(u64, &RunResult)]) -> Option<RunResult> {
         knobs: BTreeMap::new(),
         knobs_why: BTreeMap::new(),
         setup_parts_ns: BTreeMap::new(),
-        notes: all_took(lanes).into_iter().collect(),
+        auto_choice: common_choice(lanes),
+        first_difference: lanes.iter().find_map(|(_, r)| r.first_difference.clone()),
+        notes: Vec::new(),
         outside: None,
         workload: None,
         error,
     })
 }
 
-/// The note of what `auto` took, where it took the same for every part: then the whole is two samples of that engine's reads, as one lane is.
-fn all_took(lanes: &[(u64, &RunResult)]) -> Option<String> {
-    let took = lanes.first()?.1.auto_took()?;
-    let alike = lanes.iter().all(|(_, r)| r.auto_took() == Some(took));
-    alike.then(|| format!("{}{took}: for each of {} lanes", super::AUTO_TOOK, lanes.len()))
+/// What `auto` chose if it chose the same engine for every part: the whole is then a second sample of that engine.
+fn common_choice(lanes: &[(u64, &RunResult)]) -> Option<AutoChoice> {
+    let first = lanes.first()?.1.auto_choice.as_ref()?;
+    let choices = || lanes.iter().map(|(_, r)| r.auto_choice.as_ref());
+    let reason = first.reason.filter(|reason| choices().flatten().all(|choice| choice.reason == Some(*reason)));
+    let same = choices().all(|choice| choice.is_some_and(|choice| choice.engine == first.engine));
+    same.then(|| AutoChoice { engine: first.engine.clone(), reason })
 }
 
 /// Different names joined, each once.
@@ -154,6 +158,8 @@ mod tests {
             knobs: BTreeMap::new(),
             knobs_why: BTreeMap::new(),
             setup_parts_ns: BTreeMap::new(),
+            auto_choice: None,
+            first_difference: None,
             notes: vec![],
             outside: None,
             workload: None,

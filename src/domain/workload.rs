@@ -169,11 +169,61 @@ pub struct HandleCacheCounts {
     pub peak: u64,
 }
 
+/// Why a transfer that was to use cuFile fell back to a staging buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackReason {
+    /// libcufile was not found.
+    NoLibrary,
+    /// The cuFile driver did not open.
+    InitFailed,
+    /// The file system refused O_DIRECT.
+    NoOdirect,
+    /// The transfer, or registering its file, failed.
+    OperationFailed,
+}
+
+impl FallbackReason {
+    /// All reasons, in the order in which they are tested.
+    pub const ALL: [Self; 4] = [Self::NoLibrary, Self::InitFailed, Self::NoOdirect, Self::OperationFailed];
+
+    /// The reason as reports and options name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoLibrary => "no_library",
+            Self::InitFailed => "init_failed",
+            Self::NoOdirect => "no_odirect",
+            Self::OperationFailed => "operation_failed",
+        }
+    }
+}
+
+impl std::fmt::Display for FallbackReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for FallbackReason {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = text.replace('-', "_");
+        Self::ALL.into_iter().find(|reason| reason.name() == wanted).ok_or_else(|| {
+            format!("'{text}' is not a reason to fall back; known reasons: {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
 /// Transfers that went another way than asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// `no_library`, `init_failed`, `no_odirect`, `operation_failed`.
-    pub reason: String,
+    /// Why.
+    pub reason: FallbackReason,
+    /// Whether the workload was told to fall back for this reason, as a test.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub provoked: bool,
     /// How many transfers.
     pub operations: u64,
     /// The first case in a sentence.

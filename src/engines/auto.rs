@@ -1,12 +1,12 @@
 //! `auto`: the fastest of the others for this model, machine and state of the page cache. What it needs to know was learnt before the clock, so that
-//! choosing costs next to nothing; which and why is said in a note.
+//! choosing costs next to nothing; the result has which engine and why.
 
 use super::context::{EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
 use super::{direct, files, gds_slab, pread};
 use crate::device::{Device, DeviceMemory};
-use crate::domain::{AUTO_TOOK, CacheState, Engine, LaneOrder, Route, Target};
+use crate::domain::{AutoChoice, AutoReason, CacheState, Engine, LaneOrder, Route, Target};
 use cufile_ffi::FileHandle;
 use std::path::Path;
 use std::sync::Arc;
@@ -31,42 +31,29 @@ struct Facts {
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let facts = Facts { resident: context.resident_before, cache: context.order.cache, route: context.proven_route };
     let shard = context.model().shards.first();
-    let (engine, why) = choose(facts, || shard.is_some_and(|shard| files::open_shard(&shard.path, true).is_ok()));
-    let mut loaded = match engine {
+    let choice = choose(facts, || shard.is_some_and(|shard| files::open_shard(&shard.path, true).is_ok()));
+    let mut loaded = match choice.engine {
         Engine::GdsSlab => gds_slab::load(context),
         Engine::Direct => direct::load(context),
         _ => pread::load(context),
     }?;
-    loaded.notes.insert(0, format!("{AUTO_TOOK}{engine}: {why}"));
+    loaded.auto_choice = Some(choice);
     Ok(loaded)
 }
 
-/// The engine and the reason. Whether the file system takes O_DIRECT is asked only where that decides, for it opens a file inside the clock.
-fn choose(facts: Facts, takes_direct: impl Fn() -> bool) -> (Engine, String) {
+/// The engine and the reason. Whether the file system accepts O_DIRECT is tested only if that decides: the test opens a file inside the clock.
+fn choose(facts: Facts, accepts_direct: impl Fn() -> bool) -> AutoChoice {
     let cached = match (facts.resident, facts.cache) {
         (Some(share), _) => share >= MOSTLY_CACHED,
         (None, cache) => cache != CacheState::Cold,
     };
-    let held = match facts.resident {
-        Some(share) => format!("{:.0} % of the model lies in the page cache", share * 100.0),
-        None => "what the page cache holds could not be read".to_owned(),
+    let (engine, reason) = match facts.route.filter(|route| route.is_direct()) {
+        _ if cached => (Engine::Pread, AutoReason::Cached),
+        Some(route) => (Engine::GdsSlab, AutoReason::DirectRoute(route)),
+        None if accepts_direct() => (Engine::Direct, AutoReason::NotCached),
+        None => (Engine::Pread, AutoReason::NoDirectIo),
     };
-    if cached {
-        return (
-            Engine::Pread,
-            format!("{held}, and from {:.0} % on reading through it is taken to be faster", MOSTLY_CACHED * 100.0),
-        );
-    }
-    match facts.route {
-        Some(route) if route.is_direct() => (
-            Engine::GdsSlab,
-            format!(
-                "{held}, and a read that was tried before the clock went the direct way ({route}), by cuFile's statistics"
-            ),
-        ),
-        _ if takes_direct() => (Engine::Direct, format!("{held}, and O_DIRECT reads spare the way through it")),
-        _ => (Engine::Pread, format!("{held}, but its file system takes no O_DIRECT reads")),
-    }
+    AutoChoice { engine, reason: Some(reason) }
 }
 
 /// Whether cuFile is worth opening for auto, which costs a tenth to half a second of set-up: only where a direct route to the GPU may exist.
@@ -120,9 +107,9 @@ mod tests {
             (None, CacheState::Cold, Engine::Direct),
             (None, CacheState::Hot, Engine::Pread),
         ] {
-            let (chosen, why) = choose(facts(resident, cache), || true);
-            assert_eq!(chosen, engine, "{resident:?} {cache}");
-            assert!(why.contains("page cache"), "{why}");
+            let reason = if engine == Engine::Pread { AutoReason::Cached } else { AutoReason::NotCached };
+            let chosen = choose(facts(resident, cache), || true);
+            assert_eq!(chosen, AutoChoice { engine, reason: Some(reason) }, "{resident:?} {cache}");
         }
     }
 
@@ -136,22 +123,21 @@ mod tests {
             (None, Engine::Direct),
         ] {
             let cold = Facts { route, ..facts(Some(0.0), CacheState::Cold) };
-            assert_eq!(choose(cold, || true).0, engine, "{route:?}");
+            assert_eq!(choose(cold, || true).engine, engine, "{route:?}");
             let hot = Facts { route, ..facts(Some(1.0), CacheState::Hot) };
             let asked = Cell::new(false);
             let asks = || {
                 asked.set(true);
                 true
             };
-            assert_eq!(choose(hot, asks).0, Engine::Pread);
+            assert_eq!(choose(hot, asks).engine, Engine::Pread);
             assert!(!asked.get(), "a file was opened for nothing");
         }
     }
 
     #[test]
     fn without_direct_reads_the_page_cache_is_what_is_left() {
-        let (engine, why) = choose(facts(Some(0.0), CacheState::Cold), || false);
-        assert_eq!(engine, Engine::Pread);
-        assert!(why.contains("O_DIRECT"), "{why}");
+        let chosen = choose(facts(Some(0.0), CacheState::Cold), || false);
+        assert_eq!((chosen.engine, chosen.reason), (Engine::Pread, Some(AutoReason::NoDirectIo)));
     }
 }

@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::error::LoadError;
 use super::settings::Setting;
 use crate::device::{CopyQueue, Device, DeviceError, DeviceMemory, Slot};
-use crate::domain::{LaneOrder, ModelInfo, Route, RouteCounts, Span, TensorInfo};
+use crate::domain::{AutoChoice, LaneOrder, ModelInfo, Route, RouteCounts, Span, TensorInfo};
 use crate::weights::plan::{self, Block};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,6 +73,8 @@ pub struct Loaded {
     pub settings: Vec<Setting>,
     /// What should be said.
     pub notes: Vec<String>,
+    /// The engine that `auto` chose.
+    pub auto_choice: Option<AutoChoice>,
     /// Reads by route, for engines that use cuFile.
     pub route: Option<RouteCounts>,
     /// What is given back when the clock has stopped: the bytes are on the target, and unpinning what they came through keeps nobody waiting.

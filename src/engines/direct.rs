@@ -88,19 +88,15 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Err(error) => {
             let refused = Setting::fixed("io_uring", 0, format!("refused: {error}"));
             let mut loaded = by_threads(context, block_bytes, threads, depth, slots, refused)?;
-            loaded.notes.push(format!(
-                "read by {} threads: {error}; {}",
-                loaded.slots,
-                why_no_ring(&error.to_string())
-            ));
+            loaded.notes.push(format!("read by {} threads: {error}; {}", loaded.slots, why_no_ring(&error)));
             Ok(loaded)
         }
     }
 }
 
-/// What is usually behind a refusal of io_uring.
-fn why_no_ring(error: &str) -> &'static str {
-    if error.contains("os error 12") {
+/// The usual cause if the kernel refuses io_uring.
+fn why_no_ring(error: &DeviceError) -> &'static str {
+    if error.errno == Some(libc::ENOMEM) {
         "its memory counts as locked: raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK= of a systemd unit)"
     } else {
         "containers often forbid io_uring by seccomp, and machines by the setting kernel.io_uring_disabled"
@@ -246,7 +242,7 @@ fn by_rings(
             rings.registered = Setting::fixed("registered", 0, format!("refused: {error}"));
             notes.push(format!(
                 "read into buffers that are not registered with io_uring: {error}; {}",
-                why_no_ring(&error.to_string())
+                why_no_ring(&error)
             ));
         }
     }
@@ -257,6 +253,7 @@ fn by_rings(
         spans,
         slots: threads as u32,
         settings: rings.into_settings().into_iter().chain([slots]).collect(),
+        auto_choice: None,
         notes,
         route: None,
         staging,

@@ -83,6 +83,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         spans: rec.into_spans(),
         slots: 1,
         settings: vec![Setting::fixed("threads", 1, "one tensor after another, as NIXL is asked for them"), odirect],
+        auto_choice: None,
         notes,
         route: Some(cufile.route(counts, cufile.counts())),
     })

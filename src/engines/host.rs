@@ -124,6 +124,7 @@ fn load(
         spans,
         slots: threads as u32,
         settings,
+        auto_choice: None,
         notes: if idle.is_empty() { Vec::new() } else { vec![note()] },
         route: None,
         staging: Vec::new(),

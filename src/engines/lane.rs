@@ -14,7 +14,6 @@ use super::verify;
 use super::{auto, cache};
 use crate::device::{CudaDevice, Device};
 use crate::domain;
-use crate::domain::run::DIFFERS;
 use crate::domain::{Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::BTreeMap;
@@ -136,6 +135,8 @@ pub(crate) fn blank(order: &LaneOrder) -> RunResult {
         outside: None,
         setup_parts_ns: BTreeMap::new(),
         workload: None,
+        auto_choice: None,
+        first_difference: None,
         notes: Vec::new(),
         error: None,
     }
@@ -280,9 +281,10 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         result.verified = Some(outcome.is_none());
         if let Some(where_) = outcome {
             let because = nixl::plugin_of(&order.engine).map_or("", nixl::if_bytes_differ);
-            let text = format!("{DIFFERS}: {where_}{because}");
-            sender.say(LogLevel::Error, format!("{}: {text}", order.engine));
-            result.notes.push(text);
+            result.first_difference = Some(format!("{where_}{because}"));
+            if let Some(failure) = result.failure() {
+                sender.say(LogLevel::Error, format!("{}: {failure}", order.engine));
+            }
         }
     }
     drop(loaded);
@@ -320,6 +322,7 @@ fn measured<'a>(
     let of_library = context.cufile.and_then(|cufile| cufile.direct_io.clone()).filter(|_| order.engine.opens_cufile());
     loaded.settings.extend(of_library);
     told_settings(order, &loaded.settings, result);
+    result.auto_choice.clone_from(&loaded.auto_choice);
     result.notes.extend(loaded.notes.iter().cloned());
     result.route.clone_from(&loaded.route);
     Ok(loaded)

@@ -52,6 +52,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         spans: rec.into_spans(),
         slots: 1,
         settings: vec![Setting::fixed("threads", 1, "one tensor after another, as safetensors copies them")],
+        auto_choice: None,
         notes: Vec::new(),
         route: None,
     })

@@ -217,6 +217,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         spans: rec.into_spans(),
         slots: 1,
         settings: vec![odirect],
+        auto_choice: None,
         notes,
         route: context.cufile.zip(counts.zip(after)).map(|(cufile, (before, after))| cufile.route(before, after)),
     })

@@ -119,6 +119,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, mut settings: Settings) -> R
         staging: staging.into_iter().flatten().collect(),
         slots: threads as u32,
         settings: vec![settings.threads, settings.slots, settings.block_bytes, settings.pin_ahead],
+        auto_choice: None,
         notes: Vec::new(),
         route: None,
     })

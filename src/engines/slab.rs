@@ -233,6 +233,7 @@ impl<'a> Slab<'a> {
             spans,
             slots: slots as u32,
             settings,
+            auto_choice: None,
             notes,
             route: Some(self.cufile.route(self.counts, self.cufile.counts())),
         })

@@ -263,8 +263,6 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     out
 }
 
-/// How the finding begins that there is no GPU at all.
-const NO_GPU: &str = "no NVIDIA GPU";
 /// What is given with the machine, and without which no step leads to a direct route.
 const GIVEN: &[&str] = &[
     "wsl",
@@ -287,7 +285,7 @@ fn ruled_out(report: &Report, possible: Route) -> Option<&Finding> {
             && finding.cause.is_none()
             && matches!(finding.status, Status::Warn | Status::Fail)
             && finding.fix.is_none()
-            && (finding.id != "gpu-present" || finding.summary.starts_with(NO_GPU))
+            && (finding.id != "gpu-present" || finding.permanent)
     };
     report.findings.iter().find(of_the_machine)
 }
@@ -296,7 +294,7 @@ fn state(finding: &Finding, route: Route, fix: &str) -> State {
     // The GPU and the kind of system are given: words of comfort are no remedy.
     let is_given = finding.fix.is_none() && fix.is_empty() && (finding.id.starts_with("gpu-") || finding.id == "wsl");
     // A GPU that is there and has no driver that works is no fate.
-    let is_missing = finding.id != "gpu-present" || finding.summary.starts_with(NO_GPU);
+    let is_missing = finding.id != "gpu-present" || finding.permanent;
     if is_given && is_missing && finding.status == Status::Fail {
         return State::Impossible;
     }

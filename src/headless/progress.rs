@@ -128,7 +128,9 @@ impl Progress {
             EventBody::LaneStarted { lane, .. } if !self.bar => {
                 name(lane).map(|(_, name)| format!("{name}: started")).into_iter().collect()
             }
-            EventBody::LaneFinished { lane, .. } | EventBody::LaneDied { lane, .. } => {
+            EventBody::LaneFinished { lane, .. }
+            | EventBody::LaneDied { lane, .. }
+            | EventBody::LaneCancelled { lane } => {
                 name(lane).map(|(lane, name)| self.ending(lane, &name)).unwrap_or_default()
             }
             // A bar shows it as it grows; a line each quarter is enough for a log.
@@ -160,8 +162,9 @@ impl Progress {
     fn ending(&self, lane: &Lane, name: &str) -> Vec<String> {
         let mut lines = Vec::new();
         match (&lane.status, &lane.result) {
+            (LaneStatus::Cancelled, _) => lines.push(format!("{} {name}: stopped", self.mark(Status::Na))),
             (LaneStatus::Failed(why), _) => {
-                lines.push(format!("{} {name}: {}", self.mark(Status::Fail), plain(why)));
+                lines.push(format!("{} {name}: {}", self.mark(Status::Fail), plain(&why.to_string())));
                 let words = lane.last_words.as_deref().unwrap_or_default();
                 // The last lines are those that tell.
                 let tail: Vec<&str> = words.lines().rev().filter(|l| !l.trim().is_empty()).take(5).collect();

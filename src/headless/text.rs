@@ -171,7 +171,7 @@ impl Text {
                     let share =
                         l.share.as_ref().map_or_else(String::new, |s| format!(" ({})", plain(&s.label(&l.target))));
                     let (engine, number) = (plain(&l.engine.to_string()), l.repeat.saturating_add(1));
-                    Some(format!("{engine} {} #{number}{share}: {}", l.cache, plain(why)))
+                    Some(format!("{engine} {} #{number}{share}: {}", l.cache, plain(&why.to_string())))
                 }
                 _ => None,
             })

@@ -232,9 +232,8 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         })?;
         result.verified = Some(outcome.is_none());
         if let Some(where_) = outcome {
-            let text = format!("{lane}: {where_}");
-            sender.say(LogLevel::Error, text.clone());
-            result.notes.push(text);
+            sender.say(LogLevel::Error, format!("{lane}: {where_}"));
+            result.first_difference = Some(where_);
         }
     }
     if let (Some(side), Some(beside)) = (&side, &beside) {

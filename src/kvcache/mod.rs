@@ -35,7 +35,7 @@ pub use folder::{Folder, FolderError};
 pub use handles::HandleCache;
 pub use keys::{Chain, Key, token};
 pub use lane::run_lane;
-pub use order::{Kind, KvOrder, Provoke};
+pub use order::{Kind, KvOrder};
 pub use params::{Parameter, elsewhere, parameters};
 pub use pipeline::{hidden_fraction, layer_times, union_ns};
 pub use plan::{Plan, PlanError, Request, plan};

@@ -2,6 +2,7 @@
 
 use super::params;
 use super::shape::Shape;
+use crate::domain::FallbackReason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -76,47 +77,6 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
             format!("'{text}' is no KV-cache workload; known are {}", Self::ALL.map(Self::name).join(", "))
-        })
-    }
-}
-
-/// A fall-back that is brought about on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Provoke {
-    /// As if there were no libcufile.
-    NoLibrary,
-    /// As if the driver did not open.
-    InitFailed,
-    /// As if the file system refused O_DIRECT.
-    NoOdirect,
-    /// As if every eighth transfer failed.
-    OperationFailed,
-}
-
-impl Provoke {
-    /// All of them, in the order of the source.
-    pub const ALL: [Self; 4] = [Self::NoLibrary, Self::InitFailed, Self::NoOdirect, Self::OperationFailed];
-
-    /// The reason as reports name it.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::NoLibrary => "no_library",
-            Self::InitFailed => "init_failed",
-            Self::NoOdirect => "no_odirect",
-            Self::OperationFailed => "operation_failed",
-        }
-    }
-}
-
-impl FromStr for Provoke {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = text.replace('-', "_");
-        Self::ALL.into_iter().find(|provoke| provoke.reason() == wanted).ok_or_else(|| {
-            format!("'{text}' is no reason to fall back; known are {}", Self::ALL.map(Self::reason).join(", "))
         })
     }
 }
@@ -213,7 +173,7 @@ pub struct KvOrder {
     /// Settings for all lanes.
     pub settings: BTreeMap<String, u64>,
     /// A fall-back that is brought about.
-    pub provoke: Option<Provoke>,
+    pub provoke: Option<FallbackReason>,
     /// A reading lane writes the files itself, before the clock, because no lane wrote them.
     pub prepare: bool,
 }
@@ -291,8 +251,8 @@ mod tests {
 
     #[test]
     fn reasons_to_fall_back_are_typed_with_either_dash() {
-        assert_eq!("no-odirect".parse(), Ok(Provoke::NoOdirect));
-        assert_eq!("operation_failed".parse(), Ok(Provoke::OperationFailed));
-        assert!("rain".parse::<Provoke>().unwrap_err().contains("init_failed"));
+        assert_eq!("no-odirect".parse(), Ok(FallbackReason::NoOdirect));
+        assert_eq!("operation_failed".parse(), Ok(FallbackReason::OperationFailed));
+        assert!("rain".parse::<FallbackReason>().unwrap_err().contains("init_failed"));
     }
 }

@@ -2,10 +2,10 @@
 
 use super::compare::{Planned, Unused, compared};
 use super::layout::{Layout, stored_of};
-use super::order::{Kind, KvOrder, Provoke};
+use super::order::{Kind, KvOrder};
 use super::params;
 use super::shape::Shape;
-use crate::domain::{Engine, ModelInfo, WorkloadOrder};
+use crate::domain::{Engine, FallbackReason, ModelInfo, WorkloadOrder};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub struct Request {
     /// Write lanes, read lanes.
     pub directions: (bool, bool),
     /// A fall-back that is brought about.
-    pub provoke: Option<Provoke>,
+    pub provoke: Option<FallbackReason>,
     /// cufile.json for the lanes: a shipped one by name, a file, or `none`; the workload's own where not said.
     pub cufile_json: Option<String>,
     /// Read what is in the folder, and write nothing there first.
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_a_sentence() {
         let mut asked = request(Kind::Ucm);
-        asked.provoke = Some(Provoke::InitFailed);
+        asked.provoke = Some(FallbackReason::InitFailed);
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("does not fall back"));
         let mut asked = request(Kind::Llmd);
         asked.hit_rate = -0.1;

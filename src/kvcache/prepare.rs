@@ -2,10 +2,10 @@
 
 use super::content;
 use super::layout::Layout;
-use super::order::{Kind, KvOrder, LaneName, Provoke, Settings, Way};
+use super::order::{Kind, KvOrder, LaneName, Settings, Way};
 use super::store;
 use crate::device::{Device, DeviceMemory, Slot, Staging};
-use crate::domain::{LaneOrder, units};
+use crate::domain::{FallbackReason, LaneOrder, units};
 use crate::engines::cufile::{CuFile, explain};
 use crate::engines::protocol::monotonic_ns;
 use crate::engines::{Counters, EngineContext, LoadError, run_workers};
@@ -56,7 +56,7 @@ impl Parts {
 }
 
 /// Why cuFile is not used: reason and sentence.
-pub(super) type Without = Option<(&'static str, String)>;
+pub(super) type Without = Option<(FallbackReason, String)>;
 
 /// Opens cuFile where the lane wants it. Only llm-d's way goes on without, and says why.
 pub(super) fn open_cufile(
@@ -67,19 +67,20 @@ pub(super) fn open_cufile(
     if lane.way != Way::Gds {
         return Ok((None, None));
     }
-    if let Some(reason @ (Provoke::NoLibrary | Provoke::InitFailed)) = order.provoke {
-        let what = if reason == Provoke::NoLibrary { "there were no libcufile" } else { "the driver did not open" };
-        return Ok((None, Some((reason.reason(), format!("provoked: as if {what}")))));
+    if let Some(reason @ (FallbackReason::NoLibrary | FallbackReason::InitFailed)) = order.provoke {
+        let what =
+            if reason == FallbackReason::NoLibrary { "there were no libcufile" } else { "the driver did not open" };
+        return Ok((None, Some((reason, format!("provoked: as if {what}")))));
     }
     match CuFile::open(lane_order) {
         Ok(cufile) => Ok((Some(cufile), None)),
         Err(error) if order.kind == Kind::Llmd => {
             // Settings are to blame only where there is a library to read them.
             let (reason, hint) = match cufile_ffi::Library::find() {
-                Err(_) => (Provoke::NoLibrary, String::new()),
-                Ok(_) => (Provoke::InitFailed, settings_hint()),
+                Err(_) => (FallbackReason::NoLibrary, String::new()),
+                Ok(_) => (FallbackReason::InitFailed, settings_hint()),
             };
-            Ok((None, Some((reason.reason(), format!("{error}{hint}")))))
+            Ok((None, Some((reason, format!("{error}{hint}")))))
         }
         Err(error) => Err(error),
     }

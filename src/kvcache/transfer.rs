@@ -4,11 +4,11 @@
 use super::flights::Flights;
 use super::handles::HandleCache;
 use super::layout::{Layout, Task};
-use super::order::{Kind, KvOrder, LaneName, Provoke, Settings, Way};
+use super::order::{Kind, KvOrder, LaneName, Settings, Way};
 use super::prepare::Registered;
 use super::store::{self, Limit, failed};
 use crate::device::{CopyQueue, DeviceMemory, Piece, Slot};
-use crate::domain::{Fallback, Phase};
+use crate::domain::{Fallback, FallbackReason, Phase};
 use crate::engines::cufile::explain;
 use crate::engines::{EngineContext, LoadError, Recorder, What};
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
@@ -29,16 +29,19 @@ pub(super) enum OpenFile {
 /// The key of an open file: its number, and whether it is cuFile's.
 type FileKey = (u32, bool);
 
-/// Transfers that went another way, by reason.
+/// Transfers that fell back, by reason.
 #[derive(Debug, Default)]
 pub(super) struct Falls(Mutex<Vec<Fallback>>);
 
 impl Falls {
-    pub(super) fn add(&self, reason: &str, detail: &str) {
+    pub(super) fn add(&self, reason: FallbackReason, order: &KvOrder, detail: &str) {
         let mut falls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match falls.iter_mut().find(|fall| fall.reason == reason) {
             Some(fall) => fall.operations += 1,
-            None => falls.push(Fallback { reason: reason.to_owned(), operations: 1, detail: detail.to_owned() }),
+            None => {
+                let provoked = order.provoke == Some(reason);
+                falls.push(Fallback { reason, provoked, operations: 1, detail: detail.to_owned() });
+            }
         }
     }
 
@@ -57,7 +60,7 @@ pub(super) struct Shared<'a> {
     /// The way, after what was found out before the clock.
     pub(super) way: Way,
     /// Why cuFile is not used although it was asked for: reason and sentence.
-    pub(super) without: Option<(&'static str, String)>,
+    pub(super) without: Option<(FallbackReason, String)>,
     pub(super) target: &'a Arc<DeviceMemory>,
     pub(super) slab: Option<&'a Arc<DeviceMemory>>,
     /// Registered ranges of slab or target by their beginnings, in order.
@@ -75,7 +78,7 @@ pub(super) struct Shared<'a> {
 
 /// Why cuFile does not take a file or a transfer.
 pub(super) struct Refused {
-    reason: &'static str,
+    reason: FallbackReason,
     pub(super) error: LoadError,
 }
 
@@ -135,7 +138,7 @@ impl Worker<'_, '_> {
                 }
                 (None, Some(handle)) => {
                     if let Some((reason, detail)) = &shared.without {
-                        shared.falls.add(reason, detail);
+                        shared.falls.add(*reason, shared.order, detail);
                     }
                     let handle = Arc::clone(handle);
                     self.plainly(&handle, task)?;
@@ -165,7 +168,7 @@ impl Worker<'_, '_> {
         if self.shared.order.kind != Kind::Llmd {
             return Err(LoadError::CuFile(said));
         }
-        (0..operations).for_each(|_| self.shared.falls.add(refused.reason, &said));
+        (0..operations).for_each(|_| self.shared.falls.add(refused.reason, self.shared.order, &said));
         Ok(())
     }
 
@@ -274,13 +277,13 @@ impl Worker<'_, '_> {
     }
 
     fn by_cufile(&mut self, opened: &OpenFile, task: &Task) -> Result<(), Refused> {
-        let failure = |error| Refused { reason: Provoke::OperationFailed.reason(), error };
+        let failure = |error| Refused { reason: FallbackReason::OperationFailed, error };
         let OpenFile::Gds(handle) = opened else {
             return Err(failure(LoadError::CuFile("the file is not registered with cuFile".to_owned())));
         };
         let (shared, write) = (self.shared, self.shared.lane.write);
         let nth = shared.tried.fetch_add(1, Ordering::Relaxed);
-        if shared.order.provoke == Some(Provoke::OperationFailed) && nth % 8 == 7 {
+        if shared.order.provoke == Some(FallbackReason::OperationFailed) && nth % 8 == 7 {
             return Err(failure(LoadError::CuFile("provoked: this transfer was made to fail".to_owned())));
         }
         if write {
@@ -419,7 +422,7 @@ impl Worker<'_, '_> {
 /// Opens a file, and registers it where cuFile is to have it.
 fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -> Result<OpenFile, Refused> {
     let refused = |reason, error| Refused { reason, error };
-    let gone = || refused(Provoke::OperationFailed.reason(), LoadError::Stopped);
+    let gone = || refused(FallbackReason::OperationFailed, LoadError::Stopped);
     let of = shared.layout.files.get(file as usize).ok_or_else(gone)?;
     let path = if shared.lane.write { &of.temporary } else { &of.path };
     let direct = shared.settings.on(if cufile { "odirect" } else { "plain_odirect" });
@@ -429,11 +432,11 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
         flags |= OFlags::DIRECT;
     }
     let mut at = rec.now();
-    let provoked = cufile && shared.order.provoke == Some(Provoke::NoOdirect);
+    let provoked = cufile && shared.order.provoke == Some(FallbackReason::NoOdirect);
     let opened = match rustix::fs::open(path, flags, Mode::from_raw_mode(0o644)) {
         Ok(_) if provoked => {
             let said = "provoked: the file system was made to look as if it refused O_DIRECT".to_owned();
-            return Err(refused(Provoke::NoOdirect.reason(), LoadError::CuFile(said)));
+            return Err(refused(FallbackReason::NoOdirect, LoadError::CuFile(said)));
         }
         Ok(fd) => File::from(fd),
         Err(rustix::io::Errno::INVAL) if direct => {
@@ -442,10 +445,10 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
                 "{} cannot be opened with O_DIRECT: its file system does not support direct I/O; use a folder on ext4 or xfs, or --set {setting}=0",
                 path.display()
             ));
-            return Err(refused(Provoke::NoOdirect.reason(), error));
+            return Err(refused(FallbackReason::NoOdirect, error));
         }
         Err(errno) => {
-            return Err(refused(Provoke::OperationFailed.reason(), failed("opening", path, errno.into())));
+            return Err(refused(FallbackReason::OperationFailed, failed("opening", path, errno.into())));
         }
     };
     at = rec.end(Phase::Open, at, What::SETUP);
@@ -455,7 +458,7 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
     let Some(cufile) = shared.context.cufile else { return Err(gone()) };
     let handle = FileHandle::register(&cufile.driver, opened).map_err(|error| {
         let doing = format!("registering {} with cuFile", path.display());
-        refused(Provoke::OperationFailed.reason(), explain(&doing, &error))
+        refused(FallbackReason::OperationFailed, explain(&doing, &error))
     })?;
     shared.handle_registrations.fetch_add(1, Ordering::Relaxed);
     rec.end(Phase::RegisterHandle, at, What::SETUP);

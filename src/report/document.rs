@@ -6,7 +6,7 @@ use crate::analysis::{
     crossover, of_median_time, predict, tensor_rows, timing,
 };
 use crate::domain::{CacheState, Engine, ModelInfo, RunResult};
-use crate::session::{Lane, LaneStatus, State};
+use crate::session::{Lane, State};
 
 /// A lane that ran, with its tensors.
 pub(super) struct LaneReport<'a> {
@@ -33,11 +33,8 @@ impl LaneReport<'_> {
     }
 
     /// Why the run failed, in a sentence.
-    pub(super) fn error(&self) -> Option<&str> {
-        match &self.lane.status {
-            LaneStatus::Failed(why) => Some(why),
-            _ => None,
-        }
+    pub(super) fn error(&self) -> Option<String> {
+        self.lane.error()
     }
 }
 

@@ -143,6 +143,7 @@ fn plan(state: &State) -> Plan<'_> {
             LaneStatus::Running(_) => "running",
             LaneStatus::Done => "done",
             LaneStatus::Failed(_) => "failed",
+            LaneStatus::Cancelled => "cancelled",
         };
         json!({"lane": l.id, "engine": l.engine, "cache": l.cache, "target": l.target, "repeat": l.repeat, "status": status, "share": l.share})
     });
@@ -182,7 +183,8 @@ fn run(state: &State, report: &LaneReport<'_>) -> Value {
         "verified": r.verified, "route": route, "phases": r.phases, "slots": r.slots,
         "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "ceiling": super::ceilings::of_run(state, lane),
-        "outside": r.outside, "cpu_ns": r.cpu_ns, "knobs": r.knobs, "knobs_why": r.knobs_why, "setup_parts_ns": r.setup_parts_ns, "notes": r.notes, "workload": r.workload,
+        "outside": r.outside, "cpu_ns": r.cpu_ns, "knobs": r.knobs, "knobs_why": r.knobs_why, "setup_parts_ns": r.setup_parts_ns, "auto_choice": r.auto_choice,
+        "first_difference": r.first_difference, "notes": r.notes, "workload": r.workload,
         "error": report.error(), "last_words": lane.last_words,
     })
 }

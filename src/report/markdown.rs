@@ -267,7 +267,7 @@ fn results(page: &mut Page, document: &Document<'_>) {
                 "- {engine}, {}, repeat {}: {}",
                 l.cache,
                 l.repeat,
-                escape(lane.error().unwrap_or_default())
+                escape(&lane.error().unwrap_or_default())
             ));
             if let Some(words) = l.last_words.as_deref().filter(|w| !w.trim().is_empty()) {
                 page.line(&format!("  Its last words: {}", escape(words.trim())));

@@ -1,7 +1,7 @@
 //! The answers in words: what a person reads first, the same in every form of the report and on the terminal.
 
 use crate::analysis::{Comparison, Standing, compare, grid_sentences};
-use crate::domain::{Fallback, Finding, LogLevel, Phase, Route, RouteCounts, RunResult, Status, Verdict, units};
+use crate::domain::{Fallback, FallbackReason, LogLevel, Phase, Route, RouteCounts, RunResult, Status, Verdict, units};
 use crate::session::{Lane, LaneStatus, State};
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).filter(|c| !turns(*c)).collect()
 }
 
-/// `Will reads of this path go straight to the GPU?`, answered; `findings` tell which of the verdict's blockers are steps.
-fn verdict_sentence(verdict: &Verdict, findings: &[Finding]) -> String {
+/// `Will reads of this path go straight to the GPU?`, answered.
+fn verdict_sentence(verdict: &Verdict) -> String {
     let path = plain(&verdict.path.to_string_lossy());
     let proof = if verdict.proven { "proven" } else { "not proven, from the checks" };
     let mut said = match verdict.route {
@@ -22,7 +22,7 @@ fn verdict_sentence(verdict: &Verdict, findings: &[Finding]) -> String {
         _ => format!("No: no cuFile read of {path} works ({proof})."),
     };
     if verdict.possible != verdict.route {
-        let steps: Vec<String> = verdict.steps(findings).into_iter().map(plain).collect();
+        let steps: Vec<String> = verdict.steps.iter().map(|id| plain(id)).collect();
         match steps.as_slice() {
             [] => said += &format!(" {} is possible here.", verdict.possible),
             [one] => said += &format!(" {} is possible once {one} is mended.", verdict.possible),
@@ -52,7 +52,7 @@ pub fn race_sentence(comparison: &Comparison) -> String {
     };
     let twin = second.filter(|next| best.is_twin_of(next) && !apart(next));
     let took = match (&best.auto_took, twin) {
-        (Some(took), _) => format!(" (it took {})", plain(took)),
+        (Some(took), _) => format!(" (it took {})", plain(&took.to_string())),
         (None, Some(_)) => " (auto took it)".to_owned(),
         (None, None) => String::new(),
     };
@@ -109,7 +109,7 @@ pub fn race_sentence(comparison: &Comparison) -> String {
 /// The answers of a whole session, each a sentence: the verdict per path, the race per cache state, and what went wrong.
 #[must_use]
 pub fn headlines(state: &State) -> Vec<String> {
-    let mut said: Vec<String> = state.verdicts.iter().map(|verdict| verdict_sentence(verdict, &state.checks)).collect();
+    let mut said: Vec<String> = state.verdicts.iter().map(verdict_sentence).collect();
     let runs = state.runs();
     let comparisons = compare(&runs.iter().collect::<Vec<_>>());
     // What ran together is told by the sentences of its groups; engines are compared where there are several.
@@ -143,7 +143,7 @@ fn fallen_back(state: &State) -> Vec<String> {
         if fell == 0 {
             continue;
         }
-        let mut reasons: Vec<&str> = w.fallbacks.iter().map(|fall| fall.reason.as_str()).collect();
+        let mut reasons: Vec<&str> = w.fallbacks.iter().map(|fall| fall.reason.name()).collect();
         reasons.dedup();
         let (name, reasons) = (plain(&engine.to_string()), plain(&reasons.join(", ")));
         match most.iter_mut().find(|(known, ..)| *known == name) {
@@ -312,7 +312,7 @@ pub(super) fn unnamed_library(state: &State) -> (Option<bool>, &'static str) {
         return (Some(true), "used by loads of this session, which did not ask for its version");
     }
     let fell_back = |fall: &Fallback| {
-        matches!(fall.reason.as_str(), "no_library" | "init_failed") && !fall.detail.starts_with("provoked")
+        matches!(fall.reason, FallbackReason::NoLibrary | FallbackReason::InitFailed) && !fall.provoked
     };
     let in_vain = state.unavailable.iter().any(|(engine, _)| engine.uses_cufile())
         || results().filter_map(|result| result.workload.as_ref()).any(|w| w.fallbacks.iter().any(fell_back));
@@ -334,11 +334,13 @@ mod tests {
             route,
             possible,
             proven,
+            basis: crate::domain::Basis::Checks,
             proof: String::new(),
-            blockers: blockers.iter().map(|b| (*b).to_owned()).collect(),
+            blockers: Vec::new(),
+            steps: blockers.iter().map(|b| (*b).to_owned()).collect(),
             advice: String::new(),
         };
-        verdict_sentence(&verdict, &[])
+        verdict_sentence(&verdict)
     }
 
     #[test]
@@ -383,7 +385,7 @@ mod tests {
 
     #[test]
     fn auto_and_what_it_took_are_one_winner_unless_one_is_clearly_ahead() {
-        let standing = |engine, median: u64, slowest: u64, auto_took: Option<&str>| Standing {
+        let standing = |engine, median: u64, slowest: u64, auto_took: Option<Engine>| Standing {
             engine,
             runs: 3,
             failed: 0,
@@ -394,7 +396,7 @@ mod tests {
             ratio_to_fastest: 1.0,
             verified: Some(true),
             in_doubt: false,
-            auto_took: auto_took.map(str::to_owned),
+            auto_took,
         };
         let said = |mut standings: Vec<Standing>| {
             let best = standings[0].wall_ns as f64;
@@ -402,30 +404,30 @@ mod tests {
             let (model, target) = ("m".to_owned(), "GPU 0".to_owned());
             race_sentence(&Comparison { model, target, cache: crate::domain::CacheState::Cold, standings })
         };
-        use crate::domain::Engine::{Auto, Direct, Mmap, Workload};
+        use crate::domain::Engine::{self, Auto, Direct, Mmap, Pread, Workload};
         let (direct, mmap) = (|| standing(Direct, 120, 130, None), || standing(Mmap, 300, 310, None));
-        let level = said(vec![standing(Auto, 100, 125, Some("direct")), direct(), mmap()]);
+        let level = said(vec![standing(Auto, 100, 125, Some(Direct)), direct(), mmap()]);
         assert!(
             level.starts_with("auto (it took direct) is fastest: 100 ms, 3.00× faster than mmap (300 ms)"),
             "{level}"
         );
-        let turned = said(vec![standing(Direct, 100, 125, None), standing(Auto, 110, 130, Some("direct")), mmap()]);
+        let turned = said(vec![standing(Direct, 100, 125, None), standing(Auto, 110, 130, Some(Direct)), mmap()]);
         assert!(turned.starts_with("direct (auto took it) is fastest: 100 ms, 3.00× faster than mmap"), "{turned}");
-        let clear = said(vec![standing(Auto, 100, 105, Some("direct")), direct(), mmap()]);
+        let clear = said(vec![standing(Auto, 100, 105, Some(Direct)), direct(), mmap()]);
         assert!(
             clear.starts_with("auto (it took direct) is fastest: 100 ms, 1.20× faster than direct (120 ms)"),
             "{clear}"
         );
-        let mut once = vec![standing(Auto, 100, 100, Some("direct")), direct(), mmap()];
+        let mut once = vec![standing(Auto, 100, 100, Some(Direct)), direct(), mmap()];
         once.iter_mut().for_each(|standing| standing.runs = 1);
         let once = said(once);
         assert!(once.starts_with("auto (it took direct) is fastest: 100 ms, 3.00× faster than mmap"), "{once}");
-        let noise = said(vec![standing(Auto, 119, 119, Some("direct")), standing(Direct, 122, 123, None), mmap()]);
+        let noise = said(vec![standing(Auto, 119, 119, Some(Direct)), standing(Direct, 122, 123, None), mmap()]);
         assert!(noise.starts_with("auto (it took direct) is fastest: 119 ms, 2.52× faster than mmap"), "{noise}");
         for (only, words) in [
             (vec![mmap()], "mmap took 300 ms, cold cache"),
             (
-                vec![standing(Auto, 100, 125, Some("direct")), direct()],
+                vec![standing(Auto, 100, 125, Some(Direct)), direct()],
                 "auto (it took direct): 100 ms, direct 120 ms, cold cache",
             ),
         ] {
@@ -443,7 +445,7 @@ mod tests {
             "Every lookup missed: llmd/ram/read took 5.00 ms, llmd/gds/read took 5.00 ms, cold cache, GPU 0, n = 3."
         );
         assert_eq!((miss("ram").verified_words(), miss("ram").ratio_words().as_str()), ("–", "–"));
-        let other = said(vec![standing(Auto, 100, 125, Some("pread")), direct()]);
+        let other = said(vec![standing(Auto, 100, 125, Some(Pread)), direct()]);
         assert!(other.starts_with("auto (it took pread) is fastest: 100 ms, but not clearly"), "{other}");
     }
 }

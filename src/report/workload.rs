@@ -175,7 +175,7 @@ fn fallbacks(state: &State) -> Option<Table> {
             let before = told.contains(&f.detail.as_str());
             told.push(&f.detail);
             let detail = if before { "the same as above".to_owned() } else { f.detail.clone() };
-            vec![name(r), f.reason.clone(), units::count(f.operations), detail]
+            vec![name(r), f.reason.to_string(), units::count(f.operations), detail]
         })
         .collect();
     (!rows.is_empty()).then(|| Table {

@@ -1,12 +1,13 @@
 //! Recordings: the events of a session in a compressed file, for replay, for reports made later and for bug reports.
 //!
-//! Form: zstd (RFC 8878) over JSON lines. The first line is a header, `{"gds_top_recording":1,"tool":"gds-top 0.1.0"}`; each further line is an
+//! Form: zstd (RFC 8878) over JSON lines. The first line is a header, `{"gds_top_recording":2,"tool":"gds-top 0.1.0"}`; each further line is an
 //! [`crate::domain::Event`], except that spans are stored as `lane_spans_packed` (see `packed.rs`), which is smaller and loses nothing.
 //! While a session runs the stream is flushed often, so that a session that was killed leaves a readable prefix; when it ends well the file
 //! is compressed again, harder, and replaced in one step.
 
 mod packed;
 mod reader;
+mod version1;
 mod writer;
 
 pub use reader::{Limits, Reader, Summary, read, read_with};
@@ -17,7 +18,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// The version of the form that this program writes, and the newest that it reads.
-pub const RECORDING_VERSION: u32 = 1;
+pub const RECORDING_VERSION: u32 = 2;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -44,7 +44,7 @@ impl Scenes {
         while taken.len() < AHEAD {
             match self.reader.next() {
                 Some(Ok(event)) => {
-                    let over = matches!(&event.body, EventBody::LaneFinished { lane: l, .. } | EventBody::LaneDied { lane: l, .. } if *l == lane);
+                    let over = matches!(&event.body, EventBody::LaneFinished { lane: l, .. } | EventBody::LaneDied { lane: l, .. } | EventBody::LaneCancelled { lane: l } if *l == lane);
                     taken.push(event);
                     if over {
                         break;

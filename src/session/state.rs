@@ -4,9 +4,9 @@ use super::kinds::Kinds;
 use super::timed::TimedSample;
 use crate::domain::units::NS_PER_S;
 use crate::domain::{
-    AppliedFix, CacheState, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId,
-    LaneShare, LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, SystemSample, Target,
-    Verdict,
+    AppliedFix, CacheState, Ceiling, Engine, Event, EventBody, Failure, Finding, FixPlan, FixProgress, Grid, Guide,
+    LaneId, LaneShare, LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, SystemSample,
+    Target, Verdict,
 };
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -72,6 +72,9 @@ pub struct State {
     pub(super) kinds: Kinds,
 }
 
+/// How reports name a lane that the user stopped.
+const CANCELLED: &str = "cancelled";
+
 /// How far a lane has come.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LaneStatus {
@@ -81,8 +84,10 @@ pub enum LaneStatus {
     Running(LaneStage),
     /// Finished and, where asked for, verified.
     Done,
-    /// Finished with an error, failed verification, or died; a sentence.
-    Failed(String),
+    /// Finished with an error, failed verification, or died.
+    Failed(Failure),
+    /// Stopped by the user.
+    Cancelled,
 }
 
 /// One run of one engine.
@@ -137,6 +142,16 @@ impl Lane {
     #[must_use]
     pub fn group(&self) -> Option<u32> {
         self.share.as_ref()?.group
+    }
+
+    /// Why it failed or that it was stopped, in words; `None` if it did neither.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        match &self.status {
+            LaneStatus::Failed(failure) => Some(failure.to_string()),
+            LaneStatus::Cancelled => Some(CANCELLED.to_owned()),
+            _ => None,
+        }
     }
 
     /// Whether it is under way.
@@ -258,7 +273,8 @@ impl State {
             | EventBody::LaneSpans { lane, .. }
             | EventBody::LaneShared { lane, .. }
             | EventBody::LaneFinished { lane, .. }
-            | EventBody::LaneDied { lane, .. } => {
+            | EventBody::LaneDied { lane, .. }
+            | EventBody::LaneCancelled { lane } => {
                 // A damaged recording may name a lane that was never planned; it is passed over.
                 if let Some(at) = self.lanes.iter().position(|l| l.id == *lane) {
                     self.lanes[at].reduce(at_ns, &event.body);
@@ -406,13 +422,17 @@ impl Lane {
             EventBody::LaneShared { share, .. } => self.share = Some(share.clone()),
             EventBody::LaneFinished { result, .. } => {
                 self.ended_ns = Some(at_ns);
-                self.status = result.failure().map_or(LaneStatus::Done, |why| LaneStatus::Failed(why.to_owned()));
+                self.status = result.failure().map_or(LaneStatus::Done, LaneStatus::Failed);
                 self.result = Some(result.clone());
             }
             EventBody::LaneDied { how, last_words, .. } => {
                 self.ended_ns = Some(at_ns);
-                self.status = LaneStatus::Failed(how.clone());
+                self.status = LaneStatus::Failed(Failure::Died(how.clone()));
                 self.last_words = Some(last_words.clone());
+            }
+            EventBody::LaneCancelled { .. } => {
+                self.ended_ns = Some(at_ns);
+                self.status = LaneStatus::Cancelled;
             }
             _ => {}
         }

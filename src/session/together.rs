@@ -149,10 +149,7 @@ fn whole(lanes: &[&Lane]) -> Option<RunResult> {
     let mut whole = together(&known)?;
     whole.target = places(lanes);
     // One that died or landed wrong bytes has its sentence in the lane only.
-    let failed = lanes.iter().find_map(|l| match &l.status {
-        super::state::LaneStatus::Failed(why) => Some(why.clone()),
-        _ => None,
-    });
+    let failed = lanes.iter().find_map(|l| l.error());
     if whole.error.is_none() && known.len() < lanes.len() {
         whole.error = failed;
     }

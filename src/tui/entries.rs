@@ -1,11 +1,8 @@
 //! Lanes as they race: repeats of one engine together, cold and hot apart, the fastest found fairly.
 
-use crate::domain::{CacheState, Engine, LaneShare, LaneStage, RunResult, Target};
+use crate::domain::{CacheState, Engine, Failure, LaneShare, LaneStage, RunResult, Target};
 use crate::session::{Lane, LaneStatus, State};
 use std::cell::OnceCell;
-
-/// How a session says that a lane was ended because its user asked for it.
-const CANCELLED: &str = "cancelled";
 
 /// All runs of one engine in one cache state.
 #[derive(Clone, Debug)]
@@ -159,8 +156,8 @@ impl<'s> Entry<'s> {
     }
 
     /// What `auto` took, where all its runs took the same.
-    pub(crate) fn took(&self) -> Option<&'s str> {
-        let mut all = self.results().map(RunResult::auto_took);
+    pub(crate) fn took(&self) -> Option<&'s Engine> {
+        let mut all = self.results().map(RunResult::chosen_engine);
         let first = all.next()??;
         all.all(|took| took == Some(first)).then_some(first)
     }
@@ -171,20 +168,16 @@ impl<'s> Entry<'s> {
     }
 
     /// The first run that failed, with the sentence; one that the user stopped has not failed.
-    pub(crate) fn failed(&self) -> Option<(&'s Lane, &'s str)> {
-        self.ended_early().find(|(_, why)| *why != CANCELLED)
+    pub(crate) fn failed(&self) -> Option<(&'s Lane, &'s Failure)> {
+        self.lanes.iter().copied().find_map(|l| match &l.status {
+            LaneStatus::Failed(why) => Some((l, why)),
+            _ => None,
+        })
     }
 
     /// Whether a run was stopped by the user.
     pub(crate) fn stopped(&self) -> bool {
-        self.ended_early().any(|(_, why)| why == CANCELLED)
-    }
-
-    fn ended_early(&self) -> impl Iterator<Item = (&'s Lane, &'s str)> + '_ {
-        self.lanes.iter().copied().filter_map(|l| match &l.status {
-            LaneStatus::Failed(why) => Some((l, why.as_str())),
-            _ => None,
-        })
+        self.lanes.iter().any(|l| l.status == LaneStatus::Cancelled)
     }
 
     /// `Some(true)` when all runs that ended well were verified, `None` when some were not compared.
@@ -194,7 +187,7 @@ impl<'s> Entry<'s> {
 
     /// Whether nothing of it waits or runs.
     pub(crate) fn settled(&self) -> bool {
-        self.lanes.iter().all(|l| matches!(l.status, LaneStatus::Done | LaneStatus::Failed(_)))
+        self.lanes.iter().all(|l| matches!(l.status, LaneStatus::Done | LaneStatus::Failed(_) | LaneStatus::Cancelled))
     }
 
     /// The run to draw: the one under way, else the typical one, else the last.
@@ -277,7 +270,7 @@ pub(crate) fn is_clear(ranked: &[&Entry<'_>]) -> bool {
 pub(crate) fn without_twins<'a, 's>(mut ranked: Vec<&'a Entry<'s>>) -> (Vec<&'a Entry<'s>>, bool) {
     let twins = match ranked.as_slice() {
         [a, b, ..] => {
-            let took = |auto: &Entry<'_>, other: &Entry<'_>| auto.took() == Some(other.engine.to_string().as_str());
+            let took = |auto: &Entry<'_>, other: &Entry<'_>| auto.took() == Some(other.engine);
             let far = a.wall_ns().zip(b.wall_ns()).is_some_and(|(a, b)| b as f64 > a as f64 * 1.05);
             // A single load of each tells nothing between them, nor do a few percent.
             (took(a, b) || took(b, a)) && !(a.n() > 1 && b.n() > 1 && far && is_clear(&ranked))

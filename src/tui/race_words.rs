@@ -302,7 +302,7 @@ fn conditions(ranked: &[&Entry<'_>], cache: CacheState, named: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::RunResult;
+    use crate::domain::{AutoChoice, RunResult};
     use crate::tui::testdata::{self, Scene};
 
     /// A race in which `auto`, which took pread, and pread are as fast as can be told.
@@ -315,7 +315,7 @@ mod tests {
                 Engine::GdsSlab => {
                     lane.engine = Engine::Auto;
                     result.engine = Engine::Auto;
-                    result.notes = vec!["auto took pread: 100 % of the model lies in the page cache".into()];
+                    result.auto_choice = Some(AutoChoice { engine: Engine::Pread, reason: None });
                 }
                 Engine::Pread => result.wall_ns = 312_000_000,
                 _ => {}

@@ -1,8 +1,8 @@
 //! Data to draw in tests: made-up machines and races, put together from events only. Nothing here was measured.
 
 use crate::domain::{
-    AppliedFix, Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Gpu,
-    Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
+    AppliedFix, Basis, Change, Event, EventBody, Evidence, Finding, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage,
+    Gpu, Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
 };
 mod loads;
 mod measured;
@@ -160,6 +160,7 @@ fn finding(id: &str, group: Group, status: Status, summary: &str) -> Finding {
         fix: None,
         advice: None,
         cause: None,
+        permanent: false,
     }
 }
 
@@ -180,6 +181,7 @@ fn udev_finding() -> Finding {
         fix: Some("udev-record".into()),
         advice: Some("in a container: start it with -v /run/udev:/run/udev:ro".into()),
         cause: None,
+        permanent: false,
     }
 }
 
@@ -241,7 +243,9 @@ fn verdict(scene: Scene) -> Verdict {
         } else {
             "no read was made".into()
         },
+        basis: if scene == Scene::NoGpu { Basis::NoGpu } else { Basis::Checks },
         blockers: blockers.iter().map(|id| (*id).to_owned()).collect(),
+        steps: blockers.iter().map(|id| (*id).to_owned()).collect(),
         advice: String::new(),
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn unchecked(state: &State, ui: &UiState) -> bool {
 /// The findings that are to be mended on the way to the goal of a verdict, in order.
 pub(crate) fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     let of = |id: &str| state.checks.iter().find(|finding| finding.id == id);
-    verdict.steps(&state.checks).into_iter().filter_map(of).collect()
+    verdict.steps.iter().filter_map(|id| of(id)).collect()
 }
 
 /// Will reads of the path go straight to the GPU?
@@ -83,7 +83,7 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ui: &UiState
         );
     }
     let goal = route_word(verdict.possible);
-    let fixes = match verdict.steps(&state.checks).len() {
+    let fixes = match verdict.steps.len() {
         _ if verdict.possible == verdict.route => "This machine has no direct route.".to_owned(),
         0 => format!("{goal} is possible."),
         1 => format!("One fix away from {goal}."),

@@ -175,18 +175,19 @@ fn the_cache_is_brought_into_the_ordered_state_first() {
 fn auto_takes_what_the_page_cache_makes_fastest_says_so_and_stays_auto() {
     let folder = folder();
     let model = models::synthetic(folder.path());
-    let mut states = vec![(CacheState::Hot, "auto took pread")];
+    let mut states = vec![(CacheState::Hot, Engine::Pread)];
     if takes_direct(folder.path()) {
-        states.push((CacheState::Cold, "auto took direct"));
+        states.push((CacheState::Cold, Engine::Direct));
     }
-    for (cache, words) in states {
+    for (cache, engine) in states {
         let outcome = run(&LaneOrder { cache, ..order(Engine::Auto, &model) }, &[]);
         sound::check(&outcome, &model);
         let result = outcome.result();
         // Where the cache cannot be emptied, the measured share decides, and rightly so.
         let held = result.cache_resident_before_fraction.unwrap();
         if (cache == CacheState::Cold) == (held < 0.45) {
-            assert!(result.notes.iter().any(|n| n.starts_with(words) && n.contains('%')), "{held}: {:?}", result.notes);
+            assert_eq!(result.chosen_engine(), Some(&engine), "{held}");
+            assert!(result.auto_choice.as_ref().is_some_and(|choice| choice.reason.is_some()));
         }
         assert_eq!(result.engine, Engine::Auto);
         assert!(result.knobs.contains_key("threads") && result.knobs.contains_key("block_bytes"), "{:?}", result.knobs);

@@ -82,6 +82,7 @@ fn finding(d: &mut Dice) -> Finding {
         fix: d.maybe(Dice::text),
         advice: d.maybe(Dice::text),
         cause: d.maybe(Dice::text),
+        permanent: d.coin(),
     }
 }
 
@@ -149,6 +150,8 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         outside: d.maybe(any_outside),
         workload: d.maybe(any_workload),
         setup_parts_ns: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
+        auto_choice: d.maybe(|d| AutoChoice { engine: any_engine(d), reason: d.maybe(|_| AutoReason::Cached) }),
+        first_difference: d.maybe(Dice::text),
         notes: (0..d.below(3)).map(|_| d.text()).collect(),
         error: if d.below(4) == 0 { Some(d.text()) } else { None },
     }
@@ -164,8 +167,14 @@ fn any_workload(d: &mut Dice) -> WorkloadResult {
         wait_ns: d.size(),
     });
     let layers = layers.collect();
-    let fallbacks =
-        (0..d.below(3)).map(|_| Fallback { reason: d.text(), operations: d.size(), detail: d.text() }).collect();
+    let fallbacks = (0..d.below(3))
+        .map(|_| Fallback {
+            reason: d.pick(&FallbackReason::ALL),
+            provoked: d.coin(),
+            operations: d.size(),
+            detail: d.text(),
+        })
+        .collect();
     WorkloadResult {
         workload: d.text(),
         variant: d.text(),
@@ -244,8 +253,10 @@ pub(crate) fn any_state(seed: u64) -> State {
                     route: d.pick(&ROUTES),
                     possible: d.pick(&ROUTES),
                     proven: d.coin(),
+                    basis: d.pick(&[Basis::Checks, Basis::LibraryLists, Basis::LibraryDenies, Basis::NoGpu]),
                     proof: d.text(),
                     blockers: (0..d.below(3)).map(|_| d.text()).collect(),
+                    steps: (0..d.below(3)).map(|_| d.text()).collect(),
                     advice: d.text(),
                 },
             },
@@ -297,6 +308,7 @@ pub(crate) fn any_state(seed: u64) -> State {
                     .map_or((Engine::Mmap, CacheState::Hot), |l| (l.engine.clone(), l.cache));
                 EventBody::LaneFinished { lane, result: any_result(d, engine, cache, &model).into() }
             }
+            13 if d.coin() => EventBody::LaneCancelled { lane },
             13 => EventBody::LaneDied { lane, how: d.text(), last_words: d.text() },
             14 => EventBody::Sampled {
                 sample: Sample {

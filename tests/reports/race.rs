@@ -76,6 +76,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             fix: (status == Status::Fail).then(|| "udev-record".into()),
             advice: None,
             cause: None,
+            permanent: false,
         },
     };
     put(2_000, check("gpu-present", Group::Gpu, Status::Pass, "one GPU: NVIDIA H200"));
@@ -94,7 +95,9 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 possible: Route::P2pdma,
                 proven: true,
                 proof: "a read of 4 KiB: 1 POSIX read in cuFile level-3 statistics".into(),
+                basis: Basis::Checks,
                 blockers: vec!["udev-database".into()],
+                steps: vec!["udev-database".into()],
                 advice: "write the udev record".into(),
             },
         },
@@ -206,6 +209,8 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 outside: None,
                 workload: None,
                 setup_parts_ns: BTreeMap::from([("context".to_owned(), 150_000_000)]),
+                auto_choice: None,
+                first_difference: None,
                 notes: vec![],
                 error: None,
             };

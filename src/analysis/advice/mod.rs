@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::analysis::compare;
     use crate::analysis::compare::tests::run;
-    use crate::domain::{PhaseTimes, Route, RouteCounts};
+    use crate::domain::{AutoChoice, PhaseTimes, Route, RouteCounts};
 
     fn with_phases(mut run: RunResult, phases: &[(Phase, u64)]) -> RunResult {
         run.phases = PhaseTimes::default();
@@ -261,11 +261,10 @@ mod tests {
     #[test]
     fn cold_engines_that_are_all_alike_are_told_that_the_disk_decides() {
         let told = |walls: Vec<(Engine, u64)>| {
-            let took =
-                |e: &Engine| if *e == Engine::Auto { vec!["auto took direct: cold".to_owned()] } else { Vec::new() };
+            let took = |e: &Engine| (*e == Engine::Auto).then_some(AutoChoice { engine: Engine::Direct, reason: None });
             let runs: Vec<RunResult> = walls
                 .into_iter()
-                .map(|(e, t)| RunResult { notes: took(&e), ..run(e, CacheState::Cold, 0, t) })
+                .map(|(e, t)| RunResult { auto_choice: took(&e), ..run(e, CacheState::Cold, 0, t) })
                 .collect();
             texts(&runs.iter().map(|run| RunFacts::new(run, &[], 9, None)).collect::<Vec<_>>())
         };

@@ -120,7 +120,7 @@ fn run_to_end(
     }
     match (reason, status) {
         (Reason::Cancelled, _) => {
-            bus.emit(EventBody::LaneDied { lane, how: "cancelled".to_owned(), last_words: String::new() });
+            bus.emit(EventBody::LaneCancelled { lane });
             LaneEnd::Cancelled
         }
         (Reason::Stalled, _) => died(

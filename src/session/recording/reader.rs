@@ -1,6 +1,7 @@
 //! Reading a recording: lenient with what a crash or a later version leaves, strict with what a stranger may send.
 
 use super::packed::{KIND, PackedSpans};
+use super::version1::Version1;
 use super::{Header, RECORDING_VERSION, RecordingError};
 use crate::domain::{Event, EventBody, LaneId};
 use serde::Deserialize;
@@ -93,6 +94,8 @@ pub struct Reader {
     over: bool,
     /// Lanes whose spans nobody wants to see.
     without_spans: BTreeSet<LaneId>,
+    /// Decodes the words of a recording of version 1.
+    version1: Option<Version1>,
 }
 
 /// What every event has, of whichever version.
@@ -167,6 +170,7 @@ impl Reader {
             summary: Summary::default(),
             over: false,
             without_spans: BTreeSet::new(),
+            version1: None,
         };
         match reader.next_line() {
             Line::Whole => {}
@@ -179,6 +183,7 @@ impl Reader {
         if reader.header.gds_top_recording > RECORDING_VERSION {
             return Err(RecordingError::TooNew { path: path.to_owned(), version: reader.header.gds_top_recording });
         }
+        reader.version1 = (reader.header.gds_top_recording < 2).then(Version1::default);
         reader.limits = limits;
         Ok(reader)
     }
@@ -289,7 +294,10 @@ impl Iterator for Reader {
             match outcome {
                 Ok(Some(event)) => {
                     self.summary.events += 1;
-                    return Some(Ok(event));
+                    return Some(Ok(match &mut self.version1 {
+                        Some(version1) => version1.upgrade(event),
+                        None => event,
+                    }));
                 }
                 Ok(None) => {}
                 Err(e) => {

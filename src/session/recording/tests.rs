@@ -1,6 +1,7 @@
 //! What a recording promises.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use super::super::RECORDING_VERSION;
 use super::*;
 use crate::domain::{LaneId, LogLevel, Metric, ModelInfo, Phase, Sample, ShardInfo, Span, SpanBatch, TensorInfo};
 use crate::session::recording::read;
@@ -193,7 +194,10 @@ fn hostile_files_meet_a_bound_and_a_sentence() {
     assert!(fails(&"x".repeat(100_000), small).contains("first line is too long"));
     assert!(fails("{}\n", small).contains("no header"));
     assert!(fails("", small).contains("holds nothing"));
-    assert!(fails("{\"gds_top_recording\":2,\"tool\":\"\"}\n", small).contains("newer gds-top"));
+    assert!(
+        fails(&format!("{{\"gds_top_recording\":{},\"tool\":\"\"}}\n", RECORDING_VERSION + 1), small)
+            .contains("newer gds-top")
+    );
     fs::write(&path, "plain text").unwrap();
     assert!(read(&path).err().unwrap().to_string().contains("mark of zstd"));
     assert!(matches!(read(folder.path()), Err(RecordingError::NotAFile { .. })));

@@ -185,9 +185,8 @@ fn findings(lines: &mut Lines, (state, ui): (&State, &UiState), room: u16, theme
         }
         if !verdict.proof.is_empty() {
             let label = if verdict.proven { "proof: " } else { "no proof: " };
-            let proof = verdict.proof.strip_prefix("not proven: ").unwrap_or(&verdict.proof);
             lines.extend(
-                wrap(&format!("{label}{proof}"), room.saturating_sub(2))
+                wrap(&format!("{label}{}", verdict.proof), room.saturating_sub(2))
                     .into_iter()
                     .map(|line| vec![("  ".to_owned(), theme.dim), (line, theme.dim)]),
             );

@@ -247,6 +247,8 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
         workload: None,
+        auto_choice: None,
+        first_difference: None,
         notes: Vec::new(),
         error: None,
     }

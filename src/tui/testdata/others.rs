@@ -173,6 +173,8 @@ pub(crate) fn many_tensors(count: u32) -> State {
         outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
         workload: None,
+        auto_choice: None,
+        first_difference: None,
         notes: Vec::new(),
         error: None,
     };

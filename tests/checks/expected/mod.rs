@@ -177,7 +177,7 @@ fn the_verdict_says_what_libcufile_lists_for_the_storage_under_the_path() {
     ] {
         let report = check(machine(name).path());
         let verdict = &report.verdicts[0];
-        let said = checks::text::headline(verdict, &report.findings);
+        let said = checks::text::headline(verdict);
         assert_eq!(verdict.route, route, "{name}");
         assert!(verdict.proof.contains(proof) && !verdict.proven, "{name}: {}", verdict.proof);
         assert!(said.contains(headline), "{name}: {said}");

@@ -35,7 +35,7 @@ pub(in crate::session::live) fn run(
         LaneEnd::Died(last_words)
     };
     let cancelled = || {
-        bus.emit(EventBody::LaneDied { lane, how: "cancelled".to_owned(), last_words: String::new() });
+        bus.emit(EventBody::LaneCancelled { lane });
         LaneEnd::Cancelled
     };
     order.spawned_monotonic_ns = monotonic_ns();

@@ -1,0 +1,23 @@
+//! Why a run counts as failed.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Why a run counts as failed. A run that the user stopped has not failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum Failure {
+    /// The engine reported an error, a sentence.
+    #[error("{0}")]
+    Error(String),
+    /// The bytes on the target are not those of the file.
+    #[error("the bytes on the target differ from the file{}", after_colon(.0.as_deref()))]
+    WrongBytes(Option<String>),
+    /// The process ended without a result: exit status or signal, a sentence.
+    #[error("{0}")]
+    Died(String),
+}
+
+/// The first difference after a colon; nothing if it is not known.
+fn after_colon(difference: Option<&str>) -> String {
+    difference.map_or_else(String::new, |difference| format!(": {difference}"))
+}
