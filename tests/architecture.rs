@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "architecture/cycles.rs"]
+mod cycles;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
