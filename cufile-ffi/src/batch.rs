@@ -1,11 +1,12 @@
-//! Batches of transfers, within what the library survives.
+//! Batches of transfers, within the limits that the library survives.
 //!
-//! Rules learnt from runs of 1.16 to 1.20: one events array per batch, zeroed once and kept to the end, and everything outstanding collected
-//! in one call (collecting in parts into fresh arrays crashed processes); in compat mode every entry in flight takes a pool buffer, and a
-//! submit that finds none waits for ever (ai-dynamo/nixl#2070). Compat mode hands aligned entries of an O_DIRECT descriptor to the kernel's
-//! asynchronous reads (io_submit) with the base of the memory as their address and leaves the offset out, registered or not, so that every entry lands at
-//! the start of the memory and is told as complete (seen in the system calls of 1.16, 1.18 and 1.20 on host memory): there each entry is given an
-//! address of its own and no offset, as NIXL's plugin does.
+//! Rules learnt from runs of 1.16 to 1.20: one events array per batch, zeroed once and kept to the end, and
+//! everything outstanding collected in one call (collecting in parts into fresh arrays crashed processes); in compat
+//! mode every entry in flight takes a pool buffer, and a submit that finds none never returns (ai-dynamo/nixl#2070).
+//! Compat mode hands aligned entries of an O_DIRECT descriptor to the kernel's asynchronous reads (io_submit) with
+//! the base of the memory as their address and leaves the offset out, registered or not, so every entry is written to
+//! the start of the memory and reported as complete (seen in the system calls of 1.16, 1.18 and 1.20 on host memory):
+//! there each entry gets its own address and no offset, as in NIXL's plugin.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub enum Direction {
     Write,
 }
 
-/// What is known of the route that the entries will take.
+/// The expected route of the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Not proven direct: the pool of compat mode limits the entries in flight.
@@ -75,7 +76,7 @@ pub struct Batch {
     events: Box<[CUfileIOEvents]>,
     params: Box<[CUfileIOParams]>,
     entries: Vec<BatchEntry>,
-    /// Entries of submits that failed: some may be under way all the same.
+    /// Entries of submits that failed; some may be running nevertheless.
     abandoned: Vec<BatchEntry>,
     results: Vec<Option<BatchResult>>,
     outstanding: usize,
@@ -87,11 +88,12 @@ unsafe impl Send for Batch {}
 impl Batch {
     /// Sets a batch up for `capacity` entries (the library's ceiling is 256, its default 128).
     ///
-    /// With [`Route::MaybeCompat`] submits are held to half the smallest count of the POSIX pool, [`COMPAT_IN_FLIGHT`] where the library does
-    /// not tell it; raise the counts before the open for more ([`crate::Library::set_posix_pool_slabs`]).
+    /// With [`Route::MaybeCompat`] submits are held to half the smallest count of the POSIX pool,
+    /// [`COMPAT_IN_FLIGHT`] if the library does not report it; raise the counts before the open for more
+    /// ([`crate::Library::set_posix_pool_slabs`]).
     ///
     /// # Errors
-    /// What `cuFileBatchIOSetUp` answered; [`Error::MissingSymbol`] before GDS 1.2.
+    /// The result of `cuFileBatchIOSetUp`; [`Error::MissingSymbol`] before GDS 1.2.
     pub fn new(driver: &Driver, capacity: usize, route: Route) -> Result<Self, Error> {
         let library = driver.library();
         let symbols = library.symbols();
@@ -163,7 +165,7 @@ impl Batch {
     pub fn submit(&mut self, entries: Vec<BatchEntry>) -> Result<(), Error> {
         if self.outstanding > 0 {
             return Err(Error::Refused(format!(
-                "{} entries of the batch are still under way; collect them first",
+                "{} entries of the batch are still running; collect them first",
                 self.outstanding
             )));
         }
@@ -172,8 +174,7 @@ impl Batch {
         }
         if entries.len() > self.limit {
             return Err(Error::Refused(format!(
-                "{} entries were not submitted: at most {} may be in flight here. In compat mode each takes a buffer of the library's pool, and \
-                 where none is left cuFileBatchIOSubmit waits for ever; submit fewer, or raise the pool's counts before the driver is opened",
+                "{} entries were not submitted: at most {} may be in flight. In compat mode each takes a buffer of the library's pool, and cuFileBatchIOSubmit hangs if none is left; submit fewer, or raise the pool's counts before the driver is opened",
                 entries.len(),
                 self.limit
             )));
@@ -215,10 +216,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits until every entry has ended, `limit` at most, and tells how each did, in the order of submission.
+    /// Waits until every entry has ended, `limit` at most, and returns the results in the order of submission.
     ///
     /// # Errors
-    /// [`Error::Timeout`]: call again, or drop the batch, which cancels; what `cuFileBatchIOGetStatus` answered.
+    /// [`Error::Timeout`]: call again, or drop the batch, which cancels; the result of `cuFileBatchIOGetStatus`.
     pub fn collect(&mut self, limit: Duration) -> Result<Vec<BatchResult>, Error> {
         let start = Instant::now();
         let library = self.driver.library().clone();
@@ -243,7 +244,7 @@ impl Batch {
             library.check("cuFileBatchIOGetStatus", status)?;
             if nr > want {
                 return Err(Error::Nonsense(format!(
-                    "cuFileBatchIOGetStatus tells of {nr} ended entries where {want} were under way"
+                    "cuFileBatchIOGetStatus reports {nr} ended entries, but {want} were running"
                 )));
             }
             self.take(nr as usize)?;
@@ -301,7 +302,7 @@ impl Drop for Batch {
             return;
         }
         if !self.abandoned.is_empty() {
-            // What a failed submit may have started is given up before its memory is let go.
+            // Entries that a failed submit may have started are cancelled before their memory is released.
             let _ = self.cancel();
         }
         if let Some(f) = self.driver.library().symbols().batch_destroy {

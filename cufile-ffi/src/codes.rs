@@ -1,14 +1,14 @@
-//! cuFile's error codes: their names by version, and what each means in a sentence.
+//! cuFile's error codes: their names by version, and one sentence for each.
 //!
-//! The library has no error-string function (cufile.h builds the texts into the caller), so the words are ours. Codes stay integers:
-//! 5039 changed its meaning at GDS 1.15 and new ones may come.
+//! The library has no error-string function (cufile.h builds the texts into the caller), so these texts are written
+//! here. Codes stay integers: 5039 changed its meaning at GDS 1.15 and new ones may come.
 
 use crate::version::Version;
 
-/// `CUFILEOP_BASE_ERR`: cuFile's codes lie above it, the system's below.
+/// `CUFILEOP_BASE_ERR`: cuFile's codes are above it, the system's below.
 pub const BASE: i32 = 5000;
 
-/// What a code is called and means.
+/// Name and meaning of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The name in cufile.h, as `CU_FILE_INVALID_VALUE`.
@@ -65,7 +65,7 @@ codes! {
     DEVICE_NOT_FOUND = 5029, "CU_FILE_DEVICE_NOT_FOUND", "the GPU was not found; CUDA_VISIBLE_DEVICES may hide it";
     INTERNAL_ERROR = 5030, "CU_FILE_INTERNAL_ERROR",
         "an internal error of the library; a cufile.json that cannot be read and a missing udev record are known causes";
-    GETNEWFD_FAILED = 5031, "CU_FILE_GETNEWFD_FAILED", "no new descriptor could be had; the limit on open files may be reached";
+    GETNEWFD_FAILED = 5031, "CU_FILE_GETNEWFD_FAILED", "no new descriptor is available; the limit on open files may be reached";
     NVFS_SETUP_ERROR = 5033, "CU_FILE_NVFS_SETUP_ERROR",
         "the library could not initialise; before GDS 1.16 this is also what it says without libcuda";
     IO_DISABLED = 5034, "CU_FILE_IO_DISABLED", "cufile.json forbids transfers of this file";

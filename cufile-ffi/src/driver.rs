@@ -1,4 +1,4 @@
-//! The open driver, and what can be asked of it.
+//! The open driver, and its queries.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +19,7 @@ static OPENING: Mutex<()> = Mutex::new(());
 /// The environment variable that names the library's log file, in every version.
 pub const ENV_LOGFILE: &str = "CUFILE_LOGFILE_PATH";
 
-/// What to allow when the driver is opened.
+/// Options for opening the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Open although [`ENV_LOGFILE`] is not set, so that the library may leave a `cufile.log` in the working directory.
@@ -99,14 +99,15 @@ impl Driver {
         self.inner.opening
     }
 
-    /// Registers `len` bytes of `memory` from `offset`. Optional for transfers; in compat mode it only costs (milliseconds, and host
-    /// memory of the same size).
+    /// Registers `len` bytes of `memory` from `offset`. Optional for transfers; in compat mode it only adds time
+    /// (milliseconds) and host memory of the same size.
     ///
-    /// While a shorter range is registered at the same base, the library holds transfers that give this base to that range: entries of a
-    /// batch beyond it are refused at the submit with 5040 (seen with 1.16 and 1.18) or 5017 (1.20). So register all of what one base serves.
+    /// While a shorter range is registered at the same base, the library holds transfers that give this base to that
+    /// range: entries of a batch beyond it are refused at the submit with 5040 (seen with 1.16 and 1.18) or 5017
+    /// (1.20). So register the complete range that one base serves.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]; what `cuFileBufRegister` answered (5023: this base is registered already).
+    /// [`Error::OutOfBounds`]; the result of `cuFileBufRegister` (5023: this base is registered already).
     pub fn register<M: IoMemory + ?Sized>(
         &self,
         memory: &Arc<M>,

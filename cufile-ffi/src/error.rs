@@ -1,4 +1,4 @@
-//! What can go wrong: cuFile's own answers with all their codes, and our refusals, each a sentence.
+//! Errors: cuFile's results with all their codes, and calls that this crate rejects, each a sentence.
 
 use std::fmt;
 use std::time::Duration;
@@ -80,7 +80,7 @@ pub enum Error {
         symbol: &'static str,
         /// The first GDS version with it.
         since: Version,
-        /// The loaded library's version, where it tells.
+        /// The loaded library's version, if it reports one.
         loaded: Option<Version>,
     },
     /// The library answered with an error.
@@ -91,11 +91,11 @@ pub enum Error {
     Refused(String),
     /// A batch was not complete within its time.
     Timeout {
-        /// What was waited for.
+        /// The awaited operation.
         call: &'static str,
         /// How long.
         waited: Duration,
-        /// Entries still under way.
+        /// Entries that are still running.
         outstanding: usize,
     },
     /// An entry of a batch ended without being complete.
@@ -107,7 +107,7 @@ pub enum Error {
     Nonsense(String),
     /// A system call of ours failed.
     System {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's error number.
         errno: i32,
@@ -154,7 +154,7 @@ impl fmt::Display for Error {
                 write!(f, "{symbol} is not in this libcufile; GDS {since} has it first, ")?;
                 match loaded {
                     Some(v) => write!(f, "the loaded library is {v}"),
-                    None => write!(f, "the loaded library does not tell its version"),
+                    None => write!(f, "the loaded library does not report its version"),
                 }
             }
             Self::Call(e) => e.fmt(f),
@@ -162,7 +162,7 @@ impl fmt::Display for Error {
             Self::Timeout { call, waited, outstanding } => {
                 write!(
                     f,
-                    "{call} was not complete after {} ms; {outstanding} transfers are still under way",
+                    "{call} was not complete after {} ms; {outstanding} transfers are still running",
                     waited.as_millis()
                 )
             }

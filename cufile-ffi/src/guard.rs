@@ -26,7 +26,7 @@ pub(crate) fn refuse_endless_open(library: &Library) -> Result<(), Error> {
              Run where /proc/modules can be read (a kernel with modules, /proc not masked), or use libcufile before 1.16"
         )));
     }
-    // SAFETY: just opened, owned by nobody else.
+    // SAFETY: just opened, with no other owner.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Ok(())
 }
@@ -39,12 +39,12 @@ pub(crate) struct Descriptors {
 
 struct Saved {
     copy: OwnedFd,
-    /// Device and inode, to tell whether the descriptor still leads to the same file.
+    /// Device and inode, to check that the descriptor still refers to the same file.
     identity: Option<(u64, u64)>,
 }
 
 impl Descriptors {
-    /// Saves 0 and 1 and points 1 to 2 (to /dev/null where there is no 2).
+    /// Saves 0 and 1 and points 1 to 2 (to /dev/null if 2 is closed).
     pub(crate) fn guard() -> Self {
         let stdin = duplicate(0).map(|copy| Saved { copy, identity: identity(0) });
         flush_c_streams();
@@ -69,7 +69,7 @@ impl Descriptors {
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        // What the library printed sits in the C stream's buffer; it must leave before descriptor 1 is given back.
+        // The library's output is in the C stream's buffer; it must be flushed before descriptor 1 is restored.
         flush_c_streams();
         if let Some(stdout) = &self.stdout {
             // SAFETY: an open descriptor of ours onto 1, as it was before.
@@ -88,7 +88,7 @@ impl Drop for Descriptors {
 fn duplicate(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: fcntl checks the number itself.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
-    // SAFETY: a fresh descriptor that nobody else owns.
+    // SAFETY: a new descriptor with no other owner.
     (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }
 

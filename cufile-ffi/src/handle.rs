@@ -105,7 +105,8 @@ impl<'f> FileHandle<'f> {
         let f = library.need(library.symbols().read, "cuFileRead")?;
         within(memory, memory_offset, len)?;
         let (from, to) = (offset(file_offset)?, offset(memory_offset as u64)?);
-        // SAFETY: the handle is registered as long as self lives; the range lies in memory that IoMemory promises to be valid.
+        // SAFETY: the handle is registered as long as self lives; the range is in memory that IoMemory guarantees to
+        // be valid.
         let returned = unsafe { f(self.raw, memory.base(), len, from, to) };
         library.check_bytes("cuFileRead", returned, errno(), len)
     }
@@ -157,7 +158,7 @@ impl<'f> FileHandle<'f> {
         let f = library.need(symbol, name)?;
         let (vector, asked) = vector(pieces)?;
         let at = offset(file_offset)?;
-        // SAFETY: each piece lies in memory that IoMemory promises to be valid; the vector lives through the call.
+        // SAFETY: each piece is in memory that IoMemory guarantees to be valid; the vector outlives the call.
         let returned = unsafe { f(self.raw, vector.as_ptr(), vector.len(), at, 0) };
         library.check_bytes(name, returned, errno(), asked)
     }

@@ -1,11 +1,12 @@
 //! Run-time loaded, safe bindings to NVIDIA libcufile, the library of GPUDirect Storage, for GDS 1.0 to 1.20.
 //!
-//! - [`Library`] finds and loads libcufile, and tells every name it tried. Every function is optional: one that the loaded version lacks
-//!   is [`Error::MissingSymbol`], which names the version that has it.
-//! - [`Driver`] opens it, with the library's manners guarded: it spins for ever where `/proc/modules` cannot be opened (refused), prints to
-//!   standard output, may close descriptor 0, and writes `cufile.log` into the working directory.
+//! - [`Library`] finds and loads libcufile; its error lists every name that was tried. Every function is optional: a
+//! function that the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
+//! - [`Driver`] opens it and guards against known faults of the library: it loops forever if `/proc/modules` cannot
+//! be opened (rejected here), prints to standard output, may close descriptor 0, and writes `cufile.log` into the
+//! working directory.
 //! - [`FileHandle`], [`BufferRegistration`], [`Batch`] and [`AsyncIo`] keep what they need alive and are released in the right order.
-//! - [`IoMemory`] is the memory transferred to and from: implement it for GPU allocations; [`HostMemory`] serves without a GPU.
+//! - [`IoMemory`] is the memory of a transfer: implement it for GPU allocations; [`HostMemory`] works without a GPU.
 //! - Codes stay integers ([`codes::describe`] names them by version); errors keep the cuFile code, the CUDA code and errno.
 //!
 //! Nothing panics, and the library is never unloaded.

@@ -13,8 +13,8 @@ use crate::search::{Search, Tried};
 use crate::symbols::{SYMBOLS, Symbols};
 use crate::version::Version;
 
-/// A loaded libcufile. Cheap to clone. It stays loaded until the process ends: it has threads of its own, and unloading it under them
-/// would end the process.
+/// A loaded libcufile. Cheap to clone. It stays loaded until the process ends: it runs threads, and unloading it
+/// would crash them.
 #[derive(Clone, Debug)]
 pub struct Library {
     inner: Arc<Inner>,
@@ -66,7 +66,7 @@ impl Library {
         &self.inner.symbols
     }
 
-    /// The version it reports; None before GDS 1.8, which cannot tell.
+    /// The version it reports; None before GDS 1.8, which cannot report it.
     pub fn version(&self) -> Option<Version> {
         self.inner.version
     }
@@ -86,7 +86,7 @@ impl Library {
         &self.inner.tried
     }
 
-    /// True from `version` on; false where the library does not tell its version.
+    /// True from `version` on; false if the library does not report its version.
     pub(crate) fn at_least(&self, version: Version) -> bool {
         self.version().is_some_and(|v| v >= version)
     }
@@ -104,7 +104,7 @@ impl Library {
         match status {
             raw::CUfileError { err: codes::SUCCESS, .. } => Ok(()),
             raw::CUfileError { err, cu_err } => {
-                // cu_err is left unset beside other codes than 5011 by some versions.
+                // Some versions set cu_err only with code 5011.
                 let cu_err = if err == codes::CUDA_DRIVER_ERROR { cu_err } else { 0 };
                 Err(CuFileError { call, err, cu_err, errno: None, version: self.version() }.into())
             }
@@ -149,8 +149,8 @@ impl Library {
 }
 
 fn load(name: &OsStr) -> Result<Symbols, String> {
-    // SAFETY: loading runs the library's constructors. libcufile's touch nothing of ours; a file that only bears the name is as dangerous as
-    // any other file on the loader's path.
+    // SAFETY: loading runs the library's constructors. libcufile's constructors do not touch our memory. Another file
+    // with this name is as dangerous as any other file on the loader's path.
     let library = unsafe { RawLibrary::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| words(&e))?;
     // SAFETY: a library under this name exports these names with cufile.h's types.
     let symbols = unsafe { Symbols::load(&library) };

@@ -75,7 +75,7 @@ pub struct BufferRegistration<M: IoMemory + ?Sized> {
     memory: Arc<M>,
 }
 
-// SAFETY: the address is only handed to the library, whose calls are thread-safe; M is Send and Sync itself.
+// SAFETY: the address is only passed to the library, and its calls are thread-safe; M is Send and Sync.
 unsafe impl<M: IoMemory + ?Sized> Send for BufferRegistration<M> {}
 // SAFETY: as above.
 unsafe impl<M: IoMemory + ?Sized> Sync for BufferRegistration<M> {}
@@ -100,7 +100,8 @@ impl<M: IoMemory + ?Sized> BufferRegistration<M> {
         let f = library.need(library.symbols().buf_register, "cuFileBufRegister")?;
         library.need(library.symbols().buf_deregister, "cuFileBufDeregister")?;
         let base = memory.base().wrapping_byte_add(offset);
-        // SAFETY: `base..base+len` lies in memory that IoMemory promises to be valid, and that stays alive until deregistered.
+        // SAFETY: `base..base+len` is in memory that IoMemory guarantees to be valid and that outlives the
+        // registration.
         library.check("cuFileBufRegister", unsafe { f(base, len, flags) })?;
         Ok(Self { base, len, driver: driver.clone(), registered: true, memory: Arc::clone(memory) })
     }
@@ -110,10 +111,10 @@ impl<M: IoMemory + ?Sized> BufferRegistration<M> {
         &self.memory
     }
 
-    /// Deregisters, and tells how it went (a drop cannot).
+    /// Deregisters and returns the result, which a drop cannot.
     ///
     /// # Errors
-    /// What `cuFileBufDeregister` answered.
+    /// The result of `cuFileBufDeregister`.
     pub fn deregister(mut self) -> Result<(), Error> {
         self.release()
     }
@@ -131,7 +132,7 @@ impl<M: IoMemory + ?Sized> BufferRegistration<M> {
 
 impl<M: IoMemory + ?Sized> Drop for BufferRegistration<M> {
     fn drop(&mut self) {
-        // A drop has nobody to tell; `deregister` is for those who want to know.
+        // A drop cannot return an error; call `deregister` to see it.
         let _ = self.release();
     }
 }

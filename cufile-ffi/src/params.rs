@@ -86,7 +86,7 @@ impl Library {
     pub fn string(&self, parameter: u32) -> Result<String, Error> {
         let f = self.need(self.symbols().get_parameter_string, "cuFileGetParameterString")?;
         let mut text = vec![0_u8; 4096];
-        // SAFETY: room for 4096 bytes; the last stays zero because the library is told of 4095.
+        // SAFETY: room for 4096 bytes; the last stays zero because the library gets a length of 4095.
         self.check("cuFileGetParameterString", unsafe { f(parameter, text.as_mut_ptr().cast(), 4095) })?;
         let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
         Ok(String::from_utf8_lossy(&text[..end]).into_owned())
@@ -105,7 +105,7 @@ impl Library {
         self.check("cuFileSetParameterString", unsafe { f(parameter, value.as_ptr()) })
     }
 
-    /// The pool of host buffers that compat mode uses; GDS 1.20 tells only once the driver is open.
+    /// The pool of host buffers that compat mode uses; GDS 1.20 reports it only while the driver is open.
     ///
     /// # Errors
     /// What the library answered; [`Error::MissingSymbol`] before GDS 1.15.
@@ -140,7 +140,7 @@ impl Library {
     fn get_slabs(&self, f: Option<fns::GetSlabs>, name: &'static str) -> Result<Vec<Slab>, Error> {
         let f = self.need(f, name)?;
         let (mut sizes, mut counts) = ([0_usize; 64], [0_usize; 64]);
-        // SAFETY: room for far more than the three values that the library is told of.
+        // SAFETY: room for far more than the three values whose count the library gets.
         self.check(name, unsafe { f(sizes.as_mut_ptr(), counts.as_mut_ptr(), SLAB_CLASSES as i32) })?;
         Ok(sizes.iter().zip(counts).take(SLAB_CLASSES).map(|(&size_kib, count)| Slab { size_kib, count }).collect())
     }
@@ -181,8 +181,8 @@ impl Library {
 
     /// Longest transfer given to the kernel at once, KiB; 64 to 16384, a multiple of 64. In compat mode each registration of GPU memory pins as much.
     ///
-    /// 1.15 takes it at once, open or not (on an H200). 1.18 and 1.20 answer with success while the driver is open, and keep what they had: there it
-    /// holds from the next open on, before what cufile.json says (seen without a GPU).
+    /// 1.15 applies it at once, open or not (seen on an H200). 1.18 and 1.20 return success while the driver is open
+    /// but keep the old value: the new one applies from the next open and overrides cufile.json (seen without a GPU).
     ///
     /// # Errors
     /// What the library answered: 5022 for another number; 1.14 to 1.16 answer 5011 without a GPU.

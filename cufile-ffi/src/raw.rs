@@ -6,9 +6,9 @@
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, off_t, size_t, ssize_t, timespec};
 
-/// `CUfileHandle_t`: what the library gives for a registered file.
+/// `CUfileHandle_t`: the library's handle of a registered file.
 pub type CUfileHandle = *mut c_void;
-/// `CUfileBatchHandle_t`: what the library gives for a batch.
+/// `CUfileBatchHandle_t`: the library's handle of a batch.
 pub type CUfileBatchHandle = *mut c_void;
 /// `CUstream` of the CUDA driver API.
 pub type CUstream = *mut c_void;
@@ -87,7 +87,7 @@ pub struct CUfileNvfsProps {
     pub max_direct_io_size: size_t,
     /// Bits: file systems and devices with direct support.
     pub dstatusflags: c_uint,
-    /// Bits: what is switched on.
+    /// Bits: the enabled features.
     pub dcontrolflags: c_uint,
 }
 

@@ -90,7 +90,7 @@ impl Search {
         Self { explicit: None, names: vec![SONAME.to_owned(), "libcufile.so".to_owned()], files }
     }
 
-    /// What the loader is asked for, in order.
+    /// The names to load, in order.
     pub fn candidates(&self) -> Vec<OsString> {
         match &self.explicit {
             Some(path) => vec![path.clone().into_os_string()],
@@ -104,7 +104,8 @@ impl Search {
     }
 }
 
-/// Entries of `folder` whose name starts with `prefix`, the last name first: of CUDA and Python the newest. None where it cannot be listed.
+/// Entries of `folder` whose name starts with `prefix`, in reverse order, so the newest CUDA and Python come first.
+/// None if it cannot be listed.
 pub fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -175,7 +176,7 @@ fn ldconfig() -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Paths of libcufile in the output of `ldconfig -p`, whose lines read `name (libc6,x86-64) => /path`.
+/// Paths of libcufile in the output of `ldconfig -p`. Its lines have the form `name (libc6,x86-64) => /path`.
 fn parse_ldconfig(text: &str) -> Vec<PathBuf> {
     text.lines()
         .filter_map(|line| line.trim().split_once(" => "))

@@ -85,7 +85,7 @@ fields! {
 }
 
 fields! {
-    /// `CUfilePerGpuStats_t` without the UUID. `n_p2p_*`, `n_nvfs_*` and `n_posix_*` tell the route taken.
+    /// `CUfilePerGpuStats_t` without the UUID. `n_p2p_*`, `n_nvfs_*` and `n_posix_*` show the route.
     GpuCounters {
         counters {}
         numbers {
@@ -102,7 +102,7 @@ fields! {
 /// Level 1: totals of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatsL1 {
-    /// What every version with statistics has.
+    /// The part that all versions with statistics have.
     pub basic: StatsL1Basic,
     /// Vectored transfers; None before GDS 1.19.
     pub vectored: Option<StatsVectored>,
@@ -167,7 +167,7 @@ impl Room {
         Self { words: vec![0; ROOM_BYTES / 8], l1_bytes: if vectored { L1_BYTES_VECTORED } else { L1_BYTES }, vectored }
     }
 
-    /// The u64 at a byte offset; every field lies on a multiple of 8. Beyond the buffer there is nothing: 0.
+    /// The u64 at a byte offset; every field is at a multiple of 8. Beyond the buffer the value is 0.
     fn number(&self, at: usize) -> u64 {
         self.words.get(at / 8).copied().unwrap_or(0)
     }
@@ -286,7 +286,8 @@ impl Driver {
     fn fill(&self, f: Option<fns::GetStats>, name: &'static str) -> Result<Room, Error> {
         let f = self.library().need(f, name)?;
         let mut room = Room::new(self.library().has_vectored_stats());
-        // SAFETY: the structure of the highest level of the newest version has 5112 bytes; the room has 16 KiB, zeroed and aligned to 8.
+        // SAFETY: the structure of the highest level of the newest version has 5112 bytes; the buffer has 16 KiB,
+        // zeroed and aligned to 8.
         self.library().check(name, unsafe { f(room.words.as_mut_ptr().cast()) })?;
         Ok(room)
     }
@@ -296,7 +297,7 @@ impl Driver {
 mod tests {
     use super::*;
 
-    /// A buffer whose every word tells its own offset.
+    /// A buffer in which each word holds its offset.
     fn telling(vectored: bool) -> Room {
         let mut room = Room::new(vectored);
         for (i, word) in room.words.iter_mut().enumerate() {

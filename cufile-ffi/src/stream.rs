@@ -12,7 +12,8 @@ use crate::handle::FileHandle;
 use crate::memory::{IoMemory, offset, within};
 use crate::raw::CUstream;
 
-/// What is to be done when a stream gets there; told whether the work before ended, in CUDA's words where it did not.
+/// A callback for when a stream reaches this point. It receives the result of the earlier work; an error has CUDA's
+/// text.
 pub type Notice = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// A CUDA stream.
@@ -35,9 +36,10 @@ pub unsafe trait IoStream: Send + Sync + 'static {
     fn notify(&self, notice: Notice) -> Result<(), String>;
 }
 
-/// A stream registered with cuFile. When the last registered stream of a driver is dropped, all are deregistered and let go: once libcufile (1.15 and 1.20 in
-/// compat mode, on an H200) has deregistered a stream, first reads on others that are registered are now and then told as done, or as 0 bytes, and move
-/// nothing. Of 90 small loads by eight threads with two streams each, 13 were wrong while each thread deregistered its own; of 119 since, none.
+/// A stream registered with cuFile. When the last registered stream of a driver is dropped, all are deregistered and
+/// released: once libcufile (1.15 and 1.20 in compat mode, on an H200) has deregistered a stream, the first reads on
+/// other registered streams sometimes report success, or 0 bytes, and move no data. Of 90 small loads by eight
+/// threads with two streams each, 13 were wrong while each thread deregistered its own; of 119 since then, none.
 ///
 /// Transfers may also use a stream that is not registered: see [`StreamIo::unregistered`].
 pub struct StreamIo<S: IoStream + ?Sized> {
@@ -49,9 +51,9 @@ pub struct StreamIo<S: IoStream + ?Sized> {
 /// The registered streams of a driver.
 #[derive(Default)]
 pub(crate) struct Streams {
-    /// Those that somebody has.
+    /// The streams in use.
     in_use: usize,
-    /// Deregisters one that nobody has any more, and lets it go.
+    /// Deregisters and releases a stream that is not used any more.
     dropped: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -61,7 +63,7 @@ impl fmt::Debug for Streams {
     }
 }
 
-/// What the library reads and writes between submission and completion.
+/// The parameters that the library reads and writes between submission and completion.
 struct Parameters {
     size: usize,
     file_offset: libc::off_t,
@@ -69,7 +71,8 @@ struct Parameters {
     bytes: isize,
 }
 
-/// A transfer under way on a stream. Dropping it waits for the stream, unless a notice ([`AsyncIo::on_end`]) said that it is past the transfer.
+/// A transfer running on a stream. Dropping it waits for the stream, unless a notice ([`AsyncIo::on_end`]) has
+/// reported the end of the transfer.
 pub struct AsyncIo<S: IoStream + ?Sized> {
     call: &'static str,
     len: usize,
@@ -79,7 +82,7 @@ pub struct AsyncIo<S: IoStream + ?Sized> {
     held: Option<Held>,
 }
 
-/// What must outlive the transfer.
+/// The objects that must outlive the transfer.
 struct Held {
     kept: Arc<Kept>,
     _handle: Arc<FileHandle<'static>>,
@@ -96,8 +99,8 @@ struct Kept {
 
 // SAFETY: plain numbers.
 unsafe impl Send for Kept {}
-// SAFETY: this side writes the parameters before submission only, and reads them only when the stream is past the transfer, after which nobody
-// writes.
+// SAFETY: this side writes the parameters before submission only, and reads them only after the transfer's end, when
+// there are no more writes.
 unsafe impl Sync for Kept {}
 
 impl Kept {
@@ -106,7 +109,7 @@ impl Kept {
     /// # Safety
     /// The stream is past the transfer.
     unsafe fn bytes(&self) -> isize {
-        // SAFETY: nobody writes the parameters any more, by the contract of this function.
+        // SAFETY: by the contract of this function the parameters are not written any more.
         unsafe { (*self.parameters.get()).bytes }
     }
 }
@@ -183,8 +186,8 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
         });
         let base = memory.base();
         let p = kept.parameters.get();
-        // SAFETY: the four parameters lie in one place that is kept until the stream is past the transfer, as are handle and memory; the range lies
-        // in memory that IoMemory promises to be valid.
+        // SAFETY: the four parameters are in one allocation that is kept until the end of the transfer, as are handle
+        // and memory; the range is in memory that IoMemory guarantees to be valid.
         let status = unsafe {
             f(
                 handle.raw(),
@@ -232,12 +235,12 @@ impl<S: IoStream + ?Sized> Drop for StreamIo<S> {
 }
 
 impl<S: IoStream + ?Sized> AsyncIo<S> {
-    /// Has `tell` called with the bytes moved, or how the transfer failed, when the stream is past it: at once where it is already. It is called on a
-    /// thread of CUDA's, which other work of the stream waits for and from which CUDA may not be called; so nothing that the transfer used is let
-    /// go there, but where this value is dropped, which no longer waits then.
+    /// Calls `tell` with the bytes moved or the error at the end of the transfer, or at once if the transfer has
+    /// ended. The call is on a thread of CUDA that blocks other work of the stream and must not call CUDA. So the
+    /// transfer's resources are not released there, but when this value is dropped, which then no longer waits.
     ///
     /// # Errors
-    /// [`Error::Refused`] where the stream does not take it; `tell` is then never called.
+    /// [`Error::Refused`] if the stream rejects it; `tell` is then never called.
     pub fn on_end(&self, tell: impl FnOnce(Result<usize, Error>) + Send + 'static) -> Result<(), Error> {
         let Some(held) = &self.held else { return Ok(()) };
         let (kept, library) = (Arc::clone(&held.kept), self.driver.library().clone());
@@ -254,7 +257,7 @@ impl<S: IoStream + ?Sized> AsyncIo<S> {
             });
         };
         self.stream.stream.notify(Box::new(notice)).map_err(|words| {
-            Error::Refused(format!("the CUDA stream of {call} would not tell when it is past the transfer: {words}"))
+            Error::Refused(format!("the CUDA stream of {call} rejected a notice for the end of the transfer: {words}"))
         })
     }
 
@@ -288,7 +291,7 @@ impl<S: IoStream + ?Sized> AsyncIo<S> {
 impl<S: IoStream + ?Sized> Drop for AsyncIo<S> {
     fn drop(&mut self) {
         if !self.has_ended() && self.stream.stream.synchronize().is_err() {
-            // The transfer may still run: what it uses is never let go.
+            // The transfer may still run, so its resources are never released.
             std::mem::forget(self.held.take());
         }
     }

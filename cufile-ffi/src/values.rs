@@ -3,7 +3,7 @@
 /// A number of cufile.h with its name there, in lower case without the common prefix, and the GDS version that has it first, if not 1.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The number (a bit number where the list says so).
+    /// The number (a bit number in lists of bits).
     pub value: u32,
     /// The name.
     pub name: &'static str,

@@ -37,7 +37,7 @@ unsafe impl IoStream for Still {
 
 const MIB: usize = 1 << 20;
 
-/// A file of 4 MiB and 123 bytes, every eight bytes telling their offset.
+/// A file of 4 MiB and 123 bytes, every eight bytes hold their offset.
 fn telling_file(path: &Path) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..4 * MIB as u64 / 8).flat_map(|i| (8 * i).to_le_bytes()).collect();
     bytes.extend(std::iter::repeat_n(7, 123));
@@ -120,8 +120,8 @@ fn exercise(path: &Path) {
     }
     drop(batch);
 
-    // A shorter registration at the same base: in compat mode every entry has an address of its own, so what lies beyond it is memory that nobody
-    // registered, and its bytes land all the same.
+    // A shorter registration at the same base: in compat mode every entry has its own address, so the memory beyond
+    // it is not registered, and its bytes arrive nevertheless.
     let short_memory = Arc::new(HostMemory::new(2 * MIB).unwrap());
     let short = driver.register(&short_memory, 0, MIB, 0).unwrap();
     let mut batch = Batch::new(&driver, 4, Route::MaybeCompat).unwrap();
@@ -305,7 +305,7 @@ fn every_failure_keeps_its_codes() {
         let answer = error.cufile().unwrap();
         assert_eq!((answer.err, answer.cu_err), (codes::CUDA_DRIVER_ERROR, 2), "{error}");
         assert_eq!(driver.library().use_count().unwrap(), 1);
-        // A batch in which the second entry fails tells of that one only.
+        // A batch in which the second entry fails reports only that one.
         let entry = |i: usize| BatchEntry {
             direction: Direction::Read,
             handle: Arc::clone(&handle),
@@ -338,10 +338,10 @@ fn every_failure_keeps_its_codes() {
     must("every_failure_keeps_its_codes", &built.cufile, &[("STANDIN_CUFILE_FAIL", told)], true);
 }
 
-/// One of several streams that are told apart, of the stand-in's only.
+/// One of several streams that only the stand-in distinguishes.
 struct Numbered(usize);
 
-// SAFETY: the stand-in looks at the number alone, and does every transfer inside the call where no CUDA is loaded.
+// SAFETY: the stand-in only uses the number, and does every transfer inside the call because CUDA is not loaded.
 unsafe impl IoStream for Numbered {
     fn raw(&self) -> CUstream {
         std::ptr::without_provenance_mut(self.0)

@@ -17,7 +17,7 @@ pub struct CudaInfo {
     pub total_bytes: u64,
 }
 
-/// What only CUDA says of a device; `None` where the driver does not know the attribute.
+/// Properties that only CUDA reports; `None` if the driver does not know the attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaAttributes {
     /// UUID as NVML writes it.
@@ -75,7 +75,7 @@ pub fn list_cuda_attributes() -> Result<Vec<CudaAttributes>, DeviceError> {
     let of = |ordinal: i32| -> Result<CudaAttributes, DeviceError> {
         let (info, device) = describe(ordinal)?;
         let yes = |attribute: Attribute| {
-            // SAFETY: `device` was returned by cuDeviceGet in `describe`; the call writes one integer of its own.
+            // SAFETY: `device` was returned by cuDeviceGet in `describe`; the call writes one local integer.
             unsafe { result::device::get_attribute(device, attribute) }.ok().map(|value| value != 0)
         };
         Ok(CudaAttributes {
@@ -108,10 +108,11 @@ fn describe(ordinal: i32) -> Result<(CudaInfo, sys::CUdevice), DeviceError> {
 }
 
 impl CudaDevice {
-    /// Opens a GPU by UUID where one is given (CUDA's order may differ from NVML's), else by ordinal, and binds it to this thread.
+    /// Opens a GPU by UUID if one is given (CUDA's order can differ from NVML's), otherwise by ordinal, and binds it
+    /// to this thread.
     ///
     /// # Errors
-    /// When there is no such device or the context cannot be had.
+    /// If there is no such device or its context cannot be created.
     pub fn open(ordinal: u32, uuid: Option<&str>) -> Result<Self, DeviceError> {
         let devices = list_cuda_devices()?;
         let found = match uuid {
@@ -135,7 +136,7 @@ impl CudaDevice {
         Ok(opened)
     }
 
-    /// What the driver says of it.
+    /// The driver's properties of it.
     #[must_use]
     pub const fn info(&self) -> &CudaInfo {
         &self.info

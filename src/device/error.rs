@@ -1,4 +1,4 @@
-//! Errors of the device room: what was being done, and what CUDA or the kernel said.
+//! Errors of devices: the operation, and the answer of CUDA or the kernel.
 
 use cudarc::driver::DriverError;
 use std::fmt;
@@ -6,15 +6,15 @@ use std::fmt;
 /// A call that did not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceError {
-    /// What was being done, to follow "while": `allocating 14.2 GiB on the GPU`.
+    /// The operation, to follow "while": `allocating 14.2 GiB on the GPU`.
     pub doing: String,
-    /// What was answered.
+    /// The answer.
     pub said: String,
     /// The CUDA result code, where CUDA answered.
     pub cuda_code: Option<u32>,
     /// The error number, if the kernel answered.
     pub errno: Option<i32>,
-    /// What to do, where something can be done.
+    /// The action, if there is one.
     pub advice: Option<&'static str>,
 }
 
@@ -52,7 +52,7 @@ impl DeviceError {
         Self { errno: error.raw_os_error(), ..Self::system(doing, error) }
     }
 
-    /// A mapping that the kernel refused, with what to do where it had no room for it.
+    /// A mapping that the kernel refused, with an action if memory was short.
     pub(super) fn mapping(doing: impl Into<String>, error: &std::io::Error) -> Self {
         let no_room = error.raw_os_error() == Some(libc::ENOMEM);
         let advice = "free memory, or raise this process' limit of address space (ulimit -v)";

@@ -1,4 +1,5 @@
-//! Which parts of a file stand in blocks that were not written yet, or in none (`FS_IOC_FIEMAP`, include/uapi/linux/fiemap.h).
+//! The parts of a file in blocks that were never written, or without blocks (`FS_IOC_FIEMAP`,
+//! include/uapi/linux/fiemap.h).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -70,15 +71,15 @@ pub fn unfinished_bytes(file: impl AsFd, size: u64) -> io::Result<UnfinishedExte
             reserved: 0,
             extents: [Extent::default(); AT_ONCE],
         };
-        // SAFETY: the descriptor is open as long as `file` is borrowed, and `request` has the form that FS_IOC_FIEMAP reads and writes, with room for
-        // the `count` extents that it is told of; it lives until the call is back.
+        // SAFETY: the descriptor is open as long as `file` is borrowed, and `request` has the form that FS_IOC_FIEMAP
+        // reads and writes, with room for the `count` extents that it names; it outlives the call.
         let code = unsafe { libc::ioctl(fd, FS_IOC_FIEMAP as _, std::ptr::from_mut(&mut request)) };
         if code != 0 {
             return Err(io::Error::last_os_error());
         }
         let mapped = request.extents.get(..request.mapped as usize).unwrap_or(&request.extents);
         for extent in mapped {
-            // What is set aside behind the end of a file is nobody's lack.
+            // Blocks reserved after the end of the file do not matter.
             let bytes = extent.logical.saturating_add(extent.length).min(size).saturating_sub(extent.logical);
             if extent.flags & UNWRITTEN != 0 {
                 found.unwritten_bytes += bytes;

@@ -1,13 +1,14 @@
-//! The C library's heap of a process that only looks on: kept small, because it lives beside the load that it watches. Lanes are never told this:
-//! their libraries want the opposite.
+//! Keeps the C library's heap of an observing process small, because it runs next to the load that it observes. Run
+//! processes do not use this: their libraries need the opposite.
 
 /// Free memory at the heap's end beyond this goes back to the kernel, and pieces as large are mapped on their own. Both are glibc's first values;
 /// naming them keeps glibc from raising them to 64 and 32 MiB when the first large buffer is freed (mallopt(3), M_MMAP_THRESHOLD).
 #[cfg(target_env = "gnu")]
 const THRESHOLD: libc::c_int = 128 << 10;
 
-/// One heap for all threads, given back as it empties. A heap for each thread, glibc's default, keeps what a burst of work left in each; the threads of
-/// a session allocate too little to wait for one another. To be called before threads are started; what the user set for glibc stays the user's.
+/// One heap for all threads, trimmed as it empties. With glibc's default, a heap for each thread, the memory of every
+/// burst stays in each heap; the threads of a session allocate too little to contend. Call this before threads are
+/// started; glibc settings of the user are kept.
 pub fn keep_small() {
     #[cfg(target_env = "gnu")]
     if std::env::var_os("GLIBC_TUNABLES").is_none() {

@@ -6,10 +6,10 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// A whole file, mapped read-only and shared.
+/// A complete file, mapped read-only and shared.
 ///
-/// A file that is truncated while it is mapped raises SIGBUS on access. Lanes are processes of their own, so that ends the lane, whose last
-/// words say so, and never the program.
+/// A file that is truncated while it is mapped raises SIGBUS on access. A run is a separate process, so only the run
+/// ends, and its standard error shows the reason.
 #[derive(Debug)]
 pub struct FileMapping(memmap2::Mmap);
 
@@ -35,7 +35,7 @@ impl FileMapping {
 /// Bytes of `range` of the file that the page cache holds, rounded to pages.
 ///
 /// # Errors
-/// When the file cannot be mapped or the kernel does not tell.
+/// If the file cannot be mapped or the kernel does not answer.
 pub fn resident_bytes(file: &File, range: Range<u64>) -> Result<u64, DeviceError> {
     const STEP: u64 = 1 << 30;
     let doing =

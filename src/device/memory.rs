@@ -28,8 +28,8 @@ enum Kind {
 /// Host targets and staging are mapped in units of this, so that the kernel can back them with huge pages.
 pub(super) const HUGE: usize = 2 << 20;
 
-/// Maps anonymous memory in whole units of [`HUGE`], aligned to it, and asks for huge pages. Pages of 4 KiB would cut a read of 512 KiB into 128
-/// pieces for the disk: on an H200's virtual disk that was 2.5 GB/s instead of 4.
+/// Maps anonymous memory in multiples of [`HUGE`], aligned to it, and asks for huge pages. Pages of 4 KiB would cut a
+/// read of 512 KiB into 128 pieces for the disk: on an H200's virtual disk that was 2.5 GB/s instead of 4.
 pub(super) fn map_huge(len: usize) -> Result<*mut u8, DeviceError> {
     let doing = || format!("mapping {} of host memory", units::bytes(len as u64));
     let too_large = || DeviceError::system(doing(), "the size is beyond the address space");
@@ -156,7 +156,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Copies pageable host bytes to `offset` and waits: what a loader does that knows nothing of pinned memory.
+    /// Copies pageable host bytes to `offset` and waits, as a loader without pinned memory does.
     ///
     /// # Errors
     /// When the range is outside or CUDA refuses.
@@ -191,7 +191,7 @@ impl DeviceMemory {
                 .result()
                 .map_err(|e| DeviceError::cuda("copying pageable memory to the GPU", e)),
             Kind::Host => {
-                // SAFETY: as above; `copy` bears a source and a destination in one allocation.
+                // SAFETY: as above; `copy` accepts a source and a destination in one allocation.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, len) };
                 Ok(())
             }
@@ -229,7 +229,7 @@ unsafe impl cufile_ffi::IoMemory for DeviceMemory {
     }
 }
 
-/// A range of an allocation as memory of its own.
+/// A range of an allocation as separate memory.
 #[derive(Debug)]
 pub struct MemoryPart {
     memory: std::sync::Arc<DeviceMemory>,

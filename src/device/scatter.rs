@@ -21,7 +21,7 @@ impl CopyQueue {
     /// Makes all the copies, from one allocation into another, and waits for them.
     ///
     /// # Errors
-    /// When a range lies outside its allocation, one is a GPU's and the other the host's, or CUDA refuses.
+    /// If a range is outside its allocation, one is on a GPU and the other on the host, or CUDA returns an error.
     pub fn copy_pieces(&self, from: &DeviceMemory, to: &DeviceMemory, pieces: &[Piece]) -> Result<(), DeviceError> {
         let total = pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.bytes));
         let doing = |what: &str| format!("{what} {} copies of {} together", pieces.len(), units::bytes(total));
@@ -34,7 +34,7 @@ impl CopyQueue {
                 "source and target are one allocation, and might overlap",
             ));
         }
-        // All ranges are checked before anything is queued: nothing may be under way when a refusal returns.
+        // All ranges are checked before the first copy is queued, because no copy may run after an error is returned.
         let checked = pieces
             .iter()
             .map(|piece| {
@@ -48,7 +48,7 @@ impl CopyQueue {
                 // SAFETY: both ranges were checked to lie inside live allocations, which the borrows keep until the wait below.
                 let started = unsafe { result::memcpy_dtod_async(target, source, length, stream.raw()) };
                 if let Err(error) = started {
-                    // What was queued before must have ended before the caller may free anything.
+                    // Copies that were queued before must end before the caller may free memory.
                     let _ = self.drain();
                     return Err(DeviceError::cuda(doing("starting"), error));
                 }

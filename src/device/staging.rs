@@ -9,12 +9,12 @@ use crate::domain::units;
 use cudarc::driver::{result, sys};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A piece of host memory in huge pages, pinned for the GPU where there is one. Cut into [`Slot`]s.
+/// A piece of host memory in huge pages, pinned for the GPU if there is one, and divided into [`Slot`]s.
 #[derive(Debug)]
 struct Pinned {
     base: *mut u8,
     len: usize,
-    /// The device it is pinned for; `None` for a host target, where nothing needs pinning.
+    /// The device it is pinned for; `None` for a host target, which needs no pinning.
     cuda: Option<Arc<CudaDevice>>,
     /// Starts of the ranges that were registered.
     registered: Mutex<Vec<usize>>,
@@ -58,7 +58,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Makes slots. One for each worker thread, so that pinning runs in parallel and pages lie on the worker's node.
+/// Creates slots. Each worker thread has one, so that pinning runs in parallel and pages are on the worker's node.
 #[derive(Debug)]
 pub struct Staging;
 
@@ -135,8 +135,8 @@ impl Staging {
         Ok(pinned)
     }
 
-    /// Maps `count` slots of `slot_bytes` each. A read may fill one before [`Slot::pin`]: the first fill touches its pages, and the pinning of one
-    /// thread runs beside the reads of others.
+    /// Maps `count` slots of `slot_bytes` each. A read may fill one before [`Slot::pin`]: the first fill touches its
+    /// pages, and one thread pins while others read.
     ///
     /// # Errors
     /// When memory cannot be mapped.
@@ -336,7 +336,7 @@ mod tests {
         let target = Arc::new(DeviceMemory::allocate(&device, 64 << 10).unwrap());
         let queue = CopyQueue::new(&device).unwrap();
         let mut slots = Staging::slots(&device, 3, 5000).unwrap();
-        assert_eq!(slots[0].len(), 8192, "slots are whole pages");
+        assert_eq!(slots[0].len(), 8192, "slots are complete pages");
         for (i, slot) in slots.iter_mut().enumerate() {
             slot.bytes_mut().fill(i as u8 + 1);
         }

@@ -9,7 +9,7 @@ use cufile_ffi::Notice;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// A CUDA stream of its own. Destroyed when dropped, after everything on it has ended.
+/// A separate CUDA stream. It is destroyed when dropped, after all its work has ended.
 #[derive(Debug)]
 pub(super) struct Stream {
     raw: sys::CUstream,
@@ -42,8 +42,8 @@ impl Stream {
         unsafe { result::stream::synchronize(self.raw) }.map_err(|e| DeviceError::cuda(doing, e))
     }
 
-    /// Calls the notice on a thread of CUDA's when the stream is past what is on it. `cuStreamAddCallback` rather than `cuLaunchHostFunc`: that one is
-    /// silent where the work before failed, and somebody waits for the notice.
+    /// Calls the notice on a thread of CUDA after the present work of the stream. `cuLaunchHostFunc` is not used
+    /// because it does not call after failed work, and a caller waits for the notice.
     fn notify(&self, notice: Notice) -> Result<(), DeviceError> {
         self.cuda.bind()?;
         let data = Box::into_raw(Box::new(notice));
@@ -52,7 +52,7 @@ impl Stream {
         said.result().map_err(|e| {
             // SAFETY: made above, and refused: `passed` is not called with it.
             drop(unsafe { Box::from_raw(data) });
-            DeviceError::cuda("asking a CUDA stream to tell when it is past a transfer", e)
+            DeviceError::cuda("adding a notice for the end of a transfer to a CUDA stream", e)
         })
     }
 }
@@ -66,7 +66,7 @@ unsafe extern "C" fn passed(_: sys::CUstream, status: sys::CUresult, data: *mut 
     let notice = unsafe { Box::from_raw(data.cast::<Notice>()) };
     notice(match status {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
-        // Its words are CUDA's to tell, and CUDA may not be asked here.
+        // Only CUDA has the error's text, and CUDA must not be called here.
         other => Err(format!("{other:?}")),
     });
 }
@@ -94,9 +94,9 @@ impl IoQueue {
     }
 }
 
-// SAFETY: the stream is created in `new`, never changes, and is destroyed when this is dropped only; null is the default stream. `synchronize` asks
-// the driver, which returns success once all work of the stream has ended, and `notify` is told by the driver with success only then; without a GPU
-// nothing is ever put on a stream.
+// SAFETY: the stream is created in `new`, never changes, and is destroyed when this is dropped only; null is the
+// default stream. `synchronize` asks the driver, which returns success once all work of the stream has ended, and the
+// driver reports success to `notify` only then; without a GPU a stream never gets work.
 unsafe impl cufile_ffi::IoStream for IoQueue {
     fn raw(&self) -> cufile_ffi::raw::CUstream {
         self.0.as_ref().map_or(std::ptr::null_mut(), |stream| stream.raw().cast())

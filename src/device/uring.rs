@@ -1,4 +1,5 @@
-//! Reads into slots, or straight into a target in host memory, by io_uring. What is read into moves into the ring and comes back with its completion.
+//! Reads into slots, or directly into a target in host memory, by io_uring. The destination moves into the ring and
+//! comes back with its completion.
 
 use super::error::DeviceError;
 use super::memory::HostPart;
@@ -11,8 +12,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Host memory that the kernel may write to.
 ///
 /// # Safety
-/// The `length` bytes from `address` are host memory that stays where it is for as long as the value lives, wherever that is moved to, and no reference to them
-/// is used meanwhile.
+/// The `length` bytes from `address` are host memory that does not move while the value lives, even if the value
+/// moves, and no reference to them is used meanwhile.
 pub unsafe trait ReadBuffer {
     /// The first byte.
     fn address(&self) -> *mut u8;
@@ -20,7 +21,8 @@ pub unsafe trait ReadBuffer {
     fn length(&self) -> usize;
 }
 
-// SAFETY: a slot is the only way to its range of a mapping that it keeps; whoever owns it holds no reference to its bytes.
+// SAFETY: only the slot gives access to its range of a mapping that it keeps; its owner holds no reference to its
+// bytes.
 unsafe impl ReadBuffer for Slot {
     fn address(&self) -> *mut u8 {
         Self::address(self)
@@ -31,7 +33,7 @@ unsafe impl ReadBuffer for Slot {
     }
 }
 
-// SAFETY: a range of a host allocation that it keeps and to whose bytes no reference is ever handed out.
+// SAFETY: a range of a host allocation that it keeps; it never hands out a reference to these bytes.
 unsafe impl ReadBuffer for HostPart {
     fn address(&self) -> *mut u8 {
         Self::address(self)
@@ -45,7 +47,7 @@ unsafe impl ReadBuffer for HostPart {
 /// A ring of reads in flight.
 pub struct ReadRing<B: ReadBuffer = Slot> {
     ring: IoUring,
-    /// What the kernel is filling, by the index that is its user data.
+    /// The destinations that the kernel is filling, by the index that is their user data.
     busy: Vec<Option<(B, u64)>>,
     free: Vec<usize>,
     /// Addresses that the kernel holds for as long as the ring lives.
@@ -61,9 +63,9 @@ impl<B: ReadBuffer> std::fmt::Debug for ReadRing<B> {
 /// A read that has ended.
 #[derive(Debug)]
 pub struct Completed<B = Slot> {
-    /// What was read into, filled from its start.
+    /// The destination, filled from its start.
     pub buffer: B,
-    /// What the caller gave as tag.
+    /// The caller's tag.
     pub tag: u64,
     /// Bytes read, or the error.
     pub result: std::io::Result<usize>,
@@ -84,7 +86,8 @@ impl<B: ReadBuffer> ReadRing<B> {
         })
     }
 
-    /// Hands the kernel the memory of all these buffers, which lie side by side, so that it need not look up and hold their pages anew for each read. Once.
+    /// Hands the kernel the memory of all these buffers, which are contiguous, so that it need not look up and hold
+    /// their pages again for each read. Call it once.
     ///
     /// # Errors
     /// When it refuses, for it counts as locked memory (RLIMIT_MEMLOCK), or is over 1 GiB. Reads work without it.
@@ -191,7 +194,8 @@ impl<B: ReadBuffer> Drop for ReadRing<B> {
         // The kernel still writes into what is in flight, which must not be freed before it is done.
         while self.in_flight() > 0 {
             if self.submit(1).is_err() {
-                // The ring is broken in a way that tells nothing of its reads: leak their memory rather than let it be reused.
+                // The ring is broken and the state of its reads is unknown, so their memory is leaked and never
+                // reused.
                 for buffer in self.busy.drain(..).flatten() {
                     std::mem::forget(buffer);
                 }
@@ -245,7 +249,7 @@ mod tests {
         file.write_all(&[7; 10_000]).unwrap();
         let mut slots = Staging::slots(&Device::Host, 3, 8192).unwrap();
         let apart = slots.remove(1);
-        assert!(ring.register(&slots).is_err(), "a gap is somebody else's memory");
+        assert!(ring.register(&slots).is_err(), "the gap is not part of the buffers");
         slots.insert(1, apart);
         if let Err(error) = ring.register(&slots) {
             eprintln!("skipped: {error}");

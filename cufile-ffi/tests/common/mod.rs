@@ -1,4 +1,4 @@
-//! What the tests share: the wheels, and child processes that each use one library.
+//! Shared by the tests: the wheels, and child processes that each use one library.
 #![allow(dead_code, unreachable_pub)]
 
 #[path = "../../../tests/standins/mod.rs"]
