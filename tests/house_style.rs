@@ -49,7 +49,7 @@ const QUOTED: &[&str] = &[];
 const REWRITTEN: &[&str] = &["cufile-ffi", "nixl-ffi", "src/config", "src/device", "src/telemetry", "src/weights"];
 
 /// How many texts of all other folders match.
-const LEFT: usize = 2640;
+const LEFT: usize = 2540;
 
 /// The folders with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];
