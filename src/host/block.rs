@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a block device is.
+/// The kind of a block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockKind {
-    /// A whole disk.
+    /// A disk, not a partition.
     Disk,
     /// A partition of one.
     Partition,
@@ -31,7 +31,7 @@ pub struct BlockDevice {
     /// Kernel name, `nvme0n1p2`.
     #[serde(default, deserialize_with = "lenient::string")]
     pub name: String,
-    /// What it is.
+    /// Its kind.
     #[serde(default, deserialize_with = "lenient::part")]
     pub kind: BlockKind,
     /// RAID level of an md device, `raid0`.
@@ -43,7 +43,7 @@ pub struct BlockDevice {
     /// Logical block size in bytes.
     #[serde(default, deserialize_with = "lenient::number")]
     pub logical_block_bytes: Option<u64>,
-    /// PCI address of the controller, where there is one.
+    /// PCI address of the controller, if there is one.
     #[serde(default, deserialize_with = "lenient::text")]
     pub pci_bus_id: Option<String>,
 }

@@ -1,16 +1,16 @@
-//! What starts the kernel of a machine and where the words of its command line are kept, as far as files tell.
+//! The boot loader of a machine and the place of its kernel command line, as far as files show them.
 
 use super::machine::os_release;
 use super::root::Root;
 
-/// Who gives the kernel its command line.
+/// The program that sets the kernel command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootLoader {
     /// GRUB with `/etc/default/grub`, from which its menu is made.
     Grub,
     /// systemd-boot, or kernels that firmware starts itself: `/etc/kernel/cmdline`, from which kernel-install makes the entries.
     SystemdBoot,
-    /// kernelstub of Pop!_OS, which keeps the words in a file of its own.
+    /// kernelstub of Pop!_OS, which keeps the options in its own file.
     Kernelstub,
     /// rpm-ostree, which keeps the words with each deployment.
     RpmOstree,
@@ -18,10 +18,10 @@ pub enum BootLoader {
     Extlinux,
 }
 
-/// What starts the machine, and what shows it.
+/// The boot loader, and the file that shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boot {
-    /// Who it is.
+    /// The boot loader.
     pub loader: BootLoader,
     /// The file that shows it.
     pub source: String,
@@ -32,7 +32,7 @@ pub struct Boot {
 /// The variable in which a boot loader leaves its name for the system (Boot Loader Interface of systemd): four bytes of attributes, then UTF-16.
 const NAME: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
-/// What starts this machine; `None` where no file tells.
+/// The boot loader of this machine; `None` if no file shows it.
 #[must_use]
 pub fn boot_loader(root: &Root) -> Option<Boot> {
     let boot =
@@ -78,7 +78,7 @@ fn loader_name(root: &Root) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The initramfs of a kernel, by the names that distributions give it; `None` where none is in sight.
+/// The initramfs of a kernel, by the names that distributions use; `None` if none is found.
 #[must_use]
 pub fn initramfs(root: &Root, release: &str) -> Option<String> {
     let names = [

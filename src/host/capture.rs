@@ -28,7 +28,7 @@ pub enum CaptureError {
     },
 }
 
-/// What was found at a path.
+/// The object found at a path.
 enum Seen {
     Bytes(Vec<u8>),
     Denied(String),
@@ -40,7 +40,7 @@ enum Seen {
 /// All that a view read.
 #[derive(Default)]
 pub(super) struct Recording {
-    /// Where the files of the machine lie: nowhere else on the live one, in a folder of a captured one.
+    /// The folder of a captured machine's files; `None` on the live machine.
     base: Option<PathBuf>,
     files: BTreeMap<PathBuf, Seen>,
     commands: BTreeMap<Vec<String>, CommandOutput>,
@@ -49,12 +49,12 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Of a captured machine whose files lie below `base`.
+    /// For a captured machine with its files below `base`.
     pub(super) fn below(base: PathBuf) -> Self {
         Self { base: Some(base), ..Self::default() }
     }
 
-    /// Where a file of the machine lies here.
+    /// The place of the machine's file on this machine.
     fn at(&self, path: &Path) -> PathBuf {
         self.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path.strip_prefix("/").unwrap_or(path)))
     }
@@ -72,7 +72,7 @@ impl Recording {
         match read {
             Ok(bytes) => self.put(path, Seen::Bytes(bytes.clone())),
             Err(Unread::Missing) => {}
-            // A folder stands for all that is no file: it is read as none again.
+            // Every other object is written as a folder, so that it is not read as a file.
             Err(Unread::WrongKind) => self.put(path, Seen::Folder),
             Err(why) => self.put(path, Seen::Denied(reason(why))),
         }
@@ -167,7 +167,8 @@ impl Recording {
             Seen::Bytes(_) => 3,
             Seen::Link(_) => 4,
         };
-        // A path through links (`/sys/bus/pci/devices/X/vendor`) is kept where it really lies, and each link on the way as a link.
+        // A path through links (`/sys/bus/pci/devices/X/vendor`) is kept at its real path, and each link on the way
+        // as a link.
         let real = self.behind_links(path);
         match self.files.get(&real) {
             Some(old) if rank(old) >= rank(&seen) => {}
@@ -202,12 +203,13 @@ fn reason(why: &Unread) -> String {
 }
 
 impl Root {
-    /// Writes all that was read through this view to `dest` as a captured machine, whole or not at all: an archive where the name ends in
-    /// `.tar.zst`, else a folder. `tool` names the program, `unix_s` is the time in seconds since 1970. Host and user names, addresses, passwords and tokens,
-    /// serial numbers and UUIDs of disks are replaced, the same one by the same one everywhere; UUIDs of GPUs stay, verdicts name them.
+    /// Writes all that was read through this view to `dest` as a captured machine, completely or not at all: an
+    /// archive if the name ends in `.tar.zst`, otherwise a folder. `tool` names the program, `unix_s` is the time in
+    /// seconds since 1970. Host and user names, addresses, passwords and tokens, serial numbers and UUIDs of disks
+    /// are replaced, equal ones by equal replacements; UUIDs of GPUs are kept because verdicts name them.
     ///
     /// # Errors
-    /// When the view does not record, `dest` exists already, or a file cannot be written.
+    /// If the view does not record, `dest` exists, or a file cannot be written.
     pub fn write_capture(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Captured, CaptureError> {
         let failed = |error: std::io::Error| CaptureError::Write { path: dest.to_owned(), error };
         if fs::symlink_metadata(dest).is_ok() {
@@ -251,7 +253,8 @@ impl Root {
                     Ok(text) if path == Path::new("/proc/cmdline") => {
                         write_file(&at, redactor.command_line(text).as_bytes())?;
                     }
-                    // Variables of the firmware are no text, though some could be read as such; those that are asked for name nobody.
+                    // Firmware variables are binary, although some could be read as text; those that checks read
+                    // contain no names.
                     Ok(text) if !path.starts_with("/sys/firmware/efi/efivars") => {
                         write_file(&at, redactor.text(text).as_bytes())?;
                     }
@@ -299,7 +302,8 @@ impl Root {
         ];
         let put = |name: &str, value: Result<serde_json::Value, serde_json::Error>, redactor: &mut Redactor| {
             let path = dest.join(name);
-            // Text by text: once it is written as JSON, the 'n' of a line's end stands beside the first word of the next line.
+            // Each text separately: in JSON the 'n' of an escaped line end would be next to the first word of the
+            // next line.
             let text = value
                 .map(|mut value| {
                     redactor.json(&mut value);
@@ -326,12 +330,12 @@ impl Root {
     }
 }
 
-/// What a capture holds, for reading before it is sent.
+/// The contents of a capture, to be read before it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Captured {
     /// Files with their size in bytes, by path within the capture; links and folders are not counted.
     pub files: Vec<(PathBuf, u64)>,
-    /// What was replaced, by kind and number.
+    /// The replaced values, by kind and number.
     pub redacted: Vec<String>,
 }
 
@@ -346,7 +350,7 @@ impl Recording {
         if live {
             redactor.host(&fs::read_to_string(name).unwrap_or_default());
             redactor.people(&fs::read_to_string("/etc/passwd").unwrap_or_default());
-            // Users of a directory (LDAP, Active Directory) do not stand there.
+            // Users of a directory service (LDAP, Active Directory) are not listed there.
             for name in ["USER", "LOGNAME", "SUDO_USER"] {
                 redactor.user(&std::env::var(name).unwrap_or_default());
             }
@@ -381,7 +385,8 @@ impl Recording {
     }
 }
 
-/// A link that climbs above the root means the root, as in the kernel; written so that nobody takes it for a way out.
+/// A link that climbs above the root means the root, as in the kernel; it is written so that it does not look like an
+/// escape.
 fn within(link: &Path, target: PathBuf) -> PathBuf {
     if target.is_absolute() {
         return target;

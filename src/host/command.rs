@@ -11,13 +11,13 @@ const MAX_OUTPUT_BYTES: usize = 8 << 20;
 /// Blocks of 64 KiB that are taken out of a pipe at a time.
 const MOST_BLOCKS: usize = 64;
 
-/// What a command said.
+/// The output of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
     /// Program and arguments.
     #[serde(default, deserialize_with = "super::lenient::list")]
     pub argv: Vec<String>,
-    /// Exit status; `None` where it was ended by a signal or the time limit.
+    /// Exit status; `None` if a signal or the time limit ended it.
     #[serde(default, deserialize_with = "super::lenient::signed32")]
     pub exit_code: Option<i32>,
     /// Standard output.
@@ -80,7 +80,7 @@ pub struct Ran {
 /// The operating system's, when it cannot be started.
 pub fn run_limited(command: &mut Command, limit: Duration) -> std::io::Result<Ran> {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
-    // A group of its own, so that at the time limit its children go with it.
+    // A separate process group, so that at the time limit its children are killed too.
     command.process_group(0);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut stdout = Stream::of(child.stdout.take())?;
@@ -95,8 +95,8 @@ pub fn run_limited(command: &mut Command, limit: Duration) -> std::io::Result<Ra
     })
 }
 
-/// What a child writes on one of its streams. It is read without waiting: somebody else may hold the pipe open after the child's end, and what the child
-/// wrote stands in the pipe by then.
+/// The output of a child on one stream. It is read without waiting: another process may hold the pipe open after the
+/// child's end, and the child's output is in the pipe by then.
 struct Stream<P> {
     pipe: Option<P>,
     bytes: Vec<u8>,
@@ -114,7 +114,7 @@ impl<P: Read + AsFd> Stream<P> {
     /// Takes what is there; whether there was anything. Past the bound the rest is thrown away, so that the child never waits for room in the pipe.
     fn take(&mut self) -> bool {
         let mut any = false;
-        // More than a pipe holds, and an end where somebody writes without one.
+        // More than a pipe holds, and a bound for endless output.
         for _ in 0..MOST_BLOCKS {
             let Some(pipe) = &mut self.pipe else { break };
             match pipe.read(&mut self.block) {

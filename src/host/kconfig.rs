@@ -2,7 +2,7 @@
 
 use super::root::{Root, Unread};
 
-/// A kernel configuration and where it was read.
+/// A kernel configuration and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelConfig {
     /// The file.
@@ -14,7 +14,7 @@ pub struct KernelConfig {
 const MAX_UNPACKED_BYTES: usize = 4 << 20;
 
 impl KernelConfig {
-    /// The value of an option without quotes, `y` or `m`; `None` where it is not set.
+    /// The value of an option without quotes, `y` or `m`; `None` if it is not set.
     #[must_use]
     pub fn value(&self, option: &str) -> Option<&str> {
         self.text.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('=')).map(|v| v.trim_matches('"'))

@@ -23,7 +23,7 @@ pub(super) fn index<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D
     Ok(number32(deserializer)?.unwrap_or(0))
 }
 
-/// Anything readable; what cannot be read is the default.
+/// A value, or the default if it cannot be read.
 pub(super) fn part<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -65,7 +65,7 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     })
 }
 
-/// A list of anything readable; what is no list is an empty one, and elements that cannot be read are left out.
+/// A list; another value is an empty list, and elements that cannot be read are left out.
 pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! What libcufile says, asked in a child process with a time limit: some versions spin or crash while they open.
+//! The answers of libcufile, from a child process with a time limit: some versions loop or crash while they open.
 
 use super::command::run_limited;
 use super::lenient;
@@ -23,7 +23,7 @@ pub struct LibcufileFacts {
     /// Path of the one that is used.
     #[serde(default, deserialize_with = "lenient::text")]
     pub chosen: Option<String>,
-    /// How `cuFileDriverOpen` went; `None` where it was not called.
+    /// The result of `cuFileDriverOpen`; `None` if it was not called.
     #[serde(default, deserialize_with = "lenient::part")]
     pub open: Option<OpenFacts>,
     /// `cuFileDriverGetProperties`, as it was given.
@@ -44,7 +44,7 @@ pub struct LibcufileFacts {
     /// Whether it was not opened because that was asked for.
     #[serde(skip)]
     pub left_closed: bool,
-    /// Whether nobody asked: a capture without `libcufile.json`, or a view that may not probe.
+    /// Whether the library was not probed: a capture without `libcufile.json`, or a view that may not probe.
     #[serde(skip)]
     pub unasked: bool,
 }
@@ -77,13 +77,13 @@ pub struct OpenFacts {
     /// cuFile's code, 0 for success; `None` where it did not return.
     #[serde(default, deserialize_with = "lenient::signed32")]
     pub code: Option<i32>,
-    /// CUDA's code beside it.
+    /// The CUDA code with it.
     #[serde(default, deserialize_with = "lenient::signed32")]
     pub cuda_code: Option<i32>,
-    /// What the library printed.
+    /// The library's standard output.
     #[serde(default, deserialize_with = "lenient::string")]
     pub stdout: String,
-    /// What the library printed to standard error; configuration errors appear only there.
+    /// The library's standard error; configuration errors appear only there.
     #[serde(default, deserialize_with = "lenient::string")]
     pub stderr: String,
     /// Whether it was ended at the time limit.
@@ -121,7 +121,8 @@ pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
     let Some((program, arguments)) = options.cufile_probe.as_ref().and_then(|argv| argv.split_first()) else {
         return LibcufileFacts::failed("libcufile was not asked");
     };
-    // From 1.16 on the library spins where /proc/modules cannot be opened (measured with 1.20), so waiting long is no use there.
+    // From 1.16 on the library loops forever if /proc/modules cannot be opened (measured with 1.20), so a long wait
+    // is useless.
     let limit = match root.read_bytes("/proc/modules") {
         Ok(_) => options.probe_limit,
         Err(_) => options.probe_limit.min(Duration::from_secs(3)),
@@ -156,7 +157,8 @@ pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
             facts
         }
         (facts, Some(how)) => {
-            // A probe that says what it found before it opens, and then hangs or dies, still has told that much.
+            // The probe reports its findings before it opens the library, so they remain if the call hangs or
+            // crashes.
             let mut facts = facts.unwrap_or_else(|| LibcufileFacts::failed(how.clone()));
             let mut open = facts.open.take().unwrap_or_default();
             open.timed_out = ran.timed_out;

@@ -1,4 +1,4 @@
-//! The live machine's files: bounded reads that neither hang on a FIFO nor follow what is no file.
+//! The live machine's files: bounded reads of regular files only, which do not hang on a FIFO.
 
 use super::root::{SYMBOLS, Unread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ fn open(path: &Path) -> Result<File, Unread> {
 }
 
 pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
-    // nvidia-fs lists the registered storage drivers only while somebody holds its device open (nvfs-mod.c).
+    // nvidia-fs lists the registered storage drivers only while a process holds its device open (nvfs-mod.c).
     let _held = (path == Path::new("/proc/driver/nvidia-fs/modules")).then(|| File::open("/dev/nvidia-fs0"));
     let file = open(path)?;
     let kind = file.metadata().map_err(|e| unread(&e))?;

@@ -9,9 +9,9 @@ use crate::domain::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 pub struct Container {
     /// `docker`, `podman`, `kubernetes`, `enroot`, or `container` where only that much is known.
     pub runtime: String,
-    /// Where that was seen.
+    /// The source of this.
     pub source: String,
-    /// What stood there.
+    /// The content of the source.
     pub text: String,
 }
 
@@ -34,7 +34,8 @@ pub fn container(root: &Root) -> Option<Container> {
     }
     let mounts = root.read_text("/proc/self/mountinfo").unwrap_or_default();
     let top = super::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/");
-    // An image that was unpacked onto a disk, as small virtual machines do, keeps the mark; a container's root is no disk.
+    // An image that was unpacked onto a disk, as in small virtual machines, keeps the mark; a container's root is not
+    // on a disk.
     let on_disk = top
         .as_ref()
         .is_some_and(|m| ["/dev/vd", "/dev/sd", "/dev/nvme", "/dev/xvd"].iter().any(|d| m.source.starts_with(d)));
@@ -60,7 +61,7 @@ pub fn container(root: &Root) -> Option<Container> {
     if let Some(value) = environment.get("container") {
         return seen("container", "environment", &format!("container={value}"));
     }
-    // What systemd found when it was started as the first process of a container (LXC, nspawn).
+    // The container type that systemd detected as the first process of a container (LXC, nspawn).
     const SYSTEMD: &str = "/run/systemd/container";
     if let Some(name) = root.read_text(SYSTEMD).ok().map(|text| text.trim().to_owned()).filter(|name| !name.is_empty())
     {
@@ -100,7 +101,7 @@ fn driver(root: &Root) -> Option<String> {
     Some(format!("{version} {flavour}"))
 }
 
-/// The version of the loaded nvidia-fs, the one with the patch level where it is given.
+/// The version of the loaded nvidia-fs, with the patch level if it is given.
 #[must_use]
 pub fn nvidia_fs_version(root: &Root) -> Option<String> {
     let full = root.read_text("/sys/module/nvidia_fs/version").ok().map(|text| text.trim().to_owned());
@@ -115,7 +116,7 @@ pub fn nvidia_fs_version(root: &Root) -> Option<String> {
     .filter(|version| !version.is_empty())
 }
 
-/// The summary. Waits for NVML; names libcufile only where it has been asked already, so call it again when the checks are done.
+/// The summary. Waits for NVML; names libcufile only if it was probed before, so call it again after the checks.
 #[must_use]
 pub fn machine(root: &Root) -> Machine {
     let trimmed = |path: &str| root.read_text(path).ok().map(|text| text.trim().to_owned());
@@ -161,7 +162,7 @@ pub fn machine(root: &Root) -> Machine {
     }
 }
 
-/// A GPU that NVML does not speak for: what the kernel module and the bus say.
+/// A GPU that NVML does not list, from the kernel module and the bus.
 fn bare_gpu(root: &Root, index: u32, address: &str) -> Gpu {
     let information = root.read_text(format!("/proc/driver/nvidia/gpus/{address}/information")).unwrap_or_default();
     let field = |name: &str| {

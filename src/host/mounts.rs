@@ -11,7 +11,7 @@ pub struct Mount {
     pub id: u64,
     /// `major:minor` of the file system.
     pub device: String,
-    /// Where it is mounted.
+    /// The mount point.
     pub point: PathBuf,
     /// Options of the mount and of the file system, in the order of `/proc/mounts`, without repeats.
     pub options: String,

@@ -21,12 +21,12 @@ pub struct NvmlFacts {
     /// GPUs by index.
     #[serde(default, deserialize_with = "lenient::list")]
     pub gpus: Vec<NvmlGpu>,
-    /// Whether nobody asked: a capture without `nvml.json`.
+    /// Whether NVML was not asked: a capture without `nvml.json`.
     #[serde(skip)]
     pub unasked: bool,
 }
 
-/// A GPU as NVML sees it. What it does not say is `None`.
+/// A GPU as NVML sees it. Values that it does not report are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlGpu {
     /// NVML index.

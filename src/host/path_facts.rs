@@ -1,4 +1,4 @@
-//! What there is to know about one path: mount, device, O_DIRECT by really opening, alignments, inode flags, block devices.
+//! The facts of one path: mount, device, O_DIRECT (tested by opening), alignments, inode flags, block devices.
 
 use super::block::{self, BlockDevice};
 use super::lenient;
@@ -35,7 +35,7 @@ pub struct UnfinishedFile {
     pub delayed_bytes: u64,
 }
 
-/// The facts of a path, in the form of `paths.json`. What could not be learned is `None`.
+/// The facts of a path, in the form of `paths.json`. Unknown facts are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathFacts {
     /// The path as it was asked for.
@@ -80,16 +80,17 @@ pub struct PathFacts {
     /// Size of the file that was tried, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
     pub size_bytes: Option<u64>,
-    /// Bytes that the file system allocated for it; less than the size where it has holes.
+    /// Bytes that the file system allocated for it; less than the size if it has holes.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
     pub allocated_bytes: Option<u64>,
-    /// The file that stood for a folder when O_DIRECT was tried, with links resolved: the files of a folder may lie elsewhere.
+    /// The file on which O_DIRECT was tried for a folder, with links resolved: the files of a folder may be
+    /// elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy::optional")]
     pub tried_file: Option<PathBuf>,
     /// How much of that file is in the page cache, in thousandths, by samples; `None` where the file system does not say.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number32")]
     pub cached_per_mille: Option<u32>,
-    /// The files there, or the file itself, of which a part stands in no block that was written; `None` where the file system does not say.
+    /// The files of which a part was never written to disk; `None` if the file system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::part")]
     pub unfinished: Option<Vec<UnfinishedFile>>,
     /// Why there are no facts, in a sentence.
@@ -156,7 +157,7 @@ fn look(path: &Path) -> PathFacts {
         id = (stat.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(stat.stx_mnt_id);
         facts.device = Some(format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor));
     }
-    // As bytes: one mount whose name is no UTF-8 must not hide all others.
+    // As bytes: one mount with a name that is not UTF-8 must not hide all others.
     if let Ok(text) = std::fs::read("/proc/self/mountinfo")
         && let Some(mount) = mount_for(&parse_mountinfo(text), read, id)
     {
@@ -201,7 +202,8 @@ fn look(path: &Path) -> PathFacts {
     facts
 }
 
-/// What a path is, where it is neither file nor folder. cuFile takes no such (5018); a disk is looked at by what is on it.
+/// The kind of a path that is neither a file nor a folder. cuFile rejects it (5018); a disk is checked by a path on
+/// it.
 fn other_kind(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = std::fs::metadata(path).ok()?.file_type();
@@ -220,7 +222,7 @@ fn inode_flags(path: &Path) -> Option<u64> {
     rustix::fs::ioctl_getflags(fd).ok().map(|flags| u64::from(flags.bits()))
 }
 
-/// The shards of a model in a folder; else the file that stands for it.
+/// The shards of a model in a folder; otherwise the file that represents it.
 fn shards_of(path: &Path, file: Option<&Path>) -> Vec<PathBuf> {
     let is_shard = |path: &Path| path.extension().is_some_and(|e| e == "safetensors");
     let mut shards: Vec<PathBuf> = std::fs::read_dir(path)
@@ -235,7 +237,7 @@ fn shards_of(path: &Path, file: Option<&Path>) -> Vec<PathBuf> {
     if shards.is_empty() { file.map(Path::to_owned).into_iter().collect() } else { shards }
 }
 
-/// Those of these files of which a part is not on the disk, as far as it can be asked without holding up the rest; none where no file says.
+/// The files of which a part is not on the disk, as far as a quick query shows it; none if no file reports it.
 fn unfinished(files: &[PathBuf]) -> Option<Vec<UnfinishedFile>> {
     let began = std::time::Instant::now();
     let mut found = None;
@@ -293,8 +295,8 @@ fn try_direct(path: &Path) -> Result<(), Errno> {
 /// Samples of a file that are asked for.
 const SAMPLES: u64 = 64;
 
-/// How much of a file is in the page cache, in thousandths: reads that may not wait succeed only where it is. Advice of random access keeps them
-/// from reading ahead.
+/// How much of a file is in the page cache, in thousandths: reads that may not wait succeed only there. Advice of
+/// random access prevents read-ahead.
 fn cached_per_mille(path: &Path, size: u64) -> Option<u32> {
     let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
     rustix::fs::fadvise(&fd, 0, None, rustix::fs::Advice::Random).ok()?;

@@ -18,11 +18,11 @@ pub(super) struct Redactor {
     words: Vec<(String, String)>,
     /// Names of users.
     users: Vec<String>,
-    /// What the names of hosts end in: `corp.example`.
+    /// The endings of host names: `corp.example`.
     domains: Vec<String>,
     /// Beginnings of paths, with their replacement.
     homes: Vec<(String, String)>,
-    /// What was replaced, by kind.
+    /// The replaced values, by kind.
     seen: BTreeMap<&'static str, BTreeMap<String, String>>,
 }
 
@@ -31,7 +31,8 @@ const USER: &str = "user names in paths";
 const SERIAL: &str = "serial numbers";
 const SECRET: &str = "passwords, tokens and the like";
 
-/// Names that machines have by the dozen, and that are words of what is examined: nobody is known by them, and the answer would change without them.
+/// Names that many machines share and that are also words in the examined files: they identify no machine, and
+/// replacing them would change the findings.
 const ORDINARY: &[&str] = &[
     "almalinux",
     "amazon",
@@ -104,7 +105,7 @@ impl Redactor {
         secrets::GONE.to_owned()
     }
 
-    /// What the kernel was booted with.
+    /// The kernel's command line.
     pub(super) fn command_line(&mut self, text: &str) -> String {
         let mut count = 0;
         let text = secrets::command_line(text, &mut count);
@@ -132,7 +133,7 @@ impl Redactor {
         }
     }
 
-    /// Whoever works here.
+    /// The users of this machine.
     pub(super) fn user(&mut self, name: &str) {
         let is_person = name.len() > 1 && name != "root" && name != "nobody" && name.chars().all(is_of_name);
         if is_person && !self.users.iter().any(|known| known == name) {
@@ -284,7 +285,8 @@ impl Redactor {
             out = replace_words(&out, &home, &with);
         }
         out = self.home_folders(&out);
-        // A name by itself may be an ordinary word (ubuntu, data), so it goes only where it can be nothing else.
+        // A name by itself may be an ordinary word (ubuntu, data), so it is replaced only if it cannot be another
+        // word.
         for name in self.users.clone() {
             let places = ["user=", "USER=", "LOGNAME=", "username=", "user ", "sudo: "]
                 .map(|lead| (lead, ""))
@@ -349,7 +351,7 @@ impl Redactor {
         path.to_str().map_or_else(|| path.to_owned(), |text| PathBuf::from(self.text(text)))
     }
 
-    /// What was replaced, one line for each kind.
+    /// The replaced values, one line for each kind.
     pub(super) fn said(&self) -> Vec<String> {
         self.seen.iter().map(|(kind, known)| format!("{kind} ({})", known.len())).collect()
     }
@@ -382,7 +384,7 @@ fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || "._-@+".contains(c)
 }
 
-/// Replaces a word, in upper or lower case, where no letter or digit stands beside it.
+/// Replaces a word, in upper or lower case, if it has no letter or digit next to it.
 fn replace_words(text: &str, word: &str, with: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (lower, wanted) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());

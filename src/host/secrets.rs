@@ -1,11 +1,11 @@
-//! What is secret wherever it stands: values of passwords and tokens, addresses with a name and a password, words of the kernel's command line that
-//! no check reads.
+//! Values that are secret in any file: passwords and tokens, addresses with a name and a password, options of the
+//! kernel command line that no check reads.
 
-/// What stands where a secret stood.
+/// The replacement of a secret.
 pub(super) const GONE: &str = "redacted";
 
-/// Words of the kernel's command line whose values stay: those that tell about devices, memory and booting. All others may carry addresses, names or
-/// keys of whoever installed the machine.
+/// Options of the kernel command line whose values are kept: those about devices, memory and booting. All others may
+/// contain addresses, names or keys of the installation.
 const KEPT: &[&str] = &[
     "acpi",
     "amd_iommu",
@@ -71,7 +71,7 @@ const KEPT: &[&str] = &[
     "video",
 ];
 
-/// Servers that everybody may know one asks.
+/// Public servers, which identify no site.
 const PUBLIC: &[&str] = &[
     "nvidia.com",
     "ubuntu.com",
@@ -87,7 +87,7 @@ const PUBLIC: &[&str] = &[
     "freedesktop.org",
 ];
 
-/// Names of what is secret.
+/// Names of secret values.
 const SECRET: &[&str] =
     &["password", "passwd", "passphrase", "pwd", "token", "secret", "credential", "authorization", "bearer", "apikey"];
 
@@ -201,7 +201,7 @@ fn named(text: &str, count: &mut usize) -> String {
         };
         let length = value.find(stop).unwrap_or(value.len());
         let secret = &value[..length];
-        // Behind a mere blank an ordinary word is no secret: 'token bucket'.
+        // After only a blank an ordinary word is not a secret: 'token bucket'.
         let is_secret =
             if is_assigned { length >= 3 } else { length >= 6 && secret.contains(|c: char| c.is_ascii_digit()) };
         if !is_secret || secret == GONE || secret.starts_with('/') {
@@ -216,7 +216,7 @@ fn named(text: &str, count: &mut usize) -> String {
     out + rest
 }
 
-/// Where somebody gets letters: `alice@corp.internal` becomes `alice@redacted`.
+/// A mail address: `alice@corp.internal` becomes `alice@redacted`.
 fn mail(text: &str, count: &mut usize) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

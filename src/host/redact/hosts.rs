@@ -1,4 +1,4 @@
-//! Names of hosts by what they end in: whoever knows one knows the others.
+//! Names of hosts by their ending: one name of a domain identifies the others.
 
 use super::{HOST, MIN_WORD, ORDINARY, Redactor};
 
@@ -32,7 +32,7 @@ impl Redactor {
         }
     }
 
-    /// The domain that stands behind the name of a known host: `node17.corp.example`.
+    /// The domain that follows the name of a known host: `node17.corp.example`.
     pub(super) fn learn_domains(&mut self, text: &str) {
         let lower = text.to_ascii_lowercase();
         let hosts: Vec<String> = self

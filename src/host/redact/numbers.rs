@@ -1,4 +1,5 @@
-//! Addresses and UUIDs: found by their shape, and told from versions, times and ids of devices, which look much like them.
+//! Addresses and UUIDs: found by their shape, and distinguished from versions, times and device ids, which look
+//! similar.
 
 use super::Redactor;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,7 +18,7 @@ impl Redactor {
             out.push_str(&rest[..start]);
             let from = &rest[start..];
             let end = from.find(|c: char| !part(c)).unwrap_or(from.len());
-            // What is glued to other letters is no number of this kind: `GPU-…`, `libcufile.so.1.2.3.4`.
+            // Digits that are attached to other letters are not such a number: `GPU-…`, `libcufile.so.1.2.3.4`.
             let is_letter = |c: char| c.is_alphanumeric() || c == '_';
             let before = out.chars().next_back().is_some_and(is_letter);
             let after = from[end..].chars().next().is_some_and(is_letter);
