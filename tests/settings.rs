@@ -41,7 +41,7 @@ fn what_is_wrong_ends_with_2_one_sentence_and_nothing_done() {
         ("theme = 'drak'", ["s.toml:1: 'drak' is not a theme", "'dark'"]),
         ("theme = './none.toml'", ["s.toml:1: the theme in", "No such file"]),
         ("ascii = 1", ["s.toml:1: ascii takes true or false", "1"]),
-        ("\n[race]\nset = ['threds=1']", ["s.toml:3: 'threds' is no setting", "threads"]),
+        ("\n[race]\nset = ['threds=1']", ["s.toml:3: 'threds' is not a setting", "threads"]),
         ("[keys]\nqiut = 'x'", ["s.toml:2: 'qiut' is no action", "'quit'"]),
         ("[keys]\nfix = 'r'", ["s.toml:2: 'r' would mean both 'fix' and 'recheck'", "another key"]),
         ("[keys]\nfix = 'entr'", ["s.toml:2: 'entr' is no key", "'enter'"]),

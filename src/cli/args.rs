@@ -1,11 +1,11 @@
-//! Arguments that several commands take: what is raced and how, and where results go.
+//! Arguments that several commands share: engines, conditions and output.
 
 use crate::domain::{CacheState, Engine, settings};
 use crate::report::Format;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// What is raced and how.
+/// Engines and conditions of the benchmark.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct RaceArgs {
     /// Engines, separated by commas: mmap, pread, direct, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl, auto (default: every
@@ -13,17 +13,17 @@ pub(super) struct RaceArgs {
     /// {gpu} in LINE being replaced; all that follows 'command:' is LINE, so give it an --engine of its own
     #[arg(long, value_name = "A,B")]
     pub(super) engine: Vec<Engines>,
-    /// Page cache before each run: cold, hot, as-is; several are raced in turn (default: cold)
+    /// Page cache before each run: cold, hot, as-is; several are measured one after another (default: cold)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     pub(super) cache: Vec<CacheState>,
     /// Runs of each engine in each cache state [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: Option<u32>,
-    /// GPU by index or UUID, 'host' for host memory, or several separated by commas ('all' for every GPU): one model is then cut over them, each
-    /// byte on one of them; host,host is two targets without a GPU
+    /// GPU by index or UUID, 'host' for host memory, or several separated by commas ('all' for every GPU): one model
+    /// is then divided among them; host,host is two targets without a GPU
     #[arg(long, value_name = "INDEX|UUID|host|all,…")]
     pub(super) gpu: Option<String>,
-    /// Do not compare the bytes on the target with the file
+    /// Do not compare the loaded bytes with the file
     #[arg(long)]
     pub(super) no_verify: bool,
     /// Do not read meters during the load
@@ -33,22 +33,24 @@ pub(super) struct RaceArgs {
     /// keep_heap, max_direct_io_size_kb, cufile, pin_ahead, stream_flags, warmup (loads before the one that is measured); one that no engine of the race takes is refused
     #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
     pub(super) settings: Vec<(String, u64)>,
-    /// Measure first what no load can exceed here, and show each run as a share of it: pinned copies to the GPU, O_DIRECT reads and page-cache
-    /// reads of the model by a plain reader (some eight seconds a model); then, with each round of cold loads, the plain reader reads the whole files
+    /// First measure the ceilings of this machine and show each run as a share of them: pinned copies to the GPU,
+    /// O_DIRECT reads and page-cache reads of the model by a plain reader (about eight seconds per model). With each
+    /// round of cold loads the plain reader also reads all files
     #[arg(long)]
     pub(super) ceilings: bool,
-    /// Most seconds that a lane of a command or loader may take (default: 600)
+    /// Time limit in seconds for a run of a command or loader (default: 600)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) limit: Option<u64>,
     /// Keep a recording of the session
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
-    /// Compare with this recording or report.json at the end; exit status 1 where an engine is slower beyond the noise, or broken
+    /// Compare with this recording or report.json at the end; exit status 1 if an engine fails or is slower beyond
+    /// the noise
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
 }
 
-/// Where the report goes, of the commands that make one.
+/// Destination of the report.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ExportArgs {
     /// Write the report into this folder
@@ -59,25 +61,25 @@ pub(super) struct ExportArgs {
     format: Vec<FormatArg>,
 }
 
-/// How results look.
+/// Appearance of results.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct OutputArgs {
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub(super) json: bool,
-    /// No colour, no bar
+    /// No colours and no progress bar
     #[arg(long)]
     pub(super) plain: bool,
     /// Theme: dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) theme: Option<String>,
-    /// What lines of charts are drawn with: braille, block, ascii
+    /// Characters for the lines of charts: braille, block, ascii
     #[arg(long, value_name = "NAME")]
     pub(super) markers: Option<String>,
     /// Only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
-    /// More about what is being done
+    /// Show more details
     #[arg(short, long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
 }
@@ -99,7 +101,7 @@ pub(super) enum FormatArg {
     Prom,
 }
 
-/// What one `--engine` names. All that follows `command:` is the command's, commas too.
+/// The engines of one `--engine`. Everything after `command:` belongs to the command, also commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Engines(Vec<Engine>);
 
@@ -123,11 +125,11 @@ impl std::str::FromStr for Engines {
     }
 }
 
-/// A folder for the report, and the forms that are written into it.
+/// A folder for the report, and its formats.
 pub(super) type Export = (PathBuf, Vec<Format>);
 
 impl ExportArgs {
-    /// The export that was asked for.
+    /// The requested export.
     pub(super) fn plan(&self) -> Option<Export> {
         let formats = match self.format.as_slice() {
             [] => Format::ALL.to_vec(),
@@ -151,7 +153,7 @@ impl FormatArg {
 }
 
 impl RaceArgs {
-    /// The engines named, in order; none where the choice is left to the program.
+    /// The named engines, in order; empty if the program chooses.
     pub(super) fn engines(&self) -> Vec<Engine> {
         self.engine.iter().flat_map(|Engines(some)| some.iter().cloned()).collect()
     }
@@ -167,9 +169,12 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
         engine.parse::<Engine>()?;
     }
     if !settings::names().any(|known| known == short) {
-        return Err(format!("'{short}' is no setting; known are {}", settings::names().collect::<Vec<_>>().join(", ")));
+        return Err(format!(
+            "'{short}' is not a setting; known settings: {}",
+            settings::names().collect::<Vec<_>>().join(", ")
+        ));
     }
-    let value = value.parse().map_err(|e| format!("'{value}' is no number: {e}"))?;
+    let value = value.parse().map_err(|e| format!("'{value}' is not a number: {e}"))?;
     Ok((name.to_owned(), value))
 }
 

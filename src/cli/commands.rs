@@ -1,11 +1,12 @@
-//! The command line: the commands and what each takes.
+//! The command line: the commands and their arguments.
 
 use super::args::{ExportArgs, OutputArgs, RaceArgs};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Tells whether GPUDirect Storage works here, what to fix and how, and what it buys for your model; and shows the load happening.
+/// Checks whether GPUDirect Storage works on this machine, fixes what blocks it, and measures how fast your model
+/// loads with it.
 #[derive(Debug, Parser)]
 #[command(
     name = "gds-top",
@@ -21,17 +22,17 @@ use std::path::PathBuf;
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Option<Sub>,
-    /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape profile by name
-    /// (qwen3-0.6b). Without it: a small synthetic model, made on first use
+    /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
+    /// profile by name (qwen3-0.6b). Without it: a small synthetic model, which is written on first use
     pub(super) model: Option<String>,
-    /// Checks, then the race, then a report; needs no terminal
+    /// Run the checks and the benchmark and print a report; needs no terminal
     #[arg(long)]
     pub(super) headless: bool,
     /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
     #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true)]
     pub(super) config: Option<PathBuf>,
-    /// Show a folder that stands for a machine (a captured one, or a plain tree of files) on the screens; fixes are written below it and nothing is
-    /// loaded
+    /// Show a captured machine, or a tree of files with etc/ and so on, on the screens; fixes are written below DIR
+    /// and nothing is loaded
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
     #[command(flatten)]
@@ -45,14 +46,14 @@ pub(super) struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(super) enum Sub {
-    /// Checks only: the verdict for each PATH (default: the working directory)
+    /// Run the checks and print the verdict for each PATH (default: the working directory)
     Check {
-        /// Files or folders that models are read from
+        /// Files or folders of models
         paths: Vec<PathBuf>,
         /// Examine a captured machine: a folder or archive written by 'capture'
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
-        /// Do not prove the route with a read into GPU memory; CUDA is then not opened
+        /// Do not prove the route by a read into GPU memory; CUDA is not opened
         #[arg(long)]
         no_probe: bool,
         #[command(flatten)]
@@ -60,62 +61,62 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Plan fixes and apply those that are consented to, one by one
+    /// Show fixes and apply those that you confirm, one by one
     Fix {
-        /// Ids of fixes or of the checks that they mend (default: all that apply); nvidia-gds: the whole way as a checklist
+        /// Ids of fixes or of checks (default: all that apply); nvidia-gds: the complete set-up as a checklist
         ids: Vec<String>,
-        /// Show what would change, and change nothing
+        /// Show the changes without applying them
         #[arg(long)]
         dry_run: bool,
         /// Apply without asking
         #[arg(long, conflicts_with = "dry_run")]
         yes: bool,
-        /// Undo what was applied
+        /// Undo applied fixes
         #[arg(long, conflicts_with_all = ["dry_run", "yes"])]
         undo: bool,
         /// List fixes: planned, applied, undone
         #[arg(long, conflicts_with_all = ["dry_run", "yes", "undo"])]
         list: bool,
-        /// The path whose reads are to work (default: the working directory)
+        /// The path for which reads must work (default: the working directory)
         #[arg(long, value_name = "PATH")]
         path: Option<PathBuf>,
-        /// Work on a folder that stands for a machine: a captured one, or a plain tree with etc/ and so on. Files are written below it, commands are
-        /// shown and never run, and the journal is in .gds-top in it
+        /// Work on a tree of files with etc/ and so on, or on a captured machine. Files are written below DIR,
+        /// commands are shown and never run, and the journal is in DIR/.gds-top
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
-        /// Refuse unless the changes are those that this number stands for
+        /// Apply only if the plan has this digest
         #[arg(long, hide = true)]
         consent: Option<String>,
-        /// Tell the progress as a line of JSON each
+        /// Print the progress as lines of JSON
         #[arg(long, hide = true)]
         stream: bool,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// cufile.json: lint it, show what is in effect, make one for a model, compare
+    /// Lint cufile.json, show the effective values, write one for a model, compare two
     Config {
         #[command(subcommand)]
         action: ConfigSub,
     },
-    /// Write what the checks read on this machine as one archive, redacted, for examining elsewhere
+    /// Write everything that the checks read into one redacted archive, for examination elsewhere
     Capture {
         /// A folder, or an archive whose name ends in .tar.zst
         file: PathBuf,
-        /// Files or folders that models are read from (default: the working directory)
+        /// Files or folders of models (default: the working directory)
         paths: Vec<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// The race without checks
+    /// Load a model with every engine and compare them
     Load {
-        /// Models, raced one after another
+        /// Models, loaded one after another
         #[arg(required_unless_present = "list_loaders")]
         models: Vec<String>,
-        /// Load each model alone and then all of them at the same time (one after another on the GPUs of --gpu), and show what they cost each
-        /// other
+        /// Load each model alone and then all of them at the same time (one after another on the GPUs of --gpu), and
+        /// show how much they slow each other down
         #[arg(long, conflicts_with = "sweep")]
         together: bool,
-        /// List the published loaders that race as loader:NAME, and which of them are installed
+        /// List the published loaders that can run as loader:NAME, and whether they are installed
         #[arg(long)]
         list_loaders: bool,
         /// Find the best settings of pread, direct and gds-slab (or the engines named) by changing one at a time, and print them with
@@ -129,7 +130,8 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// What the storage under DIR gives: size × threads × read and write × sequential and random × transfer, as a heat map
+    /// Measure the storage below DIR: size × threads × read and write × sequential and random × transfer, as a heat
+    /// map
     Io {
         #[command(flatten)]
         io: super::io::IoArgs,
@@ -143,10 +145,10 @@ pub(super) enum Sub {
         /// Shape profile (see --list)
         #[arg(required_unless_present = "list")]
         profile: Option<String>,
-        /// Folder to write it to
+        /// Destination folder
         #[arg(required_unless_present = "list")]
         dir: Option<PathBuf>,
-        /// Shrink (or grow, to 4) every tensor's first dimension by this factor
+        /// Multiply the first dimension of every tensor by this factor (above 0, at most 4)
         #[arg(long, default_value_t = 1.0)]
         scale: f64,
         /// Seed of the random bytes
@@ -158,11 +160,11 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Tensors, shards, size histogram, alignment, read plan, predicted load times
+    /// Show tensors, shards, size histogram, alignment, read plan and predicted load times
     Inspect {
         /// The model
         model: String,
-        /// Predict what each engine takes to load it, from recorded loads; MODEL may be a shape profile by name, without files
+        /// Predict the load time of each engine from recorded loads; MODEL can be the name of a shape profile
         #[arg(long)]
         predict: bool,
         /// Predict from these recordings or report.json files (default: the shipped recordings of an H200)
@@ -171,14 +173,14 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// The interactive program on a recording
+    /// Show a recording on the screens
     Replay {
         /// The recording
         recording: PathBuf,
-        /// Times real time; 0 is as fast as possible
+        /// Speed as a multiple of real time; 0 is as fast as possible
         #[arg(long, default_value_t = 1.0)]
         speed: f64,
-        /// Print the report instead of showing screens
+        /// Print the report instead of opening the screens
         #[arg(long)]
         headless: bool,
         #[command(flatten)]
@@ -186,9 +188,9 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Why GDS can be slower on a small model: a lesson on recorded loads
+    /// Learn from recorded loads why GDS can be slower on a small model
     Learn {
-        /// A model to measure beside the lesson with 'm' (without it: a small synthetic one, made then)
+        /// A model to measure with 'm' during the lesson (without it: a small synthetic one)
         model: Option<String>,
         /// Write the lesson as one HTML file
         #[arg(long, value_name = "FILE")]
@@ -199,7 +201,7 @@ pub(super) enum Sub {
         #[command(flatten)]
         race: RaceArgs,
     },
-    /// Render reports again from recordings; several are compared as well
+    /// Write reports from recordings; several recordings are also compared
     Report {
         /// The recordings
         #[arg(required = true)]
@@ -212,25 +214,26 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// KV caches written to a disk and read back in the way of UCM, llm-d or LMCache, beside host memory and plain files
+    /// Write and read KV caches like UCM, llm-d or LMCache, compared with host memory and plain files
     Kv(super::kv::KvArgs),
-    /// Prove on this hardware that every available engine lands the right bytes
+    /// Prove on this hardware that every available engine loads the right bytes
     Selftest {
         #[command(flatten)]
         race: RaceArgs,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Print a settings file with every setting and every key, commented out, to be changed and kept
+    /// Print a settings file with all settings and keys, commented out
     Settings {
-        /// Print a theme of the program instead, to begin an own one with
+        /// Print a built-in theme instead, as a start for a custom one
         #[arg(long, value_name = "NAME")]
         template: Option<String>,
         /// Print every action and its keys as a Markdown table instead
         #[arg(long, conflicts_with = "template")]
         keys: bool,
     },
-    /// What looking costs: the same load bare, headless with meters, and under the screens, in turn, with the ratios (default: pread, hot, 5 rounds)
+    /// Measure the profiling overhead: the same load bare, headless with meters, and with the screens, alternating
+    /// (default: pread, hot, 5 rounds)
     Overhead {
         /// The model
         model: String,
@@ -256,7 +259,7 @@ pub(super) enum Sub {
     ProbeCufile {
         /// Folder for the library's log
         scratch: Option<PathBuf>,
-        /// Only find it
+        /// Only find the library
         #[arg(long)]
         no_open: bool,
     },
@@ -289,10 +292,10 @@ pub(super) enum Sub {
         /// UUID or index of the GPU
         #[arg(long)]
         gpu: Option<String>,
-        /// Measure no reads
+        /// Do not measure reads
         #[arg(long)]
         copies_only: bool,
-        /// Measure no reads from the page cache, which would fill it
+        /// Do not measure reads from the page cache, which would fill it
         #[arg(long)]
         keep_cache: bool,
         /// Only find the best setting for O_DIRECT reads
@@ -317,29 +320,30 @@ pub(super) enum Sub {
     ProbeNixl,
     #[command(name = "__pictures", hide = true)]
     Pictures {
-        /// Folder to write them to
+        /// Destination folder
         dir: PathBuf,
-        /// The captured machine whose environment is shown
+        /// The captured machine for the Environment screen
         #[arg(long, value_name = "DIR")]
         machine: PathBuf,
     },
 }
 
 impl Cli {
-    /// What stands before the command of a call and belongs behind it, as it is typed: before it, it would be read and have no effect.
+    /// An argument that was typed before the command but belongs after it. Before the command it would have no
+    /// effect.
     pub(super) fn misplaced(call: &ArgMatches) -> Option<String> {
         let command = call.subcommand_name()?;
         let cli = Self::command();
         let given = |arg: &&Arg| call.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
         let arg = cli.get_arguments().filter(|arg| !arg.is_global_set()).find(given)?;
         let what = arg.get_long().map_or_else(|| "a model".to_owned(), |long| format!("--{long}"));
-        Some(format!("{what} stands before the command '{command}'; write it behind: gds-top {command} ..."))
+        Some(format!("{what} is before the command '{command}'; write it after: gds-top {command} ..."))
     }
 }
 
 impl Sub {
-    /// Whether it neither looks at nor is shown by anything that the settings could change: texts of the program, and helpers, whose session has read the
-    /// settings that count, maybe from another file than the usual one.
+    /// Whether the settings cannot affect the command: commands that print fixed texts, and child processes, whose
+    /// session has read the settings, perhaps from another file.
     pub(super) const fn needs_no_settings(&self) -> bool {
         matches!(
             self,
@@ -361,14 +365,15 @@ impl Sub {
     }
 }
 
-/// What to do with cufile.json.
+/// The commands for cufile.json.
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigSub {
-    /// What is wrong in it (default: /etc/cufile.json, the file that CUFILE_ENV_PATH_JSON names, and the variables of libcufile)
+    /// Report mistakes (default: in /etc/cufile.json, the file that CUFILE_ENV_PATH_JSON names, and the variables of
+    /// libcufile)
     Lint {
         /// The file
         file: Option<PathBuf>,
-        /// A model that is to be loaded, for limits that it would exceed
+        /// A model to load, to find limits that it would exceed
         #[arg(long, value_name = "MODEL")]
         model: Option<String>,
         /// Lint the files of a captured machine
@@ -377,39 +382,39 @@ pub(super) enum ConfigSub {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// The value of every key and where it comes from
+    /// Show the value of every key and its origin
     Show {
         /// A file to read as if CUFILE_ENV_PATH_JSON named it
         file: Option<PathBuf>,
-        /// Show those of a captured machine
+        /// Show the values of a captured machine
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// A file with only the keys that matter for a model on this machine, each with its reason
+    /// Print a file with the keys that matter for a model on this machine, each with its reason
     Tune {
         /// The model
         model: String,
         /// Write the file here
         #[arg(long = "output", short = 'o', value_name = "FILE")]
         output_file: Option<PathBuf>,
-        /// Loads go through memory that is not registered with cuFile (gds-bounce, UCM)
+        /// The loader uses memory that is not registered with cuFile (gds-bounce, UCM)
         #[arg(long)]
         unregistered: bool,
-        /// Tune for a captured machine; the model is a profile, or lies here
+        /// Tune for a captured machine; the model is a profile or a local path
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// What differs from the library's defaults, or between two files
+    /// Show the differences from the library's defaults, or between two files
     Diff {
-        /// The file (default: all that is in effect)
+        /// The file (default: the effective values)
         file: Option<PathBuf>,
         /// Another file to compare it with
         other: Option<PathBuf>,
-        /// What is in effect on a captured machine
+        /// Use the effective values of a captured machine
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,
         #[command(flatten)]
@@ -432,12 +437,12 @@ mod tests {
     fn what_stands_before_a_command_is_not_passed_over() {
         let misplaced = |arguments: &[&str]| Cli::misplaced(&Cli::command().try_get_matches_from(arguments).unwrap());
         for (arguments, named) in [
-            (["gds-top", "--json", "check", "/models"].as_slice(), "--json stands before the command 'check'"),
-            (&["gds-top", "--engine", "pread", "load", "m"], "--engine stands"),
+            (["gds-top", "--json", "check", "/models"].as_slice(), "--json is before the command 'check'"),
+            (&["gds-top", "--engine", "pread", "load", "m"], "--engine is before"),
             (&["gds-top", "/models", "check"], "a model stands"),
         ] {
             let said = misplaced(arguments).unwrap();
-            assert!(said.contains(named) && said.contains("write it behind"), "{said}");
+            assert!(said.contains(named) && said.contains("write it after"), "{said}");
         }
         for fine in [["gds-top", "--config", "f", "load", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
             assert_eq!(misplaced(fine), None);

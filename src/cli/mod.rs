@@ -1,4 +1,4 @@
-//! Door: arguments, mode, exit code.
+//! The command line: arguments, mode, exit status.
 
 mod args;
 mod baseline;
@@ -35,7 +35,7 @@ use outcome::{BAD_CALL, Ran, fail};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The program. Everything that went wrong has been said on standard error when this returns.
+/// The program. All errors are on standard error when this returns.
 #[must_use]
 pub fn main() -> ExitCode {
     let call = Cli::command().get_matches();
@@ -53,13 +53,13 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Does what the call asks for.
+/// Runs the command.
 fn run(cli: Cli) -> Ran {
     match cli.command {
         Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. } | Sub::Overhead { race, .. })
             if race.baseline.is_some() =>
         {
-            Err("--baseline compares the races of 'gds-top load', '--headless' and 'report' only".to_owned())
+            Err("--baseline works only with 'gds-top load', '--headless' and 'report'".to_owned())
         }
         Some(Sub::Lane) => Ok(engines::run_lane()),
         Some(Sub::GridProcess) => Ok(iogrid::run_grid()),
@@ -126,7 +126,7 @@ fn run(cli: Cli) -> Ran {
             let mut text = Vec::new();
             clap_mangen::Man::new(Cli::command())
                 .render(&mut text)
-                .map_err(|error| format!("the manual page could not be made: {error}"))?;
+                .map_err(|error| format!("the manual page could not be written: {error}"))?;
             text.extend_from_slice(tui::Keymap::manual().as_bytes());
             Ok(outcome::print(&text))
         }
@@ -147,7 +147,7 @@ fn run(cli: Cli) -> Ran {
             Ok(fix::run(&order, &output))
         }
         None if cli.headless && cli.root.is_some() => {
-            Err("--headless races on this machine; 'gds-top check --root DIR' examines a captured one".to_owned())
+            Err("--headless measures this machine; use 'gds-top check --root DIR' to examine a captured one".to_owned())
         }
         None if cli.headless => race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output),
         None if !outcome::has_terminal() => Err(

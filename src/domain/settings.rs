@@ -101,7 +101,7 @@ pub const fn taken_by(engine: &Engine) -> &'static [&'static str] {
 /// A sentence that names the setting, what was found and what is possible.
 pub fn check(name: &str, value: u64) -> Result<(), String> {
     let Some((_, least, most)) = BOUNDS.iter().find(|(known, ..)| *known == name) else {
-        return Err(format!("'{name}' is no setting; known are {}", names().collect::<Vec<_>>().join(", ")));
+        return Err(format!("'{name}' is not a setting; known settings: {}", names().collect::<Vec<_>>().join(", ")));
     };
     if !(*least..=*most).contains(&value) {
         return Err(format!("{name}={value} is out of bounds: {name} goes from {least} to {most}"));
