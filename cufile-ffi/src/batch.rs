@@ -14,22 +14,13 @@ use std::time::{Duration, Instant};
 
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::handle::FileHandle;
+use crate::handle::{Direction, FileHandle};
 use crate::memory::{IoMemory, offset, within};
 use crate::raw::{CUfileBatchHandle, CUfileIOEvents, CUfileIOParams};
 use crate::values::{BATCH_COMPLETE, BATCH_MODE, OPCODE_READ, OPCODE_WRITE};
 
 /// Entries in flight that compat mode takes with the pool's default counts (64 buffers of the middle class, half of it to be safe).
 pub const COMPAT_IN_FLIGHT: usize = 32;
-
-/// Which way an entry goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// File to memory.
-    Read,
-    /// Memory to file.
-    Write,
-}
 
 /// The expected route of the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The open driver, and its queries.
 
 use std::ffi::CString;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +10,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::guard::{Descriptors, refuse_endless_open};
 use crate::library::Library;
-use crate::memory::{BufferRegistration, IoMemory};
 use crate::raw::CUfileDrvProps;
-use crate::stream::Streams;
 
 /// Opens and closes race inside the library (spurious 5001, NVIDIA/cuda-python#1022): one at a time in the process.
 static OPENING: Mutex<()> = Mutex::new(());
@@ -50,6 +49,21 @@ struct Inner {
     library: Library,
     opening: Duration,
     streams: Mutex<Streams>,
+}
+
+/// The registered streams of a driver.
+#[derive(Default)]
+pub(crate) struct Streams {
+    /// Registered streams that are in use.
+    pub(crate) in_use: usize,
+    /// Each entry deregisters and releases one stream that is no longer in use.
+    pub(crate) dropped: Vec<Box<dyn FnOnce() + Send>>,
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Streams {{ in_use: {}, dropped: {} }}", self.in_use, self.dropped.len())
+    }
 }
 
 impl Driver {
@@ -97,25 +111,6 @@ impl Driver {
     /// How long `cuFileDriverOpen` took.
     pub fn opening(&self) -> Duration {
         self.inner.opening
-    }
-
-    /// Registers `len` bytes of `memory` from `offset`. Optional for transfers; in compat mode it only adds time
-    /// (milliseconds) and host memory of the same size.
-    ///
-    /// While a shorter range is registered at the same base, the library holds transfers that give this base to that
-    /// range: entries of a batch beyond it are refused at the submit with 5040 (seen with 1.16 and 1.18) or 5017
-    /// (1.20). So register the complete range that one base serves.
-    ///
-    /// # Errors
-    /// [`Error::OutOfBounds`]; the result of `cuFileBufRegister` (5023: this base is registered already).
-    pub fn register<M: IoMemory + ?Sized>(
-        &self,
-        memory: &Arc<M>,
-        offset: usize,
-        len: usize,
-        flags: u32,
-    ) -> Result<BufferRegistration<M>, Error> {
-        BufferRegistration::new(self, memory, offset, len, flags)
     }
 
     /// The driver's properties. GDS 1.16 answers (5011, 3) without a GPU.

@@ -28,6 +28,15 @@ unsafe impl Send for FileHandle<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for FileHandle<'_> {}
 
+/// The direction of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// File to memory.
+    Read,
+    /// Memory to file.
+    Write,
+}
+
 /// A piece of a vectored transfer.
 #[derive(Clone, Copy)]
 pub struct Piece<'m> {

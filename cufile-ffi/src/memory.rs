@@ -137,6 +137,27 @@ impl<M: IoMemory + ?Sized> Drop for BufferRegistration<M> {
     }
 }
 
+impl Driver {
+    /// Registers `len` bytes of `memory` from `offset`. Optional for transfers; in compat mode it only adds time
+    /// (milliseconds) and host memory of the same size.
+    ///
+    /// While a shorter range is registered at the same base, the library holds transfers that give this base to that
+    /// range: entries of a batch beyond it are refused at the submit with 5040 (seen with 1.16 and 1.18) or 5017
+    /// (1.20). So register the complete range that one base serves.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; the result of `cuFileBufRegister` (5023: this base is registered already).
+    pub fn register<M: IoMemory + ?Sized>(
+        &self,
+        memory: &Arc<M>,
+        offset: usize,
+        len: usize,
+        flags: u32,
+    ) -> Result<BufferRegistration<M>, Error> {
+        BufferRegistration::new(self, memory, offset, len, flags)
+    }
+}
+
 /// Page-aligned, zeroed host memory, for use without a GPU: libcufile from 1.16 on takes host addresses.
 #[derive(Debug)]
 pub struct HostMemory {

@@ -1,14 +1,12 @@
 //! Transfers in the order of a CUDA stream.
 
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::batch::Direction;
 use crate::driver::Driver;
 use crate::error::Error;
-use crate::handle::FileHandle;
+use crate::handle::{Direction, FileHandle};
 use crate::memory::{IoMemory, offset, within};
 use crate::raw::CUstream;
 
@@ -46,21 +44,6 @@ pub struct StreamIo<S: IoStream + ?Sized> {
     driver: Driver,
     registered: bool,
     stream: Arc<S>,
-}
-
-/// The registered streams of a driver.
-#[derive(Default)]
-pub(crate) struct Streams {
-    /// The streams in use.
-    in_use: usize,
-    /// Deregisters and releases a stream that is not used any more.
-    dropped: Vec<Box<dyn FnOnce() + Send>>,
-}
-
-impl fmt::Debug for Streams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Streams {{ in_use: {}, dropped: {} }}", self.in_use, self.dropped.len())
-    }
 }
 
 /// The parameters that the library reads and writes between submission and completion.
