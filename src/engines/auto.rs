@@ -80,7 +80,7 @@ pub(super) fn prove_route(cufile: &CuFile, device: &Device, order: &LaneOrder) -
     let handle = FileHandle::register(&cufile.driver, file).ok()?;
     let memory = Arc::new(DeviceMemory::allocate(device, 64 << 10).ok()?);
     let before = cufile.counts();
-    handle.read_at(&memory, 0, super::pread::PAGE.min(shard.file_bytes) as usize, 0).ok()?;
+    handle.read_at(&memory, 0, super::blocks::PAGE.min(shard.file_bytes) as usize, 0).ok()?;
     let counts = cufile.route(before, cufile.counts());
     counts.proven.then_some(counts.route)
 }

@@ -3,6 +3,9 @@
 use crate::weights::plan::Block;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Page size, and the alignment of O_DIRECT reads.
+pub(super) const PAGE: u64 = 4096;
+
 /// Blocks of a read plan, each handed out once.
 #[derive(Debug)]
 pub(super) struct BlockQueue {
@@ -28,6 +31,6 @@ impl BlockQueue {
     /// is (in whole pages), so that a setting made for a large model pins no gigabytes for a small one.
     pub(super) fn staging(&self, wanted: usize) -> (usize, usize) {
         let longest = self.blocks.iter().map(|block| block.bytes).max().unwrap_or(1).max(1);
-        (wanted.clamp(1, self.len().max(1)), longest.next_multiple_of(super::pread::PAGE) as usize)
+        (wanted.clamp(1, self.len().max(1)), longest.next_multiple_of(PAGE) as usize)
     }
 }

@@ -1,5 +1,6 @@
 //! What every engine is given and what it returns.
 
+use super::blocks::PAGE;
 use super::clock::Clock;
 use super::error::LoadError;
 use super::settings::Setting;
@@ -44,7 +45,7 @@ pub struct EngineContext<'a> {
     /// The open cuFile driver, for the engines that use it.
     pub cufile: Option<&'a super::cufile::CuFile>,
     /// NIXL with a back end, for the engines that are it.
-    pub nixl: Option<&'a super::nixl::Nixl>,
+    pub nixl: Option<&'a super::nixl_library::Nixl>,
     pub(crate) clock: Clock,
     /// Counters for the publisher.
     pub counters: &'a Counters,
@@ -130,6 +131,23 @@ impl EngineContext<'_> {
     #[must_use]
     pub fn knob(&self, name: &str, default: u64) -> u64 {
         self.order.knobs.get(name).copied().unwrap_or(default)
+    }
+
+    /// A setting: as ordered, else `default` with its reason; within `least..=most` in any case.
+    pub(super) fn setting(&self, name: &'static str, default: (u64, impl Into<String>), bounds: (u64, u64)) -> Setting {
+        Setting::chosen(name, self.order.knobs.get(name).copied(), default, bounds)
+    }
+
+    /// The length of a read, in whole pages.
+    pub(super) fn block_setting(&self, default: (u64, impl Into<String>), most: u64) -> Setting {
+        let mut setting = self.setting("block_bytes", default, (PAGE, most));
+        setting.value = setting.value.next_multiple_of(PAGE);
+        setting
+    }
+
+    /// Whether cuFile is open and a direct route exists on this machine.
+    pub(super) fn direct_possible(&self) -> bool {
+        self.cufile.is_some_and(|cufile| cufile.direct_possible)
     }
 
     /// The reads of the data section in file order (see [`crate::weights::coalesced`]), of this lane's part of each file.

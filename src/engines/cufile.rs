@@ -1,10 +1,10 @@
 //! The open cuFile driver of a lane, and what its statistics say of the route.
 
-use super::direct_io;
 use super::error::LoadError;
+use super::protocol::KNOB_DIRECT_IO;
 use super::settings::Setting;
-use crate::domain::{LaneOrder, Route, RouteCounts, Target, units};
-use cufile_ffi::{Driver, Error, Library, OpenOptions, Search, Version};
+use crate::domain::{Route, RouteCounts, Target, units};
+use cufile_ffi::{Driver, Library, OpenOptions, Search, Version, values};
 use std::path::Path;
 use std::time::Instant;
 
@@ -58,14 +58,6 @@ impl ReadCounts {
 }
 
 impl CuFile {
-    /// Finds the library and opens the driver, as an order wants it.
-    ///
-    /// # Errors
-    /// As [`Self::open_for`].
-    pub fn open(order: &LaneOrder) -> Result<Self, LoadError> {
-        direct_io::set(Self::open_for(order.libcufile.as_deref(), &order.target)?, order)
-    }
-
     /// The same with the driver closed and opened once more; both count as set-up. `between` runs while it is closed.
     pub(super) fn anew(self, between: impl FnOnce(&Library)) -> Result<Self, LoadError> {
         let (library, host_target) = (self.driver.library().clone(), self.host_target);
@@ -113,14 +105,14 @@ impl CuFile {
             .set_stats_level(3)
             .and_then(|()| driver.stats_start())
             .map_err(|e| format!("cuFile statistics are not available: {e}"));
-        let direct_io = direct_io::kib(&driver);
+        let direct_io = max_direct_io_kib(&driver);
         Ok(Self {
             library_ns,
             driver_open_ns: driver.opening().as_nanos() as u64,
             direct_possible: direct_possible(&driver),
             driver,
             max_direct_io_bytes: direct_io.map(|kib| kib.saturating_mul(units::KIB)),
-            direct_io: direct_io.map(direct_io::as_found),
+            direct_io: direct_io.map(as_found),
             host_target,
             statistics,
         })
@@ -260,25 +252,23 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
     }
 }
 
+/// The size as the open driver has it, in KiB.
+pub(super) fn max_direct_io_kib(driver: &Driver) -> Option<u64> {
+    let property = driver.properties().ok().map(|p| p.nvfs.max_direct_io_size).filter(|kib| *kib > 0);
+    let parameter = || driver.library().size(values::PARAM_MAX_DIRECT_IO_SIZE_KB).ok().filter(|kib| *kib > 0);
+    property.or_else(parameter).map(|kib| kib as u64)
+}
+
+/// The same as a setting that nobody made.
+fn as_found(kib: u64) -> Setting {
+    Setting::fixed(KNOB_DIRECT_IO, kib, "as libcufile has it, by cufile.json or by itself")
+}
+
 /// Whether any direct route exists for this driver: nvidia-fs has a version, or a P2P flag is set for some transport.
 fn direct_possible(driver: &Driver) -> bool {
     let nvfs = driver.properties().is_ok_and(|p| p.nvfs.major_version > 0 || p.nvfs.minor_version > 0);
     let transports = 0..16;
     nvfs || transports.into_iter().any(|t| driver.library().p2p_flags(t).is_ok_and(|flags| flags != 0))
-}
-
-/// A cuFile error with what is usually behind it.
-pub(crate) fn explain(doing: &str, error: &Error) -> LoadError {
-    let hint = match error.code() {
-        Some(5027) => {
-            "; usually the udev database has no record of the file system's disk, or the file lies on tmpfs or overlayfs: 'gds-top check' tells, and \
-             'gds-top fix' mends a missing record"
-        }
-        Some(5008) => "; the file's path has no direct route and compat mode is forbidden: see 'gds-top check'",
-        Some(5016 | 5036) => "; the GPU's BAR1 or the pinned-memory limit is used up: see 'gds-top check'",
-        _ => "",
-    };
-    LoadError::CuFile(format!("{doing} failed: {error}{hint}"))
 }
 
 #[cfg(test)]

@@ -4,20 +4,20 @@
 //! Several threads have a ring each, because a block device with several hardware queues gives each CPU its own: one thread that submits
 //! everything reaches one queue.
 
-use super::blocks::BlockQueue;
+use super::blocks::{BlockQueue, PAGE};
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Leftover, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files::{self, Opened};
 use super::host;
-use super::pread::{self, CopyPipe, PAGE, Settings};
+use super::pread::{self, CopyPipe};
+use super::readers::{Made, Rings, ThreadSettings};
 use super::settings::Setting;
-use crate::device::{CopyQueue, DeviceError, ReadBuffer, ReadRing, Slot, Staging};
+use crate::device::{CopyQueue, DeviceError, ReadRing, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     // A virtual disk with one queue slows down with what is read into: 2.5 GB/s into 4 or 8 MiB, 2.2 into 8 as two slots of each thread, 1.9 into 16
@@ -103,61 +103,6 @@ fn why_no_ring(error: &DeviceError) -> &'static str {
     }
 }
 
-/// The rings of a load, made before anything else: where the kernel refuses one of them, threads read instead.
-pub(super) struct Made<B: ReadBuffer> {
-    rings: Mutex<Vec<ReadRing<B>>>,
-    /// The making, as the first thing that slot 0 did.
-    pub(super) span: Span,
-}
-
-impl<B: ReadBuffer> Made<B> {
-    pub(super) fn make(context: &EngineContext<'_>, count: usize, depth: usize) -> Result<Self, DeviceError> {
-        let start_ns = context.clock.now_ns();
-        let rings = (0..count).map(|_| ReadRing::new(depth as u32)).collect::<Result<Vec<_>, _>>()?;
-        let end_ns = context.clock.now_ns();
-        let span = Span { slot: 0, phase: Phase::Submit, tensor: None, start_ns, end_ns, bytes: 0, offset: 0 };
-        Ok(Self { rings: Mutex::new(rings), span })
-    }
-
-    /// One of them for the calling worker.
-    pub(super) fn take(&self) -> Result<ReadRing<B>, LoadError> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner).pop().ok_or(LoadError::Stopped)
-    }
-}
-
-/// How rings read.
-#[derive(Clone, Debug)]
-pub(super) struct Rings {
-    pub(super) block_bytes: Setting,
-    pub(super) threads: Setting,
-    /// Reads in flight, all threads together.
-    pub(super) depth: Setting,
-    pub(super) io_uring: Setting,
-    /// Whether the kernel is handed the staging once, instead of with each read.
-    pub(super) registered: Setting,
-}
-
-impl Rings {
-    /// With no more threads than there is work for; returns the reads in flight of each.
-    pub(super) fn fit(&mut self, most: usize, why: &str) -> usize {
-        let each = self.depth.count().div_ceil(self.threads.count());
-        self.threads = self.threads.clone().at_most(most as u64, why);
-        let all = (self.threads.count() * each) as u64;
-        if all != self.depth.value {
-            self.depth.why = format!(
-                "{each} for each of {} threads, instead of {} ({})",
-                self.threads.value, self.depth.value, self.depth.why
-            );
-            self.depth.value = all;
-        }
-        each
-    }
-
-    pub(super) fn into_settings(self) -> Vec<Setting> {
-        vec![self.block_bytes, self.threads, self.depth, self.io_uring, self.registered]
-    }
-}
-
 /// Without io_uring each read in flight is a thread's: as many as were ordered, by either name.
 fn by_threads(
     context: &EngineContext<'_>,
@@ -176,7 +121,7 @@ fn by_threads(
         let why = format!("without io_uring each read in flight is a thread's; depth: {}", depth.why);
         Setting::fixed("threads", depth.value.min(256), why)
     };
-    let settings = Settings {
+    let settings = ThreadSettings {
         direct: true,
         threads,
         slots,

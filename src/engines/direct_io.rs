@@ -4,32 +4,28 @@
 //! (libcufile 1.15, medians of two or three, every byte compared), with the 16 MiB that are usual, with 4 and with 1: q06 660, 406 and 375 ms, q7b 1.90,
 //! 1.24 and 1.16 s; NIXL q06 1074, 563 and 384 ms, q7b 3.08 (16) and 1.36 s (1).
 
-use super::cufile::{CuFile, explain};
-use super::error::LoadError;
+use super::cufile::{CuFile, max_direct_io_kib};
+use super::error::{LoadError, explain};
 use super::protocol::KNOB_DIRECT_IO;
 use super::settings::{AS_SET, Setting};
 use crate::domain::{Engine, LaneOrder, units};
-use cufile_ffi::{Driver, Version, values};
+use cufile_ffi::Version;
 
 /// What NVIDIA's own /etc/cufile.json says, and libcufile from 1.20 on without one (up to 1.18 it is 1024 then): nobody's choice.
 const USUAL_KIB: u64 = 16384;
 /// What is used in compat mode where each tensor is registered.
 const COMPAT_KIB: u64 = 1024;
 
-/// The size as the open driver has it, in KiB.
-pub(super) fn kib(driver: &Driver) -> Option<u64> {
-    let property = driver.properties().ok().map(|p| p.nvfs.max_direct_io_size).filter(|kib| *kib > 0);
-    let parameter = || driver.library().size(values::PARAM_MAX_DIRECT_IO_SIZE_KB).ok().filter(|kib| *kib > 0);
-    property.or_else(parameter).map(|kib| kib as u64)
-}
-
-/// The same as a setting that nobody made.
-pub(super) fn as_found(kib: u64) -> Setting {
-    Setting::fixed(KNOB_DIRECT_IO, kib, "as libcufile has it, by cufile.json or by itself")
+/// Finds the library and opens the driver with the settings of an order.
+///
+/// # Errors
+/// As [`CuFile::open_for`]; if the order sets a size that the library does not accept.
+pub(crate) fn open_cufile(order: &LaneOrder) -> Result<CuFile, LoadError> {
+    set(CuFile::open_for(order.libcufile.as_deref(), &order.target)?, order)
 }
 
 /// The driver with the size that the order or the engine wants. What an engine only prefers is left where the library does not take it.
-pub(super) fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
+fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     let Some(wanted) = wanted(&opened, order) else { return Ok(opened) };
     let kib = wanted.value;
     let taken = opened.driver.library().set_max_direct_io_size(kib as usize);
@@ -48,7 +44,7 @@ pub(super) fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError
         }
         _ if !order.knobs.contains_key(KNOB_DIRECT_IO) => {}
         Ok(()) => {
-            let told = self::kib(&opened.driver).map_or_else(|| "nothing".to_owned(), |kib| kib.to_string());
+            let told = max_direct_io_kib(&opened.driver).map_or_else(|| "nothing".to_owned(), |kib| kib.to_string());
             return Err(LoadError::CuFile(format!(
                 "setting {KNOB_DIRECT_IO} to {kib} had no effect: libcufile says {told} afterwards; leave it out, or write it into cufile.json"
             )));
@@ -61,7 +57,7 @@ pub(super) fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError
 /// Whether the open driver has that size. 1.15 takes it at once (seen on an H200, by what registering costs then).
 fn holds(opened: &CuFile, wanted: u64) -> bool {
     let at_once = opened.driver.library().version().is_some_and(|version| version < Version::new(1, 16));
-    at_once || kib(&opened.driver) == Some(wanted)
+    at_once || max_direct_io_kib(&opened.driver) == Some(wanted)
 }
 
 /// The size that the order names, or that the engine does better with than what the library has.

@@ -118,6 +118,20 @@ pub enum LoadError {
     Stopped,
 }
 
+/// A cuFile error with what is usually behind it.
+pub(crate) fn explain(doing: &str, error: &cufile_ffi::Error) -> LoadError {
+    let hint = match error.code() {
+        Some(5027) => {
+            "; usually the udev database has no record of the file system's disk, or the file lies on tmpfs or overlayfs: 'gds-top check' tells, and \
+             'gds-top fix' mends a missing record"
+        }
+        Some(5008) => "; the file's path has no direct route and compat mode is forbidden: see 'gds-top check'",
+        Some(5016 | 5036) => "; the GPU's BAR1 or the pinned-memory limit is used up: see 'gds-top check'",
+        _ => "",
+    };
+    LoadError::CuFile(format!("{doing} failed: {error}{hint}"))
+}
+
 /// What is behind a read that the kernel could not do.
 fn if_the_disk(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {

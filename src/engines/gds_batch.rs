@@ -4,9 +4,7 @@
 use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
-use super::cufile::explain;
-use super::error::LoadError;
-use super::gds_slab::direct_possible;
+use super::error::{LoadError, explain};
 use super::slab::{self, Opening, Slab};
 use crate::domain::{self, Phase, Span, units::MIB};
 use crate::weights::plan::Block;
@@ -25,7 +23,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let piece_bytes = slab::piece_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
-    let threads = slab::thread_setting(context, if direct_possible(context) { 4 } else { 8 }, queue.len());
+    let threads = slab::thread_setting(context, if context.direct_possible() { 4 } else { 8 }, queue.len());
     let wanted = context.setting("depth", (32, "what compat mode's pool of buffers bears"), (1, 256));
     let spans = 4 * queue.len() + 64;
     let mut first = Recorder::new(context.clock, 0, spans);

@@ -3,15 +3,13 @@
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
-use super::cufile::explain;
-use super::error::LoadError;
+use super::cufile_files::{not_registered, open_for_cufile};
+use super::error::{LoadError, explain};
 use super::files;
 use super::second_try::{Missing, SecondTries};
 use super::settings::Setting;
-use super::slab::not_registered;
 use crate::domain::{ModelInfo, Phase, TensorInfo, units};
 use cufile_ffi::FileHandle;
-use std::fs::File;
 use std::os::fd::AsFd;
 
 /// Each tensor starts on a GPU page of its own (64 KiB), as separate allocations would, so that no two registrations share one.
@@ -99,22 +97,4 @@ pub(super) fn on_pages_of_their_own(model: &ModelInfo) -> (Vec<u64>, u64) {
     };
     let offsets = model.tensors.iter().map(place).collect();
     (offsets, total)
-}
-
-/// Opens the shards, with O_DIRECT where that is wanted and the file system takes it; libcufile takes files without it from GDS 1.7 on.
-pub(super) fn open_for_cufile(
-    context: &EngineContext<'_>,
-    odirect: bool,
-    notes: &mut Vec<String>,
-) -> Result<Vec<File>, LoadError> {
-    match files::open_shards(context.model(), odirect) {
-        Err(LoadError::NoDirect { path, source }) => {
-            notes.push(format!(
-                "{} was opened without O_DIRECT, which its file system refuses ({source})",
-                path.display()
-            ));
-            files::open_shards(context.model(), false)
-        }
-        other => other,
-    }
 }

@@ -14,10 +14,6 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     threaded(context, slab::wants_registration(context))
 }
 
-pub(super) fn direct_possible(context: &EngineContext<'_>) -> bool {
-    context.cufile.is_some_and(|cufile| cufile.direct_possible)
-}
-
 /// `cuFileRead` of blocks over threads, into registered memory or not.
 pub(super) fn threaded(context: &EngineContext<'_>, register: Setting) -> Result<Loaded, LoadError> {
     // On a direct route large blocks over many threads fill the device. In compat mode the library reads and copies in the calling thread: hot,
@@ -25,7 +21,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, register: Setting) -> Result
     let block_bytes = slab::block_setting(context, 1 << 30);
     let piece_bytes = slab::piece_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
-    let thread_setting = slab::thread_setting(context, if direct_possible(context) { 16 } else { 8 }, queue.len());
+    let thread_setting = slab::thread_setting(context, if context.direct_possible() { 16 } else { 8 }, queue.len());
     let threads = thread_setting.count();
     let spans = 2 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);

@@ -8,7 +8,6 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
-use super::gds_slab::direct_possible;
 use super::slab::{self, Opening, Slab};
 use crate::device::IoQueue;
 use crate::domain::Phase;
@@ -31,7 +30,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     // In compat mode the calls of threads wait for each other. On an H200, hot, medians of three, with 2, 3, 4, 6 and 8 threads: 143, 127, 127, 163, 200 ms for
     // 1.4 GiB, 939, 645, 659, –, 721 ms for 14.2.
-    let thread_setting = slab::thread_setting(context, if direct_possible(context) { 8 } else { 4 }, queue.len());
+    let thread_setting = slab::thread_setting(context, if context.direct_possible() { 8 } else { 4 }, queue.len());
     let threads = thread_setting.count();
     let depth_setting = context.setting("depth", (2, "reads on a stream before it is waited for"), (1, 64));
     let depth = depth_setting.count();

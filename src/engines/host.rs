@@ -1,13 +1,12 @@
 //! Host memory as the target of `pread` and `direct`: each block is read straight to where it belongs. Staging is for the copy engine of a GPU; here it
 //! would have the CPU copy every byte once more, and a load into host memory would measure that copy.
 
-use super::blocks::BlockQueue;
+use super::blocks::{BlockQueue, PAGE};
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
-use super::direct::{Made, Rings};
 use super::error::LoadError;
 use super::files::{self, Opened};
-use super::pread::{PAGE, Settings};
+use super::readers::{Made, Rings, ThreadSettings};
 use super::settings::Setting;
 use super::slab::run_threads;
 use crate::device::{DeviceError, DeviceMemory, HostPart, ReadRing};
@@ -16,11 +15,11 @@ use crate::weights::plan::Block;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Settings of the staging that is not there.
+/// ThreadSettings of the staging that is not there.
 const OF_STAGING: [&str; 2] = ["slots", "pin_ahead"];
 
 /// The load with threads, buffered or with O_DIRECT.
-pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: Settings) -> Result<Loaded, LoadError> {
+pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: ThreadSettings) -> Result<Loaded, LoadError> {
     let queue = BlockQueue::new(context.blocks(settings.block_bytes.value, PAGE));
     settings.threads = settings.threads.at_most(queue.len() as u64 + 1, "one a read and one for the headers");
     let used = vec![settings.threads.clone(), settings.block_bytes];

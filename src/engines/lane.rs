@@ -5,10 +5,11 @@
 
 use super::clock::Clock;
 use super::context::{Counters, EngineContext, Leftover, Loaded};
-use super::cufile::CuFile;
+use super::direct_io::open_cufile;
 use super::error::LoadError;
-use super::nixl::{self, Nixl};
+use super::nixl_library::{self as nixl, Nixl};
 use super::protocol::{Frame, LaneMessage, monotonic_ns};
+use super::room::free_gpu_bytes;
 use super::settings::{AS_SET, Setting};
 use super::verify;
 use super::{auto, cache};
@@ -161,10 +162,10 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     part("context", &mut at);
     let found = nixl::plugin_of(&order.engine).map(|plugin| nixl::find().map(|found| (plugin, found))).transpose()?;
     let cufile = if order.engine.opens_cufile() {
-        Some(CuFile::open(order)?)
+        Some(open_cufile(order)?)
     } else if auto::wants_cufile(order) {
         // A choice among engines can do without one of them; what the attempt took is set-up all the same.
-        let opened = CuFile::open(order);
+        let opened = open_cufile(order);
         if opened.is_err() {
             let now = monotonic_ns();
             parts.insert("cufile_refused".to_owned(), now - at);
@@ -375,13 +376,6 @@ pub(crate) fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ti
         if ended {
             return;
         }
-    }
-}
-
-pub(crate) fn free_gpu_bytes(device: &Device) -> Option<u64> {
-    match device {
-        Device::Cuda(cuda) => cuda.memory().ok().map(|(free, _)| free),
-        Device::Host => None,
     }
 }
 

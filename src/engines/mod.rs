@@ -10,6 +10,7 @@ pub mod ceilings;
 mod clock;
 mod context;
 pub mod cufile;
+mod cufile_files;
 mod direct;
 mod direct_io;
 mod error;
@@ -24,11 +25,13 @@ mod host;
 mod lane;
 mod mmap;
 mod nixl;
+mod nixl_library;
 mod nvfs;
 mod pread;
 pub mod probe;
 pub mod probe_read;
 pub mod protocol;
+mod readers;
 mod room;
 mod second_try;
 mod settings;
@@ -47,11 +50,12 @@ use crate::domain::{Engine, NixlPlugin};
 // What lanes of other rooms are made of.
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
+pub(crate) use direct_io::open_cufile;
+pub(crate) use error::explain;
 pub(crate) use files::raise_open_files;
 pub(crate) use gds_stream::{STREAM_UNREGISTERED, stream_for};
-pub(crate) use lane::{
-    Sender, blank, claim_stdout, cpu_ns, free_gpu_bytes, lane_process, own_peak_bytes, publish, send_spans,
-};
+pub(crate) use lane::{Sender, blank, claim_stdout, cpu_ns, lane_process, own_peak_bytes, publish, send_spans};
+pub(crate) use room::free_gpu_bytes;
 
 /// Engines of this version, in the order in which they race.
 pub const AVAILABLE: [Engine; 10] = [

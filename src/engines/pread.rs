@@ -1,21 +1,18 @@
 //! `pread`: threads read blocks in file order through the page cache, each into its own pinned slots, and copy them on its own queue while
 //! it reads the next. The floor, hot, is the slower of page-cache copies and the pinned copy rate; cold, the device's buffered rate.
 
-use super::blocks::BlockQueue;
+use super::blocks::{BlockQueue, PAGE};
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Leftover, Loaded, SharedTarget, run_workers};
 use super::error::LoadError;
 use super::files::{self, Opened};
 use super::host;
-use super::settings::Setting;
+use super::readers::ThreadSettings;
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
 use crate::domain::{Phase, Span, units::MIB};
 use crate::weights::plan::Block;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Page size, and the alignment that O_DIRECT reads are given.
-pub(super) const PAGE: u64 = 4096;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let bytes = context.file_bytes();
@@ -26,7 +23,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         _ => ("a model under 512 MiB", "one for each 8 MiB and at least two, at most 8 and one a CPU"),
     };
     let for_class = |value, what: &str| (value, format!("{what}, for {class}"));
-    let settings = Settings {
+    let settings = ThreadSettings {
         direct: false,
         pin_ahead: context.setting("pin_ahead", (0, "pinning each slot after it is filled first was faster"), (0, 1)),
         threads: context.setting("threads", for_class(threads, of_cpus), (1, 256)),
@@ -67,19 +64,8 @@ pub fn pread_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     defaults(model_bytes, cpus)
 }
 
-/// How threads read.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) direct: bool,
-    pub(super) threads: Setting,
-    pub(super) slots: Setting,
-    pub(super) block_bytes: Setting,
-    /// Pin all slots before the first read, instead of each when it is first filled.
-    pub(super) pin_ahead: Setting,
-}
-
 /// The load with threads, buffered or with O_DIRECT; host memory is read into straight.
-pub(super) fn threaded(context: &EngineContext<'_>, mut settings: Settings) -> Result<Loaded, LoadError> {
+pub(super) fn threaded(context: &EngineContext<'_>, mut settings: ThreadSettings) -> Result<Loaded, LoadError> {
     if !context.device.is_gpu() {
         return host::by_threads(context, settings);
     }
@@ -127,7 +113,7 @@ pub(super) fn threaded(context: &EngineContext<'_>, mut settings: Settings) -> R
 
 fn worker(
     context: &EngineContext<'_>,
-    settings: &Settings,
+    settings: &ThreadSettings,
     queue: &BlockQueue,
     opened: &Opened<'_>,
     target: &SharedTarget,

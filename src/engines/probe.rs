@@ -86,7 +86,7 @@ pub fn probe_cuda() -> u8 {
 /// Finds NIXL and prints what it is: file, version, plugins.
 #[must_use]
 pub fn probe_nixl() -> u8 {
-    answer(|_| super::nixl::probe_nixl())
+    answer(|_| super::nixl_library::probe_nixl())
 }
 
 /// Has the library's log go into `scratch`, where nobody said another place: the environment cannot be changed safely from inside, so the

@@ -2,7 +2,6 @@
 //! not, and taken back by killing somebody.
 
 use super::error::LoadError;
-use super::lane::free_gpu_bytes;
 use crate::device::Device;
 use crate::domain::units;
 use std::path::{Path, PathBuf};
@@ -27,6 +26,14 @@ pub(super) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
         },
     };
     if needs > has { Err(LoadError::NoRoom { needs, free, advice }) } else { Ok(()) }
+}
+
+/// Free memory of the GPU; `None` for host memory.
+pub(crate) fn free_gpu_bytes(device: &Device) -> Option<u64> {
+    match device {
+        Device::Cuda(cuda) => cuda.memory().ok().map(|(free, _)| free),
+        Device::Host => None,
+    }
 }
 
 /// What the kernel says can still be had, with what it can swap out.

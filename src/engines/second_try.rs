@@ -1,7 +1,6 @@
 //! The second try of single cuFile reads that fail: by `pread` and a copy, counted and told.
 
-use super::cufile::explain;
-use super::error::LoadError;
+use super::error::{LoadError, explain};
 use super::files;
 use crate::device::DeviceMemory;
 use cufile_ffi::Error;

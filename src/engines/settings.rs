@@ -1,7 +1,5 @@
 //! The settings that an engine uses, each with what chose it.
 
-use super::context::EngineContext;
-
 /// One setting.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -17,6 +15,23 @@ impl Setting {
     /// What no order changes.
     pub(super) fn fixed(name: &'static str, value: u64, why: impl Into<String>) -> Self {
         Self { name, value, why: why.into() }
+    }
+
+    /// The ordered value, else `default` with its reason; within `least..=most` in any case.
+    pub(super) fn chosen(
+        name: &'static str,
+        ordered: Option<u64>,
+        (default, why): (u64, impl Into<String>),
+        (least, most): (u64, u64),
+    ) -> Self {
+        let (value, why) = match ordered {
+            Some(value) => (value, AS_SET.to_owned()),
+            None => (default, why.into()),
+        };
+        let within = value.clamp(least, most);
+        let why =
+            if within == value { why } else { format!("from {least} to {most} is possible, {value} was asked for") };
+        Self { name, value: within, why }
     }
 
     /// Lowered to what there is room or use for.
@@ -42,29 +57,3 @@ impl Setting {
 
 /// What was ordered, for the report.
 pub(super) const AS_SET: &str = "as set";
-
-impl EngineContext<'_> {
-    /// A setting: as ordered, else `default`, for which `why` tells the reason; `least` to `most` in any case.
-    pub(super) fn setting(
-        &self,
-        name: &'static str,
-        (default, why): (u64, impl Into<String>),
-        (least, most): (u64, u64),
-    ) -> Setting {
-        let (value, why) = match self.order.knobs.get(name) {
-            Some(value) => (*value, AS_SET.to_owned()),
-            None => (default, why.into()),
-        };
-        let within = value.clamp(least, most);
-        let why =
-            if within == value { why } else { format!("from {least} to {most} is possible, {value} was asked for") };
-        Setting { name, value: within, why }
-    }
-
-    /// The length of a read, in whole pages.
-    pub(super) fn block_setting(&self, default: (u64, impl Into<String>), most: u64) -> Setting {
-        let mut setting = self.setting("block_bytes", default, (super::pread::PAGE, most));
-        setting.value = setting.value.next_multiple_of(super::pread::PAGE);
-        setting
-    }
-}

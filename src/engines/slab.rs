@@ -1,22 +1,21 @@
 //! What the cuFile engines share that read whole files into one slab: opening, registering, one read with its second try, and closing.
 
+use super::blocks::PAGE;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
-use super::cufile::{CuFile, ReadCounts, explain};
+use super::cufile::{CuFile, ReadCounts};
+use super::cufile_files::{not_registered, open_for_cufile};
 use super::error::LoadError;
 use super::files;
-use super::gds_per_tensor::open_for_cufile;
-use super::pread::PAGE;
 use super::second_try::{Missing, SecondTries};
 use super::settings::Setting;
 use crate::device::{DeviceMemory, MemoryPart};
 use crate::domain::{
-    ModelInfo, Phase, Span,
+    Phase, Span,
     units::{self, MIB},
 };
 use crate::weights::plan::Block;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a slab is opened.
@@ -240,15 +239,9 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// Why a file could not be registered: where it is not what it was, the library's code says less than that.
-pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
-    let changed = files::check_lengths(model).err();
-    changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))
-}
-
 /// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for what the page cache does not hold.
 pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Setting {
-    let direct = context.cufile.is_some_and(|cufile| cufile.direct_possible);
+    let direct = context.direct_possible();
     let cached = context.resident_before.is_some_and(|share| share > 0.5);
     let default = match (direct, cached) {
         (true, _) => (1, "a direct route needs it"),
@@ -260,7 +253,7 @@ pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Setting {
 
 /// Whether the slab is registered, where nobody says.
 pub(super) fn wants_registration(context: &EngineContext<'_>) -> Setting {
-    let default = match super::gds_slab::direct_possible(context) {
+    let default = match context.direct_possible() {
         true => (1, "a direct route reads straight into registered memory"),
         false => (0, "in compat mode it costs shadow buffers and reads no faster"),
     };
@@ -302,7 +295,7 @@ pub(super) fn blocks(context: &EngineContext<'_>, block_bytes: u64, piece_bytes:
 pub(super) fn block_setting(context: &EngineContext<'_>, most: u64) -> Setting {
     let at_once =
         context.cufile.and_then(|cufile| cufile.max_direct_io_bytes).map_or(most, |bytes| bytes / PAGE * PAGE);
-    let default = match super::gds_slab::direct_possible(context) {
+    let default = match context.direct_possible() {
         true if (PAGE..16 * MIB).contains(&at_once) => (at_once, "what cuFile moves at once (max_direct_io_size_kb)"),
         true => (16 * MIB, "large reads fill a direct route"),
         false => (4 * MIB, "in compat mode each thread reads and copies, and smaller reads overlap better"),

@@ -1,7 +1,7 @@
 //! One cell: threads that start together, move blocks until the time is up, and check the last one.
 
 use super::content::{self, Places};
-use super::process::GridOrder;
+use super::order::GridOrder;
 use super::slots::Mover;
 use crate::device::Device;
 use crate::domain::{Access, CellKey, CellResult, Pattern, Percentiles, units};

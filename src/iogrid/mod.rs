@@ -7,8 +7,10 @@
 mod cell;
 mod content;
 mod files;
+mod order;
 mod process;
 mod slots;
 
 pub use files::{Files, FilesError, room_for};
-pub use process::{GridMessage, GridOrder, run_grid};
+pub use order::GridOrder;
+pub use process::{GridMessage, run_grid};

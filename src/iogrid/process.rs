@@ -1,35 +1,14 @@
 //! The process in which a grid runs: an order on standard input, a line of JSON for each thing that happens.
 
 use super::cell;
+use super::order::GridOrder;
 use crate::device::{CudaDevice, Device};
-use crate::domain::{CellKey, CellResult, Target};
+use crate::domain::{CellResult, Target};
 use crate::engines::claim_stdout;
 use crate::engines::cufile::CuFile;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What the process is told.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GridOrder {
-    /// Where bytes land.
-    pub target: Target,
-    /// The file that is only read.
-    pub read_path: PathBuf,
-    /// The file that is only written.
-    pub write_path: PathBuf,
-    /// Bytes of each.
-    pub file_bytes: u64,
-    /// How long a cell runs, in nanoseconds.
-    pub cell_ns: u64,
-    /// Seed of the files' content.
-    pub seed: u64,
-    /// The libcufile to use; searched where absent.
-    pub libcufile: Option<PathBuf>,
-    /// Numbers and keys of the cells to measure.
-    pub cells: Vec<(u32, CellKey)>,
-}
 
 /// What it says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

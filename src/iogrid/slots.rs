@@ -50,9 +50,8 @@ impl Mover {
         if transfer.uses_cufile() {
             let cufile = cufile?;
             let memory = Arc::new(DeviceMemory::allocate(device, block_bytes as u64).map_err(|e| say(&e))?);
-            let handle = FileHandle::register(&cufile.driver, file).map_err(|e| {
-                crate::engines::cufile::explain(&format!("registering {}", path.display()), &e).to_string()
-            })?;
+            let handle = FileHandle::register(&cufile.driver, file)
+                .map_err(|e| crate::engines::explain(&format!("registering {}", path.display()), &e).to_string())?;
             let registration = match transfer {
                 Transfer::GdsRegistered => Some(
                     cufile
@@ -124,7 +123,7 @@ impl Mover {
                         Ok(n) => done += n,
                         Err(e) => {
                             let doing = format!("a cuFile {access} of {left} bytes at offset {at}");
-                            return Err(crate::engines::cufile::explain(&doing, &e).to_string());
+                            return Err(crate::engines::explain(&doing, &e).to_string());
                         }
                     }
                 }

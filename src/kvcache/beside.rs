@@ -2,8 +2,9 @@
 //! take of the disk is theirs; the figures of the lane are the read's.
 
 use super::handles::HandleCache;
+use super::kind::Kind;
 use super::layout::Layout;
-use super::order::{Kind, KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Settings, Way};
 use super::prepare::{self, Registered};
 use super::store::{Limit, failed};
 use super::transfer::{Falls, Operation, Shared};

@@ -1,10 +1,10 @@
 //! The variants of a run: those that are named, what they are compared by, and what of the settings changes nothing.
 
 use super::effect::{Effect, Settled, nothing_compared};
+use super::error::PlanError;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings};
 use super::params;
-use super::plan::PlanError;
 
 /// A lane as it is planned.
 pub(super) struct Planned {

@@ -1,7 +1,8 @@
 //! What a setting comes to in a lane. A comparison of values that come to the same would show the noise of two runs as if it were an effect.
 
+use super::kind::Kind;
 use super::layout::Layout;
-use super::order::{Kind, KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Settings, Way};
 use super::prepare;
 use super::store;
 

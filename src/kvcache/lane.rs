@@ -4,8 +4,9 @@ use super::beside::Side;
 use super::cache;
 use super::flights;
 use super::handles::HandleCache;
+use super::kind::Kind;
 use super::layout::Layout;
-use super::order::{Kind, KvOrder, LaneName, Way};
+use super::order::{KvOrder, LaneName, Way};
 use super::outcome::{mapped, measured, named, notes, within};
 use super::prepare::{
     Parts, WITHOUT_RDMA, all_headers, contents, open_cufile, prepare_files, register, staging, threads, wrong,

@@ -3,7 +3,8 @@
 use super::chunk::HEADER_BYTES;
 use super::content::mix;
 use super::keys::{Chain, Key, hex, token};
-use super::order::{Kind, KvOrder, Settings};
+use super::kind::Kind;
+use super::order::{KvOrder, Settings};
 use super::shape::Shape;
 use crate::device::Piece;
 use crate::domain::{ModelInfo, ShardInfo, TensorInfo, units};

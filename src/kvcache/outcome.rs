@@ -1,7 +1,8 @@
 //! What a lane measured, as its result: figures, spans and what the reader has to know.
 
+use super::kind::Kind;
 use super::layout::Layout;
-use super::order::{Kind, KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Settings, Way};
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
 use super::transfer::Shared;

@@ -1,6 +1,6 @@
 //! The settings of each workload, named after its source, with the source's values as defaults.
 
-use super::order::Kind;
+use super::kind::Kind;
 use crate::engines::STREAM_UNREGISTERED;
 
 /// A setting.

@@ -1,8 +1,10 @@
 //! From what a user asks to what a session runs: files and pieces as a model, the lanes in order, and their order.
 
 use super::compare::{Planned, Unused, compared};
+use super::error::PlanError;
+use super::kind::Kind;
 use super::layout::{Layout, stored_of};
-use super::order::{Kind, KvOrder};
+use super::order::KvOrder;
 use super::params;
 use super::shape::Shape;
 use crate::domain::{Engine, FallbackReason, ModelInfo, WorkloadOrder};
@@ -72,11 +74,6 @@ impl Request {
         }
     }
 }
-
-/// Why nothing can be planned.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PlanError(pub String);
 
 /// What a session needs.
 #[derive(Clone, Debug)]

@@ -1,14 +1,16 @@
 //! What a lane makes ready before its clock: the driver, registered memory, staging, contents, and the files that a read needs.
 
 use super::content;
+use super::kind::Kind;
 use super::layout::Layout;
-use super::order::{Kind, KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Settings, Way};
 use super::store;
 use crate::device::{Device, DeviceMemory, Slot, Staging};
 use crate::domain::{FallbackReason, LaneOrder, units};
-use crate::engines::cufile::{CuFile, explain};
+use crate::engines::cufile::CuFile;
 use crate::engines::protocol::monotonic_ns;
 use crate::engines::{Counters, EngineContext, LoadError, run_workers};
+use crate::engines::{explain, open_cufile as open_driver};
 use cufile_ffi::BufferRegistration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -72,7 +74,7 @@ pub(super) fn open_cufile(
             if reason == FallbackReason::NoLibrary { "there were no libcufile" } else { "the driver did not open" };
         return Ok((None, Some((reason, format!("provoked: as if {what}")))));
     }
-    match CuFile::open(lane_order) {
+    match open_driver(lane_order) {
         Ok(cufile) => Ok((Some(cufile), None)),
         Err(error) if order.kind == Kind::Llmd => {
             // Settings are to blame only where there is a library to read them.

@@ -3,8 +3,9 @@
 use super::chunk::{self, Header};
 use super::content;
 use super::keys::hex;
+use super::kind::Kind;
 use super::layout::{FileLayout, Layout};
-use super::order::{Kind, KvOrder, Settings};
+use super::order::{KvOrder, Settings};
 use crate::engines::LoadError;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;

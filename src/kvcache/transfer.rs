@@ -3,14 +3,14 @@
 
 use super::flights::Flights;
 use super::handles::HandleCache;
+use super::kind::Kind;
 use super::layout::{Layout, Task};
-use super::order::{Kind, KvOrder, LaneName, Settings, Way};
+use super::order::{KvOrder, LaneName, Settings, Way};
 use super::prepare::Registered;
 use super::store::{self, Limit, failed};
 use crate::device::{CopyQueue, DeviceMemory, Piece, Slot};
 use crate::domain::{Fallback, FallbackReason, Phase};
-use crate::engines::cufile::explain;
-use crate::engines::{EngineContext, LoadError, Recorder, What};
+use crate::engines::{EngineContext, LoadError, Recorder, What, explain};
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};

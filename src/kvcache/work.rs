@@ -2,8 +2,9 @@
 
 use super::beside::Beside;
 use super::flights::{Flights, Line};
+use super::kind::Kind;
 use super::layout::Task;
-use super::order::{Kind, Way};
+use super::order::Way;
 use super::store::{self, Found};
 use super::transfer::{Operation, Shared, Worker, tidy};
 use super::turns::{Turn, Turns};

@@ -1,0 +1,33 @@
+//! Files of a model for cuFile: opened with O_DIRECT if the file system supports it, and the error of a file that could not be registered.
+
+use super::context::EngineContext;
+use super::error::{LoadError, explain};
+use super::files;
+use crate::domain::ModelInfo;
+use cufile_ffi::Error;
+use std::fs::File;
+use std::path::Path;
+
+/// Opens the shards, with O_DIRECT where that is wanted and the file system takes it; libcufile takes files without it from GDS 1.7 on.
+pub(super) fn open_for_cufile(
+    context: &EngineContext<'_>,
+    odirect: bool,
+    notes: &mut Vec<String>,
+) -> Result<Vec<File>, LoadError> {
+    match files::open_shards(context.model(), odirect) {
+        Err(LoadError::NoDirect { path, source }) => {
+            notes.push(format!(
+                "{} was opened without O_DIRECT, which its file system refuses ({source})",
+                path.display()
+            ));
+            files::open_shards(context.model(), false)
+        }
+        other => other,
+    }
+}
+
+/// Why a file could not be registered: where it is not what it was, the library's code says less than that.
+pub(super) fn not_registered(model: &ModelInfo, path: &Path, error: &Error) -> LoadError {
+    let changed = files::check_lengths(model).err();
+    changed.unwrap_or_else(|| explain(&format!("registering {} with cuFile", path.display()), error))
+}

@@ -1,0 +1,74 @@
+//! How `pread` and `odirect` read: settings of threads, settings of io_uring rings, and the rings of a load. Reads into host memory use the same.
+
+use super::context::EngineContext;
+use super::error::LoadError;
+use super::settings::Setting;
+use crate::device::{DeviceError, ReadBuffer, ReadRing};
+use crate::domain::{Phase, Span};
+use std::sync::{Mutex, PoisonError};
+
+/// How threads read.
+#[derive(Clone, Debug)]
+pub(super) struct ThreadSettings {
+    pub(super) direct: bool,
+    pub(super) threads: Setting,
+    pub(super) slots: Setting,
+    pub(super) block_bytes: Setting,
+    /// Pin all slots before the first read, instead of each when it is first filled.
+    pub(super) pin_ahead: Setting,
+}
+
+/// The rings of a load, made before anything else: where the kernel refuses one of them, threads read instead.
+pub(super) struct Made<B: ReadBuffer> {
+    rings: Mutex<Vec<ReadRing<B>>>,
+    /// The making, as the first thing that slot 0 did.
+    pub(super) span: Span,
+}
+
+impl<B: ReadBuffer> Made<B> {
+    pub(super) fn make(context: &EngineContext<'_>, count: usize, depth: usize) -> Result<Self, DeviceError> {
+        let start_ns = context.clock.now_ns();
+        let rings = (0..count).map(|_| ReadRing::new(depth as u32)).collect::<Result<Vec<_>, _>>()?;
+        let end_ns = context.clock.now_ns();
+        let span = Span { slot: 0, phase: Phase::Submit, tensor: None, start_ns, end_ns, bytes: 0, offset: 0 };
+        Ok(Self { rings: Mutex::new(rings), span })
+    }
+
+    /// One of them for the calling worker.
+    pub(super) fn take(&self) -> Result<ReadRing<B>, LoadError> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner).pop().ok_or(LoadError::Stopped)
+    }
+}
+
+/// How rings read.
+#[derive(Clone, Debug)]
+pub(super) struct Rings {
+    pub(super) block_bytes: Setting,
+    pub(super) threads: Setting,
+    /// Reads in flight, all threads together.
+    pub(super) depth: Setting,
+    pub(super) io_uring: Setting,
+    /// Whether the kernel is handed the staging once, instead of with each read.
+    pub(super) registered: Setting,
+}
+
+impl Rings {
+    /// With no more threads than there is work for; returns the reads in flight of each.
+    pub(super) fn fit(&mut self, most: usize, why: &str) -> usize {
+        let each = self.depth.count().div_ceil(self.threads.count());
+        self.threads = self.threads.clone().at_most(most as u64, why);
+        let all = (self.threads.count() * each) as u64;
+        if all != self.depth.value {
+            self.depth.why = format!(
+                "{each} for each of {} threads, instead of {} ({})",
+                self.threads.value, self.depth.value, self.depth.why
+            );
+            self.depth.value = all;
+        }
+        each
+    }
+
+    pub(super) fn into_settings(self) -> Vec<Setting> {
+        vec![self.block_bytes, self.threads, self.depth, self.io_uring, self.registered]
+    }
+}
