@@ -1,8 +1,8 @@
 //! What the checks read on this machine, as one redacted archive or folder.
 
 use super::args::OutputArgs;
-use super::check::examined;
 use super::outcome::{Ran, note, print, print_json};
+use super::view::examined;
 use crate::checks::{self, cufile_json};
 use crate::fixes;
 use crate::host::{LiveOptions, Root};

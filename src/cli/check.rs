@@ -3,6 +3,7 @@
 use super::args::{Export, OutputArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_json};
 use super::race::{columns, headless_options};
+use super::view::{examined, open_view};
 use crate::checks;
 use crate::domain::{Event, EventBody};
 use crate::host::{self, LiveOptions, Root};
@@ -73,42 +74,6 @@ fn say_timings(view: &Root, first: Option<Duration>, all: Duration) {
         note(&format!("{:>8.1} ms  until the first finding", ms(first)));
     }
     note(&format!("{:>8.1} ms  all checks; the sources were asked at the same time", ms(all)));
-}
-
-/// The live machine, or a captured one.
-pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
-    match root {
-        None => Ok(Root::live()),
-        Some(captured) => Root::open(captured),
-    }
-}
-
-/// The paths to examine: as named, else those of the capture, else the working directory.
-pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
-    if !view.is_live() {
-        let captured = view.captured_paths();
-        return Ok(if named.is_empty() { captured } else { named.to_vec() });
-    }
-    let here = || {
-        std::env::current_dir()
-            .map_err(|e| format!("the working directory cannot be read ({e}); name a PATH to examine"))
-    };
-    if named.is_empty() {
-        return Ok(vec![here()?]);
-    }
-    named
-        .iter()
-        .map(|path| {
-            let absolute = if path.is_absolute() { path.clone() } else { here()?.join(path) };
-            match std::fs::metadata(&absolute) {
-                Ok(_) => Ok(absolute),
-                Err(error) => Err(format!(
-                    "{} cannot be examined: {error}; name a file or folder that models are read from",
-                    path.display()
-                )),
-            }
-        })
-        .collect()
 }
 
 /// The findings as a state, so that the same report can be written from them.

@@ -1,10 +1,10 @@
 //! cufile.json: lint, show, tune, diff.
 
 use super::args::OutputArgs;
-use super::check::{examined, open_view};
 use super::commands::ConfigSub;
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_json};
 use super::race::headless_options;
+use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
 use crate::checks::text::{harmless, plain};
 use crate::checks::{self};

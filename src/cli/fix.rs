@@ -1,9 +1,9 @@
 //! Fixes: listed, previewed, applied after consent, undone, taken up after a reboot.
 
 use super::args::OutputArgs;
-use super::check::{examined, open_view};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
 use super::race::headless_options;
+use super::view::{examined, open_view};
 use crate::checks::{self, Report};
 use crate::domain::{FixPlan, FixProgress, FixStage, OpenPlan};
 use crate::fixes::{self, Entry, Journal, Place, RECIPES, Stage, guide};

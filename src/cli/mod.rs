@@ -26,6 +26,7 @@ mod sweep;
 mod swept;
 mod targets;
 mod together;
+mod view;
 
 use crate::tui;
 use crate::{engines, iogrid};

@@ -1,7 +1,8 @@
 //! The pictures of the README: screens as SVG, from the recordings that come with the program and a captured machine.
 
-use super::check::{as_state, examined, open_view};
+use super::check::as_state;
 use super::outcome::{BAD_CALL, FINE, fail};
+use super::view::{examined, open_view};
 use crate::domain::{CacheState, Engine, Event, EventBody};
 use crate::session::State;
 use crate::session::shipped;

@@ -3,26 +3,19 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, FINE, INTERRUPTED, NOTHING_RAN, fail, note, print, print_json};
 use super::race::{config, on_signals};
-use super::swept::{Proof, Swept, Tried, because, noise, value_text};
+use super::swept::{PROOF_RUNS, Proof, Settings, Swept, Tried, WORTH, because, noise, value_text};
 use crate::analysis;
 use crate::domain::{CacheState, Engine, EventBody, LaneId, NixlPlugin, RunResult, units};
 use crate::session::Command;
 use crate::session::live::{self, SessionConfig};
 use crossbeam_channel::Sender;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-
-pub(super) type Settings = BTreeMap<String, u64>;
 
 const MIB: u64 = units::MIB;
 
 /// Engines that are swept where none was named.
 const USUAL: [Engine; 3] = [Engine::Pread, Engine::Direct, Engine::GdsSlab];
-/// Runs of the default and of the best, in turn, from which the gain is told.
-pub(super) const PROOF_RUNS: u32 = 3;
-/// Gains below this share are no reason to set anything: a disk varies by more from minute to minute.
-pub(super) const WORTH: f64 = 0.03;
 /// No settings are tried that pin or hold more than this.
 const MOST_STAGING: u64 = 512 * MIB;
 

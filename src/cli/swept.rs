@@ -1,11 +1,18 @@
 //! What a sweep found: as text with the reasons, as JSON, and as the command that uses it.
 
 use super::args::RaceArgs;
-use super::sweep::{PROOF_RUNS, Settings, WORTH};
 use crate::domain::{CacheState, Engine, PHASES, PhaseTimes, units};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+/// Settings of an engine by name.
+pub(super) type Settings = BTreeMap<String, u64>;
+
+/// Runs of the default and of the best, in turn, from which the gain is told.
+pub(super) const PROOF_RUNS: u32 = 3;
+/// Gains below this share are no reason to set anything: a disk varies by more from minute to minute.
+pub(super) const WORTH: f64 = 0.03;
 /// One setting that was tried: what it was, and the median of its runs or why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {

@@ -9,17 +9,12 @@ use super::guide::Guide;
 use super::machine::Machine;
 use super::model::ModelInfo;
 use super::race_plan::RacePlan;
-use super::run::RunResult;
+use super::run::{LaneId, RunResult};
 use super::sample::Sample;
 use super::share::LaneShare;
 use super::span::SpanBatch;
 use super::system::SystemSample;
 use serde::{Deserialize, Serialize};
-
-/// Number of a lane within a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LaneId(pub u32);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -26,7 +26,7 @@ pub mod workload;
 
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
-pub use event::{Event, EventBody, LaneId, LaneStage, LogLevel};
+pub use event::{Event, EventBody, LaneStage, LogLevel};
 pub use failure::Failure;
 pub use finding::{Basis, Evidence, Finding, Group, Route, Status, Verdict};
 pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs};
@@ -38,7 +38,7 @@ pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
-pub use run::{AutoChoice, AutoReason, LaneOrder, Outside, RouteCounts, RunResult};
+pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};

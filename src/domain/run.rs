@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Number of a lane within a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LaneId(pub u32);
+
 /// The order that a lane process reads from its standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaneOrder {

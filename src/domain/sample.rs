@@ -1,6 +1,6 @@
 //! Samples: readings of meters at a time. A meter that could not be read is absent, never zero.
 
-use super::event::LaneId;
+use super::run::LaneId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! Which measured ceiling bounds a run.
 
-use super::state::{Lane, State};
+use super::lane::Lane;
+use super::state::State;
 use super::together::Group;
 use crate::domain::{CacheState, Ceiling, CeilingKind, Target};
 

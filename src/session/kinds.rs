@@ -1,7 +1,7 @@
 //! Which lanes are repeats of one another, found once when a lane is planned: screens group the lanes several times in every frame, and a long race has
 //! thousands.
 
-use super::state::{Lane, State};
+use super::lane::Lane;
 
 /// The kinds of the lanes, numbered in the order of their first lanes.
 #[derive(Clone, Debug, Default)]
@@ -12,42 +12,38 @@ pub(super) struct Kinds {
     firsts: Vec<u32>,
 }
 
-impl State {
-    /// The kind of a lane by its place, from 0 in the order of their first lanes. Lanes of one kind have the same engine, cache state and target, and
-    /// share a model in the same way. `None` where that is not known.
-    #[must_use]
-    pub fn kind(&self, lane: usize) -> Option<usize> {
-        if self.kinds.of.len() != self.lanes.len() {
+impl Kinds {
+    /// The kind of a lane among `lanes`; `None` if it is not known.
+    pub(super) fn get(&self, lane: usize, lanes: usize) -> Option<usize> {
+        if self.of.len() != lanes {
             return None;
         }
-        self.kinds.of.get(lane).map(|kind| *kind as usize)
+        self.of.get(lane).map(|kind| *kind as usize)
     }
 
-    /// Takes in the lane that was planned last.
-    pub(super) fn sort_last(&mut self) {
-        let (Some(lane), Ok(at)) = (self.lanes.last(), u32::try_from(self.lanes.len().saturating_sub(1))) else {
-            return;
-        };
-        if self.kinds.of.len() != at as usize {
+    /// Adds the lane that was planned last.
+    pub(super) fn add(&mut self, lanes: &[Lane]) {
+        let (Some(lane), Ok(at)) = (lanes.last(), u32::try_from(lanes.len().saturating_sub(1))) else { return };
+        if self.of.len() != at as usize {
             return;
         }
-        let first = |first: &u32| self.lanes.get(*first as usize).is_some_and(|first| is_repeat(first, lane));
-        let kind = self.kinds.firsts.iter().position(first);
+        let first = |first: &u32| lanes.get(*first as usize).is_some_and(|first| is_repeat(first, lane));
+        let kind = self.firsts.iter().position(first);
         if kind.is_none() {
-            self.kinds.firsts.push(at);
+            self.firsts.push(at);
         }
-        self.kinds.of.push(kind.unwrap_or(self.kinds.firsts.len() - 1) as u32);
+        self.of.push(kind.unwrap_or(self.firsts.len() - 1) as u32);
     }
 
-    /// Sorts a lane anew whose share was told. That comes right after its plan; where it does not, the kinds are given up.
-    pub(super) fn sort_again(&mut self, lane: usize) {
-        if lane + 1 != self.lanes.len() || self.kinds.of.len() != self.lanes.len() {
-            self.kinds.of.clear();
+    /// Adds a lane again whose share was reported. That comes right after its plan; otherwise the kinds are dropped.
+    pub(super) fn add_again(&mut self, lane: usize, lanes: &[Lane]) {
+        if lane + 1 != lanes.len() || self.of.len() != lanes.len() {
+            self.of.clear();
             return;
         }
-        self.kinds.of.pop();
-        self.kinds.firsts.pop_if(|first| *first as usize == lane);
-        self.sort_last();
+        self.of.pop();
+        self.firsts.pop_if(|first| *first as usize == lane);
+        self.add(lanes);
     }
 }
 
@@ -62,8 +58,8 @@ fn is_repeat(first: &Lane, lane: &Lane) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::domain::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, Target};
+    use crate::session::State;
 
     fn tell(state: &mut State, body: EventBody) {
         state.reduce(&Event { at_ns: 0, body });

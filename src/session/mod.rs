@@ -4,6 +4,7 @@ mod ceilings;
 mod command;
 mod feed;
 mod kinds;
+mod lane;
 pub mod live;
 mod race_plans;
 pub mod recording;
@@ -16,6 +17,7 @@ mod together;
 
 pub use command::{Command, REAL_TIME};
 pub use feed::Feed;
-pub use state::{Lane, LaneStatus, SYSTEM_HISTORY, State};
+pub use lane::{Lane, LaneStatus};
+pub use state::{SYSTEM_HISTORY, State};
 pub use timed::TimedSample;
 pub use together::{Group, Together};

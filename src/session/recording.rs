@@ -5,96 +5,12 @@
 //! While a session runs the stream is flushed often, so that a session that was killed leaves a readable prefix; when it ends well the file
 //! is compressed again, harder, and replaced in one step.
 
+mod header;
 mod packed;
 mod reader;
 mod version1;
 mod writer;
 
+pub use header::{Header, RECORDING_VERSION, RecordingError};
 pub use reader::{Limits, Reader, Summary, read, read_with};
 pub use writer::{Finished, SIZE_GOAL_BYTES, Writer};
-
-use serde::{Deserialize, Serialize};
-use std::io;
-use std::path::PathBuf;
-
-/// The version of the form that this program writes, and the newest that it reads.
-pub const RECORDING_VERSION: u32 = 2;
-
-/// The first line of a recording.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
-    /// Version of the form, see [`RECORDING_VERSION`].
-    pub gds_top_recording: u32,
-    /// The program that wrote it, `gds-top 0.1.0`.
-    pub tool: String,
-    /// Times of spans are multiples of this, in nanoseconds: 1 unless the recording had to be made smaller (see [`Writer::finish`]).
-    #[serde(default = "one")]
-    pub span_resolution_ns: u64,
-}
-
-fn one() -> u64 {
-    1
-}
-
-/// Why a recording could not be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordingError {
-    /// The file system said no.
-    #[error("recording {path}: {doing} failed: {source}", path = path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What was being done.
-        doing: &'static str,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// It is a folder, a FIFO, a device or something else that is no plain file.
-    #[error("{path} is not a regular file; a recording is a file written with --record", path = path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The target exists and is something else than a recording.
-    #[error("{path} exists and is not a recording, so it is left alone; name another file", path = path.display())]
-    WouldOverwrite {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The file does not begin as a recording does.
-    #[error("{path} is not a gds-top recording: {found}", path = path.display())]
-    NotARecording {
-        /// The file.
-        path: PathBuf,
-        /// What was found instead.
-        found: String,
-    },
-    /// The file was written by a later program.
-    #[error("{path} is a recording of version {version}, this program reads up to {RECORDING_VERSION}; use a newer gds-top", path = path.display())]
-    TooNew {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
-    /// A line is no event.
-    #[error("{path}, line {line}: {found}; the recording is damaged from here on", path = path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Line number from 1, the header being 1.
-        line: u64,
-        /// What was found.
-        found: String,
-    },
-    /// The file holds more than this program takes in.
-    #[error("{path}, line {line}: {what}; reading stops here", path = path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Line number from 1.
-        line: u64,
-        /// Which limit was passed.
-        what: String,
-    },
-}

@@ -1,12 +1,12 @@
 //! `State`: all that is known, made from events by [`State::reduce`] alone. Fronts and reports read it and nothing else.
 
 use super::kinds::Kinds;
+use super::lane::{Lane, LaneStatus};
 use super::timed::TimedSample;
 use crate::domain::units::NS_PER_S;
 use crate::domain::{
-    AppliedFix, CacheState, Ceiling, Engine, Event, EventBody, Failure, Finding, FixPlan, FixProgress, Grid, Guide,
-    LaneId, LaneShare, LaneStage, LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, RunResult, SystemSample,
-    Target, Verdict,
+    AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LogLevel,
+    Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict,
 };
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -72,95 +72,6 @@ pub struct State {
     pub(super) kinds: Kinds,
 }
 
-/// How reports name a lane that the user stopped.
-const CANCELLED: &str = "cancelled";
-
-/// How far a lane has come.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LaneStatus {
-    /// Planned, not started.
-    Waiting,
-    /// Running.
-    Running(LaneStage),
-    /// Finished and, where asked for, verified.
-    Done,
-    /// Finished with an error, failed verification, or died.
-    Failed(Failure),
-    /// Stopped by the user.
-    Cancelled,
-}
-
-/// One run of one engine.
-#[derive(Clone, Debug)]
-pub struct Lane {
-    /// Its number.
-    pub id: LaneId,
-    /// Its engine.
-    pub engine: Engine,
-    /// Cache state.
-    pub cache: CacheState,
-    /// Where to.
-    pub target: Target,
-    /// Which repeat, from 0.
-    pub repeat: u32,
-    /// How far it has come.
-    pub status: LaneStatus,
-    /// Its process, once started.
-    pub pid: Option<u32>,
-    /// When its process started (session time).
-    pub started_ns: Option<u64>,
-    /// When its clock started (session time): the zero of its spans.
-    pub clock_ns: Option<u64>,
-    /// When it left the loading stage (session time).
-    pub loaded_ns: Option<u64>,
-    /// When it ended (session time).
-    pub ended_ns: Option<u64>,
-    /// (session time, tensor bytes landed), as sampled while it ran.
-    pub progress: Vec<(u64, u64)>,
-    /// Pinned memory when last told.
-    pub pinned_bytes: u64,
-    /// Bytes compared so far.
-    pub verified_bytes: u64,
-    /// Its spans, relative to `clock_ns`.
-    pub spans: PackedSpans,
-    /// What was measured.
-    pub result: Option<Box<RunResult>>,
-    /// The end of its standard error, if it died.
-    pub last_words: Option<String>,
-    /// What it loads, and with whom, where the session has several models or targets.
-    pub share: Option<LaneShare>,
-}
-
-impl Lane {
-    /// Tensor bytes landed so far.
-    #[must_use]
-    pub fn landed_bytes(&self) -> u64 {
-        self.progress.last().map_or(0, |(_, bytes)| *bytes)
-    }
-
-    /// The group of lanes that it runs together with.
-    #[must_use]
-    pub fn group(&self) -> Option<u32> {
-        self.share.as_ref()?.group
-    }
-
-    /// Why it failed or that it was stopped, in words; `None` if it did neither.
-    #[must_use]
-    pub fn error(&self) -> Option<String> {
-        match &self.status {
-            LaneStatus::Failed(failure) => Some(failure.to_string()),
-            LaneStatus::Cancelled => Some(CANCELLED.to_owned()),
-            _ => None,
-        }
-    }
-
-    /// Whether it is under way.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        matches!(self.status, LaneStatus::Running(_))
-    }
-}
-
 impl State {
     /// Takes in one event. This is the only way in which a state changes.
     pub fn reduce(&mut self, event: &Event) {
@@ -222,7 +133,7 @@ impl State {
                     share: None,
                 });
                 self.stopped = false;
-                self.sort_last();
+                self.kinds.add(&self.lanes);
             }
             EventBody::RaceStopped => self.stopped = true,
             EventBody::EngineUnavailable { engine, why } => {
@@ -279,7 +190,7 @@ impl State {
                 if let Some(at) = self.lanes.iter().position(|l| l.id == *lane) {
                     self.lanes[at].reduce(at_ns, &event.body);
                     if matches!(event.body, EventBody::LaneShared { .. }) {
-                        self.sort_again(at);
+                        self.kinds.add_again(at, &self.lanes);
                     }
                 }
             }
@@ -341,6 +252,13 @@ impl State {
         }
     }
 
+    /// The kind of a lane by its place, from 0 in the order of their first lanes. Lanes of one kind have the same engine, cache state and target, and
+    /// share a model in the same way. `None` if the kind is not known.
+    #[must_use]
+    pub fn kind(&self, lane: usize) -> Option<usize> {
+        self.kinds.get(lane, self.lanes.len())
+    }
+
     /// Whether a race or a grid is under way. Between two lanes, while caches are emptied and processes start, a race is.
     #[must_use]
     pub fn is_measuring(&self) -> bool {
@@ -391,50 +309,5 @@ impl State {
     /// Findings of one group.
     pub fn group(&self, group: crate::domain::Group) -> impl Iterator<Item = &Finding> {
         self.checks.iter().filter(move |f| f.group == group)
-    }
-}
-
-impl Lane {
-    fn reduce(&mut self, at_ns: u64, body: &EventBody) {
-        match body {
-            EventBody::LaneStarted { pid, .. } => {
-                self.pid = Some(*pid);
-                self.started_ns = Some(at_ns);
-                self.status = LaneStatus::Running(LaneStage::Setup);
-            }
-            EventBody::LaneStage { stage, .. } => {
-                if *stage == LaneStage::Loading {
-                    self.clock_ns = Some(at_ns);
-                    self.progress.push((at_ns, 0));
-                } else if matches!(self.status, LaneStatus::Running(LaneStage::Loading)) {
-                    self.loaded_ns = Some(at_ns);
-                }
-                self.status = LaneStatus::Running(*stage);
-            }
-            EventBody::LaneProgress { landed_bytes, pinned_bytes, verified_bytes, .. } => {
-                if self.progress.last().is_none_or(|(_, bytes)| bytes != landed_bytes) {
-                    self.progress.push((at_ns, *landed_bytes));
-                }
-                self.pinned_bytes = *pinned_bytes;
-                self.verified_bytes = *verified_bytes;
-            }
-            EventBody::LaneSpans { spans, .. } => self.spans.push(spans),
-            EventBody::LaneShared { share, .. } => self.share = Some(share.clone()),
-            EventBody::LaneFinished { result, .. } => {
-                self.ended_ns = Some(at_ns);
-                self.status = result.failure().map_or(LaneStatus::Done, LaneStatus::Failed);
-                self.result = Some(result.clone());
-            }
-            EventBody::LaneDied { how, last_words, .. } => {
-                self.ended_ns = Some(at_ns);
-                self.status = LaneStatus::Failed(Failure::Died(how.clone()));
-                self.last_words = Some(last_words.clone());
-            }
-            EventBody::LaneCancelled { .. } => {
-                self.ended_ns = Some(at_ns);
-                self.status = LaneStatus::Cancelled;
-            }
-            _ => {}
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Lanes that ran together, as the state knows them: their whole as a run of its own, and each beside the same load alone.
 
-use super::state::{Lane, State};
+use super::lane::Lane;
+use super::state::State;
 use crate::domain::{ModelInfo, RunResult, Target, together};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What one run teaches by itself: costs that weigh, and what would spare them.
 
-use super::{Advice, RunFacts, named};
+use super::facts::{Advice, RunFacts, named};
 use crate::domain::{Phase, Route, units};
 
 /// Shares of the wall time from which a cost is worth a word.

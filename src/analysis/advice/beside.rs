@@ -1,6 +1,6 @@
 //! What runs teach beside one another: why an engine loses to the fastest.
 
-use super::{Advice, RunFacts, named};
+use super::facts::{Advice, RunFacts, named};
 use crate::analysis::compare::{Comparison, Standing};
 use crate::analysis::cost::crossover;
 use crate::domain::{CacheState, Engine, Route, Target, units};

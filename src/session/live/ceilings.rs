@@ -2,8 +2,7 @@
 
 use super::bus::Bus;
 use super::child::child_until;
-use super::race::Heard;
-use super::run::Session;
+use super::session::{Heard, Session};
 use crate::domain::{CacheState, Ceiling, EventBody, LogLevel, ModelInfo, ReadPass, Target};
 use crossbeam_channel::{Receiver, bounded};
 use std::path::Path;

@@ -7,6 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Limit of a probe of CUDA or libcufile: opening either takes under two seconds where it works.
+pub(super) const PROBE_LIMIT: Duration = Duration::from_secs(20);
+
 /// Runs this program's own hidden subcommand and parses the last line that it prints, a JSON object. The child is killed at the limit.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use super::bus::Bus;
 use super::follow::matters;
-use super::lanes::LaneEnd;
+use super::process::LaneEnd;
 use crate::checks::log_signatures::{Explained, explain_cufile};
 use crate::domain::{LogLevel, Status, Target};
 use std::collections::BTreeSet;

@@ -1,31 +1,17 @@
 //! The grid of storage measurements: makes its files, runs its process, and turns what that says into events.
 
-use super::race::Heard;
-use super::run::{After, Session};
+use super::plan::GridRequest;
+use super::session::{After, Heard, Session};
 use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer, units};
 use crate::iogrid::{Files, GridMessage, GridOrder};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::Builder;
 use std::time::Duration;
 
 /// How long a cell may take beyond its own time: opening, registering, and one slow operation of each thread.
 const GRACE: Duration = Duration::from_secs(60);
-
-/// What is to be measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GridRequest {
-    /// The plan; its `target` is filled in when the device is known.
-    pub plan: GridPlan,
-    /// Leave out transfers that cannot run here, instead of trying them: they were not asked for by name.
-    pub able_only: bool,
-    /// The libcufile to use; searched where absent.
-    pub libcufile: Option<PathBuf>,
-    /// Seed of the files' content.
-    pub seed: u64,
-}
 
 /// How the process ended.
 enum End {

@@ -2,10 +2,10 @@
 
 use super::bus::Bus;
 use super::gate::{GATES, Place};
+use super::process::{LaneEnd, last_words, not_started, signal_words};
 use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, units};
 use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -16,24 +16,6 @@ use std::time::{Duration, Instant};
 const STALLED_AFTER: Duration = Duration::from_secs(90);
 /// The same before its clock starts: a large model is read into the page cache there, and counts nothing.
 const SLOW_START: Duration = Duration::from_secs(1800);
-/// Last words kept of a lane.
-const LAST_WORDS_BYTES: usize = 4096;
-
-/// How a lane ended.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum LaneEnd {
-    /// With a result.
-    Finished {
-        /// The route of its reads, where it used cuFile.
-        route: Option<RouteCounts>,
-        /// Whether the result is an error.
-        failed: bool,
-    },
-    /// Without one, and what it wrote last to standard error.
-    Died(String),
-    /// Because it was cancelled.
-    Cancelled,
-}
 
 /// Runs a lane to its end. `cancel` ends it early; a lane that runs together with others has a place at their gate.
 pub(super) fn run_lane(
@@ -172,15 +154,6 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Why there is no process.
-pub(super) fn not_started(error: &std::io::Error) -> String {
-    let advice = match error.kind() {
-        std::io::ErrorKind::WouldBlock => format!("; {}", units::MORE_THREADS),
-        _ => String::new(),
-    };
-    format!("its process could not be started: {error}{advice}")
-}
-
 /// Writes the order in pieces as large as a pipe. Unbuffered, JSON goes out word by word: thousands of writes for a model of three hundred tensors.
 fn give_order(stdin: ChildStdin, order: &LaneOrder) -> ChildStdin {
     let mut out = BufWriter::with_capacity(1 << 16, stdin);
@@ -282,51 +255,6 @@ fn forward(
         bus.emit_at(frame.at_monotonic_ns, body);
     }
     finished
-}
-
-/// The end of what a lane writes to standard error.
-pub(super) fn last_words(mut stderr: impl Read) -> String {
-    let mut kept = VecDeque::with_capacity(2 * LAST_WORDS_BYTES);
-    let mut buffer = [0; 1024];
-    while let Ok(got @ 1..) = stderr.read(&mut buffer) {
-        kept.extend(&buffer[..got]);
-        let excess = kept.len().saturating_sub(LAST_WORDS_BYTES);
-        kept.drain(..excess);
-    }
-    let bytes: Vec<u8> = kept.into();
-    plain(&String::from_utf8_lossy(&bytes))
-}
-
-/// What others wrote, fit for a terminal and a report: control characters are blanks, and what is no text is told by its length.
-pub(super) fn plain(text: &str) -> String {
-    let strange = |c: char| c == char::REPLACEMENT_CHARACTER || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
-    let odd = text.chars().filter(|c| strange(*c)).count();
-    if odd * 4 > text.chars().count() {
-        return "(bytes that are no text)".to_owned();
-    }
-    let shown: String =
-        text.chars().map(|c| if c != '\n' && (c.is_control() || strange(c)) { ' ' } else { c }).collect();
-    shown.trim().to_owned()
-}
-
-/// A signal with its name and what is usually behind it.
-pub(super) fn signal_words(signal: i32) -> String {
-    let name = match signal {
-        libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
-        libc::SIGSEGV => " (SEGV: a crash inside a native library)",
-        libc::SIGABRT => " (ABRT: this program or a native library gave up; its last words tell)",
-        libc::SIGBUS => {
-            " (BUS: a page of a mapped file could not be had: the file was cut meanwhile, or its disk failed, which the kernel log tells)"
-        }
-        libc::SIGTERM => " (TERM)",
-        libc::SIGINT => " (INT)",
-        libc::SIGHUP => " (HUP)",
-        libc::SIGPIPE => " (PIPE: nobody read what it wrote)",
-        libc::SIGFPE => " (FPE: a fault in arithmetic)",
-        libc::SIGILL => " (ILL: an instruction that this processor does not have)",
-        _ => "",
-    };
-    format!("{signal}{name}")
 }
 
 fn describe(status: ExitStatus) -> String {

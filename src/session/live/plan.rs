@@ -1,6 +1,6 @@
 //! What a session is asked to do.
 
-use crate::domain::{CacheState, Engine, ModelInfo, WorkloadOrder};
+use crate::domain::{CacheState, Engine, GridPlan, ModelInfo, WorkloadOrder};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -32,6 +32,19 @@ impl GpuChoice {
             _ => false,
         }
     }
+}
+
+/// What is to be measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GridRequest {
+    /// The plan; its `target` is filled in when the device is known.
+    pub plan: GridPlan,
+    /// Leave out transfers that cannot run here, instead of trying them: they were not asked for by name.
+    pub able_only: bool,
+    /// The libcufile to use; searched where absent.
+    pub libcufile: Option<PathBuf>,
+    /// Seed of the files' content.
+    pub seed: u64,
 }
 
 /// A workload that is run in place of a model's load: its lanes are processes as engines are, and its pieces stand in for tensors.
@@ -83,7 +96,7 @@ pub struct SessionConfig {
     /// Measure the ceilings before the first lane.
     pub ceilings: bool,
     /// Measure this grid of storage accesses instead of loading a model.
-    pub grid: Option<super::GridRequest>,
+    pub grid: Option<GridRequest>,
     /// Keep a recording here.
     pub record: Option<PathBuf>,
     /// Examine this folder that stands for a machine instead of this one; nothing is raced then.

@@ -1,17 +1,15 @@
 //! A race: all lanes are planned, then run one after another, or those of a turn at the same time, while commands are listened to.
 
 use super::ceilings::Readers;
-use super::child::probe_child;
 use super::examine::Examiner;
 use super::follow::Follower;
-use super::lanes::{self, LaneEnd};
-use super::run::{After, PROBE_LIMIT, Session, Watcher};
-use super::{gate, targets, turns};
+use super::process::LaneEnd;
+use super::session::{After, Heard, Session};
+use super::{gate, lanes, targets, turns};
 use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target, units};
 use crate::engines;
-use crate::session::Command;
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::bounded;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
@@ -223,27 +221,6 @@ impl Session {
             .unwrap_or_else(|why| ((0..turn.len()).map(|number| not_begun(number, &why)).collect(), Heard::default()))
     }
 
-    /// Does `work` while a thread listens to commands, and hands what should end it to `cancels`. Nothing is begun where there is no such thread, for it
-    /// could not be stopped.
-    ///
-    /// # Errors
-    /// A sentence, when the system gives no thread.
-    pub(super) fn while_listening<T>(
-        &self,
-        cancels: Vec<Sender<()>>,
-        work: impl FnOnce() -> T,
-    ) -> Result<(T, Heard), String> {
-        let (done, is_done) = bounded::<()>(1);
-        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
-        let listener = std::thread::Builder::new()
-            .name("listener".to_owned())
-            .spawn(move || listen(&commands, &cancels, &is_done, &watcher))
-            .map_err(units::no_thread)?;
-        let came = work();
-        let _ = done.send(());
-        Ok((came, listener.join().unwrap_or_default()))
-    }
-
     /// Starts the meters.
     fn sampler(&self, target: &Target, model: &ModelInfo) -> Option<Sampler> {
         if !self.config.telemetry {
@@ -310,15 +287,6 @@ impl Session {
         }
     }
 
-    /// Why cuFile cannot serve the target, by asking a child process; `None` where it can.
-    pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
-        let scratch = self.scratch.path().to_string_lossy().into_owned();
-        match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
-            Ok(answer) => cufile_obstacle(&answer, target),
-            Err(error) => Some(error),
-        }
-    }
-
     /// The engines that can run here; the others are said with their reasons.
     fn able_engines(&self, target: &Target) -> Vec<Engine> {
         let (cufile, mut others): (Vec<Engine>, Vec<Engine>) =
@@ -358,58 +326,4 @@ impl Session {
 #[must_use]
 pub const fn goes_first(repeat: u32, count: usize) -> usize {
     if count == 0 { 0 } else { repeat as usize % count }
-}
-
-/// Why cuFile cannot serve the target, by the probe's answer.
-fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
-    if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
-        return Some(format!(
-            "{error}; install libcufile (package nvidia-gds, or the Python package nvidia-cufile), or set GDS_TOP_LIBCUFILE"
-        ));
-    }
-    let open = answer.get("open")?;
-    if open.get("code").and_then(serde_json::Value::as_i64) != Some(0) {
-        let said = open.get("error").and_then(|e| e.as_str()).unwrap_or("the driver does not open");
-        return Some(format!("libcufile was found, but {said}"));
-    }
-    let version = answer.get("version").and_then(|v| v.as_str()).unwrap_or_default();
-    let minor = version.split('.').nth(1).and_then(|m| m.parse::<u32>().ok()).unwrap_or(0);
-    if *target == Target::Host && version.starts_with("1.") && minor < 16 {
-        return Some(format!("cuFile reads into host memory need libcufile 1.16 or later, and this is {version}"));
-    }
-    None
-}
-
-/// What was asked for while a lane ran.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Heard {
-    pub(super) cancel: bool,
-    pub(super) quit: bool,
-}
-
-/// Listens to commands until the turn is done.
-fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
-    let mut heard = Heard::default();
-    loop {
-        crossbeam_channel::select! {
-            recv(done) -> _ => return heard,
-            recv(commands) -> command => match command {
-                Ok(Command::CancelRace) => heard.cancel = true,
-                // A front that is gone ends the session.
-                Ok(Command::Quit) | Err(_) => heard.quit = true,
-                Ok(Command::WatchSystem(on)) => {
-                    watcher.set(on);
-                    continue;
-                }
-                Ok(_) => continue,
-            },
-        }
-        for cancel in cancels {
-            let _ = cancel.try_send(());
-        }
-        if heard.quit {
-            let _ = done.recv();
-            return heard;
-        }
-    }
 }

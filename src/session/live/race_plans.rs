@@ -1,9 +1,8 @@
 //! Plans that are chosen while a session runs: what each would write and where, and running it.
 
 use super::examine::Examiner;
-use super::grid::GridRequest;
-use super::plan::WorkloadPlan;
-use super::run::{After, Session, Source, default_path};
+use super::plan::{GridRequest, WorkloadPlan};
+use super::session::{After, Session, Source, default_path};
 use crate::domain::{Access, EventBody, GridPlan, LogLevel, ModelInfo, Pattern, RacePlan, Transfer, units};
 use crate::iogrid;
 use crate::kvcache::{self, Folder, Kind};

@@ -4,19 +4,16 @@ use super::bus::Bus;
 use super::examine::{Examiner, view};
 use super::plan::{GpuChoice, SessionConfig};
 use super::race_plans::LOAD;
+use super::session::{After, Session, Source, Watcher, default_path};
 use crate::device::heap;
 use crate::domain::{EventBody, LogLevel, ModelInfo, units};
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
-use crate::telemetry::SystemWatch;
-use crate::weights::{self, Profile, WeightsError};
-use crossbeam_channel::{Receiver, bounded, unbounded};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Limit of a probe of CUDA or libcufile: opening either takes under two seconds where it works.
-pub(super) const PROBE_LIMIT: Duration = Duration::from_secs(20);
+use crate::weights::{self, WeightsError};
+use crossbeam_channel::{bounded, unbounded};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Why a session could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -76,73 +73,6 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .spawn(move || session.run(source))
         .map_err(SessionError::Thread)?;
     Ok(Feed { events, commands, replay: false })
-}
-
-pub(super) struct Session {
-    pub(super) config: SessionConfig,
-    pub(super) bus: Bus,
-    pub(super) commands: Receiver<Command>,
-    pub(super) scratch: tempfile::TempDir,
-    pub(super) next_lane: u32,
-    pub(super) watcher: Watcher,
-    /// Models that are loaded together with the first.
-    pub(super) others: Vec<ModelInfo>,
-    /// The models of plans that load, once they are opened.
-    pub(super) loaded: Vec<ModelInfo>,
-    /// The name of the plan that ran last, where it was not the one that the session began with.
-    pub(super) plan: Option<String>,
-    /// What the logs of its lanes told so far.
-    pub(super) told: super::follow::Told,
-}
-
-/// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
-#[derive(Clone)]
-pub(super) struct Watcher {
-    bus: Bus,
-    running: Arc<Mutex<Option<SystemWatch>>>,
-}
-
-impl Watcher {
-    pub(super) fn set(&self, on: bool) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if on && running.is_none() {
-            let bus = self.bus.clone();
-            match SystemWatch::start(move |system| bus.show(EventBody::SystemSeen { system })) {
-                Ok(watch) => *running = Some(watch),
-                Err(error) => self.bus.say(LogLevel::Warn, format!("the machine cannot be watched: {error}")),
-            }
-        } else if !on {
-            *running = None;
-        }
-    }
-}
-
-/// Where the model comes from.
-#[allow(clippy::large_enum_variant, reason = "there is one")]
-pub(super) enum Source {
-    Opened(ModelInfo),
-    Profile(Profile),
-    Demo,
-}
-
-impl Source {
-    /// What a name names: a path, which wins over a shape profile of the same name; without one, the small synthetic model.
-    pub(super) fn of(named: Option<&str>) -> Result<Self, WeightsError> {
-        match named {
-            None => Ok(Self::Demo),
-            Some(named) if !Path::new(named).exists() && Profile::names().contains(&named) => {
-                Profile::named(named).map(Self::Profile)
-            }
-            Some(named) => weights::open(named).map(Self::Opened),
-        }
-    }
-}
-
-/// Whether the session goes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
-    GoOn,
-    Quit,
 }
 
 impl Session {
@@ -297,10 +227,4 @@ impl Session {
         }
         After::GoOn
     }
-}
-
-/// The folder or file that the checks examine when no model was named.
-#[must_use]
-pub(super) fn default_path() -> PathBuf {
-    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }

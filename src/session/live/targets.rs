@@ -1,9 +1,8 @@
 //! Where the bytes may go on this machine, by what was asked for.
 
 use super::bus::Bus;
-use super::child::probe_child;
+use super::child::{PROBE_LIMIT, probe_child};
 use super::plan::GpuChoice;
-use super::run::PROBE_LIMIT;
 use crate::device::CudaInfo;
 use crate::domain::{Engine, EventBody, LogLevel, Target};
 use std::path::Path;

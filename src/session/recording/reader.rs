@@ -1,8 +1,8 @@
 //! Reading a recording: lenient with what a crash or a later version leaves, strict with what a stranger may send.
 
+use super::header::{Header, RECORDING_VERSION, RecordingError};
 use super::packed::{KIND, PackedSpans};
 use super::version1::Version1;
-use super::{Header, RECORDING_VERSION, RecordingError};
 use crate::domain::{Event, EventBody, LaneId};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

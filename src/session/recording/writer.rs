@@ -1,8 +1,8 @@
 //! Writing a recording while a session runs.
 
+use super::header::{Header, RECORDING_VERSION, RecordingError};
 use super::packed::PackedSpans;
 use super::reader::{Limits, Reader, read_with};
-use super::{Header, RECORDING_VERSION, RecordingError};
 use crate::domain::{Event, EventBody};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

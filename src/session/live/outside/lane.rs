@@ -8,7 +8,7 @@ use crate::domain::{Engine, EventBody, LaneId, LaneOrder, SpanBatch, Target, uni
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::bus::Bus;
 use crate::session::live::gate::Place;
-use crate::session::live::lanes::{LaneEnd, last_words, not_started};
+use crate::session::live::process::{LaneEnd, last_words, not_started};
 use crate::telemetry::tree::SUPERVISOR;
 use crossbeam_channel::{Receiver, unbounded};
 use std::path::Path;

@@ -13,7 +13,7 @@
 
 use crate::domain::{Phase, Span, units};
 use crate::engines::protocol::monotonic_ns;
-use crate::session::live::lanes::plain;
+use crate::session::live::process::plain;
 use crossbeam_channel::Sender;
 use serde::Deserialize;
 use std::io::{BufRead, BufReader, Read};

@@ -6,7 +6,7 @@ use super::watch::Watched;
 use crate::domain::{Engine, LaneOrder, Outside, PhaseTimes, RunResult, Span, units};
 use crate::engines::nvfs_reads;
 use crate::engines::protocol::monotonic_ns;
-use crate::session::live::lanes::signal_words;
+use crate::session::live::process::signal_words;
 use crate::telemetry::tree::TreeUse;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use super::lines::read_lines;
 use crate::domain::{EventBody, LaneId, LaneOrder, RunResult, units};
 use crate::engines::protocol::{Frame, LaneMessage};
 use crate::session::live::bus::Bus;
-use crate::session::live::lanes::last_words;
+use crate::session::live::process::last_words;
 use crossbeam_channel::{Receiver, select, unbounded};
 use std::io::Write;
 use std::path::Path;

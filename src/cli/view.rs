@@ -1,0 +1,40 @@
+//! The machine that a command examines, live or captured, and the paths on it.
+
+use crate::host::Root;
+use std::path::{Path, PathBuf};
+
+/// The live machine, or a captured one.
+pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
+    match root {
+        None => Ok(Root::live()),
+        Some(captured) => Root::open(captured),
+    }
+}
+
+/// The paths to examine: as named, else those of the capture, else the working directory.
+pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    if !view.is_live() {
+        let captured = view.captured_paths();
+        return Ok(if named.is_empty() { captured } else { named.to_vec() });
+    }
+    let here = || {
+        std::env::current_dir()
+            .map_err(|e| format!("the working directory cannot be read ({e}); name a PATH to examine"))
+    };
+    if named.is_empty() {
+        return Ok(vec![here()?]);
+    }
+    named
+        .iter()
+        .map(|path| {
+            let absolute = if path.is_absolute() { path.clone() } else { here()?.join(path) };
+            match std::fs::metadata(&absolute) {
+                Ok(_) => Ok(absolute),
+                Err(error) => Err(format!(
+                    "{} cannot be examined: {error}; name a file or folder that models are read from",
+                    path.display()
+                )),
+            }
+        })
+        .collect()
+}

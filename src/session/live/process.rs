@@ -1,0 +1,78 @@
+//! The end of a lane process: how it ended, the end of its standard error, and the names of signals.
+
+use crate::domain::{RouteCounts, units};
+use std::collections::VecDeque;
+use std::io::Read;
+
+/// Bytes of standard error that are kept.
+const STDERR_TAIL_BYTES: usize = 4096;
+
+/// How a lane ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum LaneEnd {
+    /// With a result.
+    Finished {
+        /// The route of its reads, where it used cuFile.
+        route: Option<RouteCounts>,
+        /// Whether the result is an error.
+        failed: bool,
+    },
+    /// Without one, and what it wrote last to standard error.
+    Died(String),
+    /// Because it was cancelled.
+    Cancelled,
+}
+
+/// Why there is no process.
+pub(super) fn not_started(error: &std::io::Error) -> String {
+    let advice = match error.kind() {
+        std::io::ErrorKind::WouldBlock => format!("; {}", units::MORE_THREADS),
+        _ => String::new(),
+    };
+    format!("its process could not be started: {error}{advice}")
+}
+
+/// The end of what a lane writes to standard error.
+pub(super) fn last_words(mut stderr: impl Read) -> String {
+    let mut kept = VecDeque::with_capacity(2 * STDERR_TAIL_BYTES);
+    let mut buffer = [0; 1024];
+    while let Ok(got @ 1..) = stderr.read(&mut buffer) {
+        kept.extend(&buffer[..got]);
+        let excess = kept.len().saturating_sub(STDERR_TAIL_BYTES);
+        kept.drain(..excess);
+    }
+    let bytes: Vec<u8> = kept.into();
+    plain(&String::from_utf8_lossy(&bytes))
+}
+
+/// What others wrote, fit for a terminal and a report: control characters are blanks, and what is no text is told by its length.
+pub(super) fn plain(text: &str) -> String {
+    let strange = |c: char| c == char::REPLACEMENT_CHARACTER || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+    let odd = text.chars().filter(|c| strange(*c)).count();
+    if odd * 4 > text.chars().count() {
+        return "(bytes that are no text)".to_owned();
+    }
+    let shown: String =
+        text.chars().map(|c| if c != '\n' && (c.is_control() || strange(c)) { ' ' } else { c }).collect();
+    shown.trim().to_owned()
+}
+
+/// A signal with its name and what is usually behind it.
+pub(super) fn signal_words(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGKILL => " (KILL: perhaps out of memory; the kernel log tells)",
+        libc::SIGSEGV => " (SEGV: a crash inside a native library)",
+        libc::SIGABRT => " (ABRT: this program or a native library gave up; its last words tell)",
+        libc::SIGBUS => {
+            " (BUS: a page of a mapped file could not be had: the file was cut meanwhile, or its disk failed, which the kernel log tells)"
+        }
+        libc::SIGTERM => " (TERM)",
+        libc::SIGINT => " (INT)",
+        libc::SIGHUP => " (HUP)",
+        libc::SIGPIPE => " (PIPE: nobody read what it wrote)",
+        libc::SIGFPE => " (FPE: a fault in arithmetic)",
+        libc::SIGILL => " (ILL: an instruction that this processor does not have)",
+        _ => "",
+    };
+    format!("{signal}{name}")
+}

@@ -1,0 +1,173 @@
+//! A live session: what its steps share, the commands that it listens to while one of them runs, and where its model comes from.
+
+use super::bus::Bus;
+use super::child::{PROBE_LIMIT, probe_child};
+use super::follow;
+use super::plan::SessionConfig;
+use crate::domain::{EventBody, LogLevel, ModelInfo, Target, units};
+use crate::session::Command;
+use crate::telemetry::SystemWatch;
+use crate::weights::{self, Profile, WeightsError};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A running session.
+pub(super) struct Session {
+    pub(super) config: SessionConfig,
+    pub(super) bus: Bus,
+    pub(super) commands: Receiver<Command>,
+    pub(super) scratch: tempfile::TempDir,
+    pub(super) next_lane: u32,
+    pub(super) watcher: Watcher,
+    /// Models that are loaded together with the first.
+    pub(super) others: Vec<ModelInfo>,
+    /// The models of plans that load, once they are opened.
+    pub(super) loaded: Vec<ModelInfo>,
+    /// The name of the plan that ran last, where it was not the one that the session began with.
+    pub(super) plan: Option<String>,
+    /// What the logs of its lanes told so far.
+    pub(super) told: follow::Told,
+}
+
+/// Looks at who uses the machine while a front asks for it; shared with the thread that listens while a lane runs.
+#[derive(Clone)]
+pub(super) struct Watcher {
+    pub(super) bus: Bus,
+    pub(super) running: Arc<Mutex<Option<SystemWatch>>>,
+}
+
+impl Watcher {
+    pub(super) fn set(&self, on: bool) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if on && running.is_none() {
+            let bus = self.bus.clone();
+            match SystemWatch::start(move |system| bus.show(EventBody::SystemSeen { system })) {
+                Ok(watch) => *running = Some(watch),
+                Err(error) => self.bus.say(LogLevel::Warn, format!("the machine cannot be watched: {error}")),
+            }
+        } else if !on {
+            *running = None;
+        }
+    }
+}
+
+/// Whether the session goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    GoOn,
+    Quit,
+}
+
+/// Where the model comes from.
+#[allow(clippy::large_enum_variant, reason = "there is one")]
+pub(super) enum Source {
+    Opened(ModelInfo),
+    Profile(Profile),
+    Demo,
+}
+
+impl Source {
+    /// What a name names: a path, which wins over a shape profile of the same name; without one, the small synthetic model.
+    pub(super) fn of(named: Option<&str>) -> Result<Self, WeightsError> {
+        match named {
+            None => Ok(Self::Demo),
+            Some(named) if !Path::new(named).exists() && Profile::names().contains(&named) => {
+                Profile::named(named).map(Self::Profile)
+            }
+            Some(named) => weights::open(named).map(Self::Opened),
+        }
+    }
+}
+
+impl Session {
+    /// Does `work` while a thread listens to commands, and hands what should end it to `cancels`. Nothing is begun where there is no such thread, for it
+    /// could not be stopped.
+    ///
+    /// # Errors
+    /// A sentence, when the system gives no thread.
+    pub(super) fn while_listening<T>(
+        &self,
+        cancels: Vec<Sender<()>>,
+        work: impl FnOnce() -> T,
+    ) -> Result<(T, Heard), String> {
+        let (done, is_done) = bounded::<()>(1);
+        let (commands, watcher) = (self.commands.clone(), self.watcher.clone());
+        let listener = std::thread::Builder::new()
+            .name("listener".to_owned())
+            .spawn(move || listen(&commands, &cancels, &is_done, &watcher))
+            .map_err(units::no_thread)?;
+        let came = work();
+        let _ = done.send(());
+        Ok((came, listener.join().unwrap_or_default()))
+    }
+
+    /// Why cuFile cannot serve the target, by asking a child process; `None` where it can.
+    pub(super) fn cufile_obstacle(&self, target: &Target) -> Option<String> {
+        let scratch = self.scratch.path().to_string_lossy().into_owned();
+        match probe_child(&self.config.exe, &["__probe-cufile", &scratch], PROBE_LIMIT) {
+            Ok(answer) => cufile_obstacle(&answer, target),
+            Err(error) => Some(error),
+        }
+    }
+}
+
+/// What was asked for while a lane ran.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Heard {
+    pub(super) cancel: bool,
+    pub(super) quit: bool,
+}
+
+/// Listens to commands until the turn is done.
+fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<()>, watcher: &Watcher) -> Heard {
+    let mut heard = Heard::default();
+    loop {
+        crossbeam_channel::select! {
+            recv(done) -> _ => return heard,
+            recv(commands) -> command => match command {
+                Ok(Command::CancelRace) => heard.cancel = true,
+                // A front that is gone ends the session.
+                Ok(Command::Quit) | Err(_) => heard.quit = true,
+                Ok(Command::WatchSystem(on)) => {
+                    watcher.set(on);
+                    continue;
+                }
+                Ok(_) => continue,
+            },
+        }
+        for cancel in cancels {
+            let _ = cancel.try_send(());
+        }
+        if heard.quit {
+            let _ = done.recv();
+            return heard;
+        }
+    }
+}
+
+/// Why cuFile cannot serve the target, by the probe's answer.
+fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
+    if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
+        return Some(format!(
+            "{error}; install libcufile (package nvidia-gds, or the Python package nvidia-cufile), or set GDS_TOP_LIBCUFILE"
+        ));
+    }
+    let open = answer.get("open")?;
+    if open.get("code").and_then(serde_json::Value::as_i64) != Some(0) {
+        let said = open.get("error").and_then(|e| e.as_str()).unwrap_or("the driver does not open");
+        return Some(format!("libcufile was found, but {said}"));
+    }
+    let version = answer.get("version").and_then(|v| v.as_str()).unwrap_or_default();
+    let minor = version.split('.').nth(1).and_then(|m| m.parse::<u32>().ok()).unwrap_or(0);
+    if *target == Target::Host && version.starts_with("1.") && minor < 16 {
+        return Some(format!("cuFile reads into host memory need libcufile 1.16 or later, and this is {version}"));
+    }
+    None
+}
+
+/// The folder or file that the checks examine when no model was named.
+#[must_use]
+pub(super) fn default_path() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+}
