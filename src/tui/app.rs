@@ -4,11 +4,12 @@ use super::choices::{EnvironmentUi, LearnUi, PLAY, RaceUi, SystemUi};
 pub(crate) use super::choices::{Pane, RowKey};
 use super::derived::Derived;
 use super::keys::Keymap;
-use super::lesson::Seeds;
 use super::mouse::Hit;
-use super::screens::{Limits, answer, environment, findings, guide};
+use super::screens::Limits;
+use super::screens::environment::{answer, checks, guide, view as environment};
+use super::screens::learn::lesson::Seeds;
+use super::screens::tensors::runs::{self, TensorsUi};
 use super::study::{Answer, Desk, Question};
-use super::tensor_view::{self, TensorsUi};
 use crate::domain::{AppliedFix, FixPlan};
 use crate::session::State;
 use std::cell::RefCell;
@@ -200,14 +201,14 @@ impl UiState {
 
     /// The plan that mends the selected check; where it needs none, the first step towards the goal.
     pub(crate) fn fix_of_selection<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
-        let own = findings::selected_finding(state, self).and_then(|finding| answer::plan_for(state, finding));
+        let own = checks::selected_finding(state, self).and_then(|finding| answer::plan_for(state, finding));
         own.or_else(|| answer::first_plan(state, environment::verdict(state, self)?))
     }
 
     /// The applied fix that undoing means here: that of the selected check, line of the checklist or group, else the one that was applied last.
     pub(crate) fn undo_of_selection<'s>(&self, state: &'s State) -> Option<&'s AppliedFix> {
         let newest = |suits: &dyn Fn(&AppliedFix) -> bool| state.applied.iter().rev().find(|fix| suits(fix));
-        let chosen = match (&self.sheet, findings::selected_row(state, self)) {
+        let chosen = match (&self.sheet, checks::selected_row(state, self)) {
             (Some(Sheet::Guide), _) => self.sheet_plan(state).and_then(|plan| newest(&|fix| fix.plan.id == plan.id)),
             (_, Some(RowKey::Check(id))) => {
                 let named = state.checks.iter().find(|finding| finding.id == id).and_then(|f| f.fix.as_deref());
@@ -233,8 +234,7 @@ impl UiState {
             self.derived = Derived::default();
         }
         let state = self.seen(state);
-        let mut questions =
-            if self.screen == Screen::Tensors { tensor_view::questions(self, state) } else { Vec::new() };
+        let mut questions = if self.screen == Screen::Tensors { runs::questions(self, state) } else { Vec::new() };
         let whole = |q: &Question, lane| matches!(q, Question::Lane(study) if study.lane == lane);
         for study in self.derived.wants(state) {
             // Rows are made from the same spans: one look is enough.
@@ -255,7 +255,7 @@ impl UiState {
         }
         self.derived.conclude(state);
         if self.screen == Screen::Tensors {
-            tensor_view::prepare(self, state);
+            runs::prepare(self, state);
         }
     }
 

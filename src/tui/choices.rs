@@ -1,7 +1,7 @@
 //! What the user has chosen on each screen.
 
-use super::lesson::{Lesson, Simulation, Told};
-use super::lesson_steps;
+use super::screens::learn::lesson::{Lesson, Simulation, Told};
+use super::screens::learn::steps;
 use super::widgets::time_view::TimeView;
 use crate::domain::Group;
 use std::cell::Cell;
@@ -153,12 +153,12 @@ pub(crate) const PLAY: Duration = Duration::from_secs(6);
 impl LearnUi {
     /// Whether the timeline moves.
     pub(crate) fn plays(&self) -> bool {
-        !self.paused && self.at < 1.0 && lesson_steps::figure(self.step).moves() && matches!(self.lesson, Some(Ok(_)))
+        !self.paused && self.at < 1.0 && steps::figure(self.step).moves() && matches!(self.lesson, Some(Ok(_)))
     }
 
     /// Begins a step.
     pub(crate) fn go(&mut self, step: usize) {
-        self.step = step.min(lesson_steps::STEPS - 1);
+        self.step = step.min(steps::STEPS - 1);
         self.at = 0.0;
         self.scroll = 0;
         self.paused = false;

@@ -1,7 +1,9 @@
 //! Copying: the answer of a screen and the selected line as text, put on the clipboard by the terminal itself (OSC 52), which works over SSH too.
 
 use super::app::{Screen, Sheet, UiState};
-use super::screens::{findings, fix, grid, guide, system};
+use super::screens::environment::{checks, fix, guide};
+use super::screens::race::grid;
+use super::screens::system::view as system;
 use super::{race_words, words};
 use crate::domain::units::{bytes, duration};
 use crate::domain::{Change, FixPlan, Needs};
@@ -20,7 +22,7 @@ pub(crate) fn text(state: &State, ui: &UiState) -> String {
     match ui.screen {
         Screen::Environment => {
             lines.push(words::environment(state, state.verdicts.get(ui.environment.verdict), ui).text);
-            if let Some(finding) = findings::selected_finding(state, ui) {
+            if let Some(finding) = checks::selected_finding(state, ui) {
                 lines.push(format!("{}: {}: {}", finding.id, finding.status.word(), finding.summary));
             }
         }

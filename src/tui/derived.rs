@@ -1,8 +1,8 @@
 //! What is drawn from spans: computed once when a lane's spans arrive, not in every frame.
 
 use super::entries::{Entry, heats};
+use super::screens::tensors::runs::Tensors;
 use super::study::Study;
-use super::tensor_view::Tensors;
 use crate::analysis::{Advice, CostModel, RunFacts, advice, compare};
 use crate::domain::{LaneId, Phase, RunResult, Span};
 use crate::session::{Lane, LaneStatus, State};

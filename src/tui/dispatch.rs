@@ -3,8 +3,10 @@
 use super::app::{Screen, Sheet, UiState};
 use super::choices::Pane;
 use super::keymap::{self, Action};
-use super::screens::{guide, layers, plans, race};
-use super::{mouse, tensor_view};
+use super::mouse;
+use super::screens::environment::guide;
+use super::screens::race::{charts, layers, plans, view as race};
+use super::screens::tensors::runs;
 use crate::domain::Needs;
 use crate::session::{Command, REAL_TIME, State};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind};
@@ -257,7 +259,7 @@ impl UiState {
                 self.environment.verdict = (self.environment.verdict + 1) % state.verdicts.len().max(1)
             }
             Action::NextPane => self.next_pane(state),
-            Action::NextChart => self.race.chart = super::screens::race_charts::next(state, self),
+            Action::NextChart => self.race.chart = charts::next(state, self),
             Action::NextEngine => self.change_engine(state, true),
             Action::PreviousEngine => self.change_engine(state, false),
             Action::Sort if self.screen == Screen::System => self.system.sort = self.system.sort.next(),
@@ -325,8 +327,8 @@ impl UiState {
 
     fn change_engine(&mut self, state: &State, forward: bool) {
         let count = race::entry_count(state).max(1);
-        let at = tensor_view::entry_index(state, self).unwrap_or(0);
-        let candidates = tensor_view::entries_with_spans(state);
+        let at = runs::entry_index(state, self).unwrap_or(0);
+        let candidates = runs::entries_with_spans(state);
         let next = if forward {
             candidates.iter().find(|i| **i > at).or(candidates.first())
         } else {

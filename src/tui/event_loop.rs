@@ -2,9 +2,9 @@
 
 use super::app::{Screen, UiState};
 use super::dispatch::Effect;
-use super::lesson::Lesson;
 use super::painter::Painter;
 use super::screens;
+use super::screens::learn::lesson::Lesson;
 use super::study::AT_ONCE;
 use super::theme::Theme;
 use super::worker::Worker;
@@ -102,8 +102,8 @@ pub(crate) fn run<B: Backend>(
                 ui.prepare(&state);
             }
             ui.beat = ui.beat.wrapping_add(1);
-            ui.small = painter.width() < super::screens::WIDE || painter.height() < super::screens::TALL;
-            ui.narrow = painter.width() < super::screens::SIDE_BY_SIDE;
+            ui.small = painter.width() < super::layout::WIDE || painter.height() < super::layout::TALL;
+            ui.narrow = painter.width() < super::layout::SIDE_BY_SIDE;
             let mut limits = screens::Limits::default();
             painter.paint(|buffer| limits = screens::draw(&state, &ui, theme, buffer))?;
             ui.hold_to(limits);

@@ -12,12 +12,12 @@ mod dispatch;
 mod entries;
 mod event_loop;
 mod filter;
+mod frame;
+mod help;
 mod keyboard;
 mod keymap;
 mod keys;
-mod lesson;
-mod lesson_page;
-mod lesson_steps;
+mod layout;
 mod mouse;
 mod moves;
 mod painter;
@@ -29,8 +29,6 @@ mod screens;
 mod sheet_keys;
 mod study;
 mod svg;
-mod tensor_order;
-mod tensor_view;
 mod terminal;
 mod theme;
 mod when;
@@ -45,8 +43,8 @@ mod tests;
 
 pub use app::Screen;
 pub use keys::Keymap;
-pub use lesson_page::lesson_page;
 pub use rehearsal::Rehearsal;
+pub use screens::learn::page::lesson_page;
 
 use crate::config::{ColourDepth, Markers, Palette, Taste, ThemeName};
 use crate::domain::{CacheState, Engine};
@@ -202,11 +200,11 @@ pub fn picture(state: &State, shot: &Shot<'_>) -> String {
     let mut ui = UiState { screen: shot.screen, over: true, clock_ns: state.now_ns, ..UiState::default() };
     ui.race.selected = selected;
     if shot.screen == Screen::Learn {
-        ui.learn.lesson = Some(lesson::Lesson::load().map(std::sync::Arc::new));
+        ui.learn.lesson = Some(screens::learn::lesson::Lesson::load().map(std::sync::Arc::new));
         (ui.learn.step, ui.learn.at) = (shot.step, 1.0);
     }
-    ui.small = shot.size.0 < screens::WIDE || shot.size.1 < screens::TALL;
-    ui.narrow = shot.size.0 < screens::SIDE_BY_SIDE;
+    ui.small = shot.size.0 < layout::WIDE || shot.size.1 < layout::TALL;
+    ui.narrow = shot.size.0 < layout::SIDE_BY_SIDE;
     ui.prepare(state);
     // The state of a picture is a recording: nothing of it was measured where the picture is looked at.
     ui.learn.here = None;

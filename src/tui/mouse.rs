@@ -4,7 +4,7 @@ use super::app::{Pane, RowKey, Screen, Sheet, UiState};
 use super::choices::ProcessSort;
 use super::dispatch::Effect;
 use super::keymap::Action;
-use super::tensor_order::Sort;
+use super::screens::tensors::order::Sort;
 use crate::session::State;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};

@@ -3,8 +3,10 @@
 use super::app::{Screen, Sheet, UiState};
 use super::choices::{Pane, RowKey};
 use super::keymap::Action;
-use super::lesson::Simulation;
-use super::screens::{findings, grid, guide, plans, race, race_charts, system, system_time};
+use super::screens::environment::{checks, guide};
+use super::screens::learn::lesson::Simulation;
+use super::screens::race::{charts, grid, plans, view as race};
+use super::screens::system::{time, view as system};
 use super::widgets::time_view::TimeView;
 use crate::session::State;
 
@@ -36,8 +38,8 @@ impl UiState {
     /// The time of the charts on the screen, and what is shown of it.
     pub(super) fn time_view(&mut self, state: &State) -> Option<((f64, f64), &mut TimeView)> {
         match self.screen {
-            Screen::Race => Some((race_charts::whole(state, self), &mut self.race.time)),
-            Screen::System => Some((system_time::whole(state, self), &mut self.system.time)),
+            Screen::Race => Some((charts::whole(state, self), &mut self.race.time)),
+            Screen::System => Some((time::whole(state, self), &mut self.system.time)),
             _ => None,
         }
     }
@@ -69,7 +71,7 @@ impl UiState {
             self.tensors.open = !self.tensors.open;
             return;
         }
-        match findings::selected_row(state, self) {
+        match checks::selected_row(state, self) {
             Some(RowKey::Group(group)) => {
                 if !self.environment.toggled.remove(&group) {
                     self.environment.toggled.insert(group);
@@ -83,14 +85,14 @@ impl UiState {
 
     /// In the list of checks, as in any tree: right opens and goes in, left goes back and closes.
     pub(super) fn sideways(&mut self, inwards: bool, state: &State) {
-        let row = findings::selected_row(state, self);
+        let row = checks::selected_row(state, self);
         match (inwards, self.environment.pane, row) {
-            (true, Pane::List, Some(RowKey::Group(group))) if !findings::is_open(state, self, group) => {
+            (true, Pane::List, Some(RowKey::Group(group))) if !checks::is_open(state, self, group) => {
                 self.open(state);
             }
             (true, Pane::List, Some(RowKey::Check(_))) => self.environment.pane = Pane::Detail,
             (false, Pane::Detail, _) => self.environment.pane = Pane::List,
-            (false, Pane::List, Some(RowKey::Group(group))) if findings::is_open(state, self, group) => {
+            (false, Pane::List, Some(RowKey::Group(group))) if checks::is_open(state, self, group) => {
                 self.open(state);
             }
             (false, Pane::List, Some(RowKey::Check(id))) => {
@@ -164,9 +166,9 @@ impl UiState {
         } else if self.environment.pane == Pane::Detail {
             self.environment.detail_scroll = moved(self.environment.detail_scroll, TEXT_END);
         } else {
-            let rows = findings::rows(state, self);
+            let rows = checks::rows(state, self);
             if let Some(last) = rows.len().checked_sub(1) {
-                let now = findings::selected_row(state, self);
+                let now = checks::selected_row(state, self);
                 let at = rows.iter().position(|row| Some(row) == now.as_ref()).unwrap_or(0);
                 self.environment.selected = rows.get(moved(at, last)).cloned();
                 self.environment.detail_scroll = 0;

@@ -1,7 +1,7 @@
 //! When keys do something that depends on what is there: plans, layers of a read, processes, a list to go into.
 
 use super::app::{Pane, Screen, Sheet, UiState};
-use super::screens::{layers, plans};
+use super::screens::race::{layers, plans};
 use super::when::{bare, has_cursor, on_environment, on_learn, on_race, on_tensors};
 use crate::session::State;
 

@@ -1,10 +1,10 @@
 //! The screens without a terminal: keys go in, frames are drawn into memory. For measuring what a key and a frame cost.
 
 use super::app::{Screen, UiState};
-use super::screens;
 use super::study::AT_ONCE;
 use super::theme::Theme;
 use super::worker::Worker;
+use super::{layout, screens};
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::session::State;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
@@ -27,8 +27,8 @@ impl Rehearsal {
     #[must_use]
     pub fn new(screen: Screen, columns: u16, rows: u16) -> Self {
         let area = Rect::new(0, 0, columns, rows);
-        let small = columns < screens::WIDE || rows < screens::TALL;
-        let narrow = columns < screens::SIDE_BY_SIDE;
+        let small = columns < layout::WIDE || rows < layout::TALL;
+        let narrow = columns < layout::SIDE_BY_SIDE;
         let mut ui = UiState { screen, over: true, small, narrow, ..UiState::default() };
         ui.desk.at_once = AT_ONCE;
         let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });

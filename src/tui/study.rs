@@ -1,9 +1,9 @@
 //! What is learned from spans: questions that may be answered on another thread, because a million spans take longer than a frame has.
 
 use super::derived::{Curve, Studied};
-use super::lesson::{Seeds, Told};
-use super::tensor_order::Names;
-use super::tensor_view::Tensors;
+use super::screens::learn::lesson::{Seeds, Told};
+use super::screens::tensors::order::Names;
+use super::screens::tensors::runs::Tensors;
 use crate::analysis::{RunFacts, cost_model, tensor_rows};
 use crate::domain::{LaneId, ModelInfo, PackedSpans, RunResult};
 use crate::session::{Lane, State};

@@ -2,8 +2,8 @@
 
 use super::app::{Screen, UiState};
 use super::plan_keys::{in_process, lists_processes};
-use super::screens::system::is_past;
-use super::tensor_view::entries_with_spans;
+use super::screens::system::view::is_past;
+use super::screens::tensors::runs::entries_with_spans;
 use crate::session::State;
 
 pub(super) fn always(_: &State, _: &UiState) -> bool {
@@ -119,7 +119,7 @@ pub(super) fn on_learn(state: &State, ui: &UiState) -> bool {
 
 /// The steps with a figure in which time passes.
 pub(super) fn plays_step(state: &State, ui: &UiState) -> bool {
-    on_learn(state, ui) && super::lesson_steps::figure(ui.learn.step).moves()
+    on_learn(state, ui) && super::screens::learn::steps::figure(ui.learn.step).moves()
 }
 
 pub(super) fn can_export(_: &State, ui: &UiState) -> bool {

@@ -1,45 +1,21 @@
 //! The frame around every screen, and which screen is in it.
 
-pub(crate) mod answer;
 pub(crate) mod environment;
-pub(crate) mod findings;
-pub(crate) mod fix;
-pub(crate) mod frame;
-pub(crate) mod grid;
-pub(crate) mod guide;
-pub(crate) mod help;
-pub(crate) mod lanes;
-pub(crate) mod layers;
 pub(crate) mod learn;
-mod phases;
-pub(crate) mod plans;
-pub(crate) mod process;
 pub(crate) mod race;
-pub(crate) mod race_charts;
 pub(crate) mod report;
 pub(crate) mod system;
-mod system_charts;
-mod system_past;
-pub(crate) mod system_time;
-mod tensor_detail;
-mod tensor_table;
 pub(crate) mod tensors;
 
 use super::app::{Screen, Sheet, UiState};
-use super::ascii;
 use super::mouse::Spot;
 use super::pen::Pen;
 use super::theme::Theme;
+use super::{ascii, frame, help};
 use crate::session::State;
+use environment::{fix, guide};
+use race::{grid, plans};
 use ratatui::buffer::Buffer;
-
-/// Columns from which two panes stand side by side.
-pub(crate) const WIDE: u16 = 80;
-/// Rows from which panes stand above each other.
-pub(crate) const TALL: u16 = 22;
-
-/// Columns from which a table has a picture beside it.
-pub(crate) const SIDE_BY_SIDE: u16 = 110;
 
 /// Ends of scrolling that a frame found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,17 +45,17 @@ pub(crate) fn draw(state: &State, ui: &UiState, theme: &Theme, buffer: &mut Buff
         let head = frame::header(&mut pen, state, ui, theme);
         let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
         match ui.screen {
-            Screen::Environment => limits.detail_scroll = environment::draw(&mut body, state, ui, theme),
+            Screen::Environment => limits.detail_scroll = environment::view::draw(&mut body, state, ui, theme),
             Screen::Race if state.grid.is_some() && state.lanes.is_empty() => {
                 if let Some(measured) = &state.grid {
                     grid::draw(&mut body, state, measured, ui, theme);
                 }
             }
-            Screen::Race => race::draw(&mut body, state, ui, theme),
-            Screen::Tensors => tensors::draw(&mut body, state, ui, theme),
-            Screen::System => system::draw(&mut body, state, ui, theme),
-            Screen::Learn => limits.learn_scroll = learn::draw(&mut body, state, ui, theme),
-            Screen::Report => limits.report_scroll = report::draw(&mut body, state, ui, theme),
+            Screen::Race => race::view::draw(&mut body, state, ui, theme),
+            Screen::Tensors => tensors::view::draw(&mut body, state, ui, theme),
+            Screen::System => system::view::draw(&mut body, state, ui, theme),
+            Screen::Learn => limits.learn_scroll = learn::view::draw(&mut body, state, ui, theme),
+            Screen::Report => limits.report_scroll = report::view::draw(&mut body, state, ui, theme),
         }
         if ui.sheet.is_some() {
             // What lies under the sheet is not there for the mouse.

@@ -5,7 +5,7 @@ use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::{Event, EventBody, LaneId, Metric, Sample, Span, SpanBatch};
 use crate::session::State;
 use crate::tui::app::{Sheet, UiState};
-use crate::tui::lesson::Lesson;
+use crate::tui::screens::learn::lesson::Lesson;
 use crate::tui::testdata::{self, Scene, events};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};

@@ -5,7 +5,7 @@ use crate::config::Taste;
 use crate::session::State;
 use crate::tui::app::{Pane, RowKey, Screen, Sheet, UiState};
 use crate::tui::dispatch::Effect;
-use crate::tui::lesson::Lesson;
+use crate::tui::screens::learn::lesson::Lesson;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -130,7 +130,7 @@ fn right_and_left_go_into_the_list_and_back() {
     assert_eq!(ui.environment.pane, Pane::List);
     press(&mut ui, &state, KeyCode::Left);
     let Some(RowKey::Group(group)) = ui.environment.selected else { panic!("the group of the check is selected") };
-    let open = |ui: &UiState| crate::tui::screens::findings::is_open(&state, ui, group);
+    let open = |ui: &UiState| crate::tui::screens::environment::checks::is_open(&state, ui, group);
     assert!(open(&ui));
     press(&mut ui, &state, KeyCode::Left);
     assert!(!open(&ui));
@@ -156,7 +156,7 @@ fn processes_are_sorted_and_filtered() {
     let mut ui = UiState { screen: Screen::System, ..UiState::default() };
     let pids = |ui: &UiState| {
         let (_, sample) = state.system.back().unwrap();
-        crate::tui::screens::system::order(sample, ui).iter().map(|p| p.pid).collect::<Vec<_>>()
+        crate::tui::screens::system::view::order(sample, ui).iter().map(|p| p.pid).collect::<Vec<_>>()
     };
     let shown = drawn(&mut ui, &state, (120, 36));
     assert_eq!(pids(&ui), [4711, 991, 120]);

@@ -178,7 +178,7 @@ fn a_tensor_is_opened_compared_and_left_again() {
     let (x, y) = find(&shown, "size ");
     mouse(&mut ui, &state, CLICK, x + 1, y);
     frame(&state, &mut ui, &theme(), 120, 36);
-    assert_eq!(ui.tensors.sort, crate::tui::tensor_order::Sort::Size);
+    assert_eq!(ui.tensors.sort, crate::tui::screens::tensors::order::Sort::Size);
     mouse(&mut ui, &state, CLICK, x + 1, y);
     assert!(ui.tensors.reversed);
 }

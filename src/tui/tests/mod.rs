@@ -13,8 +13,8 @@ mod plans;
 mod snapshots;
 
 use super::app::UiState;
-use super::screens;
 use super::theme::Theme;
+use super::{layout, screens};
 use crate::session::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -22,8 +22,8 @@ use ratatui::layout::Rect;
 /// Draws one frame of a size, as the loop does.
 pub(super) fn frame(state: &State, ui: &mut UiState, theme: &Theme, width: u16, height: u16) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    ui.small = width < screens::WIDE || height < screens::TALL;
-    ui.narrow = width < screens::SIDE_BY_SIDE;
+    ui.small = width < layout::WIDE || height < layout::TALL;
+    ui.narrow = width < layout::SIDE_BY_SIDE;
     ui.clock_ns = state.now_ns;
     ui.prepare(state);
     let limits = screens::draw(state, ui, theme, &mut buffer);

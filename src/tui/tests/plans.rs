@@ -39,7 +39,7 @@ fn a_read_layer_by_layer_at_every_size() {
     ui.race.selected = Some(3);
     check_all("layers-beside-the-lanes", &testdata::kv(), &mut ui);
     ui.race.expanded = true;
-    ui.race.pane = super::super::screens::race::LAYERS_PANE;
+    ui.race.pane = super::super::screens::race::view::LAYERS_PANE;
     check_all("layers-alone", &testdata::kv(), &mut ui);
 }
 

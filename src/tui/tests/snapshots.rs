@@ -5,7 +5,7 @@ use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::FixStage;
 use crate::session::State;
 use crate::tui::app::{Screen, Sheet, UiState};
-use crate::tui::tensor_order::Sort;
+use crate::tui::screens::tensors::order::Sort;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use ratatui::buffer::{Buffer, Cell};
@@ -177,7 +177,7 @@ fn the_system_screen_in_every_situation() {
 
 #[test]
 fn the_learn_screen_in_every_situation() {
-    let lesson = crate::tui::lesson::Lesson::load().map(std::sync::Arc::new);
+    let lesson = crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new);
     for (scene, step, at, lesson) in [
         (Scene::Loading, 0, 0.0, None),
         (Scene::Live, 2, 0.4, Some(lesson.clone())),
@@ -195,8 +195,8 @@ fn the_learn_screen_in_every_situation() {
 fn the_steps_of_the_lesson() {
     let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
     let state = State::default();
-    ui.learn.lesson = Some(crate::tui::lesson::Lesson::load().map(std::sync::Arc::new));
-    for step in 0..crate::tui::lesson_steps::STEPS {
+    ui.learn.lesson = Some(crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new));
+    for step in 0..crate::tui::screens::learn::steps::STEPS {
         (ui.learn.step, ui.learn.at) = (step, if step == 1 { 0.5 } else { 1.0 });
         check(&format!("learn-{}", step + 1), &state, &mut ui, ThemeName::Dark, (120, 36));
         for (theme, size) in [(ThemeName::Mono, (120, 36)), (ThemeName::Dark, (60, 20)), (ThemeName::Mono, (60, 20))] {
@@ -208,11 +208,11 @@ fn the_steps_of_the_lesson() {
 #[test]
 fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
     let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
-    let lesson = crate::tui::lesson::Lesson::load().unwrap();
+    let lesson = crate::tui::screens::learn::lesson::Lesson::load().unwrap();
     ui.learn.lesson = Some(Ok(std::sync::Arc::new(lesson.clone())));
-    for number in 0..crate::tui::lesson_steps::STEPS {
+    for number in 0..crate::tui::screens::learn::steps::STEPS {
         ui.learn.go(number);
-        let step = crate::tui::lesson_steps::step(&lesson, number);
+        let step = crate::tui::screens::learn::steps::step(&lesson, number);
         let last = step.text.last().unwrap().split_whitespace().last().unwrap().to_owned();
         let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 60, 20));
         assert!(shown.contains(&last), "{number}: {last}\n{shown}");
@@ -233,7 +233,7 @@ fn race_and_lesson_on_paper() {
         check(name, &testdata::state(scene), &mut ui, ThemeName::Light, (120, 36));
     }
     let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
-    ui.learn.lesson = Some(crate::tui::lesson::Lesson::load().map(std::sync::Arc::new));
+    ui.learn.lesson = Some(crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new));
     for step in [0, 2, 4, 7] {
         (ui.learn.step, ui.learn.at) = (step, 1.0);
         check(&format!("learn-{}", step + 1), &State::default(), &mut ui, ThemeName::Light, (120, 36));
@@ -243,7 +243,7 @@ fn race_and_lesson_on_paper() {
 #[test]
 fn every_pane_of_a_small_terminal_has_something_in_it() {
     let state = testdata::in_use(testdata::state(Scene::Done), true);
-    let lesson = crate::tui::lesson::Lesson::load().map(std::sync::Arc::new);
+    let lesson = crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new);
     for (screen, panes) in [
         (Screen::Environment, 2),
         (Screen::Race, 5),

@@ -9,15 +9,17 @@
 //! ╭ Bandwidth ────╮╭ Host memory ────╮╭ GPU ───────╮
 //! ```
 
-use super::{environment, lanes, layers, phases, race_charts};
+use super::{charts, lanes, layers, phases};
 use crate::analysis::Advice;
 use crate::domain::Engine;
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, heats};
+use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, wrap};
 use crate::tui::race_words;
 use crate::tui::theme::Theme;
+use crate::tui::widgets::headline;
 
 /// Panes that small screens show one at a time: lanes, phases, three charts.
 const PANES: usize = 5;
@@ -88,7 +90,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         _ => (1, 1),
     };
     let mut y = above;
-    y += environment::headline(&mut pen.part(0, y, w, 3), &answer, theme);
+    y += headline::draw(&mut pen.part(0, y, w, 3), &answer, theme);
     for line in advice.iter().take(3) {
         pen.text(3, y, line, theme.dim);
         y += 1;
@@ -101,17 +103,17 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         return;
     }
     if ui.race.expanded {
-        race_charts::one(&mut pen.part(0, y, w, rest), state, ui, theme, ui.race.chart);
+        charts::one(&mut pen.part(0, y, w, rest), state, ui, theme, ui.race.chart);
         return;
     }
-    if ui.small || w < super::WIDE {
+    if ui.small || w < WIDE {
         let mut pane = pen.part(0, y, w, rest);
         let panes = panes(state, ui);
         match (ui.race.pane % panes, layers::shown(state, ui)) {
             (LAYERS_PANE, Some(read)) => layers::draw(&mut pane, &read, ui, theme),
             (0, _) => lanes::draw(&mut pane, state, ui, theme, 0),
             (1, _) => phases::pane(&mut pane, state, ui, theme),
-            (chart, _) => race_charts::one(&mut pane, state, ui, theme, chart - 2),
+            (chart, _) => charts::one(&mut pane, state, ui, theme, chart - 2),
         }
         let hint = format!(" {} of {panes} ", ui.race.pane % panes + 1);
         pane.right(w.saturating_sub(2), rest.saturating_sub(1), &hint, theme.dim);
@@ -136,6 +138,6 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     {
         layers::draw(&mut pen.part(0, y + top, w, left), read, ui, theme);
     } else if left >= CHART_ROWS {
-        race_charts::row(&mut pen.part(0, y + top, w, left), state, ui, beside, theme);
+        charts::row(&mut pen.part(0, y + top, w, left), state, ui, beside, theme);
     }
 }

@@ -6,16 +6,18 @@
 //! ╭ Processes with CUDA or cuFile ──────────────────╮
 //! ```
 
-use super::{system_charts, system_past};
+use super::{charts, past};
 use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::choices::ProcessSort;
+use crate::tui::layout::SIDE_BY_SIDE;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
+use crate::tui::widgets::headline;
 use crate::tui::widgets::sheet;
 use crate::tui::words::Headline;
 use std::path::Path;
@@ -66,13 +68,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 26;
     let mut y = u16::from(airy);
     let sample = state.system.back().map(|(_, sample)| sample);
-    y += super::environment::headline(&mut pen.part(0, y, w, 3), &headline(sample, state, ui), theme);
+    y += headline::draw(&mut pen.part(0, y, w, 3), &headline(sample, state, ui), theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
     ui.system.charted.set(false);
     let Some(sample) = sample else {
         if is_past(state, ui) {
-            system_past::draw(&mut pen.part(0, y, w, rest), state, ui, theme);
+            past::draw(&mut pen.part(0, y, w, rest), state, ui, theme);
         }
         return;
     };
@@ -87,7 +89,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let lines = if sample.gpus.is_empty() && sample.gpu_problem.is_some() { 3 } else { sample.gpus.len().max(1) };
     let rows = lines.max(sample.disks.len().max(1)).min(8) as u16 + 3;
     let top = rows.min(rest / 2);
-    if w >= super::SIDE_BY_SIDE {
+    if w >= SIDE_BY_SIDE {
         let left = w * 9 / 16;
         gpus(&mut pen.part(0, y, left, top), sample, theme);
         disks(&mut pen.part(left, y, w - left, top), sample, theme);
@@ -112,11 +114,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let need = sample.processes.len().clamp(1, 30) as u16 + 4;
-    let charts = if need + system_charts::ROWS <= h { h - need } else { 0 };
+    let charts = if need + charts::ROWS <= h { h - need } else { 0 };
     processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
     if charts > 0 {
         ui.system.charted.set(true);
-        system_charts::draw(&mut pen.part(0, h - charts, w, charts), sample, state, ui, theme);
+        charts::draw(&mut pen.part(0, h - charts, w, charts), sample, state, ui, theme);
     }
 }
 

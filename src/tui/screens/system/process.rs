@@ -1,7 +1,7 @@
 //! One process of the System screen: what it reads over time, and the model files that it has mapped or open.
 
-use super::system_charts;
-use super::system_time::{self, over_time};
+use super::charts;
+use super::time::{self, over_time};
 use crate::domain::ProcessUse;
 use crate::domain::units::bytes;
 use crate::session::State;
@@ -12,7 +12,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::chart::Series;
 
-use super::system::route_word;
+use super::view::route_word;
 
 /// Pictures come every two seconds; twice that apart, one was missed.
 const GAP_S: f64 = 5.0;
@@ -123,7 +123,7 @@ fn reads(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme
         series("by calls", '▪', 1, of_process(state, ui, pid, |p| p.call_bytes_per_s), theme),
     ];
     let empty = "Nothing is known yet: rates need two looks, and the rights of its owner or of root.";
-    system_charts::chart(pen, ("Reads", empty), lines, state, ui, theme);
+    charts::chart(pen, ("Reads", empty), lines, state, ui, theme);
 }
 
 fn memory(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme) {
@@ -133,9 +133,9 @@ fn memory(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Them
     let (unit, factor) =
         if greatest >= f64::from(1 << 30) { ("GiB", f64::from(1 << 30)) } else { ("MiB", f64::from(1 << 20)) };
     let scaled = |points: Vec<(f64, f64)>| points.into_iter().map(|(at, value)| (at, value / factor)).collect();
-    let mut inside = pen.frame(&system_time::title("Memory", unit, ui, theme), theme.faint);
+    let mut inside = pen.frame(&time::title("Memory", unit, ui, theme), theme.faint);
     let lines = [series("RSS", '•', 0, scaled(host), theme), series("GPU", '▪', 1, scaled(gpu), theme)];
-    system_time::draw(&mut inside, &lines, "Its memory could not be read.", state, ui, theme);
+    time::draw(&mut inside, &lines, "Its memory could not be read.", state, ui, theme);
 }
 
 fn files(pen: &mut Pen<'_>, process: &ProcessUse, theme: &Theme) {

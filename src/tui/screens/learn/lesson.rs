@@ -1,11 +1,11 @@
 //! What the lesson is told with: the recorded loads of a small and a large model, and the load that was made here, boiled down to the figures and
 //! timelines of its steps.
 
-use super::entries::{Entry, heats};
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
 use crate::domain::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
 use crate::session::State;
 use crate::session::shipped;
+use crate::tui::entries::{Entry, heats};
 use std::sync::Arc;
 
 /// Loads of one model.

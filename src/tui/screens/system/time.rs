@@ -25,7 +25,7 @@ fn now_s(state: &State, ui: &UiState) -> f64 {
 
 /// The stretch that can be looked at, in seconds of the session.
 pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
-    if super::system::is_past(state, ui) {
+    if super::view::is_past(state, ui) {
         let end = |sample: Option<&crate::session::TimedSample>| sample.map_or(0.0, |s| seconds(s.at_ns));
         let (first, last) = (end(state.samples.first()), end(state.samples.last()));
         return (first, last.max(first + 1.0));

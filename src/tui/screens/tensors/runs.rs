@@ -1,13 +1,13 @@
 //! The runs whose tensors are shown and compared, and the tensor that is looked at: computed when the choice changes, not in every frame.
 
-use super::app::UiState;
-use super::entries::{Entry, heat_of, heats};
-use super::screens::race::selected_entry;
-use super::study::{Question, Study};
-use super::tensor_order::{Names, OrderKey, Sort, by_rank, put_in_order};
+use super::order::{Names, OrderKey, Sort, by_rank, put_in_order};
 use crate::analysis::{CostModel, Crossover, TensorRow, crossover};
 use crate::domain::{Engine, LaneId, ModelInfo, PhaseTimes, Span};
 use crate::session::{Lane, State};
+use crate::tui::app::UiState;
+use crate::tui::entries::{Entry, heat_of, heats};
+use crate::tui::screens::race::view::selected_entry;
+use crate::tui::study::{Question, Study};
 use std::collections::BTreeMap;
 
 /// The rows of one run and what they add up to.
@@ -243,7 +243,7 @@ fn look_at(ui: &mut TensorsUi, model: &ModelInfo, lane: &Lane) {
 mod tests {
     use super::*;
     use crate::tui::app::Screen;
-    use crate::tui::tensor_order::{difference, rate_of};
+    use crate::tui::screens::tensors::order::{difference, rate_of};
     use crate::tui::testdata;
 
     fn ordered(sort: Sort, reversed: bool, filter: &str) -> (UiState, State) {

@@ -11,7 +11,7 @@
 //! ╰───────────────────────────────────────────────────────────────╯
 //! ```
 
-use super::race::{self, selected_entry};
+use super::view::{self, selected_entry};
 use crate::domain::{Engine, LayerTimes, Phase, Status, WorkloadResult, units};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
@@ -57,7 +57,7 @@ pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
 
 /// Whether the layers are what the arrows move in.
 pub(crate) fn takes_arrows(ui: &UiState) -> bool {
-    if ui.small { ui.race.pane == race::LAYERS_PANE } else { !ui.race.charts }
+    if ui.small { ui.race.pane == view::LAYERS_PANE } else { !ui.race.charts }
 }
 
 /// Moves the cursor to the next layer or the one before.

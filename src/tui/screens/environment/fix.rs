@@ -4,9 +4,9 @@ use crate::domain::units::NS_PER_S;
 use crate::domain::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
 use crate::session::State;
 use crate::tui::app::{UiState, plan_of};
+use crate::tui::frame::spinner;
 use crate::tui::keymap::{self, Action};
 use crate::tui::pen::{Pen, Run, wrap};
-use crate::tui::screens::frame::spinner;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 

@@ -1,13 +1,13 @@
 //! The lesson as one HTML file for a lecture: the words of each step and its figure, on light and on dark ground, nothing from outside.
 
-use super::app::UiState;
 use super::lesson::Lesson;
-use super::lesson_steps::{Figure, STEPS, Step, step};
-use super::pen::Pen;
-use super::screens::learn;
-use super::svg;
-use super::theme::Theme;
+use super::steps::{Figure, STEPS, Step, step};
+use super::view;
 use crate::config::{ColourDepth, Taste, ThemeName};
+use crate::tui::app::UiState;
+use crate::tui::pen::Pen;
+use crate::tui::svg;
+use crate::tui::theme::Theme;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::fmt::Write;
@@ -61,7 +61,7 @@ fn figure(lesson: &Lesson, step: &Step, theme: ThemeName, title: &str) -> String
     let rows = if step.figure == Figure::SmallWhole { ROWS + 7 } else { ROWS };
     let mut buffer = Buffer::empty(Rect::new(0, 0, COLUMNS, rows));
     buffer.set_style(buffer.area, theme.ground);
-    learn::page(&mut Pen::new(&mut buffer, Rect::new(0, 0, COLUMNS, rows)), step, lesson, &ui, &theme);
+    view::page(&mut Pen::new(&mut buffer, Rect::new(0, 0, COLUMNS, rows)), step, lesson, &ui, &theme);
     svg::picture(&buffer, title)
 }
 

@@ -6,15 +6,16 @@
 //! ╭ table ──────────────────────╮╭ size and time ──╮   ⏎ puts one tensor in the place of the picture
 //! ```
 
-use super::{tensor_detail, tensor_table};
+use super::runs::Tensors;
+use super::{detail, table};
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{Engine, Phase, Status};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
-use crate::tui::tensor_view::Tensors;
 use crate::tui::theme::Theme;
+use crate::tui::widgets::headline;
 use crate::tui::widgets::scatter::{self, Cloud};
 use crate::tui::words::{Headline, cache_word, short_engine};
 
@@ -35,11 +36,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let run = lane.and_then(|l| ui.tensors.run(l.id));
     let other = rival(state, ui);
     let mut y = u16::from(airy);
-    y += super::environment::headline(
-        &mut pen.part(0, y, w, 3),
-        &headline(state, lane, run, other, w.saturating_sub(6)),
-        theme,
-    );
+    y += headline::draw(&mut pen.part(0, y, w, 3), &headline(state, lane, run, other, w.saturating_sub(6)), theme);
     y += u16::from(airy);
     let (Some(lane), Some(run)) = (lane, run) else { return };
     let Some(model) = state.model_of(lane) else { return };
@@ -51,20 +48,20 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         y += rows;
     }
     let rest = h.saturating_sub(y);
-    let shown = tensor_table::Shown { model, lane, run, other };
+    let shown = table::Shown { model, lane, run, other };
     if ui.narrow {
         let mut pane = pen.part(0, y, w, rest);
         if opened {
-            tensor_detail::draw(&mut pane, &shown, ui, theme);
+            detail::draw(&mut pane, &shown, ui, theme);
         } else if ui.tensors.scatter {
             cost(&mut pane, &shown, ui, theme);
         } else {
-            tensor_table::draw(&mut pane, &shown, ui, theme);
+            table::draw(&mut pane, &shown, ui, theme);
         }
         return;
     }
     let left = (w * 7 / 10).min(w.saturating_sub(42));
-    tensor_table::draw(&mut pen.part(0, y, left, rest), &shown, ui, theme);
+    table::draw(&mut pen.part(0, y, left, rest), &shown, ui, theme);
     // In a tall pane one tensor leaves room for all of them below it.
     let detail = if !opened {
         0
@@ -74,7 +71,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         rest
     };
     if opened {
-        tensor_detail::draw(&mut pen.part(left, y, w - left, detail), &shown, ui, theme);
+        detail::draw(&mut pen.part(left, y, w - left, detail), &shown, ui, theme);
     }
     if detail < rest {
         cost(&mut pen.part(left, y + detail, w - left, rest - detail), &shown, ui, theme);
@@ -213,7 +210,7 @@ fn map(pen: &mut Pen<'_>, of: &str, run: &Tensors, ui: &UiState, theme: &Theme) 
 }
 
 /// The scatter of size and time, with the fitted lines and where they cross.
-fn cost(pen: &mut Pen<'_>, shown: &tensor_table::Shown<'_>, ui: &UiState, theme: &Theme) {
+fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &UiState, theme: &Theme) {
     let (lane, run) = (shown.lane, shown.run);
     // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
     let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();

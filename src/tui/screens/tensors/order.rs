@@ -1,10 +1,10 @@
 //! The order of the tensors: what the table is sorted by, and the names that are searched. Made when the choice changes, not in every frame.
 
-use super::pen::width;
-use super::tensor_view::{Tensors, TensorsUi};
+use super::runs::{Tensors, TensorsUi};
 use crate::analysis::TensorRow;
 use crate::domain::{LaneId, ModelInfo};
 use crate::session::Lane;
+use crate::tui::pen::width;
 
 /// What the table is sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,7 +9,6 @@
 //! ╰────────────────────────────────────────────────────────╯
 //! ```
 
-use super::environment;
 use crate::analysis::{
     GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, rate_range, warmth,
 };
@@ -20,6 +19,7 @@ use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
+use crate::tui::widgets::headline;
 use crate::tui::words::Headline;
 use ratatui::style::{Modifier, Style};
 
@@ -48,7 +48,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
         _ => Status::Pass,
     };
     let text = sentences.first().cloned().unwrap_or_else(|| waiting(state, grid));
-    y += environment::headline(&mut pen.part(0, y, w, 3), &Headline { status, text }, theme);
+    y += headline::draw(&mut pen.part(0, y, w, 3), &Headline { status, text }, theme);
     if let Some((share, words)) = progress(grid) {
         let bar = w.saturating_sub(8).min(24);
         bars::bar(pen, 3, y, bar, share, ('█', theme.accent), ('░', theme.faint));

@@ -1,12 +1,12 @@
 //! Where the time of each lane went: stacked bars on one scale of time, in the pane of the lanes or in one of their own.
 
-use super::frame::spinner;
 use super::lanes::{entry_marker, longest_name};
-use super::race::selected_entry;
+use super::view::selected_entry;
 use crate::domain::{Phase, PhaseTimes, RunResult};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, Heat, heats};
+use crate::tui::frame::spinner;
 use crate::tui::pen::{Pen, Run, runs_width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};

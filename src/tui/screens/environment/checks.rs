@@ -1,7 +1,7 @@
 //! The checks of screen 1: the list with its groups, what is selected in it, and the details of that.
 
 use super::answer;
-use super::environment::verdict;
+use super::view::verdict;
 use crate::domain::{Finding, Group, Status};
 use crate::session::State;
 use crate::tui::app::{Pane, RowKey, UiState};

@@ -1,6 +1,6 @@
 //! The charts of the race: bandwidth of all lanes on one clock; memory and GPU of the selected one.
 
-use super::race::selected_entry;
+use super::view::selected_entry;
 use super::{lanes, phases};
 use crate::domain::{Metric, Target};
 use crate::session::{Lane, State};

@@ -1,6 +1,8 @@
 //! The table of tensors: columns as far as there is room, the phases of one engine or of two as a bar in each row.
 
-use super::tensors::share_style;
+use super::order::{Sort, difference, rate_of};
+use super::runs::Tensors;
+use super::view::share_style;
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{Engine, ModelInfo, Status};
@@ -8,8 +10,6 @@ use crate::session::Lane;
 use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
-use crate::tui::tensor_order::{Sort, difference, rate_of};
-use crate::tui::tensor_view::Tensors;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::{cache_word, short_engine};

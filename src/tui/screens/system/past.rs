@@ -1,6 +1,6 @@
 //! The System screen of a recording: what the meters of the machine read while loads ran. Processes are never recorded, so there are none to show.
 
-use super::system_time;
+use super::time;
 use crate::domain::Metric;
 use crate::session::State;
 use crate::tui::app::UiState;
@@ -131,8 +131,8 @@ fn chart(pen: &mut Pen<'_>, picture: &Picture, state: &State, ui: &UiState, them
             right: *right,
         })
         .collect();
-    let (from, to) = ui.system.time.window(system_time::whole(state, ui));
-    let mut inside = pen.frame(&system_time::title(picture.title, picture.unit, ui, theme), theme.faint);
+    let (from, to) = ui.system.time.window(time::whole(state, ui));
+    let mut inside = pen.frame(&time::title(picture.title, picture.unit, ui, theme), theme.faint);
     let chart =
         Chart { series: &series, x: (from, to), ceiling: None, cursor: ui.system.time.cursor, empty: picture.empty };
     if let Some(plot) = chart.draw_with(&mut inside, theme, &Extras::default()) {

@@ -1,9 +1,9 @@
 //! The eight steps of the lesson in words, every figure in them taken from the recordings.
 
 use super::lesson::{Lesson, Load, Told};
-use super::words::same_unit;
 use crate::domain::units::{bytes, count, duration, rate, three_digits};
 use crate::domain::{CacheState, Engine, Phase};
+use crate::tui::words::same_unit;
 
 /// Number of steps.
 pub(crate) const STEPS: usize = 8;

@@ -8,14 +8,16 @@
 //! ```
 
 use super::answer;
-use super::findings::{GROUPS, detail, list};
+use super::checks::{GROUPS, detail, list};
 use crate::domain::units::rate;
 use crate::domain::{Finding, Route, Status, Verdict};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::{Pane, Screen, UiState};
 use crate::tui::keymap::Action;
+use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
 use crate::tui::theme::Theme;
+use crate::tui::widgets::headline;
 use crate::tui::widgets::path_drawing::{self, HOST_MEMORY, Way};
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words::{self, route_word};
@@ -30,7 +32,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 24;
     let mut y = u16::from(airy);
     let verdict = verdict(state, ui);
-    y += headline(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui), theme);
+    y += headline::draw(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui), theme);
     if let Some(verdict) = verdict {
         let indent = if w >= 100 { 3 } else { 1 };
         let most = if h >= 14 { 4 } else { 2 };
@@ -50,7 +52,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         nothing_checked(&mut pen.part(0, y, w, rest), state, ui, theme);
         return 0;
     }
-    if w < super::WIDE {
+    if w < WIDE {
         let mut pane = pen.part(0, y, w, rest);
         return match ui.environment.pane {
             Pane::List => {
@@ -124,19 +126,6 @@ fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
         }
     }
     lines
-}
-
-/// The answer, its mark first; returns the rows taken.
-pub(crate) fn headline(pen: &mut Pen<'_>, headline: &words::Headline, theme: &Theme) -> u16 {
-    let lines = wrap(&headline.text, pen.width().saturating_sub(6));
-    let shown = lines.len().min(usize::from(pen.height())).max(1);
-    pen.text(1, 0, &headline.status.mark().to_string(), theme.status(headline.status));
-    for (y, line) in lines.iter().take(shown).enumerate() {
-        let more = y + 1 == shown && lines.len() > shown;
-        let line = if more { format!("{line} …") } else { line.clone() };
-        pen.text(3, y as u16, &line, theme.strong);
-    }
-    shown as u16
 }
 
 /// The way of a byte now and at best; returns the rows taken.

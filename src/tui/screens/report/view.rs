@@ -1,6 +1,5 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
-use super::{answer, phases, race_charts};
 use crate::analysis::{grid_failures, grid_sentences};
 use crate::domain::units::{self, bytes, count, duration, rate};
 use crate::domain::{LogLevel, Machine, RunResult, Status};
@@ -10,7 +9,10 @@ use crate::tui::entries::{Entry, heats};
 use crate::tui::keymap::Action;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::race_words;
+use crate::tui::screens::environment::answer;
+use crate::tui::screens::race::{charts, phases};
 use crate::tui::theme::Theme;
+use crate::tui::widgets::headline;
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words::{self, Headline, cache_word, route_word};
 
@@ -26,7 +28,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut y = u16::from(airy);
     let lines = if airy { 4 } else { 3 };
     let answer = headline(state, ui, w.saturating_sub(6), lines);
-    y += super::environment::headline(&mut pen.part(0, y, w, lines), &answer, theme);
+    y += headline::draw(&mut pen.part(0, y, w, lines), &answer, theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
     // Beside the page, where there is room, the pictures that the exported report has too.
@@ -36,7 +38,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         let upper = (phases::rows(state, ui).max(2) + 4).min(rest / 2);
         let x = w - pictures;
         phases::pane(&mut pen.part(x, y, pictures, upper), state, ui, theme);
-        race_charts::one(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui, theme, 0);
+        charts::one(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui, theme, 0);
     }
     let mut pane = pen.part(0, y, w - pictures, rest);
     let mut inside = pane.frame(&[("Report".to_owned(), theme.strong)], theme.faint);

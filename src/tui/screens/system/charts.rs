@@ -1,7 +1,7 @@
 //! What disks and GPUs did since the System screen was opened.
 
 use super::process::series;
-use super::system_time::{self, over_time};
+use super::time::{self, over_time};
 use crate::domain::SystemSample;
 use crate::session::State;
 use crate::tui::app::UiState;
@@ -45,8 +45,8 @@ pub(super) fn chart(
     for point in lines.iter_mut().flat_map(|line| &mut line.points) {
         point.1 /= factor;
     }
-    let mut inside = pen.frame(&system_time::title(title, unit, ui, theme), theme.faint);
-    system_time::draw(&mut inside, &lines, empty, state, ui, theme);
+    let mut inside = pen.frame(&time::title(title, unit, ui, theme), theme.faint);
+    time::draw(&mut inside, &lines, empty, state, ui, theme);
 }
 
 fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {

@@ -8,15 +8,16 @@
 //! ╭ Simulation, not measured ──────────────────╮
 //! ```
 
+use super::lesson::{Lesson, Load, Simulation, Told};
+use super::steps::{Figure, STEPS, Step, step};
 use crate::domain::units::{bytes, count, duration, three_digits};
 use crate::domain::{CacheState, Engine, Phase, Route, Status};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::keymap::Action;
-use crate::tui::lesson::{Lesson, Load, Simulation, Told};
-use crate::tui::lesson_steps::{Figure, STEPS, Step, step};
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
+use crate::tui::widgets::headline;
 use crate::tui::widgets::path_drawing::{self, Way};
 use crate::tui::widgets::scatter::{self, Cloud};
 use crate::tui::widgets::{bars, sheet, timeline};
@@ -42,12 +43,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         Some(Ok(lesson)) => lesson,
         Some(Err(error)) => {
             let told = say(Status::Fail, format!("The lesson's recordings cannot be read: {error}"));
-            super::environment::headline(&mut pen.part(0, y, w, 3), &told, theme);
+            headline::draw(&mut pen.part(0, y, w, 3), &told, theme);
             return 0;
         }
         None => {
             let told = say(Status::Info, "Reading the recorded loads …".to_owned());
-            super::environment::headline(&mut pen.part(0, y, w, 3), &told, theme);
+            headline::draw(&mut pen.part(0, y, w, 3), &told, theme);
             return 0;
         }
     };
@@ -56,7 +57,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     // The screen's question stands first where a line has room for it.
     let question = if pen.width() >= 80 { "Why can GDS be slower on a small model?  " } else { "" };
     let title = say(Status::Info, format!("{question}{} of {STEPS}: {}", number + 1, step.title));
-    y += super::environment::headline(&mut pen.part(0, y, w, 2), &title, theme);
+    y += headline::draw(&mut pen.part(0, y, w, 2), &title, theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
     let simulated = if rest >= 20 { 7 } else { 0 };

@@ -1,13 +1,13 @@
 //! One tensor: what it is, each of its phases with one engine or two, and the reads that brought it.
 
-use super::tensor_table::{Shown, shorten};
+use super::order::rate_of;
+use super::table::{Shown, shorten};
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{PHASES, Phase};
 use crate::session::Lane;
 use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run, width, wrap};
-use crate::tui::tensor_order::rate_of;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars::{self, phase_word};
 use crate::tui::words::short_engine;

@@ -1,13 +1,13 @@
 //! The lanes of a race: bars with ghosts, figures, routes with their proof.
 
-use super::frame::spinner;
 use super::phases;
-use super::race::selected_entry;
+use super::view::selected_entry;
 use crate::domain::units::{bytes, count, rate, three_digits};
 use crate::domain::{Engine, ModelInfo, Route, Status, Target};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
 use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
+use crate::tui::frame::spinner;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, runs_width, width};
 use crate::tui::theme::Theme;

@@ -1,0 +1,3 @@
+//! Screen 6: the report.
+
+pub(crate) mod view;
