@@ -1,5 +1,6 @@
 //! Plans that install: repository, driver, nvidia-fs, libcufile, keys, storage driver, kernel.
 
+use super::packages::{dkms_version, install, remove};
 use super::recipes::{Family, empty, family, initramfs, run};
 use super::{distribution, repository};
 use crate::checks::Report;
@@ -100,7 +101,7 @@ fn key(root: &Root, report: &Report, family: Family) -> FixPlan {
         if is_ubuntu && !root.exists(UBUNTU) {
             changes.push(run("sudo update-secureboot-policy --new-key"));
         }
-        match (dkms_version(root), crate::host::kernel_release(root)) {
+        match (dkms_version(root, "nvidia-fs"), crate::host::kernel_release(root)) {
             (Some(version), Some(kernel)) => {
                 changes.push(run(&format!("sudo dkms build --force nvidia-fs/{version} -k {kernel}")));
                 changes.push(run(&format!("sudo dkms install --force nvidia-fs/{version} -k {kernel}")));
@@ -131,38 +132,15 @@ fn key(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
 }
 
-pub(super) fn install(root: &Root, family: Family, package: &str) -> String {
-    match family {
-        Family::Debian => format!("sudo apt-get install -y {package}"),
-        Family::RedHat => format!("sudo {} install -y {package}", distribution::dnf(root)),
-        Family::Suse => format!("sudo zypper --non-interactive install {package}"),
-    }
-}
-
-fn remove(root: &Root, family: Family, package: &str) -> String {
-    match family {
-        Family::Debian => format!("sudo apt-get autoremove {package}"),
-        Family::RedHat => format!("sudo {} remove {package}", distribution::dnf(root)),
-        Family::Suse => format!("sudo zypper remove --clean-deps {package}"),
-    }
-}
-
 /// The package for the CUDA that the driver can run: a library of CUDA 13 on a driver for CUDA 12 answers with error 35.
 fn libcufile_package(root: &Root) -> String {
     let old = root.nvml().cuda_version.as_deref().is_some_and(|version| version.starts_with("12"));
     (if old { "libcufile-12-9" } else { "libcufile-13-0" }).to_owned()
 }
 
-/// The version of nvidia-fs that DKMS knows: `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or `nvidia-fs, 2.25.7, …` of DKMS 2.
-fn dkms_version(root: &Root) -> Option<String> {
-    let output = root.command(&["dkms", "status"])?;
-    let line = output.stdout.lines().find_map(|line| line.strip_prefix("nvidia-fs")?.strip_prefix(['/', ',']))?;
-    Some(line.split([',', ':']).next()?.trim().to_owned()).filter(|version| !version.is_empty())
-}
-
 fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let kernel = crate::host::kernel_release(root);
-    let module = dkms_version(root);
+    let module = dkms_version(root, "nvidia-fs");
     let (k, v) = (kernel.as_deref().unwrap_or("KERNEL"), module.as_deref().unwrap_or("VERSION"));
     // Sources before 2.29 read .ko and .ko.xz only, and build a module without symbol versions beside a .ko.zst.
     let compressed =

@@ -18,6 +18,8 @@ mod interrupted;
 mod journal;
 mod lock;
 mod merge;
+mod packages;
+mod parts;
 mod preview;
 mod recipes;
 mod registry;

@@ -1,6 +1,7 @@
 //! NVIDIA's package repository and the open driver from it, for the distribution and release of a machine.
 
 use super::distribution;
+use super::packages::install;
 use super::recipes::{Family, empty, run};
 use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, kernel_release, os_release};
@@ -157,7 +158,7 @@ pub(super) fn driver(root: &Root, family: Family) -> FixPlan {
     let mut changes = Vec::new();
     // DKMS builds it for the kernel whose headers are there; without them the next boot has no driver.
     if let Some(kernel) = kernel_release(root) {
-        changes.push(run(&super::install::install(root, family, &distribution::headers(root, family, &kernel))));
+        changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
     }
     if has_streams {
         changes.extend([

@@ -1,0 +1,100 @@
+//! Parts of plans: the family of distributions, commands, and changes of files.
+
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::host::{Root, os_release};
+use std::path::PathBuf;
+
+/// A plan without content; id and check are filled in by `for_id`.
+pub(super) fn empty(needs: Needs, risk: FixRisk, policy: FixPolicy) -> FixPlan {
+    FixPlan {
+        id: String::new(),
+        check: String::new(),
+        title: String::new(),
+        why: String::new(),
+        changes: Vec::new(),
+        needs,
+        risk,
+        policy,
+        verify: String::new(),
+        undo: String::new(),
+        undo_commands: Vec::new(),
+        remaining: Vec::new(),
+        obstacle: None,
+    }
+}
+
+/// How packages and boot are handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Debian,
+    RedHat,
+    Suse,
+}
+
+pub(super) fn family(root: &Root) -> Family {
+    named_family(root).unwrap_or(Family::Debian)
+}
+
+/// Whether `/etc/os-release` names one of the families.
+pub(super) fn known_family(root: &Root) -> bool {
+    named_family(root).is_some()
+}
+
+fn named_family(root: &Root) -> Option<Family> {
+    let named: Vec<String> = [os_release(root, "ID"), os_release(root, "ID_LIKE")]
+        .into_iter()
+        .flatten()
+        .flat_map(|words| words.split_whitespace().map(str::to_ascii_lowercase).collect::<Vec<_>>())
+        .collect();
+    let is = |known: &[&str]| named.iter().any(|word| known.contains(&word.as_str()));
+    if is(&["rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn", "azurelinux"]) {
+        Some(Family::RedHat)
+    } else if named.iter().any(|word| word.contains("suse") || word.starts_with("sle") || word.starts_with("sl-")) {
+        Some(Family::Suse)
+    } else if is(&["debian", "ubuntu"]) {
+        Some(Family::Debian)
+    } else {
+        None
+    }
+}
+
+pub(super) fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
+pub(super) fn run(line: &str) -> Change {
+    Change::Run { argv: words(line) }
+}
+
+/// A change of a whole file, read first so that the preview is a diff.
+pub(super) fn file(root: &Root, path: &str, after: &str) -> Change {
+    Change::WriteFile {
+        path: PathBuf::from(path),
+        before: root.read_text(path).ok(),
+        after: after.to_owned(),
+        mode: 0o644,
+    }
+}
+
+/// A file with one line more, all else as it is; none where the line stands there.
+pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
+    let before = root.read_text(path).ok();
+    let text = before.clone().unwrap_or_default();
+    if text.lines().any(|known| known.trim() == line) {
+        return None;
+    }
+    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    Some(Change::WriteFile { path: PathBuf::from(path), before, after: format!("{text}{gap}{line}\n"), mode: 0o644 })
+}
+
+pub(super) fn initramfs(root: &Root, family: Family) -> &'static str {
+    match family {
+        // Ubuntu from 25.10 on has dracut, and may have nothing else.
+        Family::Debian if root.exists("/usr/bin/dracut") && !root.exists("/usr/sbin/update-initramfs") => {
+            "sudo dracut -f --regenerate-all"
+        }
+        Family::Debian => "sudo update-initramfs -u -k all",
+        Family::RedHat => "sudo dracut -f --regenerate-all",
+        Family::Suse => "sudo dracut -f",
+    }
+}
