@@ -3,6 +3,7 @@
 use super::recipes::{Family, family, line_in, run};
 use crate::domain::Change;
 use crate::host::{BootLoader, Root, boot_loader, kernel_release, os_release};
+use std::ops::Range;
 use std::path::PathBuf;
 
 const GRUB: &str = "/etc/default/grub";
@@ -52,31 +53,87 @@ pub(super) fn is_kept_with_the_image(root: &Root) -> bool {
     loader(root) == BootLoader::RpmOstree
 }
 
-/// A word more on the kernel's command line.
+/// A word for the kernel's command line, where what starts this machine has its words from; other words stay, and an earlier value of the same key is changed.
 pub(super) fn arguments(root: &Root, word: &str) -> Vec<Change> {
+    let started = root.read_text("/proc/cmdline").unwrap_or_default();
+    let key = key(word);
+    let old: Vec<&str> = started.split_whitespace().filter(|other| self::key(other) == key).collect();
+    // Tools know one word of a key, so theirs has what the running kernel was started with, too.
+    let after = with_word(&started, word).unwrap_or_else(|| started.clone());
+    let merged = place_of(&after, key).map_or(word, |place| &after[place]);
+    // Tools that only add would leave the old value next to the new one.
+    let replaced: Vec<&str> = old.into_iter().filter(|other| *other != merged).collect();
+    let removed = |option: &str| replaced.iter().map(|other| run(&format!("{option}{other}"))).collect::<Vec<_>>();
     let mut changes = match (loader(root), menu(root)) {
-        (BootLoader::RpmOstree, _) => vec![run(&format!("sudo rpm-ostree kargs --append-if-missing={word}"))],
-        (BootLoader::Kernelstub, _) => vec![run(&format!("sudo kernelstub --add-options {word}"))],
+        (BootLoader::RpmOstree, _) => {
+            let deleted: String = replaced.iter().map(|other| format!("--delete-if-present={other} ")).collect();
+            vec![run(&format!("sudo rpm-ostree kargs {deleted}--append-if-missing={merged}"))]
+        }
+        (BootLoader::Kernelstub, _) => {
+            let mut changes = removed("sudo kernelstub --delete-options ");
+            changes.push(run(&format!("sudo kernelstub --add-options {merged}")));
+            changes
+        }
         (BootLoader::Extlinux, _) => vec![run("sudoedit /boot/extlinux/extlinux.conf")],
         // Its own tool knows systemd-boot as well.
         (BootLoader::SystemdBoot | BootLoader::Grub, Menu::Pbl) => {
-            vec![run(&format!("sudo pbl --add-option {word}")), run("sudo pbl --config")]
+            let mut changes = removed("sudo pbl --del-option ");
+            changes.extend([run(&format!("sudo pbl --add-option {merged}")), run("sudo pbl --config")]);
+            changes
         }
         (BootLoader::SystemdBoot, _) => kernel_install(root, word),
-        (BootLoader::Grub, Menu::Grubby) => vec![run(&format!("sudo grubby --update-kernel=ALL --args={word}"))],
+        (BootLoader::Grub, Menu::Grubby) => vec![run(&format!("sudo grubby --update-kernel=ALL --args={merged}"))],
         (BootLoader::Grub, menu) => {
-            vec![
-                grub(root, word),
-                run(if menu == Menu::MakeConfig {
-                    "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
-                } else {
-                    "sudo update-grub"
-                }),
-            ]
+            let make = if menu == Menu::MakeConfig {
+                "sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
+            } else {
+                "sudo update-grub"
+            };
+            grub(root, word, merged).into_iter().chain([run(make)]).collect()
         }
     };
     changes.push(run("sudo reboot"));
     changes
+}
+
+/// What is before the first `=` of a word.
+fn key(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(key, _)| key)
+}
+
+/// Where the last word with this key is.
+fn place_of(words: &str, key: &str) -> Option<Range<usize>> {
+    let mut end = words.len();
+    for word in words.rsplit(|c: char| c.is_ascii_whitespace()) {
+        let start = end - word.len();
+        if !word.is_empty() && self::key(word) == key {
+            return Some(start..end);
+        }
+        end = start.saturating_sub(1);
+    }
+    None
+}
+
+/// Words of a command line with one more; `None` if it is there. A parameter of a module has one value, so another one is replaced; other keys take a list,
+/// so the value is added to the list that is there.
+fn with_word(words: &str, word: &str) -> Option<String> {
+    let (key, value) = word.split_once('=').unwrap_or((word, ""));
+    let Some(place) = place_of(words, key) else {
+        let gap = if words.is_empty() || words.ends_with(char::is_whitespace) { "" } else { " " };
+        return Some(format!("{words}{gap}{word}"));
+    };
+    let now = words[place.clone()].split_once('=').map_or("", |(_, now)| now);
+    let wanted = if key.contains('.') {
+        value.to_owned()
+    } else {
+        // `data=ordered` takes the place of `data=writeback` in a list.
+        let parts = now.split(',').filter(|part| !part.is_empty() && self::key(part) != self::key(value));
+        parts.chain([value]).collect::<Vec<_>>().join(",")
+    };
+    if now.split(',').any(|part| part == value) || now == wanted {
+        return None;
+    }
+    Some(format!("{}{key}={wanted}{}", &words[..place.start], &words[place.end..]))
 }
 
 /// The words of `/etc/kernel/cmdline`, and the entries anew. Without the file kernel-install takes the words that the kernel was started with, so a new one
@@ -89,13 +146,16 @@ fn kernel_install(root: &Root, word: &str) -> Vec<Change> {
         Some(text.split_whitespace().filter(of_the_loader).collect::<Vec<_>>().join(" "))
     };
     let edit = match before.clone().or_else(started) {
-        Some(words) => Change::WriteFile {
-            path: PathBuf::from(CMDLINE),
-            before,
-            after: format!("{} {word}\n", words.trim_end()),
-            mode: 0o644,
-        },
-        None => run(&format!("sudoedit {CMDLINE}")),
+        Some(words) => {
+            let after = with_word(words.trim_end(), word).map_or_else(|| words.clone(), |after| format!("{after}\n"));
+            (before.as_ref() != Some(&after)).then(|| Change::WriteFile {
+                path: PathBuf::from(CMDLINE),
+                before,
+                after,
+                mode: 0o644,
+            })
+        }
+        None => Some(run(&format!("sudoedit {CMDLINE}"))),
     };
     let release = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
     let image = match family(root) {
@@ -107,24 +167,28 @@ fn kernel_install(root: &Root, word: &str) -> Vec<Change> {
     } else {
         run(&format!("sudo kernel-install add {release} {image}"))
     };
-    vec![edit, renew]
+    edit.into_iter().chain([renew]).collect()
 }
 
-fn grub(root: &Root, word: &str) -> Change {
-    if let Some(edit) = behind_others(root, word) {
-        return edit;
+/// The edit of GRUB's settings; none if the word is there. `merged` is the word with what the running kernel was started with.
+fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
+    if let Some(file) = behind_others(root, merged) {
+        return file;
     }
     let before = root.read_text(GRUB).ok();
-    match before.as_deref().and_then(|text| with_argument(text, word)) {
-        Some(after) => Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 },
+    match before.as_deref().map(|text| with_argument(text, word)) {
+        Some(Argument::Added(after)) => {
+            Some(Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 })
+        }
+        Some(Argument::There) => None,
         // A line that differs from the usual is edited by hand.
-        None => run(&format!("sudoedit {GRUB}")),
+        Some(Argument::Unusual) | None => Some(run(&format!("sudoedit {GRUB}"))),
     }
 }
 
-/// A file behind those of `/etc/default/grub.d`, where one of them sets the line anew, as in cloud images: what stands in `/etc/default/grub` is not in
-/// effect then. None where no file does, or the word needs quotes of its own.
-fn behind_others(root: &Root, word: &str) -> Option<Change> {
+/// A file behind those of `/etc/default/grub.d`, if one of them sets the line again, as in cloud images: what is in `/etc/default/grub` is not in effect
+/// then. `None` if no file does, or the word needs quotes of its own; an inner `None` if the file has the word.
+fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     const FOLDER: &str = "/etc/default/grub.d";
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
     let names = root.entries(FOLDER).unwrap_or_default();
@@ -138,29 +202,40 @@ fn behind_others(root: &Root, word: &str) -> Option<Change> {
         return None;
     }
     // Names are taken in order, so this one comes last.
-    line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\""))
+    Some(line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\"")))
 }
 
-/// `/etc/default/grub` with a word more in `GRUB_CMDLINE_LINUX_DEFAULT`; none where it has not one such line, the word is there, or it needs quotes of
-/// its own (a semicolon parts commands in grub.cfg).
-fn with_argument(grub: &str, word: &str) -> Option<String> {
+/// What becomes of `/etc/default/grub`.
+#[derive(Debug, PartialEq, Eq)]
+enum Argument {
+    /// The text with the word.
+    Added(String),
+    /// The word is there.
+    There,
+    /// It has not one usual line to add the word to, or the word needs quotes of its own.
+    Unusual,
+}
+
+/// `/etc/default/grub` with a word in `GRUB_CMDLINE_LINUX_DEFAULT`. A semicolon parts commands in grub.cfg, so a word with one is not added.
+fn with_argument(grub: &str, word: &str) -> Argument {
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
     let is_ours = |line: &&str| line.trim_start().starts_with(KEY);
-    if word.contains(';') || grub.lines().filter(is_ours).count() != 1 {
-        return None;
-    }
-    let line = grub.lines().find(is_ours)?;
-    let value = line.trim_start().strip_prefix(KEY)?.trim_end();
+    let mut lines = grub.lines().filter(is_ours);
+    let (Some(line), None) = (lines.next(), lines.next()) else { return Argument::Unusual };
+    let value = line.trim_start().strip_prefix(KEY).unwrap_or_default().trim_end();
     let (quote, inner) = match value.chars().next() {
-        Some(quote @ ('"' | '\'')) => (quote, value[1..].strip_suffix(quote).filter(|inner| !inner.contains(quote))?),
-        _ if value.contains(['"', '\'', '#', ' ']) => return None,
+        Some(quote @ ('"' | '\'')) => match value[1..].strip_suffix(quote).filter(|inner| !inner.contains(quote)) {
+            Some(inner) => (quote, inner),
+            None => return Argument::Unusual,
+        },
+        _ if value.contains(['"', '\'', '#', ' ']) => return Argument::Unusual,
         _ => ('"', value),
     };
-    if inner.split_whitespace().any(|known| known == word) {
-        return None;
+    match with_word(inner, word) {
+        Some(_) if word.contains(';') => Argument::Unusual,
+        None => Argument::There,
+        Some(inner) => Argument::Added(grub.replacen(line, &format!("{KEY}{quote}{inner}{quote}"), 1)),
     }
-    let gap = if inner.is_empty() { "" } else { " " };
-    Some(grub.replacen(line, &format!("{KEY}{quote}{inner}{gap}{word}{quote}"), 1))
 }
 
 #[cfg(test)]
@@ -177,16 +252,42 @@ mod tests {
             ("GRUB_CMDLINE_LINUX_DEFAULT=''", "GRUB_CMDLINE_LINUX_DEFAULT='iommu=pt'"),
             ("GRUB_CMDLINE_LINUX_DEFAULT=quiet", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
         ] {
-            assert_eq!(with_argument(&grub(before), "iommu=pt"), Some(grub(after)));
-            assert_eq!(with_argument(&grub(after), "iommu=pt"), None, "it is there");
+            assert_eq!(with_argument(&grub(before), "iommu=pt"), Argument::Added(grub(after)));
+            assert_eq!(with_argument(&grub(after), "iommu=pt"), Argument::There);
         }
         for line in [
             "GRUB_TIMEOUT=1",
             "GRUB_CMDLINE_LINUX_DEFAULT=\"a\" # x",
             "GRUB_CMDLINE_LINUX_DEFAULT=\"a\"\nGRUB_CMDLINE_LINUX_DEFAULT=\"b\"",
         ] {
-            assert_eq!(with_argument(&grub(line), "iommu=pt"), None, "{line}");
+            assert_eq!(with_argument(&grub(line), "iommu=pt"), Argument::Unusual, "{line}");
         }
-        assert_eq!(with_argument(&grub("GRUB_CMDLINE_LINUX_DEFAULT=\"\""), "pci=disable_acs_redir=a;b"), None);
+        let semicolon = with_argument(&grub("GRUB_CMDLINE_LINUX_DEFAULT=\"\""), "pci=disable_acs_redir=a;b");
+        assert_eq!(semicolon, Argument::Unusual);
+    }
+
+    #[test]
+    fn a_word_meets_the_words_that_are_there() {
+        for (before, word, after) in [
+            ("", "iommu=pt", Some("iommu=pt")),
+            ("quiet  splash", "iommu=pt", Some("quiet  splash iommu=pt")),
+            ("a iommu=nobypass b", "iommu=pt", Some("a iommu=nobypass,pt b")),
+            ("a iommu=nobypass,pt", "iommu=pt", None),
+            ("intel_iommu=on", "iommu=pt", Some("intel_iommu=on iommu=pt")),
+            (
+                "nvme_core.io_timeout=255 nvme_core.multipath=Y q",
+                "nvme_core.multipath=N",
+                Some("nvme_core.io_timeout=255 nvme_core.multipath=N q"),
+            ),
+            ("nvme_core.multipath=N", "nvme_core.multipath=N", None),
+            (
+                "ro rootflags=noatime,data=writeback",
+                "rootflags=data=ordered",
+                Some("ro rootflags=noatime,data=ordered"),
+            ),
+            ("pci=noaer", "pci=disable_acs_redir=0000:40:01.0", Some("pci=noaer,disable_acs_redir=0000:40:01.0")),
+        ] {
+            assert_eq!(with_word(before, word).as_deref(), after, "{before} + {word}");
+        }
     }
 }
