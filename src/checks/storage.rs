@@ -4,7 +4,7 @@ use super::context::{Context, Subject};
 use super::judged::{Cost, DIRECT, Judged, Scope};
 use super::reboot_pending;
 use crate::domain::{Group::Storage, Route};
-use crate::host::{BlockDevice, BlockKind, PathFacts};
+use crate::host::{self, BlockDevice, BlockKind, NVME_SUBSYSTEMS, PathFacts};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -187,14 +187,11 @@ fn multipath(ctx: &Context<'_>) -> Judged {
             let judged = Judged::lack(ID, Storage, "NVMe native multipath is on, and P2PDMA does not pass through it")
                 .found(PATH, "Y")
                 .missing(Cost::Reboot, &[Route::P2pdma]);
-            match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
-                Some(written) => {
-                    judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
-                }
-                None => judged.fix("nvme-multipath-off").advice(
-                    "options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.",
-                ),
-            }
+            let paths = host::nvme_subsystems(ctx.root).into_iter().take(8);
+            let judged = paths.fold(judged, |judged, (name, controllers)| {
+                judged.found(format!("{NVME_SUBSYSTEMS}/{name}"), controllers.join(" "))
+            });
+            multipath_advice(ctx, judged)
         }
         Ok(text) => Judged::pass(ID, Storage, "NVMe native multipath is off").found(PATH, text.trim()),
         Err(why) if why.is_missing() => {
@@ -205,6 +202,27 @@ fn multipath(ctx: &Context<'_>) -> Judged {
             .unknown(&[Route::P2pdma]),
     };
     judged.why("P2PDMA needs the disk itself; the multipath head in front of it is no PCI device.")
+}
+
+/// What to do about multipath: an option of the module, or a word for a kernel that has the module built in.
+fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
+    const WORD: &str = "nvme_core.multipath=N";
+    if let Some(left) = reboot_pending::waiting_word(ctx, &[WORD, "nvme_core.multipath=0"]) {
+        return judged.advice(left);
+    }
+    if let Some((path, text)) = host::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
+        return judged.found(path, text).fix("nvme-multipath-off").advice(format!(
+            "Start the kernel with {WORD}: nvme_core is built in, so modprobe.d has no effect on it. Not if disks have several paths."
+        ));
+    }
+    match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
+        Some(written) => {
+            judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
+        }
+        None => judged.fix("nvme-multipath-off").advice(
+            "options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.",
+        ),
+    }
 }
 
 fn integrity(ctx: &Context<'_>, name: &str) -> Option<Judged> {

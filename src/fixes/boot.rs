@@ -1,7 +1,8 @@
 //! Plans that change how the machine boots or mounts.
 
 use super::command_line::{arguments, place};
-use super::recipes::{empty, family, file, initramfs, run};
+use super::multipath;
+use super::recipes::{empty, family, initramfs, run};
 use crate::checks::Report;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
@@ -11,18 +12,7 @@ use std::path::PathBuf;
 pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
     let family = family(root);
     Some(match id {
-        "nvme-multipath-off" => FixPlan {
-            title: "Switch NVMe native multipath off".to_owned(),
-            why: "P2PDMA does not pass through the multipath head. Not for machines whose disks really have several paths.".to_owned(),
-            changes: vec![
-                file(root, "/etc/modprobe.d/nvme.conf", "options nvme_core multipath=N\n"),
-                run(initramfs(root, family)),
-                run("sudo reboot"),
-            ],
-            verify: "/sys/module/nvme_core/parameters/multipath says N".to_owned(),
-            undo: "remove the file, rebuild the initramfs, reboot".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
-        },
+        "nvme-multipath-off" => multipath::plan(root),
         "iommu-off" => {
             let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
             let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };

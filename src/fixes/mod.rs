@@ -18,6 +18,8 @@ mod interrupted;
 mod journal;
 mod lock;
 mod merge;
+mod modprobe;
+mod multipath;
 mod packages;
 mod parts;
 mod preview;

@@ -1,16 +1,14 @@
 //! The registry keys of the NVIDIA driver that P2PDMA needs, beside those that are set already.
 
+use super::modprobe::{self, Setting};
 use super::recipes::{empty, family, initramfs, line_in, run, words};
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::Root;
 use std::path::PathBuf;
 
-/// The file of our own, where no other sets registry keys.
-const OWN: &str = "/etc/modprobe.d/nvidia-p2pdma.conf";
-const FOLDER: &str = "/etc/modprobe.d";
-/// Folders of packages; a file of the same name in `/etc/modprobe.d` takes the place of one there (modprobe.d(5)).
-const PACKAGED: [&str; 2] = ["/usr/lib/modprobe.d", "/run/modprobe.d"];
-const PARAMETER: &str = "NVreg_RegistryDwords=";
+/// The file for the keys if no other file sets any.
+const OWN: &str = "nvidia-p2pdma.conf";
+const PARAMETER: &str = "NVreg_RegistryDwords";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root) -> FixPlan {
@@ -42,51 +40,37 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     }
 }
 
-/// The file that is changed, and what stands in the way. The kernel takes the last of several lists, so there must be one.
+/// The file that is changed, or why none is: the kernel takes the last of several lists, so there must be one.
 fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>) {
-    let sets = |folder: &str| -> Vec<(String, String)> {
-        let mut names = root.entries(folder).unwrap_or_default();
-        names.sort();
-        names
-            .iter()
-            .filter(|name| name.ends_with(".conf"))
-            .map(|name| format!("{folder}/{name}"))
-            .filter_map(|path| Some((root.read_text(&path).ok()?, path)))
-            .filter(|(text, _)| text.lines().any(|line| value_of(line).is_some()))
-            .map(|(text, path)| (path, text))
-            .collect()
-    };
-    let own: Vec<(String, String)> = sets(FOLDER);
-    let packaged: Vec<String> = PACKAGED
-        .iter()
-        .flat_map(|folder| sets(folder))
-        .map(|(path, _)| path)
-        .filter(|path| path.rsplit('/').next().is_none_or(|name| !root.exists(format!("{FOLDER}/{name}"))))
-        .collect();
-    if let Some(path) = packaged.first() {
+    let files = modprobe::files(root);
+    let settings = modprobe::settings(&files, "nvidia", PARAMETER);
+    let packaged = settings.iter().map(|setting| &files[setting.file]).find(|file| !file.is_local());
+    if let Some(file) = packaged {
         let why = format!(
-            "{path} sets {PARAMETER} too, and the driver takes one list only: copy that file to {FOLDER} under the same name and add {} there",
+            "{} sets {PARAMETER} too, and the driver takes one list only: copy that file to {} under the same name and add {} there",
+            file.path,
+            modprobe::LOCAL,
             list(keys)
         );
         return (None, Some(why));
     }
-    match own.as_slice() {
+    match settings.as_slice() {
         [] => {
-            let line = format!("options nvidia {PARAMETER}\"{}\"", list(keys));
-            (line_in(root, OWN, &line), None)
+            let line = format!("options nvidia {PARAMETER}=\"{}\"", list(keys));
+            (line_in(root, &modprobe::own_path(root, OWN), &line), None)
         }
-        [(path, text)] if text.lines().filter(|line| value_of(line).is_some()).count() == 1 => {
-            let after: String = text.split_inclusive('\n').map(|line| merged(line, keys)).collect();
-            let change = (after != *text).then(|| Change::WriteFile {
-                path: PathBuf::from(path),
-                before: Some(text.clone()),
+        [setting] => {
+            let file = &files[setting.file];
+            let change = with_keys(&file.text, setting, keys).map(|after| Change::WriteFile {
+                path: PathBuf::from(&file.path),
+                before: Some(file.text.clone()),
                 after,
                 mode: 0o644,
             });
             (change, None)
         }
         several => {
-            let paths: Vec<&str> = several.iter().map(|(path, _)| path.as_str()).collect();
+            let paths: Vec<&str> = several.iter().map(|setting| files[setting.file].path.as_str()).collect();
             let why = format!(
                 "{PARAMETER} is set more than once ({}), and the driver takes the last list only: leave one, then ask again",
                 paths.join(", ")
@@ -101,33 +85,17 @@ fn list(keys: &[(&str, &str)]) -> String {
     keys.iter().map(|(key, value)| format!("{key}={value};")).collect()
 }
 
-/// Where the list of registry keys stands in a line `options nvidia …`, quotes included.
-fn value_of(line: &str) -> Option<std::ops::Range<usize>> {
-    let mut fields = line.split_whitespace();
-    if fields.next() != Some("options") || fields.next() != Some("nvidia") {
-        return None;
-    }
-    let start = line.find(PARAMETER)? + PARAMETER.len();
-    let rest = &line[start..];
-    let end = match rest.chars().next() {
-        Some(quote @ ('"' | '\'')) => rest[1..].find(quote).map_or(rest.trim_end().len(), |at| at + 2),
-        _ => rest.find(char::is_whitespace).unwrap_or(rest.len()),
-    };
-    Some(start..start + end)
-}
-
-/// The line with the keys set in its list; others stay, in their order.
-fn merged(line: &str, keys: &[(&str, &str)]) -> String {
-    let Some(at) = value_of(line) else { return line.to_owned() };
-    let value = line[at.clone()].trim_matches(['"', '\'']);
-    let mut set: Vec<(&str, &str)> = value
+/// The text with the keys set in the list of this setting; other keys keep their values and their order. `None` if all are set.
+fn with_keys(text: &str, setting: &Setting, keys: &[(&str, &str)]) -> Option<String> {
+    let mut set: Vec<(&str, &str)> = setting
+        .value
         .split(';')
-        .filter(|part| !part.trim().is_empty())
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
         .map(|part| part.split_once('=').unwrap_or((part, "")))
         .collect();
-    let is_set = keys.iter().all(|(key, value)| set.contains(&(key, value)));
-    if is_set {
-        return line.to_owned();
+    if keys.iter().all(|key| set.contains(key)) {
+        return None;
     }
     for (key, value) in keys {
         match set.iter_mut().find(|(known, _)| known == key) {
@@ -135,16 +103,24 @@ fn merged(line: &str, keys: &[(&str, &str)]) -> String {
             None => set.push((key, value)),
         }
     }
-    format!("{}\"{}\"{}", &line[..at.start], list(&set), &line[at.end..])
+    let mut after = text.to_owned();
+    after.replace_range(setting.place.clone(), &format!("{PARAMETER}=\"{}\"", list(&set)));
+    Some(after)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixes::modprobe::File;
 
     #[test]
     fn keys_are_added_to_the_list_that_is_there() {
         const KEYS: &[(&str, &str)] = &[("RMForceStaticBar1", "1"), ("ForceP2P", "0")];
+        let edited = |before: &str| {
+            let file = File { path: "/etc/modprobe.d/x.conf".to_owned(), text: before.to_owned() };
+            let settings = modprobe::settings(std::slice::from_ref(&file), "nvidia", PARAMETER);
+            settings.first().and_then(|setting| with_keys(before, setting, KEYS)).unwrap_or_else(|| before.to_owned())
+        };
         for (before, after) in [
             (
                 "options nvidia NVreg_Foo=1 NVreg_RegistryDwords=\"PeerMappingOverride=1;ForceP2P=0x11;\" NVreg_Bar=2 # x\n",
@@ -154,6 +130,11 @@ mod tests {
                 "options nvidia NVreg_RegistryDwords=A=1 NVreg_Bar=2",
                 "options nvidia NVreg_RegistryDwords=\"A=1;RMForceStaticBar1=1;ForceP2P=0;\" NVreg_Bar=2",
             ),
+            // NVIDIA's guide breaks the list over lines.
+            (
+                "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;\\\nRmForceDisableIomapWC=1;\"\n# end\n",
+                "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;RmForceDisableIomapWC=1;ForceP2P=0;\"\n# end\n",
+            ),
             (
                 "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;ForceP2P=0\"\n",
                 "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;ForceP2P=0\"\n",
@@ -161,7 +142,7 @@ mod tests {
             ("# options nvidia NVreg_RegistryDwords=\"A=1\"\n", "# options nvidia NVreg_RegistryDwords=\"A=1\"\n"),
             ("options nvidia_uvm NVreg_RegistryDwords=\"A=1\"\n", "options nvidia_uvm NVreg_RegistryDwords=\"A=1\"\n"),
         ] {
-            assert_eq!(merged(before, KEYS), after);
+            assert_eq!(edited(before), after);
         }
     }
 }

@@ -57,6 +57,34 @@ pub fn kernel_config(root: &Root, release: &str) -> Result<KernelConfig, Vec<(St
     Err(tried)
 }
 
+/// What shows that a module is part of the image of the running kernel, so that modprobe.d has no say over it: file and text. `option` is what the kernel's
+/// configuration calls the module. `None` if it is a loadable module, or nothing shows it.
+#[must_use]
+pub fn built_in(root: &Root, module: &str, option: &str) -> Option<(String, String)> {
+    const LOADED: &str = "/proc/modules";
+    let loaded = root.read_text(LOADED).unwrap_or_default();
+    let is_loaded = |name: &str| loaded.lines().any(|line| line.split(' ').next() == Some(name));
+    if is_loaded(module) {
+        return None;
+    }
+    let release = super::kernel_release(root)?;
+    let list = format!("/lib/modules/{release}/modules.builtin");
+    if let Ok(text) = root.read_text(&list) {
+        let stem = |line: &str| Some(line.trim().rsplit('/').next()?.strip_suffix(".ko")?.replace('-', "_"));
+        let line = text.lines().find(|line| stem(line).as_deref() == Some(module))?;
+        return Some((list, line.trim().to_owned()));
+    }
+    if let Ok(config) = kernel_config(root, &release) {
+        return (config.value(option) == Some("y")).then(|| (config.source.clone(), config.line(option)));
+    }
+    // A family of modules of which none is listed, though one of them works.
+    let family = module.split('_').next().unwrap_or(module);
+    let is_there = root.exists(format!("/sys/module/{module}"))
+        && !loaded.trim().is_empty()
+        && !loaded.lines().any(|line| line.starts_with(family));
+    is_there.then(|| (LOADED.to_owned(), format!("no line {module}, though /sys/module/{module} exists")))
+}
+
 /// Unpacks one gzip member (RFC 1952).
 fn gunzip(bytes: &[u8]) -> Option<Vec<u8>> {
     let flags = *bytes.get(3)?;

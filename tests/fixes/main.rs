@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod copies;
 mod guide;
+mod merging;
 mod policies;
 mod releases;
 mod root;

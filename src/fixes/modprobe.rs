@@ -1,0 +1,393 @@
+//! Lines of modprobe.d: where a parameter or a dependency of a module is set, and how it is set there without changing anything else.
+
+use super::recipes::line_in;
+use crate::domain::Change;
+use crate::host::{Root, Unread};
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Where files of the machine's owner are.
+pub(super) const LOCAL: &str = "/etc/modprobe.d";
+/// Folders of modprobe in the order in which a name in one hides the same name in the next (modprobe.d(5)).
+const FOLDERS: [&str; 5] =
+    [LOCAL, "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
+
+/// A file that modprobe reads.
+pub(super) struct File {
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+impl File {
+    fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub(super) fn is_local(&self) -> bool {
+        self.path.starts_with(LOCAL)
+    }
+
+    /// The file with other content, written to the same path.
+    fn with(&self, after: String) -> Option<Change> {
+        let before = Some(self.text.clone());
+        (after != self.text).then(|| Change::WriteFile { path: PathBuf::from(&self.path), before, after, mode: 0o644 })
+    }
+}
+
+/// The files that modprobe reads, in its order: sorted by name, whatever their folder.
+pub(super) fn files(root: &Root) -> Vec<File> {
+    let mut names: Vec<(String, String)> = Vec::new();
+    for folder in FOLDERS {
+        for name in root.entries(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
+            if names.iter().all(|(known, _)| *known != name) {
+                names.push((name.clone(), format!("{folder}/{name}")));
+            }
+        }
+    }
+    names.sort();
+    names.into_iter().filter_map(|(_, path)| Some(File { text: root.read_text(&path).ok()?, path })).collect()
+}
+
+/// A path below `/etc/modprobe.d` for a file of this program: the usual name, unless it would hide a file of a package.
+pub(super) fn own_path(root: &Root, name: &str) -> String {
+    let is_packaged = FOLDERS.iter().skip(1).any(|folder| root.exists(format!("{folder}/{name}")));
+    let path = format!("{LOCAL}/{name}");
+    if is_packaged && !root.exists(&path) { format!("{LOCAL}/gds-top-{name}") } else { path }
+}
+
+/// A word of a statement: its place in the text, and its content without quotes and without the backslashes that join lines.
+struct Word {
+    place: Range<usize>,
+    text: String,
+}
+
+/// The statements `KEYWORD MODULE …` in a text, each as its words. A backslash at the end of a line joins the next one to it.
+fn statements(text: &str, keyword: &str, module: &str) -> Vec<Vec<Word>> {
+    let same = |name: &str| name.replace('-', "_") == module.replace('-', "_");
+    let mut out = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices('\n').chain([(text.len(), "")]) {
+        if text[start..at].ends_with('\\') && at < text.len() {
+            continue;
+        }
+        let words = words(text, start..at);
+        if let [first, second, ..] = words.as_slice()
+            && first.text == keyword
+            && same(&second.text)
+        {
+            out.push(words);
+        }
+        start = at + 1;
+    }
+    out
+}
+
+fn words(text: &str, line: Range<usize>) -> Vec<Word> {
+    let mut out = Vec::new();
+    let mut word: Option<Word> = None;
+    let mut quote = None;
+    let mut letters = text[line.clone()].char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let at = line.start + at;
+        if letter == '\\' && letters.peek().is_some_and(|(_, next)| *next == '\n') {
+            letters.next();
+            continue;
+        }
+        if quote.is_none() && letter.is_whitespace() {
+            out.extend(word.take());
+            continue;
+        }
+        let word = word.get_or_insert_with(|| Word { place: at..at, text: String::new() });
+        word.place.end = at + letter.len_utf8();
+        match (quote, letter) {
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            _ => word.text.push(letter),
+        }
+    }
+    out.extend(word);
+    out
+}
+
+/// A parameter in a statement `options MODULE …`.
+pub(super) struct Setting {
+    /// Which of the files.
+    pub(super) file: usize,
+    /// The place of `PARAMETER=VALUE` in its text.
+    pub(super) place: Range<usize>,
+    /// The value without quotes.
+    pub(super) value: String,
+}
+
+/// Where a parameter of a module is set, in the order in which the kernel gets the values: the last one is in effect.
+pub(super) fn settings(files: &[File], module: &str, parameter: &str) -> Vec<Setting> {
+    let of_file = |(file, content): (usize, &File)| {
+        let words = statements(&content.text, "options", module).into_iter().flatten();
+        let found = words.filter_map(move |word| {
+            let value = word.text.strip_prefix(parameter)?.strip_prefix('=')?.to_owned();
+            Some(Setting { file, place: word.place, value })
+        });
+        found.collect::<Vec<_>>()
+    };
+    files.iter().enumerate().flat_map(of_file).collect()
+}
+
+/// What sets `module PARAMETER=VALUE`: values that differ are changed where they are; else a statement of the module gets the parameter; else the file
+/// `own` gets a line. Empty if the value is in effect already.
+///
+/// # Errors
+/// A part of a sentence that says why no line can do it.
+pub(super) fn set_parameter(
+    root: &Root,
+    module: &str,
+    (parameter, value): (&str, &str),
+    is_set: fn(&str) -> bool,
+    own: &str,
+) -> Result<Vec<Change>, String> {
+    let files = files(root);
+    let settings = settings(&files, module, parameter);
+    if settings.last().is_some_and(|setting| is_set(&setting.value)) {
+        return Ok(Vec::new());
+    }
+    let wanted = format!("{parameter}={value}");
+    let is_wrong = |setting: &&Setting| files[setting.file].is_local() && !is_set(&setting.value);
+    let mut texts: Vec<String> = files.iter().map(|file| file.text.clone()).collect();
+    // From the end, so that the places before it stay where they are.
+    for setting in settings.iter().rev().filter(is_wrong) {
+        texts[setting.file].replace_range(setting.place.clone(), &wanted);
+    }
+    // A packaged file that comes later has the last word; a line behind it is needed.
+    let overruling = settings.last().filter(|setting| !files[setting.file].is_local()).map(|setting| setting.file);
+    if settings.is_empty() || overruling.is_some() {
+        let behind = overruling.map_or(0, |file| file + 1);
+        let last = (behind..files.len())
+            .rev()
+            .filter(|&file| files[file].is_local())
+            .find_map(|file| Some((file, statements(&texts[file], "options", module).pop()?)));
+        match last {
+            Some((file, words)) => texts[file].insert_str(end(&words), &format!(" {wanted}")),
+            None => {
+                let after = overruling.map(|file| files[file].name().to_owned());
+                return Ok(changed(&files, texts)
+                    .into_iter()
+                    .chain([own_line(root, own, after, &format!("options {module} {wanted}"))?])
+                    .collect());
+            }
+        }
+    }
+    Ok(changed(&files, texts))
+}
+
+/// A line of its own in a file of this program, whose name sorts behind `after`.
+fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result<Change, String> {
+    let is_behind = |path: &str| after.as_deref().is_none_or(|after| path.rsplit('/').next() > Some(after));
+    let path = [own_path(root, own), own_path(root, &format!("zz-{own}"))]
+        .into_iter()
+        .find(|path| is_behind(path))
+        .ok_or_else(|| format!("{} of a package comes after every other file in {LOCAL}", after.unwrap_or_default()))?;
+    match root.read_text(&path) {
+        Ok(_) | Err(Unread::Missing) => {}
+        Err(why) => return Err(format!("{path} {why}")),
+    }
+    line_in(root, &path, line).ok_or_else(|| format!("{path} has the line '{line}' already"))
+}
+
+/// Where a statement ends, before a comment that somebody wrote behind it.
+fn end(words: &[Word]) -> usize {
+    let comment = words.iter().position(|word| word.text.starts_with('#')).unwrap_or(words.len());
+    words[..comment].last().map_or(0, |word| word.place.end)
+}
+
+fn changed(files: &[File], texts: Vec<String>) -> Vec<Change> {
+    files.iter().zip(texts).filter_map(|(file, after)| file.with(after)).collect()
+}
+
+/// What makes modprobe load these modules before another one. Only the first statement `softdep` of a module counts (kmod), so that one is extended.
+///
+/// # Errors
+/// A part of a sentence that says why no line can do it.
+pub(super) fn load_before(root: &Root, module: &str, before: &[&str], own: &str) -> Result<Option<Change>, String> {
+    let files = files(root);
+    let first =
+        files.iter().find_map(|file| Some((file, statements(&file.text, "softdep", module).into_iter().next()?)));
+    let Some((file, words)) = first else {
+        let line = format!("softdep {module} pre: {}", before.join(" "));
+        return own_line(root, own, None, &line).map(Some);
+    };
+    let listed = |word: &&str| words.iter().skip(2).take_while(|w| w.text != "post:").any(|w| w.text == **word);
+    let missing: Vec<&str> = before.iter().filter(|word| !listed(word)).copied().collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    if !file.is_local() {
+        return Err(format!(
+            "{} has a softdep of {module} without {}, and modprobe takes the first one only: copy the file to {LOCAL} under the same name and add {} to \
+             its line",
+            file.path,
+            missing.join(" "),
+            missing.join(" ")
+        ));
+    }
+    let pre = words.iter().find(|word| word.text == "pre:");
+    let (at, added) = match pre {
+        Some(pre) => (pre.place.end, format!(" {}", missing.join(" "))),
+        None => (words[1].place.end, format!(" pre: {}", missing.join(" "))),
+    };
+    let mut after = file.text.clone();
+    after.insert_str(at, &added);
+    Ok(file.with(after))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// A tree with these files.
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("etc/modprobe.d")).unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::tree(folder.path()).unwrap();
+        (folder, root)
+    }
+
+    fn is_off(value: &str) -> bool {
+        value == "N"
+    }
+
+    fn multipath(files: &[(&str, &str)]) -> Vec<(String, String)> {
+        let (_keep, root) = tree(files);
+        let changes = set_parameter(&root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf").unwrap();
+        let of = |change: Change| match change {
+            Change::WriteFile { path, before, after, .. } => {
+                let now = files.iter().find(|(known, _)| Path::new(known) == path).map(|(_, text)| (*text).to_owned());
+                assert_eq!(before, now, "the diff is against what is there");
+                (path.display().to_string(), after)
+            }
+            Change::Run { argv } => panic!("{argv:?}"),
+        };
+        changes.into_iter().map(of).collect()
+    }
+
+    fn one(path: &str, text: &str) -> Vec<(String, String)> {
+        vec![(path.to_owned(), text.to_owned())]
+    }
+
+    const NVME: &str = "/etc/modprobe.d/nvme.conf";
+
+    #[test]
+    fn a_parameter_is_added_or_changed_and_every_other_byte_stays() {
+        for (before, after) in [
+            (
+                "# cloud\noptions nvme poll_queues=8\noptions nvme_core io_timeout=4294967295 max_retries=10\n",
+                "# cloud\noptions nvme poll_queues=8\noptions nvme_core io_timeout=4294967295 max_retries=10 multipath=N\n",
+            ),
+            ("options nvme_core multipath=Y io_timeout=255", "options nvme_core multipath=N io_timeout=255"),
+            ("options nvme-core  io_timeout=255 # ours\n", "options nvme-core  io_timeout=255 multipath=N # ours\n"),
+            (
+                "options nvme_core \\\n  io_timeout=255 \\\n  multipath=1\n",
+                "options nvme_core \\\n  io_timeout=255 \\\n  multipath=N\n",
+            ),
+            (
+                "options nvme_core \\\n\tio_timeout=255\n#end\n",
+                "options nvme_core \\\n\tio_timeout=255 multipath=N\n#end\n",
+            ),
+            ("options nvme poll_queues=8", "options nvme poll_queues=8\noptions nvme_core multipath=N\n"),
+            ("# options nvme_core multipath=Y\n", "# options nvme_core multipath=Y\noptions nvme_core multipath=N\n"),
+            ("options nvme_core_x multipath=Y\n", "options nvme_core_x multipath=Y\noptions nvme_core multipath=N\n"),
+            ("options nvme_core multipath_x=Y\r\n", "options nvme_core multipath_x=Y multipath=N\r\n"),
+        ] {
+            assert_eq!(multipath(&[(NVME, before)]), one(NVME, after), "{before:?}");
+            assert_eq!(multipath(&[(NVME, after)]), [], "{after:?} has it");
+        }
+        assert_eq!(multipath(&[]), one(NVME, "options nvme_core multipath=N\n"));
+    }
+
+    #[test]
+    fn the_file_that_decides_is_the_one_that_is_changed() {
+        const CLOUD: &str = "/etc/modprobe.d/50-cloud.conf";
+        const LATER: &str = "/etc/modprobe.d/zz-storage.conf";
+        // A later file has the last word.
+        assert_eq!(
+            multipath(&[(NVME, "options nvme_core multipath=N\n"), (LATER, "options nvme_core multipath=Y\n")]),
+            one(LATER, "options nvme_core multipath=N\n")
+        );
+        // An earlier file with another value overrules nothing.
+        assert_eq!(
+            multipath(&[(CLOUD, "options nvme_core multipath=Y\n"), (LATER, "options nvme_core multipath=N\n")]),
+            []
+        );
+        // The parameter goes to the module's other options, wherever they are.
+        assert_eq!(
+            multipath(&[(CLOUD, "options nvme_core io_timeout=255\n"), (NVME, "options nvme poll_queues=8\n")]),
+            one(CLOUD, "options nvme_core io_timeout=255 multipath=N\n")
+        );
+        // Two values that contradict the wanted one are both changed.
+        assert_eq!(
+            multipath(&[(CLOUD, "options nvme_core multipath=1\n"), (LATER, "options nvme_core multipath=Y\n")]),
+            [one(CLOUD, "options nvme_core multipath=N\n"), one(LATER, "options nvme_core multipath=N\n")].concat()
+        );
+    }
+
+    #[test]
+    fn files_of_packages_are_overruled_and_never_hidden_or_written() {
+        const OWN: &str = "options nvme_core multipath=N\n";
+        // A file in /etc with the same name would hide the package's other lines.
+        assert_eq!(
+            multipath(&[("/usr/lib/modprobe.d/nvme.conf", "options nvme poll_queues=8\n")]),
+            one("/etc/modprobe.d/gds-top-nvme.conf", OWN)
+        );
+        let vendor = ("/usr/lib/modprobe.d/vendor.conf", "options nvme_core multipath=Y\n");
+        assert_eq!(multipath(&[vendor]), one("/etc/modprobe.d/zz-nvme.conf", OWN));
+        assert_eq!(
+            multipath(&[vendor, (NVME, "options nvme_core io_timeout=9\n")]),
+            one("/etc/modprobe.d/zz-nvme.conf", OWN)
+        );
+        assert_eq!(
+            multipath(&[vendor, ("/etc/modprobe.d/x.conf", "options nvme_core io_timeout=9\n")]),
+            one("/etc/modprobe.d/x.conf", "options nvme_core io_timeout=9 multipath=N\n")
+        );
+        // A file in /etc that hides the package's is the one that counts.
+        assert_eq!(multipath(&[vendor, ("/etc/modprobe.d/vendor.conf", OWN)]), []);
+        let (_keep, root) = tree(&[("/usr/lib/modprobe.d/zzz.conf", "options nvme_core multipath=Y\n")]);
+        assert!(set_parameter(&root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf").is_err());
+    }
+
+    #[test]
+    fn the_first_softdep_of_a_module_is_the_one_that_counts() {
+        const FILE: &str = "/etc/modprobe.d/nvidia-fs.conf";
+        let made = |files: &[(&str, &str)]| {
+            let (_keep, root) = tree(files);
+            load_before(&root, "nvidia_fs", &["nvidia", "nvme"], "nvidia-fs.conf").map(|change| {
+                change.map(|change| match change {
+                    Change::WriteFile { path, after, .. } => (path.display().to_string(), after),
+                    Change::Run { argv } => panic!("{argv:?}"),
+                })
+            })
+        };
+        let line = |text: &str| Ok(Some((FILE.to_owned(), text.to_owned())));
+        assert_eq!(made(&[]), line("softdep nvidia_fs pre: nvidia nvme\n"));
+        assert_eq!(
+            made(&[(FILE, "options nvidia_fs x=1")]),
+            line("options nvidia_fs x=1\nsoftdep nvidia_fs pre: nvidia nvme\n")
+        );
+        assert_eq!(made(&[(FILE, "softdep nvidia-fs pre: nvme nvidia post: y\n")]), Ok(None));
+        assert_eq!(
+            made(&[(FILE, "softdep nvidia_fs pre: nvidia post: y\n")]),
+            line("softdep nvidia_fs pre: nvme nvidia post: y\n")
+        );
+        assert_eq!(
+            made(&[(FILE, "softdep nvidia_fs post: y\n")]),
+            line("softdep nvidia_fs pre: nvidia nvme post: y\n")
+        );
+        let packaged = ("/usr/lib/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia\n");
+        assert!(made(&[packaged]).unwrap_err().contains("/usr/lib/modprobe.d/nvidia-fs.conf"));
+    }
+}

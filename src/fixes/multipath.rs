@@ -1,0 +1,93 @@
+//! The plan that switches NVMe native multipath off: a module's option, or a word for a kernel that has the module built in.
+
+use super::command_line::{arguments, place};
+use super::modprobe::set_parameter;
+use super::recipes::{empty, family, initramfs, run, words};
+use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
+use crate::host::{Root, built_in, nvme_subsystems};
+
+const WORD: &str = "nvme_core.multipath=N";
+const WHY: &str = "P2PDMA does not pass through the multipath head (NVIDIA's guide on GDS, NVMe P2PDMA). Do not switch it off if disks have several paths: each \
+                   path then becomes a disk.";
+
+/// The plan for this machine.
+pub(super) fn plan(root: &Root) -> FixPlan {
+    let subsystems = nvme_subsystems(root);
+    let shared = subsystems.iter().find(|(_, controllers)| controllers.len() > 1);
+    let plan = FixPlan {
+        title: "Switch NVMe native multipath off".to_owned(),
+        verify: "after the reboot /sys/module/nvme_core/parameters/multipath is N, and gds-top check: nvme-multipath"
+            .to_owned(),
+        obstacle: shared.map(|(name, controllers)| {
+            format!("{name} is reached by several controllers ({}): multipath is in use here", controllers.join(", "))
+        }),
+        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+    };
+    let built_in = built_in(root, "nvme_core", "CONFIG_NVME_CORE");
+    let started = root.read_text("/proc/cmdline").unwrap_or_default();
+    let contradicting =
+        started.split_whitespace().find(|word| word.starts_with("nvme_core.multipath=") && !is_off(word));
+    let reason = match (&built_in, contradicting) {
+        (Some((path, text)), _) => {
+            format!("nvme_core is built into this kernel ({path}: {text}), so modprobe.d has no effect on it")
+        }
+        (None, Some(word)) => format!("the kernel was started with {word}, which overrules modprobe.d"),
+        (None, None) => return by_modprobe(root, &subsystems, plan),
+    };
+    FixPlan {
+        why: format!("{WHY} Here {reason}: {WORD} goes {}.", place(root)),
+        changes: arguments(root, WORD),
+        undo: format!("remove {WORD} again, reboot"),
+        ..plan
+    }
+}
+
+/// The option of the loadable module. The plan is applied after consent if every disk is known to have one path.
+fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan) -> FixPlan {
+    let rebuild = initramfs(root, family(root));
+    let (changes, obstacle) = match set_parameter(root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf") {
+        Ok(changes) => (changes, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let single = !subsystems.is_empty() && subsystems.iter().all(|(_, controllers)| controllers.len() == 1);
+    let done = if changes.is_empty() && obstacle.is_none() {
+        " The option is written already; the initramfs must have it too."
+    } else {
+        " Other options, comments and the order of lines stay as they are."
+    };
+    FixPlan {
+        why: format!("{WHY}{done}"),
+        changes: changes.into_iter().chain([run(rebuild)]).collect(),
+        policy: if single { FixPolicy::Ask } else { plan.policy },
+        undo: if single {
+            "gds-top fix --undo nvme-multipath-off restores the file and rebuilds the initramfs; then reboot".to_owned()
+        } else {
+            "remove multipath=N again, rebuild the initramfs, reboot".to_owned()
+        },
+        undo_commands: vec![words(rebuild)],
+        remaining: vec!["sudo reboot".to_owned()],
+        obstacle: plan.obstacle.or(obstacle),
+        ..plan
+    }
+}
+
+/// Whether a value, alone or behind `KEY=`, is one that the kernel takes for no (kstrtobool).
+fn is_off(word: &str) -> bool {
+    let value = word.rsplit('=').next().unwrap_or(word);
+    matches!(value, "0" | "off" | "Off" | "OFF") || value.starts_with(['n', 'N', 'f', 'F'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_the_kernel_takes_for_no_are_known() {
+        for off in ["N", "n", "0", "no", "off", "false", "nvme_core.multipath=N"] {
+            assert!(is_off(off), "{off}");
+        }
+        for on in ["Y", "1", "on", "", "nvme_core.multipath=Y"] {
+            assert!(!is_off(on), "{on}");
+        }
+    }
+}
