@@ -1,7 +1,8 @@
 //! Fixes that are plain file writes (with a command or two behind them) and are applied after consent, with journal and undo.
 
+use super::modprobe::load_before;
 use super::recipes::{empty, line_in, run};
-use super::registry;
+use super::{limits, registry};
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
 use crate::checks::kept_out;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
@@ -13,19 +14,7 @@ pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
     Some(match id {
         "cufile-p2pdma-keys" => cufile_keys(root),
         "p2pdma-registry-keys" => registry::plan(root),
-        "memlock" => FixPlan {
-            title: "Lift the limit on locked memory".to_owned(),
-            why: "Registering memory for RDMA and io_uring counts against it. Services of systemd want LimitMEMLOCK=infinity in their unit instead, \
-                  containers --ulimit memlock=-1."
-                .to_owned(),
-            changes: line_in(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited").into_iter().collect(),
-            obstacle: line_in(root, "/etc/security/limits.d/99-gds.conf", "* - memlock unlimited")
-                .is_none()
-                .then(|| "the line stands in /etc/security/limits.d/99-gds.conf already; it takes effect with the next login".to_owned()),
-            verify: "log out and in again (or reboot), then 'ulimit -l' says unlimited".to_owned(),
-            remaining: vec!["log out and in again".to_owned()],
-            ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
-        },
+        "memlock" => limits::plan(root),
         "nvfs-load" => load(root),
         "nvfs-stats" => {
             const FILE: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
@@ -46,7 +35,37 @@ pub(super) fn plan(root: &Root, id: &str) -> Option<FixPlan> {
     })
 }
 
+/// The name of the module in a line of modules-load.d, which takes both spellings.
+fn is_nvidia_fs(line: &str) -> bool {
+    line.trim().replace('-', "_") == "nvidia_fs"
+}
+
+/// The line that loads nvidia-fs at boot; none if a file has it.
+fn load_at_boot(root: &Root) -> Option<Change> {
+    // A name in one folder hides the same name in the next (modules-load.d(5)).
+    const FOLDERS: [&str; 4] =
+        ["/etc/modules-load.d", "/run/modules-load.d", "/usr/local/lib/modules-load.d", "/usr/lib/modules-load.d"];
+    let mut names: Vec<String> = Vec::new();
+    let mut paths = vec!["/etc/modules".to_owned()];
+    for folder in FOLDERS {
+        for name in root.entries(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
+            if !names.contains(&name) {
+                paths.push(format!("{folder}/{name}"));
+                names.push(name);
+            }
+        }
+    }
+    if paths.iter().any(|path| root.read_text(path).is_ok_and(|text| text.lines().any(is_nvidia_fs))) {
+        return None;
+    }
+    line_in(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs")
+}
+
 fn load(root: &Root) -> FixPlan {
+    let (order, contradicting) = match load_before(root, "nvidia_fs", &["nvidia", "nvme"], "nvidia-fs.conf") {
+        Ok(change) => (change, None),
+        Err(why) => (None, Some(why)),
+    };
     let kept = kept_out(root);
     let obstacle = kept.as_ref().filter(|(.., by_hand_too)| *by_hand_too).map(|(file, line, _)| {
         format!("{file} says '{line}', so that modprobe does nothing: somebody meant it; take that line away first")
@@ -58,8 +77,8 @@ fn load(root: &Root) -> FixPlan {
         title: "Load nvidia-fs now and at every boot, after the drivers that it needs".to_owned(),
         why: "The module is installed, but not loaded. It must come after nvidia and nvme, or its symbols are missing.".to_owned(),
         changes: [
-            line_in(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs"),
-            line_in(root, "/etc/modprobe.d/nvidia-fs.conf", "softdep nvidia_fs pre: nvidia nvme"),
+            load_at_boot(root),
+            order,
             Some(run("sudo modprobe nvidia-fs")),
         ]
         .into_iter()
@@ -68,7 +87,7 @@ fn load(root: &Root) -> FixPlan {
         verify: "gds-top check: nvfs-loaded; cat /proc/driver/nvidia-fs/version".to_owned(),
         undo: "gds-top fix --undo nvfs-load restores the files; the module stays loaded until the next boot or 'sudo modprobe -r nvidia-fs'".to_owned(),
         remaining: remaining.into_iter().collect(),
-        obstacle,
+        obstacle: obstacle.or(contradicting),
         ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
     }
 }

@@ -16,6 +16,7 @@ mod hold;
 mod install;
 mod interrupted;
 mod journal;
+mod limits;
 mod lock;
 mod merge;
 mod modprobe;

@@ -1,6 +1,6 @@
 //! Plans about udev: the record of a disk, and the rule that tells the level of a RAID.
 
-use super::recipes::{empty, file, run, words};
+use super::recipes::{empty, line_in, run, words};
 use crate::checks::{Report, udev_record_path};
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{PathFacts, Root, Unread};
@@ -71,25 +71,29 @@ fn record(facts: &PathFacts, before: Option<&str>) -> String {
     lines.join("\n") + "\n"
 }
 
+const RULES: &str = "/etc/udev/rules.d/64-md-level-gds.rules";
+
 /// A rule of one's own, so that the one of the distribution is not touched.
 pub(super) fn md_rule(root: &Root) -> FixPlan {
     // udev takes the path as it stands; where neither is in sight, the usual one.
     let mdadm =
         if root.exists("/sbin/mdadm") && !root.exists("/usr/sbin/mdadm") { "/sbin/mdadm" } else { "/usr/sbin/mdadm" };
-    let text = format!(
-        "# cuFile reads the level of a RAID from udev (MD_LEVEL).\n\
-         SUBSYSTEM==\"block\", KERNEL==\"md*\", ACTION!=\"remove\", IMPORT{{program}}=\"{mdadm} --detail --export $devnode\"\n"
+    let rule = format!(
+        "SUBSYSTEM==\"block\", KERNEL==\"md*\", ACTION!=\"remove\", IMPORT{{program}}=\"{mdadm} --detail --export $devnode\""
     );
+    let rules = match root.read_text(RULES) {
+        Ok(_) => line_in(root, RULES, &rule),
+        Err(_) => line_in(root, RULES, &format!("# cuFile reads the level of a RAID from udev (MD_LEVEL).\n{rule}")),
+    };
     FixPlan {
         title: "Let udev know the level of md RAIDs".to_owned(),
         why: "cuFile learns from udev's MD_LEVEL that a RAID is raid0, and refuses it where udev does not say (NVIDIA's GDS guide, udev rules for RAID \
               volumes). The rule stands in a file of its own below /etc, where no update replaces it."
             .to_owned(),
-        changes: vec![
-            file(root, "/etc/udev/rules.d/64-md-level-gds.rules", &text),
-            run("sudo udevadm control --reload"),
-            run("sudo udevadm trigger --subsystem-match=block --settle"),
-        ],
+        changes: rules
+            .into_iter()
+            .chain([run("sudo udevadm control --reload"), run("sudo udevadm trigger --subsystem-match=block --settle")])
+            .collect(),
         verify: "udevadm info /dev/md0 shows MD_LEVEL=raid0, and gds-top check: md-raid".to_owned(),
         undo_commands: vec![words("sudo udevadm control --reload")],
         ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)

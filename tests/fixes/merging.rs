@@ -177,6 +177,44 @@ fn plan_by_id(machine: &Machine, id: &str) -> FixPlan {
 }
 
 #[test]
+fn nvidia_fs_is_loaded_after_what_a_softdep_lists_already_and_only_once() {
+    const SOFTDEP: &str = "/etc/modprobe.d/nvidia-fs.conf";
+    let machine = Machine::new("unknown-symbol");
+    machine.write("/etc/modules-load.d/gpu.conf", "# ours\nnvidia-fs\nnvidia-uvm\n");
+    machine.write(SOFTDEP, "options nvidia_fs max_peer=8\nsoftdep nvidia_fs pre: nvidia post: weka\n");
+    let plan = plan_by_id(&machine, "nvfs-load");
+    assert_eq!(files(&plan), [SOFTDEP], "modules-load.d has the module");
+    let after = applied_and_undone(&machine, &plan, SOFTDEP);
+    assert_eq!(after, "options nvidia_fs max_peer=8\nsoftdep nvidia_fs pre: nvme nvidia post: weka\n");
+}
+
+#[test]
+fn limits_of_other_resources_and_groups_stay() {
+    const OWN: &str = "/etc/security/limits.d/99-gds.conf";
+    let machine = Machine::new("p2pdma-two-steps");
+    machine.write(OWN, "* soft nofile 1048576\n* soft memlock 65536 # old\n@hpc hard memlock 8388608");
+    let plan = plan_by_id(&machine, "memlock");
+    assert!(plan.why.contains("@hpc"), "{}", plan.why);
+    let after = applied_and_undone(&machine, &plan, OWN);
+    assert_eq!(
+        after,
+        "* soft nofile 1048576\n* soft memlock unlimited # old\n@hpc hard memlock 8388608\n* - memlock unlimited\n"
+    );
+}
+
+#[test]
+fn a_rule_of_udev_is_added_to_the_rules_that_are_there() {
+    const RULES: &str = "/etc/udev/rules.d/64-md-level-gds.rules";
+    let machine = Machine::new("md-raid0-no-level");
+    let own = "# ours\nKERNEL==\"md0\", SYMLINK+=\"models\"\n";
+    machine.write(RULES, own);
+    let after = applied_and_undone(&machine, &machine.plan("md-udev"), RULES);
+    assert!(after.starts_with(own) && after.lines().count() == 3 && after.contains("--detail --export"), "{after}");
+    machine.write(RULES, &after);
+    assert_eq!(files(&plan_by_id(&machine, "md-udev")), [""; 0]);
+}
+
+#[test]
 fn words_of_the_command_line_are_joined_and_none_is_lost() {
     let machine = Machine::new("iommu-on");
     machine.write(
