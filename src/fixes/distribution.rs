@@ -1,6 +1,6 @@
 //! Which release of which distribution a machine runs, as far as packages and kernels go.
 
-use super::recipes::{Family, file, run};
+use super::recipes::{Family, run};
 use crate::domain::Change;
 use crate::host::{Root, os_release};
 
@@ -8,7 +8,7 @@ use crate::host::{Root, os_release};
 const NUMBERED_AS_RHEL: &[&str] =
     &["rhel", "rocky", "almalinux", "centos", "ol", "eurolinux", "circle", "miraclelinux", "springdale", "scientific"];
 
-fn id(root: &Root) -> String {
+pub(super) fn id(root: &Root) -> String {
     os_release(root, "ID").unwrap_or_default()
 }
 
@@ -97,97 +97,6 @@ pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
             let (version, flavour) = kernel.rsplit_once('-').unwrap_or((kernel, "default"));
             format!("kernel-{flavour}-devel={version}")
         }
-    }
-}
-
-/// How a kernel of 6.2 or later is installed, or why this release has none.
-pub(super) fn newer_kernel(root: &Root, family: Family) -> Result<Vec<Change>, String> {
-    let none = |newest: &str, instead: &str| {
-        Err(format!("{} has no such kernel: its newest is {newest}. {instead}", called(root)))
-    };
-    let unknown = || Err(format!("which kernels {} has is not known to gds-top", called(root)));
-    match family {
-        Family::Debian => debian(root),
-        Family::RedHat => match (id(root).as_str(), release(root).map(|(major, _)| major), rhel(root)) {
-            ("amzn", Some(2023), _) => Ok(vec![
-                run("sudo dnf install kernel6.12"),
-                Change::Run {
-                    argv: [
-                        "sudo",
-                        "sh",
-                        "-c",
-                        "grubby --set-default=\"$(ls /boot/vmlinuz-6.12* | sort -V | tail -n 1)\"",
-                    ]
-                    .map(str::to_owned)
-                    .to_vec(),
-                },
-            ]),
-            ("amzn", ..) => none("5.15", "Move to Amazon Linux 2023, which has 6.12."),
-            ("azurelinux", Some(3..), _) => Ok(vec![run("sudo tdnf upgrade kernel")]),
-            (_, _, Some(..=8)) => none("4.18", "Move to release 9.6 or 10 (leapp upgrade)."),
-            // P2PDMA came with 9.6, so the release itself is what has to be newer.
-            (_, _, Some(9)) => Ok(vec![run("sudo dnf upgrade --refresh")]),
-            (_, _, Some(_)) => Ok(vec![run("sudo dnf upgrade kernel")]),
-            _ if fedora(root).is_some() => Ok(vec![run("sudo dnf upgrade kernel")]),
-            _ => unknown(),
-        },
-        Family::Suse => match release(root) {
-            Some((..=14, _)) => none("of branch 4 or 5", "Move to 15 SP6 or later."),
-            Some((15, ..=5)) if id(root) == "sles" => Ok(vec![run("sudo zypper migration")]),
-            Some((15, ..=5)) => none("5.14", "Move to 15.6: sudo zypper --releasever=15.6 dup."),
-            _ => Ok(vec![run("sudo zypper update kernel-default")]),
-        },
-    }
-}
-
-fn debian(root: &Root) -> Result<Vec<Change>, String> {
-    let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
-    let image = if arm { "linux-image-arm64" } else { "linux-image-amd64" };
-    let id = id(root);
-    let codename = os_release(root, "UBUNTU_CODENAME");
-    // A distribution made of Ubuntu has the kernels of the one that it names.
-    let ubuntu = match (id.as_str(), codename.as_deref()) {
-        ("ubuntu", _) => release(root),
-        (_, Some("bionic")) => Some((18, 4)),
-        (_, Some("focal")) => Some((20, 4)),
-        (_, Some("jammy")) => Some((22, 4)),
-        (_, Some("noble")) => Some((24, 4)),
-        (_, Some(_)) => Some((26, 4)),
-        _ => None,
-    };
-    if let Some(version) = ubuntu {
-        return match version {
-            (..=21, _) => {
-                Err(format!("{} has no such kernel: its newest is 5.15. Move to Ubuntu 24.04.", called(root)))
-            }
-            (22, 4) => Ok(vec![run("sudo apt-get install linux-generic-hwe-22.04")]),
-            (24, 4) => Ok(vec![run("sudo apt-get install linux-generic-hwe-24.04")]),
-            _ => Ok(vec![run("sudo apt-get install linux-generic")]),
-        };
-    }
-    let of_debian =
-        match os_release(root, "VERSION_CODENAME").or_else(|| os_release(root, "DEBIAN_CODENAME")).as_deref() {
-            Some("buster") => Some(10),
-            Some("bullseye") => Some(11),
-            Some("bookworm") => Some(12),
-            _ if id == "debian" => release(root).map(|(major, _)| major),
-            _ => None,
-        };
-    match of_debian {
-        Some(..=11) => Err(format!(
-            "{} has no such kernel, in its backports neither: the newest is 6.1. Move to Debian 13, which has 6.12.",
-            called(root)
-        )),
-        Some(12) => Ok(vec![
-            file(
-                root,
-                "/etc/apt/sources.list.d/bookworm-backports.list",
-                "deb http://deb.debian.org/debian bookworm-backports main\n",
-            ),
-            run("sudo apt-get update"),
-            run(&format!("sudo apt-get install -t bookworm-backports {image}")),
-        ]),
-        _ => Ok(vec![run(&format!("sudo apt-get install {image}"))]),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::packages::{dkms_version, install, remove};
 use super::recipes::{Family, empty, family, initramfs, run};
-use super::{distribution, repository};
+use super::{distribution, kernel, repository};
 use crate::checks::Report;
 use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, os_release};
@@ -67,24 +67,7 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             undo: "remove the packages, rebuild the initramfs, reboot".to_owned(),
             ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
         },
-        "kernel-p2pdma" => {
-            let (mut changes, obstacle) = match distribution::newer_kernel(root, family) {
-                Ok(changes) => (changes, None),
-                Err(why) => (Vec::new(), Some(why)),
-            };
-            if obstacle.is_none() {
-                changes.push(run("sudo reboot"));
-            }
-            FixPlan {
-                title: "A kernel with PCI P2PDMA".to_owned(),
-                why: "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.".to_owned(),
-                changes,
-                verify: "gds-top check: kernel-version and kernel-p2pdma".to_owned(),
-                undo: "choose the old kernel in the boot menu".to_owned(),
-                obstacle,
-                ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
-            }
-        }
+        "kernel-p2pdma" => kernel::plan(root, report, family),
         _ => return None,
     })
 }

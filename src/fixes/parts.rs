@@ -66,16 +66,6 @@ pub(super) fn run(line: &str) -> Change {
     Change::Run { argv: words(line) }
 }
 
-/// A change of a whole file, read first so that the preview is a diff.
-pub(super) fn file(root: &Root, path: &str, after: &str) -> Change {
-    Change::WriteFile {
-        path: PathBuf::from(path),
-        before: root.read_text(path).ok(),
-        after: after.to_owned(),
-        mode: 0o644,
-    }
-}
-
 /// A file with one line more, all else as it is; none where the line stands there.
 pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
     let before = root.read_text(path).ok();

@@ -1,6 +1,6 @@
 //! Which fix mends what, and its plan for this machine.
 
-pub(super) use super::parts::{Family, empty, family, file, initramfs, known_family, line_in, run, words};
+pub(super) use super::parts::{Family, empty, family, initramfs, known_family, line_in, run, words};
 use super::{advised, applied, boot, fitting, install, udev};
 use crate::checks::Report;
 use crate::domain::{Finding, FixPlan, Status};

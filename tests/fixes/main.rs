@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod copies;
 mod guide;
+mod kernel;
 mod merging;
 mod policies;
 mod releases;

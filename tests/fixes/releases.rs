@@ -8,6 +8,7 @@ use gds_top::host::Root;
 
 const RELEASE: &str = "files/etc/os-release";
 const UBUNTU_20: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"20.04\"\nPRETTY_NAME=\"Ubuntu 20.04.6 LTS\"\n";
+const UBUNTU_22: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"22.04\"\n";
 const UBUNTU_24: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
 const UBUNTU_26: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"26.04\"\n";
 const DEBIAN_11: &str = "ID=debian\nVERSION_ID=\"11\"\nVERSION_CODENAME=bullseye\n";
@@ -20,6 +21,7 @@ const ROCKY_9: &str =
     "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\nPLATFORM_ID=\"platform:el9\"\n";
 const ORACLE_9: &str = "ID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
 const SLES_15_5: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.5\"\n";
+const SLES_15_6: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
 const SLES_16: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"16.0\"\n";
 const LEAP_15_5: &str = "ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\nVERSION_ID=\"15.5\"\n";
 const AMAZON: &str = "ID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n";
@@ -55,25 +57,105 @@ fn lines(plan: &FixPlan) -> Vec<String> {
 }
 
 #[test]
-fn a_kernel_for_p2pdma_is_named_where_the_release_has_one_and_nothing_is_said_to_do_where_it_has_none() {
-    for (release, wanted) in [
-        (UBUNTU_24, "sudo apt-get install linux-generic-hwe-24.04"),
-        (UBUNTU_26, "sudo apt-get install linux-generic"),
-        (DEBIAN_12, "sudo apt-get install -t bookworm-backports linux-image-amd64"),
-        (DEBIAN_13, "sudo apt-get install linux-image-amd64"),
-        (RHEL_9, "sudo dnf upgrade --refresh"),
-        (RHEL_10, "sudo dnf upgrade kernel"),
-        (SLES_15_5, "sudo zypper migration"),
-        (SLES_16, "sudo zypper update kernel-default"),
-        (AMAZON, "sudo dnf install kernel6.12"),
-        (AZURE, "sudo tdnf upgrade kernel"),
-        (NOBARA, "sudo dnf upgrade kernel"),
-    ] {
-        let plan = plan(release, "kernel-p2pdma");
-        assert!(lines(&plan).iter().any(|line| line == wanted), "{release}: {:?}", lines(&plan));
+fn a_kernel_for_p2pdma_comes_with_its_headers_if_the_release_has_one() {
+    const DEVEL: &str = "sudo dnf install kernel-devel-matched kernel-headers";
+    let rows: &[(&'static str, &'static str, &[&str])] = &[
+        (
+            UBUNTU_22,
+            "5.15.0-139-generic",
+            &["sudo apt-get install linux-generic-hwe-22.04 linux-headers-generic-hwe-22.04"],
+        ),
+        (
+            UBUNTU_22,
+            "5.15.0-1050-generic-64k",
+            &["sudo apt-get install linux-generic-64k-hwe-22.04 linux-headers-generic-64k-hwe-22.04"],
+        ),
+        (UBUNTU_22, "5.15.0-1080-aws", &["sudo apt-get install linux-aws linux-headers-aws"]),
+        (
+            UBUNTU_22,
+            "5.15.0-1040-nvidia",
+            &["sudo apt-get install linux-nvidia-hwe-22.04 linux-headers-nvidia-hwe-22.04"],
+        ),
+        (
+            UBUNTU_24,
+            "6.8.0-60-generic",
+            &["sudo apt-get install linux-generic-hwe-24.04 linux-headers-generic-hwe-24.04"],
+        ),
+        (UBUNTU_26, "6.1.0-1-generic", &["sudo apt-get install linux-generic linux-headers-generic"]),
+        (
+            DEBIAN_12,
+            "6.1.0-28-amd64",
+            &[
+                "/etc/apt/sources.list.d/bookworm-backports.list: deb http://deb.debian.org/debian bookworm-backports main",
+                "sudo apt-get update",
+                "sudo apt-get install -t bookworm-backports linux-image-amd64 linux-headers-amd64",
+            ],
+        ),
+        (DEBIAN_13, "6.1.0-28-amd64", &["sudo apt-get install linux-image-amd64 linux-headers-amd64"]),
+        (
+            DEBIAN_13,
+            "6.1.0-28-cloud-amd64",
+            &["sudo apt-get install linux-image-cloud-amd64 linux-headers-cloud-amd64"],
+        ),
+        (RHEL_9, "5.14.0-427.13.1.el9_4.x86_64", &["sudo dnf upgrade --refresh", DEVEL]),
+        (
+            RHEL_9,
+            "5.14.0-427.13.1.el9_4.aarch64+64k",
+            &["sudo dnf upgrade --refresh", "sudo dnf install kernel-64k-devel-matched kernel-headers"],
+        ),
+        (RHEL_10, "6.12.0-55.el10.x86_64", &["sudo dnf upgrade kernel", DEVEL]),
+        (NOBARA, "6.1.0-1.fc42.x86_64", &["sudo dnf upgrade kernel", DEVEL]),
+        (
+            ORACLE_9,
+            "5.15.0-310.el9uek.x86_64",
+            &[
+                "sudo dnf config-manager --enable ol9_UEKR8",
+                "sudo dnf upgrade --refresh kernel-uek",
+                "sudo dnf install kernel-uek-devel",
+            ],
+        ),
+        (
+            SLES_15_5,
+            "5.14.21-150500.55.100-default",
+            &["sudo zypper migration", "sudo zypper install kernel-default-devel"],
+        ),
+        (
+            SLES_16,
+            "6.12.0-160000.5-default",
+            &["sudo zypper update kernel-default", "sudo zypper install kernel-default-devel"],
+        ),
+        (
+            SLES_15_6,
+            "6.4.0-150600.8.8-azure",
+            &["sudo zypper update kernel-azure", "sudo zypper install kernel-azure-devel"],
+        ),
+        (
+            AMAZON,
+            "6.1.150-174.273.amzn2023.x86_64",
+            &[
+                "sudo dnf install --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
+                "sudo sh -c 'grubby --set-default=\"$(ls /boot/vmlinuz-6.12* | sort -V | tail -n 1)\"'",
+            ],
+        ),
+        (AZURE, "6.6.96.2-2.azl3", &["sudo tdnf upgrade kernel", "sudo tdnf install kernel-devel kernel-headers"]),
+    ];
+    for (release, running, wanted) in rows {
+        let plan = plan_with(release, "kernel-p2pdma", vec![kernel(running)]);
+        assert!(
+            lines(&plan).starts_with(&wanted.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()),
+            "{release}: {:#?}",
+            lines(&plan)
+        );
         assert_eq!(plan.obstacle, None, "{release}");
         assert_eq!(lines(&plan).last().unwrap(), "sudo reboot");
     }
+    let arm = put("files/proc/sys/kernel/arch", "aarch64\n");
+    let plan = plan_with(DEBIAN_12, "kernel-p2pdma", vec![kernel("6.1.0-28-arm64"), arm]);
+    assert!(lines(&plan)[2].ends_with("linux-image-arm64 linux-headers-arm64"), "{:?}", lines(&plan));
+}
+
+#[test]
+fn a_release_without_such_a_kernel_gets_a_sentence() {
     for (release, words) in [
         (UBUNTU_20, "Ubuntu 20.04.6 LTS has no such kernel: its newest is 5.15"),
         (MINT, "Move to Ubuntu 24.04"),

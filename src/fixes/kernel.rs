@@ -1,0 +1,255 @@
+//! A newer kernel with the packages that its modules are built against, and the check that they are built before the machine starts it.
+
+use super::distribution::{called, dnf, fedora, id, release, rhel};
+use super::held;
+use super::recipes::{Family, empty, line_in, run};
+use crate::checks::Report;
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::host::{Root, kernel_release, os_release};
+
+/// The newest kernel that is installed, for a shell: `6.12.30+bpo-amd64`.
+const NEWEST: &str = "new=$(ls -d /lib/modules/*/kernel | sort -V | tail -n 1 | cut -d / -f 4)";
+
+/// The plan for this machine.
+pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
+    let plan = FixPlan {
+        title: "A kernel with PCI P2PDMA".to_owned(),
+        verify: "before the reboot dkms status lists nvidia as installed for the new kernel; after it gds-top check: kernel-version and kernel-p2pdma"
+            .to_owned(),
+        undo: "choose the old kernel in the boot menu".to_owned(),
+        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+    };
+    const WHY: &str = "P2PDMA into GPU memory needs 6.2 or later with CONFIG_PCI_P2PDMA. RHEL 9.5 on x86 is excluded by NVIDIA; 9.6 and 10 have it.";
+    let packages = match packages(root, family) {
+        Ok(packages) => packages,
+        Err(why) => return FixPlan { why: WHY.to_owned(), obstacle: Some(why), ..plan },
+    };
+    let driver = driver(root);
+    let mut why = format!(
+        "{WHY} The headers are installed with it, because without them DKMS builds no NVIDIA driver and the next start has no GPU. Reboot only if the \
+         command before it succeeds; the old kernel stays in the boot menu."
+    );
+    let (mut changes, pinned) = held::released(root, family);
+    if let Some(pinned) = pinned {
+        why = format!("{why} {pinned}");
+    }
+    changes.extend(packages);
+    match &driver {
+        Driver::Ready(file) => {
+            changes.extend(precompiled(root, file).map(|package| run(&format!("sudo apt-get install {package}"))));
+            why = format!(
+                "{why} The driver here was not built by DKMS ({file}): it exists for certain kernels only. If the check fails, install its package for the \
+                 new kernel, or the DKMS one, before the reboot."
+            );
+        }
+        Driver::Dkms => changes.push(shell(&format!("{NEWEST}; dkms autoinstall -k \"$new\""))),
+        Driver::Absent => {}
+    }
+    if driver != Driver::Absent {
+        let modules = if has_nvidia_fs(root, report) { "nvidia nvidia_fs" } else { "nvidia" };
+        let status = if driver == Driver::Dkms { "dkms status -k \"$new\" && " } else { "" };
+        changes.push(shell(&format!("{NEWEST}; {status}modinfo -k \"$new\" -n {modules}")));
+    }
+    changes.push(run("sudo reboot"));
+    FixPlan { why, changes, ..plan }
+}
+
+fn shell(script: &str) -> Change {
+    Change::Run { argv: ["sudo", "sh", "-c", script].map(str::to_owned).to_vec() }
+}
+
+/// How the NVIDIA driver of the running kernel was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Driver {
+    /// By DKMS, or nothing tells.
+    Dkms,
+    /// Elsewhere: a package for certain kernels, or NVIDIA's installer. The file of the module.
+    Ready(String),
+    /// There is none.
+    Absent,
+}
+
+fn driver(root: &Root) -> Driver {
+    let is_driver =
+        |line: &str| line.starts_with("nvidia") && !line.starts_with("nvidia-fs") && !line.starts_with("nvidia_fs");
+    let by_dkms = root.command(&["dkms", "status"]).is_some_and(|output| output.stdout.lines().any(is_driver));
+    let information = root.command(&["modinfo", "nvidia"]).map(|output| output.stdout).unwrap_or_default();
+    let file = information.lines().find_map(|line| line.strip_prefix("filename:")).map(|file| file.trim().to_owned());
+    match file {
+        _ if by_dkms => Driver::Dkms,
+        Some(file) if !file.contains("/dkms/") => Driver::Ready(file),
+        None if !root.exists("/proc/driver/nvidia/version") && !root.exists("/sys/module/nvidia") => Driver::Absent,
+        _ => Driver::Dkms,
+    }
+}
+
+/// Ubuntu's package with the precompiled driver for the new kernel, by the folder in which it is for the running one: `nvidia-580srv-open`.
+fn precompiled(root: &Root, file: &str) -> Option<String> {
+    let folder = file
+        .split('/')
+        .find(|part| part.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))?;
+    let meta = ubuntu(root).and_then(|version| ubuntu_meta(root, version).ok())?;
+    Some(format!("linux-modules-{}-{meta}", folder.replacen("srv", "-server", 1)))
+}
+
+/// Whether nvidia-fs is on this machine.
+pub(super) fn has_nvidia_fs(root: &Root, report: &Report) -> bool {
+    let by_dkms = || {
+        let named = |line: &str| line.starts_with("nvidia-fs") || line.starts_with("nvidia_fs");
+        root.command(&["dkms", "status"]).is_some_and(|output| output.stdout.lines().any(named))
+    };
+    let installed = || root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
+    root.exists("/sys/module/nvidia_fs")
+        || root.exists("/proc/driver/nvidia-fs")
+        || report.finding("nvfs-version").is_some_and(|finding| finding.status == crate::domain::Status::Pass)
+        || by_dkms()
+        || installed()
+}
+
+/// Whether the machine has an Arm CPU.
+pub(super) fn is_arm(root: &Root) -> bool {
+    let arch = root.read_text("/proc/sys/kernel/arch").map(|text| text.trim().to_owned());
+    arch.map_or_else(
+        |_| kernel_release(root).is_some_and(|release| release.contains("aarch64") || release.contains("arm64")),
+        |arch| arch == "aarch64",
+    )
+}
+
+/// What installs a kernel of 6.2 or later and its headers, or why this release has none.
+fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
+    let running = kernel_release(root).unwrap_or_default();
+    let none = |newest: &str, instead: &str| {
+        Err(format!("{} has no such kernel: its newest is {newest}. {instead}", called(root)))
+    };
+    let lines = |lines: &[&str]| Ok(lines.iter().map(|line| run(line)).collect());
+    match family {
+        Family::Debian => debian(root, &running),
+        Family::RedHat => {
+            let devel = match running.as_str() {
+                r if r.ends_with("+64k") => "sudo dnf install kernel-64k-devel-matched kernel-headers",
+                _ => "sudo dnf install kernel-devel-matched kernel-headers",
+            };
+            let is_uek = running.contains("uek");
+            match (id(root).as_str(), release(root).map(|(major, _)| major), rhel(root)) {
+                // kernel6.12-headers takes the place of kernel-headers.
+                ("amzn", Some(2023), _) => Ok(vec![
+                    run(
+                        "sudo dnf install --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
+                    ),
+                    shell("grubby --set-default=\"$(ls /boot/vmlinuz-6.12* | sort -V | tail -n 1)\""),
+                ]),
+                ("amzn", ..) => none("5.15", "Move to Amazon Linux 2023, which has 6.12."),
+                ("azurelinux", Some(3..), _) => {
+                    let name = if running.starts_with("6.6.") || running.is_empty() { "kernel" } else { "kernel-hwe" };
+                    let tool = dnf(root);
+                    Ok(vec![
+                        run(&format!("sudo {tool} upgrade {name}")),
+                        run(&format!("sudo {tool} install {name}-devel kernel-headers")),
+                    ])
+                }
+                (_, _, Some(..=8)) => none("4.18", "Move to release 9.6 or 10 (leapp upgrade)."),
+                ("ol", _, Some(major @ 9..)) if is_uek => Ok(vec![
+                    run(&format!("sudo dnf config-manager --enable ol{major}_UEKR8")),
+                    run("sudo dnf upgrade --refresh kernel-uek"),
+                    run("sudo dnf install kernel-uek-devel"),
+                ]),
+                // P2PDMA came with 9.6, so the release itself is what has to be newer.
+                (_, _, Some(9)) => lines(&["sudo dnf upgrade --refresh", devel]),
+                (_, _, Some(_)) => lines(&["sudo dnf upgrade kernel", devel]),
+                _ if fedora(root).is_some() => lines(&["sudo dnf upgrade kernel", devel]),
+                _ => Err(format!("which kernels {} has is not known to gds-top", called(root))),
+            }
+        }
+        Family::Suse => {
+            let flavour = running.rsplit_once('-').map_or("default", |(_, flavour)| flavour);
+            let devel = format!("sudo zypper install kernel-{flavour}-devel");
+            match release(root) {
+                Some((..=14, _)) => none("of branch 4 or 5", "Move to 15 SP6 or later."),
+                Some((15, ..=5)) if id(root) == "sles" => lines(&["sudo zypper migration", &devel]),
+                Some((15, ..=5)) => none("5.14", "Move to 15.6: sudo zypper --releasever=15.6 dup."),
+                _ => lines(&[&format!("sudo zypper update kernel-{flavour}"), &devel]),
+            }
+        }
+    }
+}
+
+/// The release of Ubuntu, or of the one that a distribution is made of: it has the kernels of that one.
+fn ubuntu(root: &Root) -> Option<(u32, u32)> {
+    match (id(root).as_str(), os_release(root, "UBUNTU_CODENAME").as_deref()) {
+        ("ubuntu", _) => release(root),
+        (_, Some("bionic")) => Some((18, 4)),
+        (_, Some("focal")) => Some((20, 4)),
+        (_, Some("jammy")) => Some((22, 4)),
+        (_, Some("noble")) => Some((24, 4)),
+        (_, Some(_)) => Some((26, 4)),
+        _ => None,
+    }
+}
+
+/// What the packages of the new kernel are called after `linux-` and `linux-headers-`.
+fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
+    if version.0 <= 21 {
+        return Err(format!("{} has no such kernel: its newest is 5.15. Move to Ubuntu 24.04.", called(root)));
+    }
+    let running = kernel_release(root).unwrap_or_default();
+    // `aws` of 5.15.0-1030-aws, `generic-64k` of 6.8.0-60-generic-64k.
+    let flavour = running.splitn(3, '-').nth(2).unwrap_or("generic");
+    Ok(match (version, flavour) {
+        // Kernels of these clouds move on within a release, without a package of another name.
+        (_, "aws" | "azure" | "gcp" | "oracle") => flavour.to_owned(),
+        ((22 | 24, 4), "generic-64k" | "lowlatency" | "lowlatency-64k" | "nvidia" | "nvidia-64k") => {
+            format!("{flavour}-hwe-{}.04", version.0)
+        }
+        ((22 | 24, 4), _) => format!("generic-hwe-{}.04", version.0),
+        (_, "generic-64k" | "nvidia" | "nvidia-64k") => flavour.to_owned(),
+        _ => "generic".to_owned(),
+    })
+}
+
+fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
+    if let Some(version) = ubuntu(root) {
+        let meta = ubuntu_meta(root, version)?;
+        return Ok(vec![run(&format!("sudo apt-get install linux-{meta} linux-headers-{meta}"))]);
+    }
+    let arch = if is_arm(root) { "arm64" } else { "amd64" };
+    let flavour = ["cloud", "rt"].into_iter().find(|kind| running.contains(&format!("-{kind}-")));
+    let flavour = flavour.map_or_else(|| arch.to_owned(), |kind| format!("{kind}-{arch}"));
+    let packages = format!("linux-image-{flavour} linux-headers-{flavour}");
+    let codename = os_release(root, "VERSION_CODENAME").or_else(|| os_release(root, "DEBIAN_CODENAME"));
+    let of_debian = match codename.as_deref() {
+        Some("buster") => Some(10),
+        Some("bullseye") => Some(11),
+        Some("bookworm") => Some(12),
+        _ if id(root) == "debian" => release(root).map(|(major, _)| major),
+        _ => None,
+    };
+    match of_debian {
+        Some(..=11) => Err(format!(
+            "{} has no such kernel, in its backports neither: the newest is 6.1. Move to Debian 13, which has 6.12.",
+            called(root)
+        )),
+        Some(12) => Ok(backports(root)
+            .into_iter()
+            .chain([run("sudo apt-get update"), run(&format!("sudo apt-get install -t bookworm-backports {packages}"))])
+            .collect()),
+        _ => Ok(vec![run(&format!("sudo apt-get install {packages}"))]),
+    }
+}
+
+/// The line that adds the backports of Debian 12; none if a file names them.
+fn backports(root: &Root) -> Option<Change> {
+    const FOLDER: &str = "/etc/apt/sources.list.d";
+    let names = root.entries(FOLDER).unwrap_or_default().into_iter().map(|name| format!("{FOLDER}/{name}"));
+    let named = |path: String| {
+        let is_named = |line: &str| !line.trim_start().starts_with('#') && line.contains("bookworm-backports");
+        root.read_text(path).is_ok_and(|text| text.lines().any(is_named))
+    };
+    if names.chain(["/etc/apt/sources.list".to_owned()]).any(named) {
+        return None;
+    }
+    line_in(
+        root,
+        &format!("{FOLDER}/bookworm-backports.list"),
+        "deb http://deb.debian.org/debian bookworm-backports main",
+    )
+}

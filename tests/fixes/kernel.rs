@@ -1,0 +1,166 @@
+//! A newer kernel never costs the GPU: headers come with it, held packages are released, and the driver is looked for before the reboot.
+
+use crate::machine::*;
+use gds_top::checks;
+use gds_top::domain::{Change, FixPlan};
+use gds_top::fixes;
+use gds_top::host::Root;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+const DEBIAN: &str = "ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n";
+const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"22.04\"\n";
+const ROCKY: &str = "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.4\"\n";
+const SLES: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
+
+fn plan(release: &str, running: &str, edits: Vec<Edit>) -> FixPlan {
+    let own = vec![put("files/etc/os-release", release), put("files/proc/sys/kernel/osrelease", running)];
+    let folder = build("p2pdma-two-steps", &all([own, edits]));
+    let root = Root::folder(folder.path()).unwrap();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    fixes::plan_by_id(&root, &report, "kernel-p2pdma").unwrap()
+}
+
+fn commands(plan: &FixPlan) -> Vec<Vec<String>> {
+    let of = |change: &Change| match change {
+        Change::Run { argv } => Some(argv.clone()),
+        Change::WriteFile { .. } => None,
+    };
+    plan.changes.iter().filter_map(of).collect()
+}
+
+fn lines(plan: &FixPlan) -> Vec<String> {
+    commands(plan).iter().map(|argv| fixes::quoted_line(argv)).collect()
+}
+
+/// Runs the scripts of a plan with tools that know these kernels and modules, and hands out what DKMS was told and whether the last one succeeded.
+fn dry(plan: &FixPlan, kernels: &[&str], modules: &[&str]) -> (Vec<String>, bool) {
+    let tools = tempfile::tempdir().unwrap();
+    let log = tools.path().join("log");
+    let tool = |name: &str, body: String| {
+        let path = tools.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let listed: String = kernels.iter().map(|kernel| format!("echo /lib/modules/{kernel}/kernel\n")).collect();
+    tool("ls", listed);
+    tool("dkms", format!("echo dkms \"$@\" >> {}", log.display()));
+    let known = modules.join("|");
+    tool("modinfo", format!("shift 3\nfor name in \"$@\"; do case \"$name\" in {known}) ;; *) exit 1 ;; esac; done"));
+    let mut ended = true;
+    for argv in commands(plan) {
+        if let ["sudo", "sh", "-c", script] = argv.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            let path = format!("{}:/usr/bin:/bin", tools.path().display());
+            ended = Command::new("/bin/sh").args(["-c", script]).env("PATH", path).status().unwrap().success();
+        }
+    }
+    let said = fs::read_to_string(log).unwrap_or_default();
+    (said.lines().map(str::to_owned).collect(), ended)
+}
+
+#[test]
+fn the_driver_is_built_and_looked_for_before_the_reboot() {
+    let status =
+        "nvidia-fs/2.26.6, 6.1.0-28-amd64, x86_64: installed\nnvidia/580.95.05, 6.1.0-28-amd64, x86_64: installed\n";
+    let plan = plan(DEBIAN, "6.1.0-28-amd64", vec![command(&["dkms", "status"], status)]);
+    assert_eq!(lines(&plan).last().unwrap(), "sudo reboot");
+    let kernels = ["6.1.0-28-amd64", "6.9.7+bpo-amd64", "6.12.30+bpo-amd64"];
+    let (told, ended) = dry(&plan, &kernels, &["nvidia", "nvidia_fs"]);
+    assert_eq!(told, ["dkms autoinstall -k 6.12.30+bpo-amd64", "dkms status -k 6.12.30+bpo-amd64"]);
+    assert!(ended);
+    assert!(!dry(&plan, &kernels, &["nvidia"]).1, "nvidia-fs is in use here, so it is looked for too");
+    assert!(!dry(&plan, &kernels, &["nothing"]).1);
+}
+
+#[test]
+fn a_driver_that_dkms_does_not_build_gets_its_package_or_a_warning() {
+    let ready = |file: &str| {
+        vec![command(&["modinfo", "nvidia"], &format!("filename:       {file}\nversion:        580.95.05\n"))]
+    };
+    let plan = self::plan(
+        UBUNTU,
+        "5.15.0-139-generic",
+        ready("/lib/modules/5.15.0-139-generic/kernel/nvidia-580srv-open/nvidia.ko"),
+    );
+    assert!(
+        lines(&plan)
+            .contains(&"sudo apt-get install linux-modules-nvidia-580-server-open-generic-hwe-22.04".to_owned()),
+        "{:?}",
+        lines(&plan)
+    );
+    assert!(plan.why.contains("not built by DKMS"), "{}", plan.why);
+    let rocky = self::plan(
+        ROCKY,
+        "5.14.0-427.13.1.el9_4.x86_64",
+        ready("/lib/modules/5.14.0-427.13.1.el9_4.x86_64/extra/drivers/video/nvidia/nvidia.ko"),
+    );
+    assert!(rocky.why.contains("not built by DKMS"), "{}", rocky.why);
+    for plan in [&plan, &rocky] {
+        let (told, _) = dry(plan, &["6.8.0-60-generic"], &["nvidia"]);
+        assert_eq!(told, [""; 0], "DKMS is not asked");
+        assert!(dry(plan, &["6.8.0-60-generic"], &["nvidia"]).1 && !dry(plan, &["6.8.0-60-generic"], &["other"]).1);
+    }
+}
+
+#[test]
+fn a_machine_without_a_driver_has_none_to_lose() {
+    let bare = vec![
+        without("files/proc/driver"),
+        without("files/sys/module/nvidia"),
+        put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
+    ];
+    let plan = plan(ROCKY, "5.14.0-427.13.1.el9_4.x86_64", bare);
+    assert_eq!(
+        lines(&plan),
+        ["sudo dnf upgrade --refresh", "sudo dnf install kernel-devel-matched kernel-headers", "sudo reboot"]
+    );
+}
+
+#[test]
+fn kernels_that_are_held_back_are_released_first() {
+    let status = "Package: linux-image-amd64\nStatus: hold ok installed\nVersion: 6.1\n\nPackage: bash\nStatus: hold ok installed\n\nPackage: linux-headers-amd64\nStatus: install ok installed\n";
+    for (release, edits, wanted) in [
+        (DEBIAN, vec![put("files/var/lib/dpkg/status", status)], "sudo apt-mark unhold linux-image-amd64"),
+        (
+            DEBIAN,
+            vec![put(
+                "files/etc/apt/preferences.d/kernel",
+                "Package: linux-image-*\nPin: version 6.1*\nPin-Priority: 1001\n",
+            )],
+            "sudoedit /etc/apt/preferences.d/kernel",
+        ),
+        (
+            ROCKY,
+            vec![put("files/etc/dnf/plugins/versionlock.list", "# lock\nkernel-core-0:5.14.0-427.13.1.el9_4.*\n")],
+            "sudo dnf versionlock delete 'kernel*'",
+        ),
+        (ROCKY, vec![put("files/etc/dnf/dnf.conf", "[main]\nexclude=kernel* nvidia*\n")], "sudoedit /etc/dnf/dnf.conf"),
+        (
+            SLES,
+            vec![put("files/etc/zypp/locks", "\ntype: package\nmatch_type: glob\nsolvable_name: kernel-default\n")],
+            "sudo zypper removelock kernel-default",
+        ),
+    ] {
+        let plan = plan(release, "6.1.0-28-amd64", edits);
+        assert_eq!(lines(&plan)[0], wanted, "{release}");
+        assert!(plan.why.contains("held back"), "{}", plan.why);
+    }
+    assert!(!plan(DEBIAN, "6.1.0-28-amd64", Vec::new()).why.contains("held back"));
+}
+
+#[test]
+fn backports_that_are_there_are_not_added_again() {
+    for path in ["files/etc/apt/sources.list", "files/etc/apt/sources.list.d/debian.sources"] {
+        let edit = put(path, "Suites: bookworm bookworm-backports\n");
+        let plan = plan(DEBIAN, "6.1.0-28-amd64", vec![edit]);
+        assert!(!plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. })), "{path}");
+    }
+    let edit = put(
+        "files/etc/apt/sources.list.d/bookworm-backports.list",
+        "# deb http://x bookworm-backports main\ndeb http://mirror/ours bookworm main",
+    );
+    let plan = plan(DEBIAN, "6.1.0-28-amd64", vec![edit]);
+    let Some(Change::WriteFile { before: Some(before), after, .. }) = plan.changes.first() else { panic!("{plan:?}") };
+    assert_eq!(after, &format!("{before}\ndeb http://deb.debian.org/debian bookworm-backports main\n"));
+}
