@@ -300,12 +300,10 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
     let driver = if is(&["ubuntu"]) {
         "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
-    } else if is(&["debian"]) {
+    } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
         "DOCA with mlnx-nvme-dkms"
     } else if is(&["rhel", "centos", "fedora"]) {
-        "DOCA with kmod-mlnx-nvme"
-    } else if named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
-        "MLNX_OFED, installed with --enable-gds"
+        "DOCA with mlnx-nvme-dkms (before 3.2 kmod-mlnx-nvme)"
     } else {
         "DOCA with its NVMe driver"
     };

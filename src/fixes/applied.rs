@@ -68,7 +68,7 @@ fn load(root: &Root) -> FixPlan {
     };
     let kept = kept_out(root);
     let obstacle = kept.as_ref().filter(|(.., by_hand_too)| *by_hand_too).map(|(file, line, _)| {
-        format!("{file} says '{line}', so that modprobe does nothing: somebody meant it; take that line away first")
+        format!("{file} says '{line}', so modprobe does nothing. If that is not wanted any more, remove the line first")
     });
     let remaining = kept.filter(|_| obstacle.is_none()).map(|(file, line, _)| {
         format!("take '{line}' out of {file}: as long as it is there, the module is not loaded at boot")
@@ -92,7 +92,7 @@ fn load(root: &Root) -> FixPlan {
     }
 }
 
-/// Both keys of P2PDMA, in the user's file where one is named, else in the system's; everything else in it stays as it is.
+/// Both keys of P2PDMA, in the user's file if one is named, else in the system's; everything else in it stays as it is.
 fn cufile_keys(root: &Root) -> FixPlan {
     const KEYS: [(&str, &str); 2] = [("properties.use_pci_p2pdma", "true"), ("block.nvme.use_pci_p2pdma", "true")];
     let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'));

@@ -32,11 +32,11 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
         "acs-redirect" => acs(root, report),
         "initramfs" => FixPlan {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot".to_owned(),
-            why: "Drivers that are loaded from the initramfs read the copy of /etc/modprobe.d in it; what is changed only on the disk has no effect."
+            why: "Drivers that are loaded from the initramfs read the copy of /etc/modprobe.d in it; a change on the disk alone has no effect."
                 .to_owned(),
             changes: vec![run(initramfs(root, family))],
             verify: "after the reboot: gds-top check: reboot-pending".to_owned(),
-            undo: "nothing of its own: undo the setting, then rebuild it again".to_owned(),
+            undo: "undo the setting, then rebuild it again".to_owned(),
             remaining: vec!["sudo reboot".to_owned()],
             ..empty(Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
         },
@@ -161,7 +161,7 @@ fn ordered(root: &Root, report: &Report) -> FixPlan {
     }
 }
 
-/// `/etc/fstab` with an option more in the line of a mount point; all else as it is. None where it has no such line, or the option is there.
+/// `/etc/fstab` with an option more in the line of a mount point; all else as it is. `None` if there is no such line, or the option is there.
 fn with_option(fstab: &str, point: &str, option: &str) -> Option<String> {
     let mut found = false;
     let lines: Vec<String> = fstab
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(with_option(fstab, "/data", "data=ordered").as_deref(), Some(after));
         assert_eq!(with_option(after, "/data", "data=ordered"), None, "it is there");
         assert_eq!(with_option(fstab, "/models", "data=ordered"), None);
-        assert_eq!(with_option("x /d ext4 data=writeback", "/d", "data=ordered"), None, "somebody chose another");
+        assert_eq!(with_option("x /d ext4 data=writeback", "/d", "data=ordered"), None, "another mode was chosen");
         assert_eq!(
             with_option("ext4 /d ext4 ro", "/d", "data=ordered").as_deref(),
             Some("ext4 /d ext4 ro,data=ordered")

@@ -35,7 +35,7 @@ fn loader(root: &Root) -> BootLoader {
     boot_loader(root).map_or(BootLoader::Grub, |boot| boot.loader)
 }
 
-/// Where a word goes, for a sentence: `into GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
+/// The place of a word, for a sentence: `into GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
 pub(super) fn place(root: &Root) -> &'static str {
     match (loader(root), menu(root)) {
         (BootLoader::SystemdBoot, _) => "into /etc/kernel/cmdline, from which the entries of systemd-boot are made",
@@ -48,7 +48,7 @@ pub(super) fn place(root: &Root) -> &'static str {
     }
 }
 
-/// Whether the words of an image-based system are kept by a tool of its own, so that a word alone needs no new image.
+/// Whether the words of an image-based system are kept by a separate tool, so that a word alone needs no new image.
 pub(super) fn is_kept_with_the_image(root: &Root) -> bool {
     loader(root) == BootLoader::RpmOstree
 }
@@ -96,12 +96,12 @@ pub(super) fn arguments(root: &Root, word: &str) -> Vec<Change> {
     changes
 }
 
-/// What is before the first `=` of a word.
+/// The part of a word before the first `=`.
 fn key(word: &str) -> &str {
     word.split_once('=').map_or(word, |(key, _)| key)
 }
 
-/// Where the last word with this key is.
+/// The place of the last word with this key.
 fn place_of(words: &str, key: &str) -> Option<Range<usize>> {
     let mut end = words.len();
     for word in words.rsplit(|c: char| c.is_ascii_whitespace()) {
@@ -126,9 +126,15 @@ fn with_word(words: &str, word: &str) -> Option<String> {
     let wanted = if key.contains('.') {
         value.to_owned()
     } else {
-        // `data=ordered` takes the place of `data=writeback` in a list.
-        let parts = now.split(',').filter(|part| !part.is_empty() && self::key(part) != self::key(value));
-        parts.chain([value]).collect::<Vec<_>>().join(",")
+        let same = |part: &&str| self::key(part) == self::key(value);
+        let parts = now.split(',').filter(|part| !part.is_empty() && !same(part));
+        let last = match now.split(',').find(same) {
+            // Bridges that are listed already stay.
+            Some(known) if self::key(value) == "disable_acs_redir" => union(known, value),
+            // `data=ordered` takes the place of `data=writeback`.
+            _ => value.to_owned(),
+        };
+        parts.chain([last.as_str()]).collect::<Vec<_>>().join(",")
     };
     if now.split(',').any(|part| part == value) || now == wanted {
         return None;
@@ -136,7 +142,20 @@ fn with_word(words: &str, word: &str) -> Option<String> {
     Some(format!("{}{key}={wanted}{}", &words[..place.start], &words[place.end..]))
 }
 
-/// The words of `/etc/kernel/cmdline`, and the entries anew. Without the file kernel-install takes the words that the kernel was started with, so a new one
+/// `KEY=A;B` of `KEY=A` and `KEY=B`.
+fn union(known: &str, value: &str) -> String {
+    let (key, more) = value.split_once('=').unwrap_or((value, ""));
+    let mut items: Vec<&str> = known.split_once('=').map_or("", |(_, list)| list).split(';').collect();
+    for item in more.split(';') {
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    items.retain(|item| !item.is_empty());
+    format!("{key}={}", items.join(";"))
+}
+
+/// The words of `/etc/kernel/cmdline`, and new entries. Without the file kernel-install takes the words that the kernel was started with, so a new one
 /// has those too.
 fn kernel_install(root: &Root, word: &str) -> Vec<Change> {
     let before = root.read_text(CMDLINE).ok();
@@ -170,7 +189,7 @@ fn kernel_install(root: &Root, word: &str) -> Vec<Change> {
     edit.into_iter().chain([renew]).collect()
 }
 
-/// The edit of GRUB's settings; none if the word is there. `merged` is the word with what the running kernel was started with.
+/// The edit of GRUB's settings; none if the word is there. `merged` also has the values of the running kernel.
 fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
     if let Some(file) = behind_others(root, merged) {
         return file;
@@ -187,7 +206,7 @@ fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
 }
 
 /// A file behind those of `/etc/default/grub.d`, if one of them sets the line again, as in cloud images: what is in `/etc/default/grub` is not in effect
-/// then. `None` if no file does, or the word needs quotes of its own; an inner `None` if the file has the word.
+/// then. `None` if no file does, or the word needs quotes; an inner `None` if the file has the word.
 fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     const FOLDER: &str = "/etc/default/grub.d";
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
@@ -205,14 +224,14 @@ fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
     Some(line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\"")))
 }
 
-/// What becomes of `/etc/default/grub`.
+/// The result of an edit of `/etc/default/grub`.
 #[derive(Debug, PartialEq, Eq)]
 enum Argument {
     /// The text with the word.
     Added(String),
     /// The word is there.
     There,
-    /// It has not one usual line to add the word to, or the word needs quotes of its own.
+    /// It has not one usual line to add the word to, or the word needs quotes.
     Unusual,
 }
 
@@ -285,6 +304,7 @@ mod tests {
                 "rootflags=data=ordered",
                 Some("ro rootflags=noatime,data=ordered"),
             ),
+            ("pci=noaer,disable_acs_redir=a;b", "pci=disable_acs_redir=b;c", Some("pci=noaer,disable_acs_redir=a;b;c")),
             ("pci=noaer", "pci=disable_acs_redir=0000:40:01.0", Some("pci=noaer,disable_acs_redir=0000:40:01.0")),
         ] {
             assert_eq!(with_word(before, word).as_deref(), after, "{before} + {word}");

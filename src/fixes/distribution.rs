@@ -25,12 +25,12 @@ pub(super) fn release(root: &Root) -> Option<(u32, u32)> {
     Some((major, parts.next().flatten().unwrap_or(0)))
 }
 
-/// What follows `platform:` in `PLATFORM_ID`: `el9`, `f42`, `al8`.
+/// The text after `platform:` in `PLATFORM_ID`: `el9`, `f42`, `al8`.
 fn platform(root: &Root) -> Option<String> {
     os_release(root, "PLATFORM_ID")?.strip_prefix("platform:").map(str::to_owned)
 }
 
-/// The release of RHEL that the packages are those of; none for distributions that count their releases in a way of their own and do not say.
+/// The release of RHEL that the packages are those of; none for distributions that number their releases differently and do not name it.
 pub(super) fn rhel(root: &Root) -> Option<u32> {
     if NUMBERED_AS_RHEL.contains(&id(root).as_str()) {
         return release(root).map(|(major, _)| major);
@@ -51,23 +51,23 @@ pub(super) fn dnf(root: &Root) -> &'static str {
     if id(root) == "azurelinux" && release(root).is_none_or(|(major, _)| major < 4) { "tdnf" } else { "dnf" }
 }
 
-/// What is said of packages whose names were not seen in NVIDIA's own lists for this distribution; empty elsewhere. Its guide (branch 620) names the
+/// A sentence about packages whose names were not seen in NVIDIA's lists for this distribution; else empty. Its guide (branch 620) names the
 /// driver's for Amazon Linux 2023 and those of Azure Linux 4, and no nvidia-gds for either.
 pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
     match (id(root).as_str(), release(root)) {
         ("amzn", _) if package == "nvidia-open" => String::new(),
         ("amzn", _) => format!(
-            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' tells.",
+            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' shows it.",
             called(root)
         ),
         ("azurelinux", Some((3, _))) => format!(
-            " That NVIDIA's repository for {} has {package} is not confirmed: 'tdnf list {package}' tells. Microsoft's own repository has the open driver built \
+            " That NVIDIA's repository for {} has {package} is not confirmed: 'tdnf list {package}' shows it. Microsoft's own repository has the open driver built \
              for each kernel (azurelinux-repos-nvidia, then cuda-open), and nvidia-fs is built against that one then.",
             called(root)
         ),
         ("azurelinux", _) if package == "nvidia-open" => String::new(),
         ("azurelinux", _) => format!(
-            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' tells.",
+            " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' shows it.",
             called(root)
         ),
         _ => String::new(),
@@ -87,7 +87,7 @@ pub(super) fn headers(root: &Root, family: Family, kernel: &str) -> String {
             let branch: Vec<&str> = kernel.split('.').take(2).collect();
             format!("kernel{}-devel-{kernel}", branch.join("."))
         }
-        // The newer of the two kernels of Azure Linux 3 has packages of its own.
+        // The newer of the two kernels of Azure Linux 3 has separate packages.
         Family::RedHat if id(root) == "azurelinux" && release(root) == Some((3, 0)) && !kernel.starts_with("6.6.") => {
             format!("kernel-hwe-devel-{kernel}")
         }

@@ -4,7 +4,7 @@
 use super::command_line::is_kept_with_the_image;
 use super::recipes::{Family, family, known_family};
 use crate::checks::Report;
-use crate::domain::{Change, FixPlan, Route, Status};
+use crate::domain::{Change, Finding, FixPlan, Route, Status};
 use crate::host::{Root, container, os_release};
 
 /// Fixes of the kernel, the driver, the mounts and the boot: they belong to the host of a container.
@@ -96,6 +96,16 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
         let pascal = report.finding("gpu-open-capable").filter(|f| matches!(f.status, Status::Fail | Status::Warn));
         pascal.filter(|_| id == "nvidia-driver-open").map(|finding| finding.summary.clone())
     };
+    // NVIDIA: the storage driver before nvidia-fs, which is compiled against it.
+    let driver_is_missing = |finding: &Finding| {
+        matches!(finding.status, Status::Fail | Status::Warn | Status::Info)
+            && finding.cause.is_none()
+            && finding.fix.as_deref().is_none_or(|fix| fix == "nvme-patch")
+    };
+    if id == "nvfs-install" && report.finding("nvfs-nvme-symbol").is_some_and(driver_is_missing) {
+        plan.why
+            .push_str(" For NVMe disks gds-top fix nvme-patch comes first: nvidia-fs must be built after that driver.");
+    }
     // Where it is the wrong place altogether, nothing smaller matters.
     plan.obstacle = obstacle.or(plan.obstacle);
     plan

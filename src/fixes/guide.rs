@@ -39,7 +39,9 @@ const START: &[Row] = &[
     ),
     ("libcufile", &[("lib-found", "libcufile-install"), ("lib-version", "")]),
 ];
+// nvidia-fs is compiled against the storage driver, so that one comes first.
 const NVFS: &[Row] = &[
+    ("A storage driver that works with nvidia-fs", &[("nvfs-nvme-symbol", "nvme-patch")]),
     (
         "The kernel module nvidia-fs, built for this kernel",
         &[
@@ -52,9 +54,13 @@ const NVFS: &[Row] = &[
     ),
     (
         "nvidia-fs loaded, now and at every boot",
-        &[("nvfs-loaded", "nvfs-install"), ("nvfs-autoload", "nvfs-load"), ("nvfs-devnodes", "")],
+        &[
+            ("nvfs-loaded", "nvfs-install"),
+            ("nvfs-autoload", "nvfs-load"),
+            ("nvfs-devnodes", ""),
+            ("nvfs-registered", ""),
+        ],
     ),
-    ("A storage driver that works with nvidia-fs", &[("nvfs-nvme-symbol", "nvme-patch"), ("nvfs-registered", "")]),
 ];
 const P2PDMA: &[Row] = &[
     (

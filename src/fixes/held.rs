@@ -1,4 +1,4 @@
-//! Packages of the kernel that a package manager was told to keep, and what releases them.
+//! Kernel packages that a package manager holds back, and the commands that release them.
 
 use super::recipes::{Family, run};
 use crate::domain::Change;

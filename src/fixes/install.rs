@@ -1,8 +1,8 @@
 //! Plans that install: repository, driver, nvidia-fs, libcufile, keys, storage driver, kernel.
 
 use super::packages::{dkms_version, install, remove};
-use super::recipes::{Family, empty, family, initramfs, run};
-use super::{distribution, kernel, repository};
+use super::recipes::{Family, empty, family, run};
+use super::{distribution, doca, kernel, repository};
 use crate::checks::Report;
 use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, os_release};
@@ -29,10 +29,15 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
             ),
             changes: vec![run(&install(root, family, "nvidia-gds")), run("sudo modprobe nvidia-fs")],
             verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
-            undo: format!("{}: nvidia-gds and what came with it; the loaded module goes at the next boot", remove(root, family, "nvidia-gds")),
+            undo: format!(
+                "{}: nvidia-gds and what came with it; the loaded module goes at the next boot",
+                remove(root, family, "nvidia-gds")
+            ),
             // DKMS builds it against the driver's sources and modprobe wants its symbols: a package that cannot be built stays half installed.
-            obstacle: (!root.exists("/proc/driver/nvidia/version"))
-                .then(|| "nvidia-fs is built against the NVIDIA driver, and none is loaded: install that first, and reboot".to_owned()),
+            obstacle: (!root.exists("/proc/driver/nvidia/version")).then(|| {
+                "nvidia-fs is built against the NVIDIA driver, and none is loaded: install that first, and reboot"
+                    .to_owned()
+            }),
             ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Ask)
         },
         "libcufile-install" => FixPlan {
@@ -49,24 +54,7 @@ pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
         },
         "nvfs-dkms" => dkms(root, report, family),
         "secure-boot-key" => key(root, report, family),
-        "nvme-patch" => FixPlan {
-            title: "An NVMe driver that is built for GDS".to_owned(),
-            why: "The route nvfs needs it; P2PDMA does not, and is the shorter way where kernel and GPU have it. It replaces the driver of the disks, \
-                  perhaps of the root disk. On Ubuntu the linux-nvidia kernels have it ready."
-                .to_owned(),
-            changes: vec![
-                run(match family {
-                    Family::Debian => "sudo apt-get install doca-ofed mlnx-nvme-dkms",
-                    Family::RedHat => "sudo dnf install doca-ofed kmod-mlnx-nvme",
-                    Family::Suse => "sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms",
-                }),
-                run(initramfs(root, family)),
-                run("sudo reboot"),
-            ],
-            verify: "grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…".to_owned(),
-            undo: "remove the packages, rebuild the initramfs, reboot".to_owned(),
-            ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
-        },
+        "nvme-patch" => doca::plan(root, report, family),
         "kernel-p2pdma" => kernel::plan(root, report, family),
         _ => return None,
     })

@@ -61,7 +61,7 @@ fn shell(script: &str) -> Change {
 /// How the NVIDIA driver of the running kernel was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Driver {
-    /// By DKMS, or nothing tells.
+    /// By DKMS, or it is not known.
     Dkms,
     /// Elsewhere: a package for certain kernels, or NVIDIA's installer. The file of the module.
     Ready(String),
@@ -115,7 +115,7 @@ pub(super) fn is_arm(root: &Root) -> bool {
     )
 }
 
-/// What installs a kernel of 6.2 or later and its headers, or why this release has none.
+/// The commands that install a kernel of 6.2 or later and its headers, or the reason why this release has none.
 fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
     let running = kernel_release(root).unwrap_or_default();
     let none = |newest: &str, instead: &str| {
@@ -186,7 +186,7 @@ fn ubuntu(root: &Root) -> Option<(u32, u32)> {
     }
 }
 
-/// What the packages of the new kernel are called after `linux-` and `linux-headers-`.
+/// The name of the new kernel's packages after `linux-` and `linux-headers-`.
 fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
     if version.0 <= 21 {
         return Err(format!("{} has no such kernel: its newest is 5.15. Move to Ubuntu 24.04.", called(root)));

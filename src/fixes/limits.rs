@@ -46,7 +46,7 @@ struct Line {
     /// `soft`, `hard`, or `-` for both.
     kind: String,
     value: String,
-    /// Where the value is in the file's text.
+    /// The place of the value in the file's text.
     place: std::ops::Range<usize>,
 }
 

@@ -8,6 +8,7 @@ mod command_line;
 mod commands;
 mod config;
 mod distribution;
+mod doca;
 mod error;
 mod files;
 mod fitting;

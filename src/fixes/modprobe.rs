@@ -119,7 +119,7 @@ pub(super) struct Setting {
     pub(super) value: String,
 }
 
-/// Where a parameter of a module is set, in the order in which the kernel gets the values: the last one is in effect.
+/// The places that set a parameter of a module, in the order in which the kernel gets the values: the last one is in effect.
 pub(super) fn settings(files: &[File], module: &str, parameter: &str) -> Vec<Setting> {
     let of_file = |(file, content): (usize, &File)| {
         let words = statements(&content.text, "options", module).into_iter().flatten();
@@ -132,7 +132,7 @@ pub(super) fn settings(files: &[File], module: &str, parameter: &str) -> Vec<Set
     files.iter().enumerate().flat_map(of_file).collect()
 }
 
-/// What sets `module PARAMETER=VALUE`: values that differ are changed where they are; else a statement of the module gets the parameter; else the file
+/// The changes that set `module PARAMETER=VALUE`: values that differ are changed in place; else a statement of the module gets the parameter; else the file
 /// `own` gets a line. Empty if the value is in effect already.
 ///
 /// # Errors
@@ -152,7 +152,7 @@ pub(super) fn set_parameter(
     let wanted = format!("{parameter}={value}");
     let is_wrong = |setting: &&Setting| files[setting.file].is_local() && !is_set(&setting.value);
     let mut texts: Vec<String> = files.iter().map(|file| file.text.clone()).collect();
-    // From the end, so that the places before it stay where they are.
+    // From the end, so that the places before it stay valid.
     for setting in settings.iter().rev().filter(is_wrong) {
         texts[setting.file].replace_range(setting.place.clone(), &wanted);
     }
@@ -178,7 +178,7 @@ pub(super) fn set_parameter(
     Ok(changed(&files, texts))
 }
 
-/// A line of its own in a file of this program, whose name sorts behind `after`.
+/// A new line in a file of this program, whose name sorts behind `after`.
 fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result<Change, String> {
     let is_behind = |path: &str| after.as_deref().is_none_or(|after| path.rsplit('/').next() > Some(after));
     let path = [own_path(root, own), own_path(root, &format!("zz-{own}"))]
@@ -192,7 +192,7 @@ fn own_line(root: &Root, own: &str, after: Option<String>, line: &str) -> Result
     line_in(root, &path, line).ok_or_else(|| format!("{path} has the line '{line}' already"))
 }
 
-/// Where a statement ends, before a comment that somebody wrote behind it.
+/// The end of a statement, before a comment behind it.
 fn end(words: &[Word]) -> usize {
     let comment = words.iter().position(|word| word.text.starts_with('#')).unwrap_or(words.len());
     words[..comment].last().map_or(0, |word| word.place.end)
@@ -202,7 +202,7 @@ fn changed(files: &[File], texts: Vec<String>) -> Vec<Change> {
     files.iter().zip(texts).filter_map(|(file, after)| file.with(after)).collect()
 }
 
-/// What makes modprobe load these modules before another one. Only the first statement `softdep` of a module counts (kmod), so that one is extended.
+/// The change that makes modprobe load these modules before another one. Only the first statement `softdep` of a module counts (kmod), so that one is extended.
 ///
 /// # Errors
 /// A part of a sentence that says why no line can do it.
@@ -268,7 +268,7 @@ mod tests {
         let of = |change: Change| match change {
             Change::WriteFile { path, before, after, .. } => {
                 let now = files.iter().find(|(known, _)| Path::new(known) == path).map(|(_, text)| (*text).to_owned());
-                assert_eq!(before, now, "the diff is against what is there");
+                assert_eq!(before, now, "the diff is against the present content");
                 (path.display().to_string(), after)
             }
             Change::Run { argv } => panic!("{argv:?}"),

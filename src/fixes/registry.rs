@@ -1,4 +1,4 @@
-//! The registry keys of the NVIDIA driver that P2PDMA needs, beside those that are set already.
+//! The registry keys of the NVIDIA driver that P2PDMA needs, next to those that are set already.
 
 use super::modprobe::{self, Setting};
 use super::recipes::{empty, family, initramfs, line_in, run, words};
@@ -27,7 +27,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     FixPlan {
         title: "Map the GPU's BAR1 statically".to_owned(),
         why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs want ForceP2P=0 as well. Keys that \
-              are set already stay beside them, because the driver takes one list only. All programs that use the GPU get the changed driver after the \
+              are set already stay next to them, because the driver takes one list only. All programs that use the GPU get the changed driver after the \
               reboot."
             .to_owned(),
         changes: change.into_iter().chain([run(rebuild)]).collect(),

@@ -1,4 +1,4 @@
-//! Plans about udev: the record of a disk, and the rule that tells the level of a RAID.
+//! Plans about udev: the record of a disk, and the rule that reads the level of a RAID.
 
 use super::recipes::{empty, line_in, run, words};
 use crate::checks::{Report, udev_record_path};
@@ -52,9 +52,9 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
     })
 }
 
-/// What udev would have written: the lines that are there, and those of the file system.
+/// The record that udev would have written: the lines that are there, and those of the file system.
 fn record(facts: &PathFacts, before: Option<&str>) -> String {
-    // What is not known is not written: libcufile asks for the usage only.
+    // Unknown values are not written: libcufile asks for the usage only.
     let mut wanted: Vec<(&str, String)> = facts.filesystem.iter().map(|kind| ("E:ID_FS_TYPE=", kind.clone())).collect();
     wanted.push(("E:ID_FS_USAGE=", "filesystem".to_owned()));
     let level = facts.block_device.first().and_then(|device| device.level.clone());
@@ -73,9 +73,9 @@ fn record(facts: &PathFacts, before: Option<&str>) -> String {
 
 const RULES: &str = "/etc/udev/rules.d/64-md-level-gds.rules";
 
-/// A rule of one's own, so that the one of the distribution is not touched.
+/// A separate rule, so that the rule of the distribution is not changed.
 pub(super) fn md_rule(root: &Root) -> FixPlan {
-    // udev takes the path as it stands; where neither is in sight, the usual one.
+    // udev takes the path literally; if neither exists, the usual one.
     let mdadm =
         if root.exists("/sbin/mdadm") && !root.exists("/usr/sbin/mdadm") { "/sbin/mdadm" } else { "/usr/sbin/mdadm" };
     let rule = format!(
@@ -88,7 +88,7 @@ pub(super) fn md_rule(root: &Root) -> FixPlan {
     FixPlan {
         title: "Let udev know the level of md RAIDs".to_owned(),
         why: "cuFile learns from udev's MD_LEVEL that a RAID is raid0, and refuses it where udev does not say (NVIDIA's GDS guide, udev rules for RAID \
-              volumes). The rule stands in a file of its own below /etc, where no update replaces it."
+              volumes). The rule is in a separate file below /etc, which no update replaces."
             .to_owned(),
         changes: rules
             .into_iter()

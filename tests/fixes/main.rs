@@ -8,6 +8,7 @@ mod machine;
 mod commands;
 mod config;
 mod copies;
+mod doca;
 mod guide;
 mod kernel;
 mod merging;

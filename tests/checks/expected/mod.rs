@@ -132,7 +132,7 @@ fn what_is_advised_is_what_helps_there() {
         (
             "Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver",
             "nvfs-nvme-symbol",
-            "DOCA with kmod-mlnx-nvme",
+            "DOCA with mlnx-nvme-dkms",
             "Ubuntu",
         ),
         (

@@ -1,0 +1,230 @@
+//! An NVMe driver that is built for GDS, from NVIDIA's DOCA-Host: its repository, the driver, and nvidia-fs built again after it.
+//!
+//! Sources: GPUDirect Storage Installation and Troubleshooting Guide (DOCA Requirements and Installation), release notes (Known Limitations), DOCA-Host
+//! Installation and DKMS Management Guide; package names of RPM from the installer of OFED. Anything else is called not confirmed in the plan.
+
+use super::distribution::{self, called, id, release, rhel};
+use super::kernel::{has_nvidia_fs, is_arm};
+use super::packages::{dkms_version, install};
+use super::recipes::{Family, empty, initramfs, line_in, run};
+use crate::checks::Report;
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::host::{Root, built_in, kernel_release, os_release};
+use std::path::PathBuf;
+
+const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
+const DOWNLOADS: &str = "https://developer.nvidia.com/doca-downloads";
+/// NVIDIA changed the key in February 2026; packages of one release or another are signed by either.
+const KEYRING: &str = "/usr/share/keyrings/nvidia-doca.gpg";
+
+/// The plan for this machine.
+pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
+    const WHY: &str = "The route nvfs needs it; P2PDMA does not, and is the shorter way if kernel and GPU have it. It replaces the driver of the disks, \
+                       perhaps of the root disk. On Ubuntu the linux-nvidia kernels have it ready.";
+    let (mut changes, source) = match ofed(root) {
+        Some(version) => (
+            vec![run("sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms")],
+            Ok(of_ofed(&version)),
+        ),
+        None => match doca(root, family) {
+            Ok((changes, source)) => (changes, Ok(source)),
+            Err(why) => (Vec::new(), Err(why)),
+        },
+    };
+    let (rebuilt, order) = nvidia_fs(root, report, family);
+    if source.is_ok() {
+        changes.extend(rebuilt);
+        changes.extend([replaced(), run(initramfs(root, family)), run("sudo reboot")]);
+    }
+    let secure = secure_boot(root)
+        .then_some(" Secure Boot is on: enrol the key that DKMS signs with before the reboot (gds-top fix secure-boot-key), or the disks have no driver.");
+    let obstacle = obstacle(root).or_else(|| source.as_ref().err().cloned());
+    FixPlan {
+        title: "An NVMe driver that is built for GDS".to_owned(),
+        why: format!("{WHY} {order}{}{}", source.unwrap_or_default(), secure.unwrap_or_default()),
+        changes,
+        verify: "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
+            .to_owned(),
+        undo: "remove mlnx-nvme-dkms and doca-ofed, rebuild the initramfs, reboot".to_owned(),
+        obstacle,
+        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+    }
+}
+
+/// Succeeds if the NVMe driver that modprobe takes is not in the kernel's folder.
+fn replaced() -> Change {
+    Change::Run {
+        argv: ["sh", "-c", "/sbin/modinfo -n nvme | grep -E \"/(updates|extra)/\""].map(str::to_owned).to_vec(),
+    }
+}
+
+/// The reason why the driver cannot work on this machine.
+fn obstacle(root: &Root) -> Option<String> {
+    if let Some((path, text)) = built_in(root, "nvme", "CONFIG_BLK_DEV_NVME") {
+        return Some(format!(
+            "nvme is built into this kernel ({path}: {text}), so no other module can take its place: take P2PDMA, or a kernel that has it as a module"
+        ));
+    }
+    let version = kernel_release(root).as_deref().and_then(numbers)?;
+    (version >= (6, 17)).then(|| {
+        "on Linux 6.17 and later NVIDIA knows of failed reads and hangs of the kernel with this driver and disks that use scatter-gather lists: take P2PDMA \
+         (release notes of GDS); if it must be this driver, it is DOCA 3.3.0 or later"
+            .to_owned()
+    })
+}
+
+fn numbers(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(['.', '-']).map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+fn secure_boot(root: &Root) -> bool {
+    root.command(&["mokutil", "--sb-state"]).is_some_and(|output| output.stdout.contains("SecureBoot enabled"))
+}
+
+/// The version of MLNX_OFED, if that is installed. DOCA brings the same program, which calls itself OFED-internal there.
+fn ofed(root: &Root) -> Option<String> {
+    const MARK: &str = "MLNX_OFED_LINUX-";
+    let text = root.read_text("/usr/bin/ofed_info").ok()?;
+    let rest = &text[text.find(MARK)?..];
+    Some(rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "_.-".contains(*c)).collect())
+}
+
+fn of_ofed(version: &str) -> String {
+    format!(
+        " {version} is installed, and NVIDIA's guide says not to mix it with DOCA: its own installer is run again, in the folder of its package. 24.10 is \
+         its last release; to change to DOCA remove it first (sudo /usr/sbin/ofed_uninstall.sh --force)."
+    )
+}
+
+/// nvidia-fs is compiled against the symbols of OFED (its dkms.conf), so it comes after the driver: the commands, and the sentence.
+fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'static str) {
+    if !has_nvidia_fs(root, report) {
+        return (Vec::new(), "Install it before nvidia-gds: nvidia-fs must be built after it.");
+    }
+    const AGAIN: &str = "nvidia-fs is built again after it, because it was built without it.";
+    match (dkms_version(root, "nvidia-fs"), kernel_release(root)) {
+        (Some(version), Some(kernel)) => {
+            let commands = ["build", "install"]
+                .map(|verb| run(&format!("sudo dkms {verb} --force nvidia-fs/{version} -k {kernel}")));
+            (commands.into(), AGAIN)
+        }
+        // As NVIDIA's release notes of GDS have it.
+        _ if family == Family::Debian => (vec![run("sudo apt-get install --reinstall nvidia-fs-dkms")], AGAIN),
+        _ => (
+            Vec::new(),
+            "nvidia-fs must be built again after it; DKMS does not list it here, so reinstall its package.",
+        ),
+    }
+}
+
+/// The commands that add DOCA's repository and install the driver, with a sentence about them; or the reason why there are none.
+fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
+    const FIRMWARE: &str =
+        " NVIDIA's guide lists mlnx-fw-updater too; it writes firmware to network cards and no disk needs it.";
+    let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
+    let headers = distribution::headers(root, family, &kernel);
+    let dkms = " DOCA builds its drivers by DKMS since 3.2, and asks for DKMS 3.2 or later.";
+    let Some(repository) = repository(root, family)? else {
+        // NVIDIA's page has the package; the address of a repository was not seen.
+        let page = format!(
+            " That NVIDIA has an online repository for {} is not confirmed: download DOCA-Host for it from {DOWNLOADS} (Host-Server, DOCA-Host, doca-ofed).",
+            called(root)
+        );
+        let command = install(root, family, &format!("{headers} doca-ofed mlnx-nvme-dkms"));
+        let refresh = if family == Family::Suse { "sudo zypper refresh" } else { "sudo dnf makecache" };
+        return Ok((
+            vec![run("sudo rpm -Uvh doca-host-*.rpm"), run(refresh), run(&command)],
+            format!("{page}{dkms}{FIRMWARE}"),
+        ));
+    };
+    let mut changes = Vec::new();
+    let mut said = String::new();
+    if configured(root, family).is_none() {
+        let base =
+            format!("{SERVER}/latest/{}/{}", repository.folder, if is_arm(root) { "arm64-sbsa" } else { "x86_64" });
+        said = format!(
+            " Adding NVIDIA's DOCA repository means trusting its signing keys; {DOWNLOADS} has the same address."
+        );
+        if !repository.is_confirmed || (is_arm(root) && family != Family::Debian) {
+            said.push_str(&format!(" That {base} exists is not confirmed: look there first."));
+        }
+        changes.extend(match family {
+            Family::Debian => debian(root, &base),
+            _ => red_hat(root, &base),
+        });
+    }
+    changes.push(run(&install(root, family, &format!("{headers} doca-ofed mlnx-nvme-dkms"))));
+    let older = if family == Family::Debian { "" } else { " Before DOCA 3.2 the package was kmod-mlnx-nvme." };
+    Ok((changes, format!("{said}{dkms}{older}{FIRMWARE}")))
+}
+
+/// A folder of DOCA's server, and whether it was seen in NVIDIA's pages or in public scripts that use it.
+struct Repository {
+    folder: String,
+    is_confirmed: bool,
+}
+
+/// The folder of this release; `None` if the server has one under a name that is not known, `Err` if it is not known to have any.
+fn repository(root: &Root, family: Family) -> Result<Option<Repository>, String> {
+    let known = |folder: String, is_confirmed: bool| Ok(Some(Repository { folder, is_confirmed }));
+    let unknown = || {
+        Err(format!(
+            "that NVIDIA has DOCA-Host for {} is not confirmed; {DOWNLOADS} lists the systems that it is for",
+            called(root)
+        ))
+    };
+    let ubuntu = match os_release(root, "UBUNTU_CODENAME").as_deref() {
+        _ if id(root) == "ubuntu" => release(root).filter(|(_, month)| *month == 4),
+        Some("jammy") => Some((22, 4)),
+        Some("noble") => Some((24, 4)),
+        _ => None,
+    };
+    if let Some((year @ 22.., _)) = ubuntu.filter(|_| family == Family::Debian) {
+        return known(format!("ubuntu{year}.04"), year < 26);
+    }
+    match (family, id(root).as_str(), release(root)) {
+        (Family::Debian, "debian", Some((major @ 12.., _))) => known(format!("debian{major}"), major == 13),
+        // NVIDIA's page lists Oracle Linux separately.
+        (Family::RedHat, "ol", _) => Ok(None),
+        (Family::RedHat, "amzn" | "azurelinux", _) => unknown(),
+        (Family::RedHat, name, _) => match rhel(root) {
+            Some(major @ 8..=10) => known(format!("rhel{major}"), ["rhel", "rocky"].contains(&name)),
+            _ => unknown(),
+        },
+        (Family::Suse, "sles", _) => Ok(None),
+        _ => unknown(),
+    }
+}
+
+/// The file that names DOCA's repository, online or unpacked from a package.
+fn configured(root: &Root, family: Family) -> Option<String> {
+    let folder = super::repository::folder(family);
+    let names = root.entries(folder).ok()?.into_iter().map(|name| format!("{folder}/{name}"));
+    let is_doca = |text: String| {
+        text.lines()
+            .any(|line| !line.starts_with('#') && (line.contains("/repo/doca/") || line.contains("/doca-host-")))
+    };
+    names.into_iter().find(|path| root.read_text(path).is_ok_and(is_doca))
+}
+
+fn debian(root: &Root, base: &str) -> Vec<Change> {
+    let keys = format!(
+        "{{ wget -qO - {SERVER}/public_keys/nvidia-doca-debian-gpg-public-key.gpg; wget -qO - {SERVER}/GPG-KEY-Mellanox.pub | gpg --dearmor; }} > {KEYRING}"
+    );
+    let list = line_in(root, "/etc/apt/sources.list.d/doca.list", &format!("deb [signed-by={KEYRING}] {base}/ ./"));
+    let keys = Change::Run { argv: ["sudo", "sh", "-c", &keys].map(str::to_owned).to_vec() };
+    [keys].into_iter().chain(list).chain([run("sudo apt-get update")]).collect()
+}
+
+fn red_hat(root: &Root, base: &str) -> Vec<Change> {
+    const FILE: &str = "/etc/yum.repos.d/doca.repo";
+    let keys = format!("{SERVER}/public_keys/nvidia-doca-rpm-gpg-public-key.asc {SERVER}/GPG-KEY-Mellanox.pub");
+    let before = root.read_text(FILE).ok();
+    let text = before.clone().unwrap_or_default();
+    let section = format!("[doca]\nname=NVIDIA DOCA-Host\nbaseurl={base}/\nenabled=1\ngpgcheck=1\ngpgkey={keys}\n");
+    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let file =
+        Change::WriteFile { path: PathBuf::from(FILE), before, after: format!("{text}{gap}{section}"), mode: 0o644 };
+    distribution::dkms_source(root).into_iter().chain([file, run("sudo dnf makecache")]).collect()
+}

@@ -1,0 +1,206 @@
+//! The NVMe driver for GDS comes from DOCA's repository, before nvidia-fs, and nvidia-fs is built again after it.
+
+use crate::copies::Machine;
+use crate::machine::*;
+use gds_top::checks;
+use gds_top::domain::{Change, FixPlan, Route};
+use gds_top::fixes::{self, guide};
+use gds_top::host::Root;
+
+const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
+const ROCKY: &str = "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n";
+const RHEL: &str = "ID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
+const SLES: &str =
+    "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\nPRETTY_NAME=\"SUSE Linux Enterprise Server 15 SP6\"\n";
+
+/// The check that the driver of the disks is the new one.
+const REPLACED: &str = r#"sh -c '/sbin/modinfo -n nvme | grep -E "/(updates|extra)/"'"#;
+
+fn plan_of(base: &str, release: &str, running: &str, edits: Vec<Edit>) -> FixPlan {
+    let own = vec![put("files/etc/os-release", release), put("files/proc/sys/kernel/osrelease", running)];
+    let folder = build(base, &all([own, edits]));
+    let root = Root::folder(folder.path()).unwrap();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    fixes::plan_by_id(&root, &report, "nvme-patch").unwrap()
+}
+
+/// A machine without nvidia-fs.
+fn plan(release: &str, running: &str, edits: Vec<Edit>) -> FixPlan {
+    plan_of("p2pdma-two-steps", release, running, edits)
+}
+
+fn lines(plan: &FixPlan) -> Vec<String> {
+    let of = |change: &Change| match change {
+        Change::Run { argv } => fixes::quoted_line(argv),
+        Change::WriteFile { path, after, .. } => format!("{}: {}", path.display(), after.trim_end()),
+    };
+    plan.changes.iter().map(of).collect()
+}
+
+#[test]
+fn the_repository_the_headers_and_the_driver_of_the_release_are_installed() {
+    let ubuntu = plan(UBUNTU, "6.8.0-60-generic", Vec::new());
+    let told = lines(&ubuntu);
+    assert!(told[0].contains("https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub"), "{told:#?}");
+    assert_eq!(
+        told[1..],
+        [
+            "/etc/apt/sources.list.d/doca.list: deb [signed-by=/usr/share/keyrings/nvidia-doca.gpg] https://linux.mellanox.com/public/repo/doca/latest/ubuntu24.04/x86_64/ ./",
+            "sudo apt-get update",
+            "sudo apt-get install -y linux-headers-6.8.0-60-generic doca-ofed mlnx-nvme-dkms",
+            REPLACED,
+            "sudo update-initramfs -u -k all",
+            "sudo reboot",
+        ]
+    );
+    assert_eq!(ubuntu.obstacle, None);
+    let rocky = plan(ROCKY, "5.14.0-570.17.1.el9_6.x86_64", Vec::new());
+    let told = lines(&rocky);
+    assert!(
+        told.iter().any(|line| line.contains(
+            "baseurl=https://linux.mellanox.com/public/repo/doca/latest/rhel9/x86_64/\nenabled=1\ngpgcheck=1"
+        )),
+        "{told:#?}"
+    );
+    assert!(told.contains(&"sudo dnf install epel-release".to_owned()), "DKMS is in EPEL: {told:#?}");
+    assert!(
+        told.contains(
+            &"sudo dnf install -y kernel-devel-5.14.0-570.17.1.el9_6.x86_64 kernel-headers doca-ofed mlnx-nvme-dkms"
+                .to_owned()
+        ),
+        "{told:#?}"
+    );
+    for plan in [ubuntu, rocky] {
+        assert!(!plan.why.contains("not confirmed"), "{}", plan.why);
+        assert!(plan.why.contains("before nvidia-gds"), "{}", plan.why);
+    }
+    let arm = put("files/proc/sys/kernel/arch", "aarch64\n");
+    assert!(lines(&plan(UBUNTU, "6.8.0-60-generic", vec![arm]))[1].contains("/ubuntu24.04/arm64-sbsa/"));
+}
+
+#[test]
+fn an_address_that_was_not_seen_is_called_not_confirmed_and_none_is_made_up() {
+    for release in [
+        SLES,
+        "ID=ubuntu\nVERSION_ID=\"26.04\"\n",
+        "ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n",
+        "ID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n",
+        "ID=\"almalinux\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n",
+    ] {
+        let plan = plan(release, "6.4.0-150600.23.17-default", Vec::new());
+        assert!(plan.why.contains("not confirmed"), "{release}: {}", plan.why);
+        assert!(
+            lines(&plan).iter().any(|line| line.contains("doca-ofed mlnx-nvme-dkms")),
+            "{release}: {:?}",
+            lines(&plan)
+        );
+    }
+    let sles = plan(SLES, "6.4.0-150600.23.17-default", Vec::new());
+    assert_eq!(
+        lines(&sles),
+        [
+            "sudo rpm -Uvh 'doca-host-*.rpm'",
+            "sudo zypper refresh",
+            "sudo zypper --non-interactive install kernel-default-devel=6.4.0-150600.23.17 doca-ofed mlnx-nvme-dkms",
+            REPLACED,
+            "sudo dracut -f",
+            "sudo reboot",
+        ]
+    );
+    for release in [
+        "ID=fedora\nVERSION_ID=42\n",
+        "ID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n",
+        "ID=azurelinux\nVERSION_ID=\"3.0\"\n",
+    ] {
+        let plan = plan(release, "6.12.1", Vec::new());
+        assert!(plan.changes.is_empty() && plan.obstacle.is_some_and(|why| why.contains("not confirmed")), "{release}");
+    }
+}
+
+#[test]
+fn a_repository_that_is_there_keeps_its_lines_and_is_not_added_again() {
+    let list = put(
+        "files/etc/apt/sources.list.d/nvidia.list",
+        "deb [signed-by=/etc/k.gpg] https://mirror.example/public/repo/doca/3.4.1/ubuntu24.04/x86_64/ ./\n",
+    );
+    assert!(lines(&plan(UBUNTU, "6.8.0-60-generic", vec![list]))[0].starts_with("sudo apt-get install"));
+    let machine = Machine::new("p2pdma-two-steps");
+    machine.write("/etc/os-release", RHEL);
+    let repo = machine.write("/etc/yum.repos.d/doca.repo", "[ours]\nname=ours\nbaseurl=https://mirror.example/ours");
+    let before = machine.image();
+    let plan = fixes::plan_by_id(&machine.root(), &machine.report(), "nvme-patch").unwrap();
+    let plan = FixPlan { policy: gds_top::domain::FixPolicy::Ask, obstacle: None, ..plan };
+    fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
+    let text = std::fs::read_to_string(repo).unwrap();
+    assert!(text.starts_with("[ours]\nname=ours\nbaseurl=https://mirror.example/ours\n[doca]\n"), "{text}");
+    fixes::undo(&plan.id, &machine.place(), &mut |_| true).unwrap();
+    assert_eq!(machine.image(), before);
+}
+
+#[test]
+fn nvidia_fs_is_built_again_after_the_driver_and_before_the_reboot() {
+    let status = "nvidia-fs/2.28.4, 6.8.0-60-generic, x86_64: installed\nnvidia/580.95.05, 6.8.0-60-generic, x86_64: installed\n";
+    let told = lines(&plan_of("nvme-stock", UBUNTU, "6.8.0-60-generic", vec![command(&["dkms", "status"], status)]));
+    let at =
+        |part: &str| told.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {told:#?}"));
+    assert!(at("mlnx-nvme-dkms") < at("dkms build --force nvidia-fs/2.28.4 -k 6.8.0-60-generic"));
+    assert!(
+        at("dkms build") < at("dkms install --force nvidia-fs/2.28.4") && at("dkms install") < at("update-initramfs")
+    );
+    let unknown = lines(&plan_of("nvme-stock", UBUNTU, "6.8.0-60-generic", Vec::new()));
+    assert!(unknown.contains(&"sudo apt-get install --reinstall nvidia-fs-dkms".to_owned()), "{unknown:#?}");
+}
+
+#[test]
+fn mlnx_ofed_is_not_mixed_with_doca() {
+    let ofed = put("files/usr/bin/ofed_info", "#!/bin/sh\necho MLNX_OFED_LINUX-24.10-1.1.4.0:\n");
+    let plan = plan(UBUNTU, "6.8.0-60-generic", vec![ofed]);
+    assert!(lines(&plan)[0].starts_with("sudo ./mlnxofedinstall"), "{:?}", lines(&plan));
+    assert!(!lines(&plan).iter().any(|line| line.contains("doca")), "{:?}", lines(&plan));
+    assert!(plan.why.contains("MLNX_OFED_LINUX-24.10-1.1.4.0"), "{}", plan.why);
+    // DOCA has a program of the same name.
+    let doca = put("files/usr/bin/ofed_info", "#!/bin/sh\necho OFED-internal-26.04-1.1.0:\n");
+    assert!(lines(&self::plan(UBUNTU, "6.8.0-60-generic", vec![doca])).iter().any(|line| line.contains("doca-ofed")));
+}
+
+#[test]
+fn a_kernel_on_which_the_driver_cannot_work_is_an_obstacle() {
+    let plan = |running: &str, edits| self::plan(UBUNTU, running, edits).obstacle;
+    assert!(plan("6.17.0-8-generic", Vec::new()).is_some_and(|why| why.contains("6.17")));
+    assert!(plan("7.0.0-8-generic", Vec::new()).is_some());
+    assert_eq!(plan("6.16.0-8-generic", Vec::new()), None);
+    let built_in = vec![
+        put("files/proc/modules", "nvidia 14000000 12 - Live 0x0\n"),
+        put("files/lib/modules/6.8.0-60-generic/modules.builtin", "kernel/drivers/nvme/host/nvme.ko\n"),
+    ];
+    assert!(plan("6.8.0-60-generic", built_in).is_some_and(|why| why.contains("built into")));
+    let secure = vec![command(&["mokutil", "--sb-state"], "SecureBoot enabled\n")];
+    assert!(self::plan(UBUNTU, "6.8.0-60-generic", secure).why.contains("secure-boot-key"));
+}
+
+#[test]
+fn the_checklist_has_the_storage_driver_before_nvidia_fs() {
+    // A T4 cannot take P2PDMA; nvidia-fs was never installed, and the NVMe driver is the stock one.
+    let edits = all([
+        gpu("Tesla T4", "7.5"),
+        vec![
+            without("files/proc/driver/nvidia-fs"),
+            without("files/sys/module/nvidia_fs"),
+            without("files/dev/nvidia-fs0"),
+            put(
+                "files/proc/modules",
+                "nvidia_uvm 2000000 0 - Live 0x0\nnvidia 14000000 12 nvidia_uvm, Live 0x0\nnvme 60000 3 - Live 0x0\nnvme_core 220000 4 nvme, Live 0x0\n",
+            ),
+        ],
+    ]);
+    let folder = build("nvme-stock", &edits);
+    let root = Root::folder(folder.path()).unwrap();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let guided = guide::guide(&root, &report);
+    assert_eq!(guided.route, Route::Nvfs);
+    let ids: Vec<&str> = guided.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id.as_str()).collect();
+    let at = |id: &str| ids.iter().position(|known| *known == id).unwrap_or_else(|| panic!("{id}: {ids:?}"));
+    assert!(at("nvme-patch") < at("nvfs-install"), "{ids:?}");
+    let nvidia_fs = fixes::plan_by_id(&root, &report, "nvfs-install").unwrap();
+    assert!(nvidia_fs.why.contains("fix nvme-patch comes first"), "{}", nvidia_fs.why);
+}
