@@ -31,8 +31,8 @@ pub(super) struct Cli {
     /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
     #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true)]
     pub(super) config: Option<PathBuf>,
-    /// Show a captured machine, or a tree of files with etc/ and so on, on the screens; fixes are written below DIR
-    /// and nothing is loaded
+    /// Show a captured machine, or a tree of files with etc/ and so on, on the screens; nothing is loaded, and fixes are
+    /// written below DIR unless it is a capture
     #[arg(long, value_name = "DIR")]
     pub(super) root: Option<PathBuf>,
     #[command(flatten)]
@@ -80,8 +80,8 @@ pub(super) enum Sub {
         /// The path for which reads must work (default: the working directory)
         #[arg(long, value_name = "PATH")]
         path: Option<PathBuf>,
-        /// Work on a tree of files with etc/ and so on, or on a captured machine. Files are written below DIR,
-        /// commands are shown and never run, and the journal is in DIR/.gds-top
+        /// Work on a tree of files with etc/ and so on, or show a captured machine. Files are written below DIR, but never
+        /// in a capture; commands are shown and never run. The journal is in DIR/.gds-top; no other user may write there
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
         /// Apply only if the plan has this digest

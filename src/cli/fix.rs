@@ -114,11 +114,10 @@ struct Work<'a> {
 impl Work<'_> {
     /// What is applied here, by this user and by root, and what of it is this user's to undo.
     fn applied(&self) -> (Vec<Entry>, usize) {
-        let own = Journal::at(&self.place.state);
-        let all = self.place.journals();
-        let (own, others): (Vec<&Journal>, Vec<&Journal>) = all.iter().partition(|j| j.folder() == own.folder());
-        let of = |journals: Vec<&Journal>| -> Vec<Entry> {
-            journals.iter().flat_map(|j| j.entries()).filter(|e| e.stage == Stage::Applied).collect()
+        let all = Journal::all(&self.place);
+        let (own, others) = all.split_at(1);
+        let of = |journals: &[Journal]| -> Vec<Entry> {
+            journals.iter().flat_map(Journal::entries).filter(|e| e.stage == Stage::Applied).collect()
         };
         let mut out = of(own);
         let count = out.len();
@@ -148,7 +147,11 @@ impl Work<'_> {
             );
         }
         if ids.is_empty() {
-            note("no fix of gds-top is applied on this machine, so there is nothing to undo");
+            note(if Journal::all(&self.place).iter().any(Journal::is_denied) {
+                "no fix is applied by this user; for those of root run: sudo gds-top fix --undo"
+            } else {
+                "no fix of gds-top is applied on this machine, so there is nothing to undo"
+            });
             return FINE;
         }
         let undone: Vec<bool> = ids

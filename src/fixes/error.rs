@@ -29,7 +29,7 @@ pub enum FixError {
         id: String,
     },
     /// A file is not what it was when the change was shown.
-    #[error("{path} changed since the preview ({found}); nothing was written, look at the fix again")]
+    #[error("{path} changed since the preview ({found}); look at the fix again")]
     Changed {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum FixError {
         journal: PathBuf,
     },
     /// There is a symbolic link where a file or folder was expected.
-    #[error("{path} leads through a symbolic link, and fixes never write through one; nothing was written")]
+    #[error("{path} leads through a symbolic link, and fixes never write through one")]
     Symlink {
         /// The path.
         path: PathBuf,
@@ -81,6 +81,12 @@ pub enum FixError {
         /// The fix.
         id: String,
     },
+    /// This user did not apply it, and the journal of root is private.
+    #[error("{id} was not applied by this user; if root applied it, run: sudo gds-top fix --undo {id}")]
+    PerhapsByRoot {
+        /// The fix.
+        id: String,
+    },
     /// It is applied already.
     #[error("{id} is applied already; undo it first: gds-top fix --undo {id}")]
     AlreadyApplied {
@@ -88,7 +94,7 @@ pub enum FixError {
         id: String,
     },
     /// A command failed.
-    #[error("{id}: {command} failed: {what}; {then}")]
+    #[error("{id}: {command} failed: {what}")]
     Command {
         /// The fix.
         id: String,
@@ -96,8 +102,29 @@ pub enum FixError {
         command: String,
         /// How it ended.
         what: String,
-        /// What was done about it.
-        then: String,
+    },
+    /// It failed, and this is what is changed now.
+    #[error("{cause}; {state}")]
+    Failed {
+        /// Why.
+        cause: Box<FixError>,
+        /// What is as it was, and what is not: computed from what was done.
+        state: String,
+    },
+    /// The journal cannot be used.
+    #[error("{what}; no file was changed")]
+    Journal {
+        /// Which folder of it, and why.
+        what: String,
+    },
+    /// The folder is a capture.
+    #[error(
+        "{} is a capture, and captures are never written; to try a fix, copy it and remove capture.json from the copy",
+        .state.parent().unwrap_or(.state).display()
+    )]
+    Capture {
+        /// The folder of a journal in it.
+        state: PathBuf,
     },
     /// It is undone by hand.
     #[error("{id} changed no file that could be restored; undo it by hand: {how}")]
@@ -119,4 +146,22 @@ pub enum FixError {
         /// The step.
         step: String,
     },
+}
+
+impl FixError {
+    /// The error with a statement of what is changed now. An error that is about no file stays as it is.
+    pub(super) fn with(self, state: String) -> Self {
+        match self {
+            Self::File { .. } | Self::Changed { .. } | Self::Symlink { .. } | Self::Command { .. } => {
+                Self::Failed { cause: Box::new(self), state }
+            }
+            other => other,
+        }
+    }
+
+    /// The error without that statement.
+    #[must_use]
+    pub fn cause(&self) -> &Self {
+        if let Self::Failed { cause, .. } = self { cause } else { self }
+    }
 }

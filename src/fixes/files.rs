@@ -1,6 +1,7 @@
 //! Writing a file so that it is whole or untouched, and never through a symbolic link.
 
 use super::FixError;
+use super::store::is_link;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -31,10 +32,10 @@ pub(super) struct Spot {
     path: PathBuf,
 }
 
-/// Opens the folder of `path` below `root`. With `make`, missing folders are made.
+/// Opens the folder of `path` below an open folder. With `make`, missing folders are made.
 ///
 /// `Ok(None)`: a folder on the way is missing (only without `make`).
-pub(super) fn spot(root: &Path, path: &Path, make: bool) -> Result<Option<Spot>, FixError> {
+pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spot>, FixError> {
     let bad = |what: String| FixError::File { path: path.to_owned(), what };
     let mut names: Vec<OsString> = Vec::new();
     for part in path.components() {
@@ -46,10 +47,7 @@ pub(super) fn spot(root: &Path, path: &Path, make: bool) -> Result<Option<Spot>,
     }
     let Some(name) = names.pop() else { return Err(bad("this is no file".to_owned())) };
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-    // The root itself was chosen by the caller and may be reached through links; everything below it may not.
-    let top = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let mut folder = rustix::fs::open(root, top, Mode::empty())
-        .map_err(|e| bad(format!("{} cannot be opened: {e}", root.display())))?;
+    let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0).map_err(|e| bad(format!("it cannot be opened: {e}")))?;
     let mut at = PathBuf::from("/");
     for part in names {
         at.push(&part);
@@ -77,11 +75,6 @@ pub(super) fn spot(root: &Path, path: &Path, make: bool) -> Result<Option<Spot>,
     Ok(Some(Spot { folder, name, path: path.to_owned() }))
 }
 
-fn is_link(folder: &OwnedFd, name: &OsString) -> bool {
-    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
-}
-
 fn sync(folder: &OwnedFd) {
     // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
     let _ = rustix::fs::fsync(folder);
@@ -103,7 +96,7 @@ impl Spot {
         };
         let stat = rustix::fs::fstat(&fd).map_err(|e| self.bad(format!("it cannot be looked at: {e}")))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(self.bad("it is no regular file; nothing was written"));
+            return Err(self.bad("it is not a regular file"));
         }
         let mut bytes = Vec::new();
         File::from(fd)
@@ -111,9 +104,9 @@ impl Spot {
             .read_to_end(&mut bytes)
             .map_err(|e| self.bad(format!("it cannot be read: {e}")))?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(self.bad("it is longer than 4 MiB; nothing was written"));
+            return Err(self.bad("it is longer than 4 MiB"));
         }
-        let text = String::from_utf8(bytes).map_err(|_| self.bad("it is no text in UTF-8; nothing was written"))?;
+        let text = String::from_utf8(bytes).map_err(|_| self.bad("it is not text in UTF-8"))?;
         Ok(Some(Found { text, mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }))
     }
 
@@ -154,13 +147,13 @@ impl Spot {
             if owner.is_some() {
                 self.keep_labels(&file)?;
             }
-            // After the owner, because a change of owner clears the set-id bits.
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+            // Never a set-id bit: no file that a fix edits is a program.
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777))?;
             file.sync_all()
         });
         done.map_err(|e| {
             self.clear();
-            self.bad(format!("the new content cannot be written: {e}; nothing was changed"))
+            self.bad(format!("the new content cannot be written: {e}"))
         })
     }
 
@@ -197,7 +190,7 @@ impl Spot {
                 Errno::BUSY => "; it is a mount by itself, as in a container: change it where it is mounted from",
                 _ => "",
             };
-            self.bad(format!("the new content cannot be put in place: {e}{hint}; nothing was changed"))
+            self.bad(format!("the new content cannot be put in place: {e}{hint}"))
         })?;
         sync(&self.folder);
         Ok(())
@@ -220,8 +213,21 @@ impl Spot {
     }
 }
 
+/// What a file below `root` is now; `None` if it does not exist.
+pub(super) fn look(root: &OwnedFd, path: &Path) -> Result<Option<Found>, FixError> {
+    match spot(root, path, false)? {
+        Some(spot) => spot.read(),
+        None => Ok(None),
+    }
+}
+
+/// Whether a file below `root` can be read and has this text.
+pub(super) fn has_text(root: &OwnedFd, path: &Path, text: &str) -> bool {
+    matches!(look(root, path), Ok(Some(found)) if found.text == text)
+}
+
 /// The folders on the way to `path` that do not exist, outermost first.
-pub(super) fn missing_folders(root: &Path, path: &Path) -> Result<Vec<PathBuf>, FixError> {
+pub(super) fn missing_folders(root: &OwnedFd, path: &Path) -> Result<Vec<PathBuf>, FixError> {
     let mut out = Vec::new();
     for folder in path.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
         // A file that cannot exist asks for the folder it would be in.
@@ -235,7 +241,7 @@ pub(super) fn missing_folders(root: &Path, path: &Path) -> Result<Vec<PathBuf>, 
 }
 
 /// Removes folders that a fix made, innermost first, as far as they are empty.
-pub(super) fn remove_folders(root: &Path, folders: &[PathBuf]) {
+pub(super) fn remove_folders(root: &OwnedFd, folders: &[PathBuf]) {
     for folder in folders.iter().rev() {
         if let Ok(Some(spot)) = spot(root, folder, false) {
             if rustix::fs::unlinkat(&spot.folder, &spot.name, AtFlags::REMOVEDIR).is_err() {

@@ -1,23 +1,24 @@
 //! Fixes that were interrupted: reported by commands that only look, finished or rolled back by those that apply or undo.
 
-use super::apply::{Step, is_as_written, roll_back, step};
 use super::commands::quoted_line;
-use super::files::spot;
+use super::files::{has_text, spot};
 use super::journal::{CommandState, Entry, Journal, Stage};
-use super::lock::{is_locked, lock, tidy};
+use super::lock::{is_locked, lock};
+use super::rollback::{RolledBack, roll_back};
+use super::step::{Hook, Step, step};
 use super::{FixError, Place, hold};
 
 /// What a command that only looks says about the journal: damaged entries, interrupted fixes, and whether a fix is under way. Nothing is written.
 #[must_use]
 pub fn interrupted(place: &Place) -> Vec<String> {
-    let journal = Journal::at(&place.state);
-    let mut said = journal.damaged();
+    let journal = Journal::open(place);
+    let mut said = journal.problems();
     let entries: Vec<Entry> = journal.entries().into_iter().filter(|entry| entry.stage != Stage::Applied).collect();
     if entries.is_empty() {
         return said;
     }
-    if is_locked(place) {
-        said.push(FixError::Busy { journal: place.state.clone() }.to_string());
+    if is_locked(&journal) {
+        said.push(FixError::Busy { journal: journal.path().to_owned() }.to_string());
         return said;
     }
     said.extend(entries.iter().map(|entry| {
@@ -45,16 +46,12 @@ pub fn recover(place: &Place, say: &mut dyn FnMut(String)) -> Result<Vec<String>
 ///
 /// # Errors
 /// When a file cannot be restored. The journal keeps the entry.
-pub fn recover_with(
-    place: &Place,
-    hook: &mut dyn FnMut(Step) -> bool,
-    say: &mut dyn FnMut(String),
-) -> Result<Vec<String>, FixError> {
-    let journal = Journal::at(&place.state);
-    journal.damaged().into_iter().for_each(&mut *say);
-    let _lock = match lock(place, false) {
-        Ok(Some(lock)) => lock,
-        Ok(None) => return Ok(Vec::new()),
+pub fn recover_with(place: &Place, hook: Hook<'_>, say: &mut dyn FnMut(String)) -> Result<Vec<String>, FixError> {
+    place.writable()?;
+    let Some(journal) = Journal::existing(place)? else { return Ok(Vec::new()) };
+    journal.problems().into_iter().for_each(&mut *say);
+    let _lock = match lock(&journal) {
+        Ok(lock) => lock,
         // Not interrupted, but under way.
         Err(busy @ FixError::Busy { .. }) => {
             say(busy.to_string());
@@ -63,14 +60,16 @@ pub fn recover_with(
         Err(error) => return Err(error),
     };
     journal.sweep();
+    let root = place.open_root()?;
     let mut gone = Vec::new();
-    for mut entry in journal.entries().into_iter().filter(|entry| entry.stage != Stage::Applied) {
+    // The newest first, as for an undo.
+    for mut entry in journal.entries().into_iter().rev().filter(|entry| entry.stage != Stage::Applied) {
         say(format!("{}: {}; it is resumed now", entry.id, begun(&entry)));
         let ran_all = entry.commands.iter().all(|c| matches!(c.state, CommandState::Done | CommandState::Skipped));
-        let is_written = || entry.files.iter().all(|file| is_as_written(place, file));
+        let is_written = || entry.files.iter().all(|file| has_text(&root, &file.path, &file.after));
         if entry.stage == Stage::Applying && ran_all && is_written() {
             for file in &entry.files {
-                if let Ok(Some(spot)) = spot(&place.root, &file.path, false) {
+                if let Ok(Some(spot)) = spot(&root, &file.path, false) {
                     spot.clear();
                 }
             }
@@ -79,20 +78,21 @@ pub fn recover_with(
             journal.write(&entry)?;
             say(format!("{}: it was interrupted after its last change, and is applied", entry.id));
         } else {
-            roll_back(place, &entry, hook)?;
+            let (back, ended) = roll_back(place, &entry, hook);
+            ended.map_err(|error| error.with(format!("{back}; the journal keeps {}", entry.id)))?;
             step(hook, Step::Forget)?;
             journal.forget(&entry.id)?;
-            say(rolled_back(&entry));
+            say(rolled_back(&entry, &back));
             gone.push(entry.id);
         }
     }
-    tidy(place);
+    journal.tidy(place);
     Ok(gone)
 }
 
-/// The result of a fix that was rolled back: files are as they were, but a command cannot be taken back.
-fn rolled_back(entry: &Entry) -> String {
-    let mut text = format!("{}: it was interrupted, and is rolled back", entry.id);
+/// The result of a fix that was rolled back: what became of its files, and its commands, which cannot be taken back.
+fn rolled_back(entry: &Entry, back: &RolledBack) -> String {
+    let mut text = format!("{}: it was interrupted, and is rolled back: {back}", entry.id);
     let is_begun = |state| matches!(state, CommandState::Started | CommandState::Done);
     let ran: Vec<String> = entry.commands.iter().filter(|c| is_begun(c.state)).map(|c| quoted_line(&c.argv)).collect();
     if entry.stage == Stage::Applying && !ran.is_empty() {

@@ -1,11 +1,16 @@
 //! The journal of fixes: what is being changed, what stood there before, how far it came. Written to disk before anything is changed.
 
-use super::FixError;
+use super::store::{Closed, distrust};
+use super::{FixError, Place, editable};
 use crate::domain::{FixRisk, Needs};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// How far a fix has come.
@@ -61,6 +66,9 @@ pub struct Entry {
     pub title: String,
     /// Seconds since 1970.
     pub at_unix_s: u64,
+    /// Its place in the order in which fixes were applied, from 1; 0 in entries of earlier versions.
+    #[serde(default)]
+    pub sequence: u64,
     /// How far it came.
     pub stage: Stage,
     /// Its files.
@@ -119,24 +127,8 @@ pub(super) const ENTRY_VERSION: u32 = 1;
 /// Most bytes of an entry: two files of 4 MiB each, as text of JSON.
 const MAX_ENTRY_BYTES: u64 = 64 << 20;
 
-/// An entry as it stands in a file. Nothing else than a regular file is one, so that a FIFO does not hang and a link does not lead elsewhere.
-fn load(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_ENTRY_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_ENTRY_BYTES {
-        return Err(std::io::Error::other("it is longer than any entry"));
-    }
-    Ok(bytes)
-}
-
-/// The entry in these bytes, or a part of a sentence that says why there is none.
-fn parse(bytes: &[u8]) -> Result<Entry, String> {
+/// The entry in these bytes of a file, or a part of a sentence that says why there is none.
+fn parse(bytes: &[u8], name: &str) -> Result<Entry, String> {
     #[derive(Deserialize)]
     struct Version {
         schema_version: u32,
@@ -148,34 +140,78 @@ fn parse(bytes: &[u8]) -> Result<Entry, String> {
             "is of form {schema_version}, which another version of gds-top wrote; this one knows {ENTRY_VERSION}: use that version"
         ));
     }
-    serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))
+    let entry: Entry = serde_json::from_slice(bytes).map_err(|error| format!("is damaged: {error}"))?;
+    if file_name(&entry.id) != name {
+        return Err(format!("is refused: it names the fix {:?}", entry.id));
+    }
+    for file in &entry.files {
+        if !editable::may_edit(&entry.id, &file.path) {
+            return Err(format!("is refused: {} does not edit {}", entry.id, file.path.display()));
+        }
+        if let Some(folder) = file.made_folders.iter().find(|folder| !file.path.starts_with(folder)) {
+            return Err(format!("is refused: {} is not a folder of {}", folder.display(), file.path.display()));
+        }
+    }
+    Ok(entry)
 }
 
+/// The file that is locked by a process that works on the journal. Only its owner can open it: a lock on a folder that others may open could be held by
+/// any user.
+pub(super) const LOCK: &str = "lock";
 /// Names of entries that are being written begin so.
 const TEMPORARY: &str = ".entry-";
 
-/// The journal's folder.
-#[derive(Clone, Debug)]
+fn file_name(id: &str) -> String {
+    let safe: String = id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+    format!("{safe}.json")
+}
+
+/// The journal's folder, open if it is there and may be used.
+#[derive(Debug)]
 pub struct Journal {
-    folder: PathBuf,
+    path: PathBuf,
+    folder: Result<OwnedFd, Option<Closed>>,
 }
 
 impl Journal {
-    /// The journal below a state folder.
+    /// The journal of a place, for reading; one that does not exist, or cannot be used, has no entries (see [`Journal::problems`]).
     #[must_use]
-    pub fn at(state: &Path) -> Self {
-        Self { folder: state.join("journal") }
+    pub fn open(place: &Place) -> Self {
+        let opened = if place.has_no_journal() { Ok(None) } else { place.chain().and_then(|chain| chain.open(false)) };
+        Self { path: place.state.join("journal"), folder: opened.map_err(Some).and_then(|folder| folder.ok_or(None)) }
+    }
+
+    /// The journals that say what was done in a place: the one of this user, and that of root, which may be one that this user may not read.
+    #[must_use]
+    pub fn all(place: &Place) -> Vec<Self> {
+        [Some(Self::open(place)), place.of_root().as_ref().map(Self::open)].into_iter().flatten().collect()
+    }
+
+    /// The journal of a place, made if it does not exist.
+    pub(super) fn make(place: &Place) -> Result<Self, FixError> {
+        match place.chain()?.open(true)? {
+            Some(folder) => Ok(Self { path: place.state.join("journal"), folder: Ok(folder) }),
+            None => Err(Self::bad(&place.state, "the folder of the journal cannot be made".to_owned())),
+        }
+    }
+
+    /// The journal for writing, if it exists.
+    pub(super) fn existing(place: &Place) -> Result<Option<Self>, FixError> {
+        Ok(place.chain()?.open(false)?.map(|folder| Self { path: place.state.join("journal"), folder: Ok(folder) }))
     }
 
     /// Its folder.
     #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
-    pub(super) fn path(&self, id: &str) -> PathBuf {
-        let safe: String = id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-        self.folder.join(format!("{safe}.json"))
+    pub(super) fn entry_path(&self, id: &str) -> PathBuf {
+        self.path.join(file_name(id))
+    }
+
+    pub(super) fn folder(&self) -> Result<&OwnedFd, FixError> {
+        self.folder.as_ref().map_err(|_| Self::bad(&self.path, "the journal cannot be used".to_owned()))
     }
 
     fn bad(path: &Path, what: String) -> FixError {
@@ -184,86 +220,137 @@ impl Journal {
 
     /// Writes an entry and waits until it is on disk.
     pub(super) fn write(&self, entry: &Entry) -> Result<(), FixError> {
-        let path = self.path(&entry.id);
+        let path = self.entry_path(&entry.id);
+        let folder = self.folder()?;
+        let (name, temporary) = (file_name(&entry.id), format!("{TEMPORARY}{}", file_name(&entry.id)));
         let bytes = serde_json::to_vec_pretty(entry).map_err(|e| Self::bad(&path, e.to_string()))?;
         let written = (|| -> std::io::Result<()> {
-            fs::create_dir_all(&self.folder)?;
-            let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.folder)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
+            let mut file = File::from(rustix::fs::openat(folder, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
             file.write_all(&bytes)?;
-            // What anybody may read in the files may be read here: others then see which fixes wait for a reboot.
-            if entry.files.iter().all(|file| file.before.as_ref().is_none_or(|before| before.mode & 0o004 != 0)) {
-                file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-            }
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            fs::File::open(&self.folder)?.sync_all().or(Ok(()))
+            file.sync_all()?;
+            rustix::fs::renameat(folder, &temporary, folder, &name)?;
+            // Some file systems do not sync a folder; the rename is then as durable as they make it.
+            let _ = rustix::fs::fsync(folder);
+            Ok(())
         })();
-        written.map_err(|e| Self::bad(&path, format!("the journal cannot be written: {e}; nothing was changed")))
+        written.map_err(|e| {
+            let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
+            Self::bad(&path, format!("the journal cannot be written: {e}"))
+        })
     }
 
     /// The entry of a fix.
     pub(super) fn read(&self, id: &str) -> Result<Option<Entry>, FixError> {
-        let path = self.path(id);
-        match load(&path) {
-            Ok(bytes) => parse(&bytes).map(Some).map_err(|what| {
-                Self::bad(&path, format!("this entry of the journal {what}; nothing was changed, look at it by hand"))
-            }),
+        let path = self.entry_path(id);
+        let name = file_name(id);
+        match self.load(&name) {
+            Ok(bytes) => parse(&bytes, &name)
+                .map(Some)
+                .map_err(|what| Self::bad(&path, format!("this entry of the journal {what}; look at it by hand"))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Self::bad(&path, format!("the journal cannot be read: {e}"))),
         }
     }
 
+    /// The bytes of an entry. Only a regular file that no other user can write is one.
+    fn load(&self, name: &str) -> std::io::Result<Vec<u8>> {
+        let folder = self.folder.as_ref().map_err(|_| std::io::ErrorKind::NotFound)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::other("it is not a regular file"));
+        }
+        if let Some(what) = distrust(&file, false) {
+            return Err(std::io::Error::other(format!("it {what}")));
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_ENTRY_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_ENTRY_BYTES {
+            return Err(std::io::Error::other("it is longer than any entry"));
+        }
+        Ok(bytes)
+    }
+
     /// Forgets a fix whose changes are taken back.
     pub(super) fn forget(&self, id: &str) -> Result<(), FixError> {
-        let path = self.path(id);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Self::bad(&path, format!("it cannot be removed: {e}")))
-            }
-            _ => Ok(()),
+        match rustix::fs::unlinkat(self.folder()?, file_name(id), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(Self::bad(&self.entry_path(id), format!("this entry of the journal cannot be removed: {e}"))),
         }
     }
 
-    /// All entries, by id; damaged ones are left out (see [`Journal::damaged`]).
+    /// All entries, the oldest first; those that cannot be used are left out (see [`Journal::problems`]).
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        let mut out: Vec<Entry> = self
-            .files()
-            .into_iter()
-            .filter(|path| path.extension().is_some_and(|e| e == "json"))
-            .filter_map(|path| parse(&load(&path).ok()?).ok())
-            .collect();
-        out.sort_by(|a: &Entry, b: &Entry| a.id.cmp(&b.id));
+        let entry = |name: &String| parse(&self.load(name).ok()?, name).ok();
+        let mut out: Vec<Entry> = self.names().iter().filter_map(entry).collect();
+        out.sort_by(|a, b| (a.sequence, a.at_unix_s, &a.id).cmp(&(b.sequence, b.at_unix_s, &b.id)));
         out
     }
 
-    /// Entries that can be read and make no sense, with what is wrong.
+    /// Why the journal or some of its entries are not used, a sentence each.
     #[must_use]
-    pub fn damaged(&self) -> Vec<String> {
-        let broken = |path: &PathBuf| {
-            let what = match load(path) {
-                Ok(bytes) => parse(&bytes).err()?,
-                // Entries of files that not everybody may read are their owner's.
-                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+    pub fn problems(&self) -> Vec<String> {
+        if let Err(Some(closed)) = &self.folder {
+            return vec![closed.to_string()];
+        }
+        let broken = |name: &String| {
+            let what = match self.load(name) {
+                Ok(bytes) => parse(&bytes, name).err()?,
                 Err(error) => format!("cannot be read: {error}"),
             };
             Some(format!(
                 "{}: this entry of the journal {what}; what its fix wrote stays, look at it by hand",
-                path.display()
+                self.path.join(name).display()
             ))
         };
-        self.files().iter().filter(|path| path.extension().is_some_and(|e| e == "json")).filter_map(broken).collect()
+        self.names().iter().filter_map(broken).collect()
+    }
+
+    /// Whether this user may not look into it.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self.folder, Err(Some(Closed::Denied(_))))
     }
 
     /// Removes entries that were cut short while they were written; they had not begun to count.
     pub(super) fn sweep(&self) {
-        let is_cut = |path: &&PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(TEMPORARY));
-        for path in self.files().iter().filter(is_cut) {
-            let _ = fs::remove_file(path);
+        for name in self.all_names() {
+            if let (true, Ok(folder)) = (name.as_bytes().starts_with(TEMPORARY.as_bytes()), &self.folder) {
+                let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
+            }
         }
     }
 
-    fn files(&self) -> Vec<PathBuf> {
-        fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()).collect()
+    /// Removes the journal of a folder that stands for a machine if no fix is applied there any more.
+    pub(super) fn tidy(&self, place: &Place) {
+        let is_empty = || self.all_names().iter().all(|name| [".", "..", LOCK].iter().any(|known| name == known));
+        if place.is_live() || !is_empty() {
+            return;
+        }
+        if let (Ok(folder), Ok(chain)) = (&self.folder, place.chain()) {
+            let _ = rustix::fs::unlinkat(folder, LOCK, AtFlags::empty());
+            chain.remove_empty(2);
+        }
+    }
+
+    /// The names of entries.
+    fn names(&self) -> Vec<String> {
+        let is_entry = |name: &String| name.ends_with(".json") && !name.starts_with(TEMPORARY);
+        let mut names: Vec<String> =
+            self.all_names().into_iter().filter_map(|name| name.into_string().ok()).filter(is_entry).collect();
+        names.sort();
+        names
+    }
+
+    fn all_names(&self) -> Vec<OsString> {
+        let Ok(folder) = &self.folder else { return Vec::new() };
+        let Ok(listed) = rustix::fs::Dir::read_from(folder) else { return Vec::new() };
+        listed
+            .filter_map(Result::ok)
+            .map(|entry| std::ffi::OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
+            .collect()
     }
 }

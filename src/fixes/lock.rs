@@ -1,9 +1,15 @@
-//! One process at a time: who recovers must not take for interrupted what another is still doing.
+//! One process at a time works on the journal, so that a fix which is under way is not taken for interrupted.
 
-use super::{FixError, Place};
+use super::FixError;
+use super::journal::{Journal, LOCK};
+use super::store::distrust;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, Mode, OFlags};
-use std::io;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+
+/// A command that only looks holds the lock for a moment.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Held while the journal is worked on; the kernel releases it with the process, however that ends.
 #[derive(Debug)]
@@ -11,49 +17,47 @@ pub(super) struct Lock(OwnedFd);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // By word, not by closing alone: a child that another thread is starting holds a copy until it runs its program.
+        // Not by closing alone: a child that another thread is starting holds a copy until it runs its program.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Locks the folder of the journal; with `make` it is made first. `Ok(None)`: there is none.
-pub(super) fn lock(place: &Place, make: bool) -> Result<Option<Lock>, FixError> {
-    let folder = &place.state;
-    let bad = |e: io::Error| FixError::File {
-        path: folder.clone(),
-        what: format!("the folder of the journal cannot be used: {e}; nothing was changed"),
-    };
-    if make {
-        std::fs::create_dir_all(folder).map_err(bad)?;
-    }
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let fd = match rustix::fs::open(folder, flags, Mode::empty()) {
-        Ok(fd) => fd,
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(e) => return Err(bad(e.into())),
-    };
-    // Its entries say what is written back: those of somebody else are not to be believed.
-    let owner = rustix::fs::fstat(&fd).map_err(|e| bad(e.into()))?.st_uid;
-    if place.is_live() && owner != rustix::process::geteuid().as_raw() {
-        return Err(bad(io::Error::other(format!("it belongs to another user (uid {owner})"))));
-    }
-    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(Lock(fd))),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(FixError::Busy { journal: folder.clone() }),
-        // A file system without locks: then there is none to respect.
-        Err(_) => Ok(Some(Lock(fd))),
+/// Locks the journal.
+pub(super) fn lock(journal: &Journal) -> Result<Lock, FixError> {
+    let folder = journal.folder()?;
+    let bad = |what: String| FixError::File { path: journal.path().join(LOCK), what: format!("this file {what}") };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let fd = rustix::fs::openat(folder, LOCK, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|e| bad(format!("cannot be opened: {e}")))?;
+        if let Some(what) = distrust(&fd, false) {
+            return Err(bad(what));
+        }
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            // Another process may have removed the file with the empty journal before it released the lock.
+            Ok(()) if is_still_there(folder, &fd) => return Ok(Lock(fd)),
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(Errno::WOULDBLOCK) => return Err(FixError::Busy { journal: journal.path().to_owned() }),
+            // A file system without locks.
+            Err(_) => return Ok(Lock(fd)),
+        }
     }
 }
 
-/// Whether another process works on the journal now. The lock is held for a moment only, and nothing is written.
-pub(super) fn is_locked(place: &Place) -> bool {
-    matches!(lock(place, false), Err(FixError::Busy { .. }))
+fn is_still_there(folder: &OwnedFd, file: &OwnedFd) -> bool {
+    let named = rustix::fs::statat(folder, LOCK, AtFlags::SYMLINK_NOFOLLOW);
+    let open = rustix::fs::fstat(file);
+    matches!((named, open), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
-/// Removes the journal's folder of a folder that stands for a machine, when nothing is in it any more.
-pub(super) fn tidy(place: &Place) {
-    if !place.is_live() {
-        let _ = std::fs::remove_dir(place.state.join("journal"));
-        let _ = std::fs::remove_dir(&place.state);
-    }
+/// Whether another process works on the journal now. Nothing is written.
+pub(super) fn is_locked(journal: &Journal) -> bool {
+    let Ok(folder) = journal.folder() else { return false };
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let Ok(fd) = rustix::fs::openat(folder, LOCK, flags, Mode::empty()) else { return false };
+    let locked = rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared);
+    let _ = rustix::fs::flock(&fd, FlockOperation::Unlock);
+    locked == Err(Errno::WOULDBLOCK)
 }

@@ -13,36 +13,54 @@ pub struct Recipe {
     pub id: &'static str,
     /// The check that it mends.
     pub check: &'static str,
+    /// The files that it may edit, as patterns (see `editable`).
+    pub edits: &'static [&'static str],
+}
+
+impl Recipe {
+    const fn edits(self, edits: &'static [&'static str]) -> Self {
+        Self { edits, ..self }
+    }
 }
 
 const fn recipe(id: &'static str, check: &'static str) -> Recipe {
-    Recipe { id, check }
+    Recipe { id, check, edits: &[] }
 }
+
+/// Where words of the kernel's command line are written.
+const GRUB: &str = "/etc/default/grub";
+const GRUB_MORE: &str = "/etc/default/grub.d/*.cfg";
+const CMDLINE: &str = "/etc/kernel/cmdline";
+/// Options of kernel modules.
+const MODPROBE: &str = "/etc/modprobe.d/*.conf";
+/// The system's file and one that the user names.
+const CUFILE_JSON: &[&str] = &["/etc/cufile.json", "*.json", "$CUFILE_ENV_PATH_JSON"];
 
 /// All fixes that gds-top knows.
 pub const RECIPES: &[Recipe] = &[
-    recipe("udev-record", "udev-database"),
+    recipe("udev-record", "udev-database").edits(&["/run/udev/data/b*"]),
     recipe("nvidia-repository", "driver-flavour"),
     recipe("nvidia-driver-open", "driver-flavour"),
     recipe("nvfs-install", "nvfs-loaded"),
-    recipe("nvfs-load", "nvfs-autoload"),
+    recipe("nvfs-load", "nvfs-autoload").edits(&["/etc/modules-load.d/nvidia_fs.conf", MODPROBE]),
     recipe("nvfs-dkms", "nvfs-dkms"),
     recipe("secure-boot-key", "nvfs-secureboot"),
-    recipe("nvme-patch", "nvfs-nvme-symbol"),
-    recipe("iommu-off", "iommu-state"),
-    recipe("acs-redirect", "pcie-acs"),
-    recipe("ext4-ordered", "ext4-ordered"),
-    recipe("nvme-multipath-off", "nvme-multipath"),
-    recipe("p2pdma-registry-keys", "gpu-static-bar1"),
+    recipe("nvme-patch", "nvfs-nvme-symbol")
+        .edits(&["/etc/apt/sources.list.d/doca.list", "/etc/yum.repos.d/doca.repo"]),
+    recipe("iommu-off", "iommu-state").edits(&[GRUB, GRUB_MORE, CMDLINE]),
+    recipe("acs-redirect", "pcie-acs").edits(&[GRUB, GRUB_MORE, CMDLINE]),
+    recipe("ext4-ordered", "ext4-ordered").edits(&["/etc/fstab", GRUB, GRUB_MORE, CMDLINE]),
+    recipe("nvme-multipath-off", "nvme-multipath").edits(&[MODPROBE, GRUB, GRUB_MORE, CMDLINE]),
+    recipe("p2pdma-registry-keys", "gpu-static-bar1").edits(&[MODPROBE]),
     recipe("initramfs", "reboot-pending"),
-    recipe("cufile-p2pdma-keys", "cfg-p2p-both"),
+    recipe("cufile-p2pdma-keys", "cfg-p2p-both").edits(CUFILE_JSON),
     recipe("libcufile-install", "lib-found"),
     recipe("container-devices", "ctr-devices"),
-    recipe("md-udev", "md-raid"),
+    recipe("md-udev", "md-raid").edits(&["/etc/udev/rules.d/64-md-level-gds.rules"]),
     recipe("nvfs-stats", "nvfs-stats-on"),
     recipe("bar1-large", "gpu-bar1-size"),
-    recipe("memlock", "lim-memlock"),
-    recipe("cufile-config", "cfg-parse"),
+    recipe("memlock", "lim-memlock").edits(&["/etc/security/limits.d/*.conf"]),
+    recipe("cufile-config", "cfg-parse").edits(CUFILE_JSON),
     recipe("cufile-log", "log-location"),
     recipe("kernel-p2pdma", "kernel-p2pdma"),
     recipe("gpu-near-disk", "pcie-topology"),

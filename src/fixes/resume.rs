@@ -1,25 +1,27 @@
 //! Taking up fixes whose proof waits for a reboot: what is done, what comes next, and whether the check passes now.
 
 use super::commands::quoted_line;
-use super::journal::{CommandState, Entry, Stage};
-use super::{Place, apply};
+use super::journal::{CommandState, Entry, Journal, Stage};
+use super::{Place, files};
 use crate::checks::Report;
 use crate::domain::{OpenPlan, OpenStep, Status, StepState};
+use rustix::fd::OwnedFd;
 use std::path::Path;
 
 /// The boot that a machine is in: `/proc/sys/kernel/random/boot_id` below its root, which Linux makes anew at every boot (random(4)).
-pub(super) fn boot_id(root: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(root.join("proc/sys/kernel/random/boot_id")).ok()?;
-    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+pub(super) fn boot_id(root: &OwnedFd) -> Option<String> {
+    let found = files::look(root, Path::new("/proc/sys/kernel/random/boot_id")).ok()??;
+    Some(found.text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 /// Every applied fix that takes effect after a reboot, with fresh findings: what is done, what comes next, and whether its check passes now. Nothing
 /// is written, so a fix is reported as verified for as long as it is applied and its check passes.
 #[must_use]
 pub fn take_up(report: &Report, place: &Place) -> Vec<OpenPlan> {
-    let boot = boot_id(&place.root);
+    let Ok(root) = place.open_root() else { return Vec::new() };
+    let boot = boot_id(&root);
     let mut out: Vec<OpenPlan> = Vec::new();
-    for journal in place.journals() {
+    for journal in Journal::all(place) {
         for entry in journal.entries() {
             if entry.stage != Stage::Applied || !entry.waits_for_boot {
                 continue;
@@ -27,17 +29,17 @@ pub fn take_up(report: &Report, place: &Place) -> Vec<OpenPlan> {
             if out.iter().any(|plan| plan.id == entry.id) {
                 continue;
             }
-            out.push(look(&entry, report, place, boot.as_deref()));
+            out.push(look(&entry, report, &root, boot.as_deref()));
         }
     }
     out
 }
 
-fn look(entry: &Entry, report: &Report, place: &Place, boot: Option<&str>) -> OpenPlan {
+fn look(entry: &Entry, report: &Report, root: &OwnedFd, boot: Option<&str>) -> OpenPlan {
     let mut steps = Vec::new();
     let mut lost = None;
     for file in &entry.files {
-        let stands = apply::is_as_written(place, file);
+        let stands = files::has_text(root, &file.path, &file.after);
         if !stands {
             lost = Some(file.path.display().to_string());
         }

@@ -1,20 +1,22 @@
 //! What the journals know as applied, as plans that can be shown and undone, whichever session applied them.
 
 use super::Place;
-use super::apply::is_as_written;
 use super::commands::quoted_line;
-use super::journal::{Entry, Stage};
+use super::files::has_text;
+use super::journal::{Entry, Journal, Stage};
 use crate::domain::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
+use rustix::fd::OwnedFd;
 
 /// Every fix that is applied here, the newest last. One that two journals know is the one that this process would undo.
 #[must_use]
 pub fn undoable(place: &Place) -> Vec<AppliedFix> {
     let mut out: Vec<AppliedFix> = Vec::new();
-    for (number, journal) in place.journals().into_iter().enumerate() {
+    let Ok(root) = place.open_root() else { return out };
+    for (number, journal) in Journal::all(place).into_iter().enumerate() {
         for entry in journal.entries() {
             if entry.stage == Stage::Applied && out.iter().all(|known| known.plan.id != entry.id) {
                 // Only the journal of this user is one that it may write.
-                out.push(applied(entry, place, number == 0));
+                out.push(applied(entry, &root, number == 0));
             }
         }
     }
@@ -22,8 +24,8 @@ pub fn undoable(place: &Place) -> Vec<AppliedFix> {
     out
 }
 
-fn applied(entry: Entry, place: &Place, own: bool) -> AppliedFix {
-    let stands = entry.files.iter().any(|file| is_as_written(place, file));
+fn applied(entry: Entry, root: &OwnedFd, own: bool) -> AppliedFix {
+    let stands = entry.files.iter().any(|file| has_text(root, &file.path, &file.after));
     let undo = undo_words(&entry);
     let needs = match entry.needs {
         _ if entry.waits_for_boot => Needs::Reboot,
@@ -61,7 +63,7 @@ fn undo_words(entry: &Entry) -> String {
     for file in &entry.files {
         let path = file.path.display();
         done.push(if file.before.is_some() {
-            format!("puts back what stood in {path}, with its mode and owner")
+            format!("restores the text of {path}")
         } else {
             format!("removes {path}")
         });

@@ -106,7 +106,7 @@ pub fn undo_and_verify(
     emit: &mut dyn FnMut(FixProgress),
 ) -> bool {
     let mut say = |stage, text: String, finding| emit(FixProgress { id: id.to_owned(), stage, text, finding });
-    let entry = super::Journal::at(&place.state).entries().into_iter().find(|entry| entry.id == id);
+    let entry = super::Journal::open(place).entries().into_iter().find(|entry| entry.id == id);
     let undone = undo_with(id, place, &mut hold::hook(place), &mut |argv| {
         say(FixStage::Applying, format!("$ {}", quoted_line(argv)), None);
         run_of_plan(argv, &mut |line| say(FixStage::Applying, line, None))

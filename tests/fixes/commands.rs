@@ -6,17 +6,20 @@ use gds_top::fixes::{self, CommandState, FixError, Journal, Place, Stage, Step};
 use std::fs;
 use std::path::Path;
 
+/// A fix that may edit a file of the user's.
+const ID: &str = "cufile-p2pdma-keys";
+
 /// A plan that needs nobody special: a file in a folder of the test's own, then commands.
 fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     let file = Change::WriteFile {
-        path: folder.join("made/setting.conf"),
+        path: folder.join("made/setting.json"),
         before: None,
         after: "on\n".to_owned(),
         mode: 0o644,
     };
     let argv = |text: &str| ["sh", "-c", text].map(str::to_owned).to_vec();
     FixPlan {
-        id: "test".to_owned(),
+        id: ID.to_owned(),
         check: "none".to_owned(),
         title: "A setting and commands".to_owned(),
         why: "for the test".to_owned(),
@@ -52,14 +55,14 @@ fn files_come_first_then_commands_in_order_and_undo_runs_its_own() {
     let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| said.push(line));
     fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut run).unwrap();
     assert_eq!(said, ["one", "two"]);
-    assert_eq!(fs::read_to_string(folder.join("made/setting.conf")).unwrap(), "on\n");
-    let entry = Journal::at(&folder.join("state")).entries().remove(0);
+    assert_eq!(fs::read_to_string(folder.join("made/setting.json")).unwrap(), "on\n");
+    let entry = Journal::open(&place(&folder)).entries().remove(0);
     assert_eq!(entry.stage, Stage::Applied);
     assert!(entry.commands.iter().all(|command| command.state == CommandState::Done));
 
     let mut said = Vec::new();
     let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| said.push(line));
-    let undone = fixes::undo_with("test", &place(&folder), &mut |_| true, &mut run).unwrap();
+    let undone = fixes::undo_with(ID, &place(&folder), &mut |_| true, &mut run).unwrap();
     assert_eq!(undone, fixes::Undone::default());
     assert_eq!(said, ["undone"]);
     assert!(!folder.join("made").exists());
@@ -72,7 +75,7 @@ fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
     let mut lines = Vec::new();
     let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| lines.push(line));
     let error = fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut run).unwrap_err();
-    assert!(matches!(error, FixError::Command { .. }));
+    assert!(matches!(error.cause(), FixError::Command { .. }));
     let text = error.to_string();
     assert!(
         text.contains("sh -c 'exit 7' failed")
@@ -82,7 +85,7 @@ fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
     assert!(text.contains("to take it back sh -c 'echo undone' was run"), "{text}");
     assert_eq!(lines, ["undone"], "what was begun does not stay half done: a file system is mounted again");
     assert!(!folder.join("made").exists());
-    assert!(Journal::at(&folder.join("state")).entries().is_empty());
+    assert!(Journal::open(&place(&folder)).entries().is_empty());
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn a_cut_at_any_step_is_finished_or_rolled_back_and_started_commands_are_named()
         assert!(matches!(stopped, FixError::Stopped { .. }), "cut {cut}");
         let said = recover(&place(&folder)).join("\n");
         let finished = steps[cut] == Step::Finish;
-        assert_eq!(folder.join("made/setting.conf").exists(), finished, "cut {cut}: {said}");
+        assert_eq!(folder.join("made/setting.json").exists(), finished, "cut {cut}: {said}");
         if !finished {
             assert!(!folder.join("made").exists(), "cut {cut}");
         }
@@ -125,6 +128,6 @@ fn a_plan_of_commands_alone_says_that_it_is_undone_by_hand() {
     plan.changes.remove(0);
     plan.undo_commands.clear();
     fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut |_| Ok(())).unwrap();
-    let error = fixes::undo("test", &place(&folder), &mut |_| true).unwrap_err();
+    let error = fixes::undo(ID, &place(&folder), &mut |_| true).unwrap_err();
     assert!(matches!(error, FixError::UndoByHand { .. }), "{error}");
 }

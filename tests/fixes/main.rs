@@ -17,6 +17,7 @@ mod releases;
 mod root;
 mod since;
 mod starts;
+mod statements;
 mod throwaway;
 mod trust;
 mod udev;

@@ -16,10 +16,11 @@ pub(crate) struct Throwaway {
 }
 
 impl Throwaway {
-    /// A copy of a captured machine.
+    /// A copy of a captured machine, which is no capture any more: those are never written.
     pub(crate) fn captured(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy(&fixture(name), &folder.path().join("root"));
+        fs::remove_file(folder.path().join("root/capture.json")).unwrap();
         Self { folder }
     }
 

@@ -30,11 +30,12 @@ impl Terminal {
     }
 }
 
-/// A copy of a captured machine, in a folder with room beside it.
+/// A copy of a captured machine, in a folder with room beside it. It is no capture any more, because those are never written.
 fn machine(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("root");
     copy(&fixture(name), &top);
+    fs::remove_file(top.join("capture.json")).unwrap();
     (folder, top)
 }
 

@@ -48,10 +48,10 @@ impl Examiner {
         Self { folder, ..self }
     }
 
-    fn place(&self) -> Place {
-        // A folder that is none any more is refused when something is to be written.
-        let folder = self.folder.as_deref();
-        folder.map_or_else(Place::live, |f| Place::folder(f).unwrap_or_else(|_| Place::below(f, &f.join(".gds-top"))))
+    /// Where fixes act; says so if the folder is not one any more.
+    fn place(&self) -> Option<Place> {
+        let Some(folder) = self.folder.as_deref() else { return Some(Place::live()) };
+        Place::folder(folder).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
 
     /// A new view; says so where there is none.
@@ -100,7 +100,7 @@ impl Examiner {
             report.take_proven(verdict);
         }
         let mut guide = guide::guide(root, &report);
-        guide.open = fixes::take_up(&report, &self.place());
+        guide.open = self.place().map(|place| fixes::take_up(&report, &place)).unwrap_or_default();
         guide.open.retain(|plan| !plan.verified);
         self.bus.emit(EventBody::GuideMade { guide: guide.clone() });
         self.guide = Some(guide);
@@ -109,7 +109,7 @@ impl Examiner {
 
     /// Fixes that waited for a reboot: what is done, and whether their checks pass now.
     fn take_up(&mut self, report: &Report) {
-        let open = fixes::take_up(report, &self.place());
+        let open = self.place().map(|place| fixes::take_up(report, &place)).unwrap_or_default();
         let known = std::mem::replace(&mut self.open, open.clone());
         // What was said already would only bury what was said since.
         for open in open.into_iter().filter(|open| !known.contains(open)) {
@@ -122,7 +122,7 @@ impl Examiner {
 
     /// What can be undone, whichever session applied it; said where it is something else than before.
     fn tell_applied(&mut self) {
-        let applied = fixes::undoable(&self.place());
+        let applied = self.place().map(|place| fixes::undoable(&place)).unwrap_or_default();
         if applied != self.applied {
             self.applied.clone_from(&applied);
             self.bus.emit(EventBody::FixesApplied { applied });
@@ -155,7 +155,7 @@ impl Examiner {
 
     /// Says which fixes were interrupted. Nothing is written.
     pub(super) fn tell_interrupted(&self) {
-        fixes::interrupted(&self.place()).into_iter().for_each(|text| self.bus.say(LogLevel::Warn, text));
+        self.place().iter().flat_map(fixes::interrupted).for_each(|text| self.bus.say(LogLevel::Warn, text));
     }
 
     /// Resumes interrupted fixes, which comes before another one is applied or undone. `None`: that failed, and it was said.
@@ -168,7 +168,7 @@ impl Examiner {
     /// Applies a fix that the user consented to, and checks everything again.
     pub(super) fn apply(&mut self, id: &str) {
         let Some(plan) = self.plan(id) else { return };
-        let place = self.place();
+        let Some(place) = self.place() else { return };
         if place.lacks_root(&plan) {
             self.elevated(id, &["--yes", "--consent", &fixes::consent(&plan), id]);
         } else if self.recover(id, &place).is_some()
@@ -223,7 +223,7 @@ impl Examiner {
 
     /// Takes a fix back, and checks everything again.
     pub(super) fn undo(&mut self, id: &str) {
-        let place = self.place();
+        let Some(place) = self.place() else { return };
         let known = self.applied.iter().find(|fix| fix.plan.id == id).map(|fix| fix.plan.clone());
         if known.or_else(|| self.plan_quietly(id)).is_some_and(|plan| place.lacks_root(&plan)) {
             self.elevated(id, &["--undo", id]);

@@ -1,0 +1,176 @@
+//! Where fixes act and where they keep their journal.
+
+use super::FixError;
+use super::store::{Chain, Closed};
+use crate::domain::{FixPlan, Needs};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of root's journal.
+const ROOT_STATE: &str = "/var/lib/gds-top";
+/// The folder of the journal in a folder that stands for a machine.
+const STATE: &str = ".gds-top";
+
+/// Where fixes act and where they keep their journal.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What the absolute paths of a plan are below: `/` for the machine itself, else a folder that stands for one.
+    pub root: PathBuf,
+    /// The folder of the journal.
+    pub state: PathBuf,
+    /// The folder that the user named, held open: whoever can rename folders must not lead a fix elsewhere between two of its steps.
+    held: Option<Arc<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// The folder itself.
+    top: OwnedFd,
+    /// What the paths of a plan are below: the folder, or `files` in it.
+    root: OwnedFd,
+    /// It is a capture.
+    is_capture: bool,
+}
+
+impl Place {
+    /// This machine, with the journal in `/var/lib/gds-top` for root and in `$XDG_STATE_HOME/gds-top` (`~/.local/state/gds-top`) for others.
+    #[must_use]
+    pub fn live() -> Self {
+        let state = if rustix::process::geteuid().is_root() {
+            PathBuf::from(ROOT_STATE)
+        } else {
+            std::env::var_os("XDG_STATE_HOME")
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+                .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state")))
+                .unwrap_or_else(std::env::temp_dir)
+                .join("gds-top")
+        };
+        Self::below(Path::new("/"), &state)
+    }
+
+    /// A folder that stands for a machine: a plain tree, or a copy of a capture without its `capture.json` (its files are below `files/`). The journal
+    /// is in `.gds-top` in it, and goes when nothing is applied any more.
+    ///
+    /// # Errors
+    /// A sentence, when it is not a folder, or the machine itself.
+    pub fn folder(folder: &Path) -> Result<Self, String> {
+        let unopened = |e: Errno| format!("{} cannot be opened: {e}", folder.display());
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        // The folder may be reached through links: the user chose it. Everything below it may not.
+        let top = match rustix::fs::open(folder, flags, Mode::empty()) {
+            Err(Errno::NOTDIR) => {
+                return Err(format!(
+                    "{} is no folder; fixes are written to a folder, so unpack an archive first (tar --zstd -xf)",
+                    folder.display()
+                ));
+            }
+            opened => opened.map_err(unopened)?,
+        };
+        let (this, machine) = (rustix::fs::fstat(&top).map_err(unopened)?, rustix::fs::stat("/").map_err(unopened)?);
+        if (this.st_dev, this.st_ino) == (machine.st_dev, machine.st_ino) {
+            return Err("/ is this machine itself: leave --root out".to_owned());
+        }
+        let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let kind = |name: &str| {
+            let stat = rustix::fs::statat(&top, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some(FileType::from_raw_mode(stat.st_mode))
+        };
+        if kind("files") == Some(FileType::Symlink) {
+            return Err(format!(
+                "{} is a symbolic link, and fixes never write through one: replace it by what it points to",
+                real.join("files").display()
+            ));
+        }
+        let is_capture = kind("capture.json").is_some();
+        let (root, below) = if kind("files") == Some(FileType::Directory) {
+            (
+                rustix::fs::openat(&top, "files", flags | OFlags::NOFOLLOW, Mode::empty()).map_err(unopened)?,
+                real.join("files"),
+            )
+        } else {
+            (rustix::io::fcntl_dupfd_cloexec(&top, 0).map_err(unopened)?, real.clone())
+        };
+        let held = Some(Arc::new(Held { top, root, is_capture }));
+        Ok(Self { root: below, state: real.join(STATE), held })
+    }
+
+    /// The place of root's journal, if that is another than this one.
+    pub(super) fn of_root(&self) -> Option<Self> {
+        (self.is_live() && self.state != Path::new(ROOT_STATE)).then(|| Self::below(&self.root, Path::new(ROOT_STATE)))
+    }
+
+    /// A folder that stands for a machine, with the journal elsewhere.
+    #[must_use]
+    pub fn below(root: &Path, state: &Path) -> Self {
+        Self { root: root.to_owned(), state: state.to_owned(), held: None }
+    }
+
+    /// Whether this is the machine itself.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// Whether this is a capture.
+    #[must_use]
+    pub fn is_capture(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.is_capture)
+    }
+
+    /// Fails for a capture: captures are never written.
+    ///
+    /// # Errors
+    /// [`FixError::Capture`].
+    pub fn writable(&self) -> Result<(), FixError> {
+        if self.is_capture() { Err(FixError::Capture { state: self.state.clone() }) } else { Ok(()) }
+    }
+
+    /// The folder that the paths of a plan are below, open.
+    pub(super) fn open_root(&self) -> Result<OwnedFd, FixError> {
+        let opened = match &self.held {
+            Some(held) => rustix::io::fcntl_dupfd_cloexec(&held.root, 0),
+            None => rustix::fs::open(&self.root, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
+        };
+        opened.map_err(|e| FixError::File { path: self.root.clone(), what: format!("it cannot be opened: {e}") })
+    }
+
+    /// Whether this is a capture without a journal, of which there is nothing to say.
+    pub(super) fn has_no_journal(&self) -> bool {
+        let held = self.held.as_ref().filter(|held| held.is_capture);
+        held.is_some_and(|held| rustix::fs::statat(&held.top, STATE, AtFlags::SYMLINK_NOFOLLOW).is_err())
+    }
+
+    /// The folders that lead to the journal, each of which must be safe from other users: from `/` on, or from the folder that the user named.
+    pub(super) fn chain(&self) -> Result<Chain, Closed> {
+        match &self.held {
+            Some(held) if held.is_capture => {
+                let why = "folder is in a capture, and captures are never written";
+                Err(Closed::Refused(self.state.clone(), why.to_owned()))
+            }
+            Some(held) => {
+                let top = rustix::io::fcntl_dupfd_cloexec(&held.top, 0);
+                let top =
+                    top.map_err(|e| Closed::Refused(self.state.clone(), format!("folder cannot be opened: {e}")))?;
+                let shown = self.state.parent().unwrap_or(&self.state);
+                Ok(Chain::below(top, shown, &[STATE, "journal"]))
+            }
+            None => Chain::from_root(&self.state.join("journal")),
+        }
+    }
+
+    /// Whether applying this plan here needs root that this process has not.
+    #[must_use]
+    pub fn lacks_root(&self, plan: &FixPlan) -> bool {
+        let needs = plan.needs != Needs::User;
+        #[cfg(debug_assertions)]
+        if std::env::var_os("GDS_TOP_TEST_NOT_ROOT").is_some() {
+            // For the test that the terminal is lent to sudo, whoever runs it; not in a release.
+            return needs;
+        }
+        self.is_live() && needs && !rustix::process::geteuid().is_root()
+    }
+}
