@@ -154,11 +154,22 @@ impl Work<'_> {
             });
             return FINE;
         }
-        let undone: Vec<bool> = ids
-            .iter()
-            .map(|id| fixes::undo_and_verify(&self.view, id, &self.place, &self.paths, &mut |p| self.news(&p)))
-            .collect();
-        if undone.into_iter().all(|done| done) { FINE } else { BAD_ANSWER }
+        let mut status = FINE;
+        // Files of fixes that are still applied: the text that an older fix of the same file would restore was never below the newer one.
+        let mut kept: Vec<&PathBuf> = Vec::new();
+        for id in newest_first(&ids, &applied[..own]) {
+            let entry = applied[..own].iter().find(|entry| entry.id == id);
+            let files: Vec<&PathBuf> = entry.iter().flat_map(|entry| &entry.files).map(|file| &file.path).collect();
+            if let Some(path) = files.iter().find(|path| kept.contains(path)) {
+                let path = path.display();
+                note(&format!("{id} was not undone, because a newer fix of {path} could not be undone"));
+            } else if fixes::undo_and_verify(&self.view, id, &self.place, &self.paths, &mut |p| self.news(&p)) {
+                continue;
+            }
+            status = BAD_ANSWER;
+            kept.extend(files);
+        }
+        status
     }
 
     fn plan(&self) -> u8 {
@@ -296,6 +307,15 @@ impl Work<'_> {
             note(&fixes::text::progress(progress));
         }
     }
+}
+
+/// The named fixes, the one that was applied last first; `applied` has the oldest first.
+fn newest_first<'a>(ids: &'a [String], applied: &[Entry]) -> Vec<&'a str> {
+    let age = |id: &str| applied.iter().rev().position(|entry| entry.id == id).unwrap_or(usize::MAX);
+    let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    ids.sort_by_key(|id| age(id));
+    ids.dedup();
+    ids
 }
 
 fn unknown(id: &str, plans: &[FixPlan]) -> String {

@@ -1,6 +1,6 @@
-//! What an error of a fix says about the files is true, whichever write fails.
+//! What an error of a fix says about the files is true, whichever write fails, and fixes are undone newest first.
 
-use crate::throwaway::{Throwaway, UBUNTU};
+use crate::throwaway::{Throwaway, UBUNTU, err, out};
 use gds_top::fixes::{self, FixError, Journal, Place, Step};
 use std::collections::BTreeMap;
 use std::fs;
@@ -130,4 +130,52 @@ fn an_error_of_undoing_says_the_truth_about_the_files() {
     };
     let counted = fail_everywhere(applied, not_undone, |place, hook| fixes::undo(ID, place, hook));
     assert!(counted.unchanged >= 2 && counted.changed >= 1, "{counted:?}");
+}
+
+#[test]
+fn all_fixes_are_undone_newest_first() {
+    // One character that libcufile refuses, and keys that are missing: two fixes edit one file.
+    const BROKEN: &str = "{\n  // ours\n  \"properties\": { \"max_direct_io_size_kb\": 16384, },\n}\n";
+    let root = Throwaway::tree(UBUNTU);
+    let path = root.top().join("etc/cufile.json");
+    fs::write(&path, BROKEN).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let before = root.image();
+    for id in ["cufile-config", "cufile-p2pdma-keys", "memlock"] {
+        let applied = root.fix(&[id, "--yes"]);
+        assert!(applied.status.success(), "{id}: {}", err(&applied));
+    }
+    let two = fs::read_to_string(&path).unwrap();
+    assert!(two != BROKEN && two.contains("use_pci_p2pdma"), "{two}");
+    for words in [&["--undo"][..], &["--undo", "cufile-config", "memlock", "cufile-p2pdma-keys"]] {
+        let undone = root.fix(words);
+        assert!(undone.status.success(), "{}", err(&undone));
+        assert_eq!(fs::read_to_string(&path).unwrap(), BROKEN, "{words:?}: {}", err(&undone));
+        assert_eq!(root.image(), before, "{words:?}");
+        for id in ["cufile-config", "cufile-p2pdma-keys", "memlock"] {
+            assert!(root.fix(&[id, "--yes"]).status.success());
+        }
+    }
+    assert!(out(&root.fix(&["--list"])).contains("memlock  applied"));
+}
+
+#[test]
+fn an_undo_that_fails_keeps_its_journal_and_the_older_fixes_of_the_same_file() {
+    let root = Throwaway::tree(UBUNTU);
+    let path = root.top().join("etc/cufile.json");
+    fs::write(&path, "{\n  \"properties\": { \"max_direct_io_size_kb\": 16384, },\n}\n").unwrap();
+    for id in ["cufile-config", "cufile-p2pdma-keys", "memlock"] {
+        assert!(root.fix(&[id, "--yes"]).status.success(), "{id}");
+    }
+    // The lines of the newer fix are changed, so it cannot be undone.
+    let changed =
+        fs::read_to_string(&path).unwrap().replacen("\"use_pci_p2pdma\": true", "\"use_pci_p2pdma\":   true", 1);
+    fs::write(&path, &changed).unwrap();
+    let undone = root.fix(&["--undo"]);
+    assert_eq!(undone.status.code(), Some(1), "{}", err(&undone));
+    assert!(err(&undone).contains("cufile-config was not undone"), "{}", err(&undone));
+    assert_eq!(fs::read_to_string(&path).unwrap(), changed);
+    let left = Journal::open(&Place::folder(&root.top()).unwrap()).entries();
+    let ids: Vec<&str> = left.iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(ids, ["cufile-config", "cufile-p2pdma-keys"], "the fix of another file was undone");
 }
