@@ -144,7 +144,7 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
         let base =
             format!("{SERVER}/latest/{}/{}", repository.folder, if is_arm(root) { "arm64-sbsa" } else { "x86_64" });
         said = format!(
-            " Adding NVIDIA's DOCA repository means trusting its signing keys; {DOWNLOADS} has the same address."
+            " Adding NVIDIA's DOCA repository means trusting its signing keys; {DOWNLOADS} shows the folder of each release."
         );
         if !repository.is_confirmed || (is_arm(root) && family != Family::Debian) {
             said.push_str(&format!(" That {base} exists is not confirmed: look there first."));

@@ -33,6 +33,11 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     if let Some(pinned) = pinned {
         why = format!("{why} {pinned}");
     }
+    if id(root) == "rhel" && rhel(root) == Some(9) {
+        why.push_str(
+            " A release that subscription-manager holds (subscription-manager release --show) must be 9.6 or later.",
+        );
+    }
     changes.extend(packages);
     match &driver {
         Driver::Ready(file) => {

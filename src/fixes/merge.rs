@@ -1,4 +1,4 @@
-//! Taking a fix back out of a file that somebody else changed since: only its own lines go, what others wrote stays.
+//! Taking a fix out of a file that was changed since: only its lines go, all others stay.
 
 /// The text `now` without the change from `before` to `after`, where the changed lines stand in it once and whole. `None` where that is not plain: then a
 /// person must look.
@@ -20,13 +20,70 @@ pub(super) fn without(now: &str, before: Option<&str>, after: &str) -> Option<St
             out.extend(&now[at + come.len()..]);
             Some(out.concat())
         }
-        // None of its lines is there any more: somebody took the fix back by hand, or wrote the file anew.
         (None, _) => {
+            // A line that got a word was changed again: the word is taken out of the line that has it now. Words that were there before the fix stay.
+            let has = |lines: &[&str], words: &Words<'_>| lines.iter().any(|line| words.place(line).is_some());
+            if let Some(words) = words(gone, come).filter(|words| has(&now, words) && !has(&old, words)) {
+                return words.taken_out(&now);
+            }
+            // None of its lines is there any more: the fix was taken back by hand, or the file was written again.
             let is_in = |lines: &[&str], line: &str| lines.iter().any(|other| other.trim() == line.trim());
             let own: Vec<&&str> = come.iter().filter(|line| !line.trim().is_empty() && !is_in(&old, line)).collect();
             (!own.is_empty() && !own.iter().any(|line| is_in(&now, line))).then(|| now.concat())
         }
         _ => None,
+    }
+}
+
+/// The words in which one line differs after a fix.
+struct Words<'a> {
+    /// The words before them, up to two: `options nvme_core`.
+    start: Vec<&'a str>,
+    /// What the fix wrote.
+    come: String,
+    /// What it replaced; may be empty.
+    gone: String,
+}
+
+/// The words in which the one changed line differs; `None` if more lines changed, the line's first word did, or words only went.
+fn words<'a>(gone: &[&'a str], come: &[&'a str]) -> Option<Words<'a>> {
+    let ([gone], [come]) = (gone, come) else { return None };
+    let (old, new): (Vec<&str>, Vec<&str>) = (gone.split_whitespace().collect(), come.split_whitespace().collect());
+    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let rest = old.len().min(new.len()) - head;
+    let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    (head > 0 && !come.is_empty()).then(|| Words {
+        start: new[..head.min(2)].to_vec(),
+        come: come.join(" "),
+        gone: gone.join(" "),
+    })
+}
+
+impl Words<'_> {
+    /// The place of the words in a line that begins as the changed one did; `None` if they are not in it, or more than once.
+    fn place(&self, line: &str) -> Option<std::ops::Range<usize>> {
+        if !line.split_whitespace().take(self.start.len()).eq(self.start.iter().copied()) {
+            return None;
+        }
+        let is_end = |rest: Option<char>| rest.is_none_or(char::is_whitespace);
+        let mut found = line.match_indices(&self.come).map(|(at, text)| at..at + text.len()).filter(|place| {
+            is_end(line[..place.start].chars().next_back()) && is_end(line[place.end..].chars().next())
+        });
+        match (found.next(), found.next()) {
+            (Some(place), None) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// The lines without the words, if one line has them.
+    fn taken_out(&self, now: &[&str]) -> Option<String> {
+        let mut found = now.iter().enumerate().filter_map(|(at, line)| Some((at, self.place(line)?)));
+        let (Some((at, place)), None) = (found.next(), found.next()) else { return None };
+        let line = now[at];
+        let before = if self.gone.is_empty() { line[..place.start].trim_end() } else { &line[..place.start] };
+        let changed = format!("{before}{}{}", self.gone, &line[place.end..]);
+        Some([&now[..at], &[changed.as_str()], &now[at + 1..]].concat().concat())
     }
 }
 
@@ -46,7 +103,7 @@ mod tests {
             (Some("a\nb\nc\n"), "a\nB\nc\n", "x\na\nB\nc\ny\n", Some("x\na\nb\nc\ny\n")),
             // The fix's own file got a line.
             (None, "softdep\n", "# mine\nsoftdep\n", Some("# mine\n")),
-            // A line was added by the fix, and another one changed by somebody.
+            // A line was added by the fix, and another one changed by another program.
             (Some("a\nc\n"), "a\nb\nc\n", "a\nb\nC\n", Some("a\nC\n")),
             // Its lines are gone, and others came.
             (Some("a\nc\n"), "a\nb\nc\n", "a\nz\nc\n", Some("a\nz\nc\n")),
@@ -55,6 +112,12 @@ mod tests {
             (Some("a\n"), "a\nb\nc\n", "a\nb\nd\n", None),
             // It only took a line away.
             (Some("a\nb\n"), "a\n", "a\nz\n", None),
+            // A line that got a word was changed again later.
+            (Some("o m a=1\n"), "o m a=1 p=N\n", "o m a=2 p=N b=3\nx\n", Some("o m a=2 b=3\nx\n")),
+            (Some("o m p=Y a=1\n"), "o m p=N a=1\n", "# c\no m p=N a=2\n", Some("# c\no m p=Y a=2\n")),
+            (Some("o m a=1\n"), "o m a=1 p=N\n", "o m a=2 p=N\no m p=N b=3\n", None),
+            (Some("k 0\nx\nk 1\n"), "k 1\nx\nk 1\n", "k 0\nx\nk 1 # y\n", None),
+            (Some("o m a=1\n"), "o m a=1 p=N\n", "o m a=2\no n p=N\n", Some("o m a=2\no n p=N\n")),
             // Windows' line ends are part of a line.
             (Some("a\r\n"), "b\r\n", "b\r\nz\r\n", Some("a\r\nz\r\n")),
         ] {

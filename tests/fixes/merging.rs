@@ -250,3 +250,15 @@ fn words_of_the_command_line_are_joined_and_none_is_lost() {
         assert_eq!(commands(&plan_by_id(&machine, MULTIPATH)), lines);
     }
 }
+
+#[test]
+fn undo_takes_only_its_word_out_of_a_line_that_was_changed_since() {
+    let machine = with_one_path();
+    let path = machine.write(NVME, CLOUD);
+    let plan = machine.plan(MULTIPATH);
+    fixes::apply(&plan, &machine.place(), &mut |_| true).unwrap();
+    let changed = fs::read_to_string(&path).unwrap().replace("io_timeout=4294967295", "io_timeout=30");
+    fs::write(&path, &changed).unwrap();
+    fixes::undo(MULTIPATH, &machine.place(), &mut |_| true).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), CLOUD.replace("io_timeout=4294967295", "io_timeout=30"));
+}
