@@ -141,13 +141,14 @@ fn parents(top: &Path, inside: &Path) -> Result<(), String> {
 }
 
 /// Whether a link stays within the captured machine. Absolute ones do: they mean that machine's root, and are never followed by the kernel.
+/// Links are allowed below `files` only: `files` itself as a link would present another folder as the captured machine.
 fn stays(link: &Path, target: &Path) -> bool {
     let parts: Vec<Component<'_>> = link.components().collect();
     let Some(files) = parts.iter().position(|part| part.as_os_str() == "files") else { return false };
+    let Some(mut depth) = parts.len().checked_sub(files + 2) else { return false };
     if target.is_absolute() {
         return true;
     }
-    let mut depth = parts.len() - files - 2;
     for part in target.components() {
         match part {
             Component::ParentDir if depth == 0 => return false,
@@ -161,12 +162,12 @@ fn stays(link: &Path, target: &Path) -> bool {
 
 /// The folder with the machine: the top, or the only folder in it.
 fn top(folder: &Path) -> PathBuf {
-    if folder.join("files").exists() || folder.join("capture.json").exists() {
+    if ["files", "capture.json"].iter().any(|part| fs::symlink_metadata(folder.join(part)).is_ok()) {
         return folder.to_owned();
     }
     let mut inside = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     match (inside.next(), inside.next()) {
-        (Some(only), None) if only.is_dir() && !only.is_symlink() => only,
+        (Some(only), None) if fs::symlink_metadata(&only).is_ok_and(|meta| meta.is_dir()) => only,
         _ => folder.to_owned(),
     }
 }
@@ -219,12 +220,19 @@ mod tests {
     #[test]
     fn hostile_archives_are_refused_with_a_sentence() {
         use tar::EntryType as T;
-        let cases: [(&str, T, &str, &str); 9] = [
+        let cases: [(&str, T, &str, &str); 16] = [
             ("../evil", T::Regular, "", "leads out of it"),
             ("machine/files/../../../evil", T::Regular, "", "leads out of it"),
             ("/etc/evil", T::Regular, "", "leads out of it"),
             ("machine/files/a", T::Symlink, "../../../etc/passwd", "leads out of it"),
             ("machine/capture.json", T::Symlink, "/etc/passwd", "leads out of it"),
+            ("files", T::Symlink, "/", "leads out of it"),
+            ("./files", T::Symlink, "/", "leads out of it"),
+            ("machine/files", T::Symlink, "/", "leads out of it"),
+            ("machine/files", T::Symlink, "../../..", "leads out of it"),
+            ("machine", T::Symlink, "/", "leads out of it"),
+            ("machine/files/a/b", T::Symlink, "../../x", "leads out of it"),
+            ("machine/files/a", T::Symlink, "b/../../x", "leads out of it"),
             ("machine/files/dev/null", T::Char, "", "device node"),
             ("machine/files/dev/sda", T::Block, "", "device node"),
             ("machine/files/pipe", T::Fifo, "", "FIFO"),

@@ -1,16 +1,19 @@
-//! A machine captured in a folder. Links are resolved inside it; nothing outside is ever opened.
+//! A machine captured in a folder. Links are resolved inside it by hand, on open descriptors; the kernel follows none, so nothing outside is opened.
 
 use super::command::CommandOutput;
 use super::libcufile::LibcufileFacts;
 use super::nvml::NvmlFacts;
 use super::path_facts::PathFacts;
 use super::root::Unread;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Most links followed for one path, as in the kernel.
@@ -21,6 +24,8 @@ const MAX_JSON_BYTES: u64 = 64 << 20;
 /// A captured machine.
 pub(super) struct Folder {
     top: PathBuf,
+    /// The folder with the machine's files, held open: another one that takes its name later is not read. `None` where the capture has no files.
+    files: Option<OwnedFd>,
     capture: Value,
     environment: BTreeMap<String, String>,
     commands: Vec<CommandOutput>,
@@ -35,9 +40,10 @@ pub(super) struct Folder {
 
 /// Where a captured path leads.
 enum Found {
-    /// Here, as a real path in the folder and as the path it stands for.
+    /// Here: its open folder, its name in it, and its path on the captured machine.
     Here {
-        real: PathBuf,
+        folder: OwnedFd,
+        name: OsString,
         path: PathBuf,
     },
     Missing,
@@ -46,19 +52,34 @@ enum Found {
 
 impl Folder {
     pub(super) fn open(top: &Path) -> Result<Self, String> {
-        if !top.is_dir() {
-            return Err(format!(
-                "{} is no folder; --root wants a folder or archive that 'gds-top capture' wrote",
+        let held = open_top(top).map_err(|why| {
+            format!(
+                "{} is not a directory that can be read ({why}); --root wants a folder or archive that 'gds-top capture' wrote",
                 top.display()
-            ));
-        }
-        if !top.join("files").is_dir() && !top.join("capture.json").is_file() {
+            )
+        })?;
+        let files = match kind_of(&held, OsStr::new("files")) {
+            None => None,
+            Some(FileType::Directory) => Some(
+                open_below(held.as_fd(), OsStr::new("files"), OFlags::PATH | OFlags::DIRECTORY)
+                    .map_err(|why| format!("{}/files cannot be opened: {why}", top.display()))?,
+            ),
+            // A link would present another folder, perhaps this machine's, as the captured one.
+            Some(_) => {
+                return Err(format!(
+                    "{}/files is not a directory, so this is not a capture; take it again with 'gds-top capture'",
+                    top.display()
+                ));
+            }
+        };
+        if files.is_none() && kind_of(&held, OsStr::new("capture.json")) != Some(FileType::RegularFile) {
             return Err(format!(
                 "{} holds no captured machine: neither capture.json nor files/ is there; make one with 'gds-top capture'",
                 top.display()
             ));
         }
-        let capture: Value = json(top, "capture.json")?.unwrap_or(Value::Null);
+        let json = Json { top: &held, path: top };
+        let capture: Value = json.part("capture.json")?.unwrap_or(Value::Null);
         if !capture.is_object() && !capture.is_null() {
             return Err(format!("{}/capture.json holds no object in braces; take the capture again", top.display()));
         }
@@ -66,40 +87,42 @@ impl Folder {
             return Err(format!("{}/capture.json has schema_version {version}, this program reads 1", top.display()));
         }
         let unsaid = |what: &str| format!("{what} is not part of this capture");
-        let mut nvml: NvmlFacts = json(top, "nvml.json")?.unwrap_or_default();
+        let mut nvml: NvmlFacts = json.part("nvml.json")?.unwrap_or_default();
         if nvml.error.is_none() && nvml.driver_version.is_none() && nvml.gpus.is_empty() {
             nvml.error = Some(unsaid("NVML"));
             nvml.unasked = true;
         }
-        let mut libcufile: LibcufileFacts = json(top, "libcufile.json")?.unwrap_or_default();
+        let mut libcufile: LibcufileFacts = json.part("libcufile.json")?.unwrap_or_default();
         if libcufile == LibcufileFacts::default() {
             libcufile.error = Some(unsaid("libcufile"));
             libcufile.unasked = true;
         }
         Ok(Self {
             top: top.join("files"),
+            files,
             capture,
-            environment: environment(json(top, "environment.json")?),
-            commands: json(top, "commands.json")?.unwrap_or_default(),
-            paths: json(top, "paths.json")?.unwrap_or_default(),
+            environment: environment(json.part("environment.json")?),
+            commands: json.part("commands.json")?.unwrap_or_default(),
+            paths: json.part("paths.json")?.unwrap_or_default(),
             nvml,
             libcufile,
-            times: times(json(top, "times.json")?),
+            times: times(json.part("times.json")?),
             unpacked: None,
         })
     }
 
     /// A plain tree of files that stands for a machine's root: nothing is known of it but its files.
     pub(super) fn tree(top: &Path) -> Result<Self, String> {
-        if !top.is_dir() {
-            return Err(format!(
-                "{} is no folder; name one that holds the files of a machine (etc, usr, …)",
+        let held = open_top(top).map_err(|why| {
+            format!(
+                "{} is not a directory that can be read ({why}); name one that holds the files of a machine (etc, usr, …)",
                 top.display()
-            ));
-        }
+            )
+        })?;
         let unsaid = |what: &str| format!("{what} cannot be asked in a folder");
         Ok(Self {
             top: top.to_owned(),
+            files: Some(held),
             capture: Value::Null,
             environment: BTreeMap::new(),
             commands: Vec::new(),
@@ -159,23 +182,24 @@ impl Folder {
         match self.find(path, true) {
             Found::Missing => Err(Unread::Missing),
             Found::Denied(why) => Err(Unread::Denied(why)),
-            Found::Here { real, .. } => bounded(&real, limit),
+            Found::Here { folder, name, .. } => bounded(folder.as_fd(), &name, limit),
         }
     }
 
     pub(super) fn entries(&self, path: &Path) -> Result<Vec<String>, Unread> {
-        let real = match self.find(path, true) {
+        let (folder, name) = match self.find(path, true) {
             Found::Missing => return Err(Unread::Missing),
             Found::Denied(why) => return Err(Unread::Denied(why)),
-            Found::Here { real, .. } => real,
+            Found::Here { folder, name, .. } => (folder, name),
         };
-        let listed = fs::read_dir(&real).map_err(|e| super::live::unread(&e))?;
+        let unread = |errno: rustix::io::Errno| super::live::unread(&errno.into());
+        let opened = open_below(folder.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(unread)?;
+        let listed = rustix::fs::Dir::new(opened).map_err(unread)?;
         let mut names: Vec<String> = listed
             .filter_map(Result::ok)
-            .map(|entry| {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                name.strip_suffix(".denied").map_or(name.clone(), str::to_owned)
-            })
+            .map(|entry| OsString::from_vec(entry.file_name().to_bytes().to_vec()).to_string_lossy().into_owned())
+            .filter(|name| name != "." && name != "..")
+            .map(|name| name.strip_suffix(".denied").map_or(name.clone(), str::to_owned))
             .collect();
         names.sort();
         names.dedup();
@@ -184,7 +208,7 @@ impl Folder {
 
     pub(super) fn link(&self, path: &Path) -> Option<PathBuf> {
         match self.find(path, false) {
-            Found::Here { real, .. } => fs::read_link(real).ok(),
+            Found::Here { folder, name, .. } => target_of(folder.as_fd(), &name),
             _ => None,
         }
     }
@@ -208,49 +232,63 @@ impl Folder {
         }
     }
 
-    /// Walks `path` below `files/` one component at a time. Because every link is expanded by hand and read again from the top, no
-    /// component that is opened is ever a link, so nothing leads out.
+    /// Walks `path` below `files/` one component at a time. Every link is expanded by hand and read again from the top, and each component is opened in
+    /// the descriptor of the one before without following a link, so nothing leads out, even if another user changes the folder meanwhile.
     fn find(&self, path: &Path, follow_last: bool) -> Found {
+        let Some(top) = self.files.as_ref().and_then(|top| top.try_clone().ok()) else { return Found::Missing };
         let mut todo: Vec<OsString> = components(path);
-        let mut done: Vec<OsString> = Vec::new();
+        // The folders on the way, opened, with their names; the top has none.
+        let mut done: Vec<(OsString, OwnedFd)> = Vec::new();
         let mut links = 0;
+        let mut last = None;
         while let Some(name) = todo.pop() {
+            last = None;
             if name == ".." {
                 done.pop();
                 continue;
             }
-            let mut real = self.top.clone();
-            real.extend(&done);
-            real.push(&name);
-            let Ok(meta) = fs::symlink_metadata(&real) else {
-                let mut denied = real.into_os_string();
-                denied.push(".denied");
-                return match bounded(Path::new(&denied), 4096) {
-                    Ok(why) => Found::Denied(String::from_utf8_lossy(&why).trim().to_owned()),
-                    Err(_) => Found::Missing,
-                };
+            let here = done.last().map_or(top.as_fd(), |(_, folder)| folder.as_fd());
+            let kind = match kind_of(&here, &name) {
+                Some(kind) => kind,
+                None => {
+                    let mut denied = name;
+                    denied.push(".denied");
+                    return match bounded(here, &denied, 4096) {
+                        Ok(why) => Found::Denied(String::from_utf8_lossy(&why).trim().to_owned()),
+                        Err(_) => Found::Missing,
+                    };
+                }
             };
-            if meta.is_symlink() && (follow_last || !todo.is_empty()) {
+            if kind == FileType::Symlink && (follow_last || !todo.is_empty()) {
                 links += 1;
-                let Some(target) = fs::read_link(&real).ok().filter(|_| links <= MAX_LINKS) else {
+                let Some(target) = target_of(here, &name).filter(|_| links <= MAX_LINKS) else {
                     return Found::Missing;
                 };
                 if target.is_absolute() {
                     done.clear();
                 }
                 todo.extend(components(&target));
+            } else if kind == FileType::Directory {
+                let Ok(folder) = open_below(here, &name, OFlags::PATH | OFlags::DIRECTORY) else {
+                    return Found::Missing;
+                };
+                done.push((name, folder));
+            } else if todo.is_empty() {
+                last = Some(name);
             } else {
-                done.push(name);
+                return Found::Missing;
             }
         }
-        let mut real = self.top.clone();
-        real.extend(&done);
-        if fs::symlink_metadata(&real).is_err() {
-            return Found::Missing;
-        }
         let mut path = PathBuf::from("/");
-        path.extend(&done);
-        Found::Here { real, path }
+        path.extend(done.iter().map(|(name, _)| name));
+        let (name, folder) = match last {
+            Some(name) => {
+                path.push(&name);
+                (name, done.pop().map_or(top, |(_, folder)| folder))
+            }
+            None => (OsString::from("."), done.pop().map_or(top, |(_, folder)| folder)),
+        };
+        Found::Here { folder, name, path }
     }
 }
 
@@ -290,26 +328,65 @@ fn components(path: &Path) -> Vec<OsString> {
     names
 }
 
+/// The folder that the caller named, which may be reached through links; everything in it may not.
+fn open_top(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens an entry of a folder; a link fails.
+fn open_below(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    // O_NONBLOCK: opening a FIFO without a writer must not hang; regular files do not care.
+    let always = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let always = if flags.contains(OFlags::PATH) { always } else { always | OFlags::NONBLOCK | OFlags::NOCTTY };
+    rustix::fs::openat(folder, name, flags | always, Mode::empty())
+}
+
+/// The kind of an entry, links not followed; `None` if it does not exist.
+fn kind_of(folder: &impl AsFd, name: &OsStr) -> Option<FileType> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some(FileType::from_raw_mode(stat.st_mode))
+}
+
+fn target_of(folder: BorrowedFd<'_>, name: &OsStr) -> Option<PathBuf> {
+    let target = rustix::fs::readlinkat(folder, name, Vec::new()).ok()?;
+    Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
+}
+
 /// Reads a regular file, never through a link.
-fn bounded(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
-    let meta = fs::symlink_metadata(path).map_err(|e| super::live::unread(&e))?;
-    if !meta.is_file() {
+fn bounded(folder: BorrowedFd<'_>, name: &OsStr, limit: u64) -> Result<Vec<u8>, Unread> {
+    let unread = |errno: rustix::io::Errno| super::live::unread(&errno.into());
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(unread)?;
+    // Before it is opened, because opening a device may do something.
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(Unread::WrongKind);
     }
-    let file = fs::File::open(path).map_err(|e| super::live::unread(&e))?;
+    let file = File::from(open_below(folder, name, OFlags::RDONLY).map_err(unread)?);
+    // Another one may have taken its name since.
+    if !file.metadata().map_err(|e| super::live::unread(&e))?.is_file() {
+        return Err(Unread::WrongKind);
+    }
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| super::live::unread(&e))?;
     if bytes.len() as u64 > limit { Err(Unread::TooLarge(limit)) } else { Ok(bytes) }
 }
 
-/// One of the JSON files; `None` where it is missing or `null`.
-fn json<T: DeserializeOwned>(top: &Path, name: &str) -> Result<Option<T>, String> {
-    let path = top.join(name);
-    let bytes = match bounded(&path, MAX_JSON_BYTES) {
-        Ok(bytes) => bytes,
-        Err(Unread::Missing) => return Ok(None),
-        Err(why) => return Err(format!("{} {why}", path.display())),
-    };
-    serde_json::from_slice(&bytes)
-        .map_err(|error| format!("{} is no valid part of a capture: {error}; take the capture again", path.display()))
+/// The JSON files next to `files/`.
+struct Json<'a> {
+    top: &'a OwnedFd,
+    path: &'a Path,
+}
+
+impl Json<'_> {
+    /// One of them; `None` if it is missing or `null`.
+    fn part<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, String> {
+        let path = self.path.join(name);
+        let bytes = match bounded(self.top.as_fd(), OsStr::new(name), MAX_JSON_BYTES) {
+            Ok(bytes) => bytes,
+            Err(Unread::Missing) => return Ok(None),
+            Err(why) => return Err(format!("{} {why}", path.display())),
+        };
+        serde_json::from_slice(&bytes).map_err(|error| {
+            format!("{} is not a valid part of a capture: {error}; take the capture again", path.display())
+        })
+    }
 }

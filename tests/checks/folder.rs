@@ -42,8 +42,63 @@ fn a_folder_that_is_no_capture_is_refused_with_a_sentence() {
     let top = tempfile::tempdir().unwrap();
     let said = Root::folder(top.path()).unwrap_err();
     assert!(said.contains("capture.json"), "{said}");
-    assert!(Root::folder(&top.path().join("none")).unwrap_err().contains("no folder"));
+    assert!(Root::folder(&top.path().join("none")).unwrap_err().contains("is not a directory"));
     std::fs::create_dir(top.path().join("files")).unwrap();
     std::fs::write(top.path().join("nvml.json"), "{").unwrap();
     assert!(Root::folder(top.path()).unwrap_err().contains("nvml.json"));
+}
+
+#[test]
+fn a_capture_whose_files_or_json_are_links_is_refused() {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::create_dir(here.path().join("etc")).unwrap();
+    std::fs::write(here.path().join("etc/secret"), "of this machine").unwrap();
+    let top = tempfile::tempdir().unwrap();
+    symlink(here.path(), top.path().join("files")).unwrap();
+    let said = Root::folder(top.path()).unwrap_err();
+    assert!(said.contains("files is not a directory"), "{said}");
+    // Nor is it taken for a plain tree or for a capture without files.
+    assert!(Root::stand_in(top.path()).is_err());
+    std::fs::write(top.path().join("capture.json"), "{}").unwrap();
+    assert!(Root::folder(top.path()).is_err());
+    let top = tempfile::tempdir().unwrap();
+    std::fs::create_dir(top.path().join("files")).unwrap();
+    std::fs::write(here.path().join("capture.json"), r#"{"euid": 4242}"#).unwrap();
+    symlink(here.path().join("capture.json"), top.path().join("capture.json")).unwrap();
+    assert!(Root::folder(top.path()).is_err());
+}
+
+#[test]
+fn a_folder_that_takes_the_place_of_an_opened_capture_is_not_read() {
+    let here = tempfile::tempdir().unwrap();
+    std::fs::create_dir(here.path().join("etc")).unwrap();
+    std::fs::write(here.path().join("etc/secret"), "of this machine").unwrap();
+    let top = tempfile::tempdir().unwrap();
+    let files = top.path().join("files");
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("name"), "captured").unwrap();
+    let root = Root::folder(top.path()).unwrap();
+    std::fs::rename(&files, top.path().join("aside")).unwrap();
+    symlink(here.path(), &files).unwrap();
+    assert_eq!(root.read_text("/etc/secret"), Err(Unread::Missing));
+    assert_eq!(root.read_text("/name").unwrap(), "captured");
+}
+
+#[test]
+fn an_archive_whose_files_are_a_link_is_not_this_machine() {
+    for name in ["files", "machine/files"] {
+        let archive = tempfile::Builder::new().suffix(".tar.zst").tempfile().unwrap();
+        let mut encoder = zstd::Encoder::new(archive.reopen().unwrap(), 1).unwrap();
+        {
+            let mut builder = tar::Builder::new(&mut encoder);
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_size(0);
+            builder.append_link(&mut header, name, "/").unwrap();
+            builder.finish().unwrap();
+        }
+        encoder.finish().unwrap();
+        let said = Root::open(archive.path()).unwrap_err();
+        assert!(said.contains("leads out of it"), "{name}: {said}");
+    }
 }
