@@ -1,7 +1,7 @@
 //! Run-time loaded, safe bindings to NVIDIA libcufile, the library of GPUDirect Storage, for GDS 1.0 to 1.20.
 //!
-//! - [`Library`] finds and loads libcufile; its error lists every name that was tried. Every function is optional: a
-//! function that the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
+//! - [`Library`] finds and loads libcufile; its error lists every name that was tried. A file that was found, not named, and that
+//! another user could have put there is not loaded ([`distrust`]). Every function is optional: a function that the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
 //! - [`Driver`] opens it and guards against known faults of the library: it loops forever if `/proc/modules` cannot
 //! be opened (rejected here), prints to standard output, may close descriptor 0, and writes `cufile.log` into the
 //! working directory.
@@ -43,6 +43,7 @@ mod memory;
 mod params;
 mod search;
 mod stream;
+mod trust;
 mod version;
 
 pub use batch::{Batch, BatchEntry, BatchResult, COMPAT_IN_FLIGHT, Route};
@@ -54,4 +55,5 @@ pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};
 pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, children, python_folders};
 pub use stream::{AsyncIo, IoStream, Notice, StreamIo};
+pub use trust::distrust;
 pub use version::Version;

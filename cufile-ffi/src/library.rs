@@ -48,6 +48,11 @@ impl Library {
         let mut tried = Vec::new();
         for candidate in search.candidates() {
             let name = candidate.to_string_lossy().into_owned();
+            // Before loading, because that runs the file's code.
+            if let Some(why) = search.refused(Path::new(&candidate)) {
+                tried.push(Tried { name, error: Some(why) });
+                continue;
+            }
             match load(&candidate) {
                 Ok(symbols) => {
                     tried.push(Tried { name: name.clone(), error: None });
@@ -150,7 +155,8 @@ impl Library {
 
 fn load(name: &OsStr) -> Result<Symbols, String> {
     // SAFETY: loading runs the library's constructors. libcufile's constructors do not touch our memory. Another file
-    // with this name is as dangerous as any other file on the loader's path.
+    // with this name is as dangerous as any other file on the loader's path; a file that the search found by itself
+    // belongs to root or to this user.
     let library = unsafe { RawLibrary::open(Some(name), RTLD_NOW | RTLD_LOCAL) }.map_err(|e| words(&e))?;
     // SAFETY: a library under this name exports these names with cufile.h's types.
     let symbols = unsafe { Symbols::load(&library) };

@@ -1,7 +1,8 @@
 //! Where libcufile may be: the names that the loader is asked for, in order.
 //!
 //! A runtime or wheel install has only `libcufile.so.0`; `libcufile.so` comes with the development package. Wheels put the file where
-//! the loader does not look: `nvidia/cu13/lib` (CUDA 13) or `nvidia/cufile/lib` (CUDA 12) of a site-packages folder.
+//! the loader does not look: `nvidia/cu13/lib` (CUDA 13) or `nvidia/cufile/lib` (CUDA 12) of a site-packages folder. Variables such as HOME may name the
+//! folders of another user (kept by sudo), so what is found there is examined before it is loaded.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub const SONAME: &str = "libcufile.so.0";
 pub struct Tried {
     /// The name as given to the loader: a plain name or a path.
     pub name: String,
-    /// The loader's words; None where it loaded.
+    /// The loader's words, or why the loader was not asked; None where it loaded.
     pub error: Option<String>,
 }
 
@@ -88,6 +89,16 @@ impl Search {
             new
         });
         Self { explicit: None, names: vec![SONAME.to_owned(), "libcufile.so".to_owned()], files }
+    }
+
+    /// Why a candidate is not loaded: the search found it by itself, and another user could have put it there. A file that the user named and the
+    /// names that the loader resolves are not examined.
+    pub(crate) fn refused(&self, candidate: &Path) -> Option<String> {
+        if self.explicit.is_some() || !self.files.iter().any(|file| file == candidate) {
+            return None;
+        }
+        let why = crate::distrust(candidate)?;
+        Some(format!("not loaded, because {why}; if you trust that file, name it with {ENV_LIBCUFILE}"))
     }
 
     /// The names to load, in order.

@@ -42,6 +42,11 @@ impl Library {
         let mut tried = Vec::new();
         for candidate in &search.candidates {
             let name = candidate.to_string_lossy().into_owned();
+            // Before loading, because that runs the file's code.
+            if let Some(why) = search.refused(candidate) {
+                tried.push(Tried { name, error: Some(why) });
+                continue;
+            }
             match load(candidate.as_os_str()) {
                 Ok(functions) => {
                     let inner = Inner { functions, path: candidate.clone(), beside: search.beside.clone() };
@@ -93,6 +98,11 @@ impl Library {
         for soname in wanted {
             let files = self.inner.beside.iter().map(|folder| folder.join(soname)).filter(|file| file.is_file());
             for name in std::iter::once(PathBuf::from(soname)).chain(files) {
+                let plain = name.as_os_str() == OsStr::new(soname);
+                if let Some(why) = (!plain).then(|| cufile_ffi::distrust(&name)).flatten() {
+                    said.push(format!("{} is not loaded, because {why}", name.display()));
+                    continue;
+                }
                 // SAFETY: NVIDIA's CUDA run-time library, by its name; its constructors touch nothing of ours.
                 match unsafe { RawLibrary::open(Some(&name), RTLD_NOW | RTLD_LOCAL) } {
                     Ok(library) => {

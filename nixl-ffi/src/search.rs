@@ -18,6 +18,8 @@ pub const FILE: &str = "libnixl_capi.so";
 pub struct Search {
     /// The names to load.
     pub candidates: Vec<PathBuf>,
+    /// Whether the user named the candidates. Others are loaded only if no other user could have put them there.
+    pub named: bool,
     /// Folders in which the libraries of CUDA and cuFile that the plugins need may lie, for where the loader does not know them.
     pub beside: Vec<PathBuf>,
 }
@@ -48,7 +50,7 @@ impl Search {
                 // The loader's words then say what is wrong with the name.
                 candidates.push(named.join(FILE));
             }
-            return Self { candidates, beside };
+            return Self { candidates, named: true, beside };
         }
         let mut candidates = vec![PathBuf::from(FILE)];
         let system = ["usr/local/nixl", "usr/local", "opt/nvidia/nvda_nixl", "opt/nixl", "usr"].map(|p| root.join(p));
@@ -59,7 +61,16 @@ impl Search {
                 }
             }
         }
-        Self { candidates, beside }
+        Self { candidates, named: false, beside }
+    }
+
+    /// Why a file is not loaded: the search found it by itself, and another user could have put it there. Plain names are the loader's to resolve.
+    pub(crate) fn refused(&self, file: &Path) -> Option<String> {
+        if self.named || file == Path::new(FILE) {
+            return None;
+        }
+        let why = cufile_ffi::distrust(file)?;
+        Some(format!("not loaded, because {why}; if you trust that file, name it with {ENV_NIXL}"))
     }
 }
 

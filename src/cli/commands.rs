@@ -16,7 +16,8 @@ use std::path::PathBuf;
     after_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
                   Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
                   Environment: GDS_TOP_LIBCUFILE and GDS_TOP_NVML name the file of that library, GDS_TOP_NIXL a file or a folder, GDS_TOP_PYTHON the Python of \
-                  loader:NAME; NO_COLOR.\n\
+                  loader:NAME; NO_COLOR. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
+                  it.\n\
                   Exit status: 0 fine, 1 the answer is bad, 2 the call or the input is wrong, 3 nothing could be run, 130 interrupted."
 )]
 pub(super) struct Cli {

@@ -95,3 +95,51 @@ fn a_probe_that_takes_too_long_is_ended_and_said() {
     let said = probe_child(Path::new("/absent/program"), &["__probe-slow"], Duration::from_secs(1)).unwrap_err();
     assert!(said.contains("could not be started"), "{said}");
 }
+
+/// Asks the cuFile probe where only HOME leads to a libcufile.
+fn found_in(home: &Path, built: &Standins, scratch: &Path) -> Value {
+    let site = home.join(".local/lib/python3.12/site-packages/nvidia/cu13/lib");
+    std::fs::create_dir_all(&site).unwrap();
+    std::fs::copy(&built.cufile, site.join("libcufile.so.0")).unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        .args(["__probe-cufile", scratch.to_str().unwrap(), "--no-open"])
+        .env_clear()
+        .envs([("HOME", home.to_str().unwrap()), ("PATH", "/nonexistent")])
+        .output()
+        .unwrap();
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+fn is_from(said: &Value, home: &Path) -> bool {
+    said["chosen"].as_str().is_some_and(|chosen| chosen.starts_with(home.to_str().unwrap()))
+}
+
+fn refusal(said: &Value, home: &Path) -> String {
+    let tried = said["tried"].as_array().unwrap();
+    let of_home = tried.iter().find(|t| t["name"].as_str().unwrap().starts_with(home.to_str().unwrap()));
+    of_home.and_then(|t| t["error"].as_str()).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_libcufile_that_another_user_could_have_put_there_is_not_loaded() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    let Some(built) = standins::build() else { return };
+    let (top, scratch) = (tempfile::tempdir().unwrap(), folder());
+    let home = top.path().join("home");
+    let said = found_in(&home, &built, scratch.path());
+    if !is_from(&said, &home) && refusal(&said, &home).is_empty() {
+        eprintln!("skipped: this machine has a libcufile that the loader finds");
+        return;
+    }
+    assert!(is_from(&said, &home), "{said}");
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let said = found_in(&home, &built, scratch.path());
+    assert!(!is_from(&said, &home) && refusal(&said, &home).contains("can be written by all users"), "{said}");
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o755)).unwrap();
+    if chown(&home, Some(12_345), None).is_err() {
+        eprintln!("skipped: only root can give a folder to another user");
+        return;
+    }
+    let said = found_in(&home, &built, scratch.path());
+    assert!(!is_from(&said, &home) && refusal(&said, &home).contains("uid 12345"), "{said}");
+}

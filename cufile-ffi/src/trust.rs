@@ -1,0 +1,183 @@
+//! Which files are loaded without being named: those that belong to root or to the effective user, in folders that no other user can change.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Most links followed on the way to a file, as in the kernel.
+const MAX_LINKS: u32 = 40;
+/// All users may write.
+const OTHERS_WRITE: u32 = 0o002;
+/// In a folder with this bit only the owner of an entry may rename or remove it.
+const STICKY: u32 = 0o1000;
+
+/// Why a user other than root and the effective one could decide what is at `path`, in a sentence; `None` if no other user can.
+///
+/// The file, each folder on the way to it and each link that is followed must belong to root or to the effective user, and must not be writable by
+/// all users (a sticky folder may be). Groups are not examined: the owner of a folder chooses its group, and many systems give each user a group.
+#[must_use]
+pub fn distrust(path: &Path) -> Option<String> {
+    // SAFETY: takes nothing and cannot fail.
+    let euid = unsafe { libc::geteuid() };
+    distrust_as(path, &[Some(0), Some(euid), unmapped_owner()])
+}
+
+/// The owner that files of unmapped users show, if root itself is unmapped: in a container without root (Apptainer, rootless Podman) everything that
+/// the host's root installed looks like this. `None` if root is mapped; that number is an ordinary user's then.
+fn unmapped_owner() -> Option<u32> {
+    let maps = std::fs::read_to_string("/proc/self/uid_map").ok()?;
+    // Each line: first id inside, first id outside, how many.
+    let root_is_mapped = maps.lines().any(|line| line.split_whitespace().nth(1) == Some("0"));
+    if root_is_mapped {
+        return None;
+    }
+    std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()
+}
+
+fn distrust_as(path: &Path, owners: &[Option<u32>]) -> Option<String> {
+    let path = match std::path::absolute(path) {
+        Ok(path) => path,
+        Err(error) => return Some(format!("{} cannot be made absolute: {error}", path.display())),
+    };
+    let mut todo: VecDeque<OsString> = names(&path);
+    // The root folder is looked at like every other.
+    let mut at = PathBuf::from("/");
+    let mut next = Some(at.clone());
+    let mut links = 0;
+    loop {
+        if let Some(here) = next.take() {
+            let meta = match std::fs::symlink_metadata(&here) {
+                Ok(meta) => meta,
+                Err(error) => return Some(format!("{} cannot be examined: {error}", here.display())),
+            };
+            if !owners.contains(&Some(meta.uid())) {
+                return Some(format!("{} belongs to another user (uid {})", here.display(), meta.uid()));
+            }
+            if meta.is_symlink() {
+                links += 1;
+                let target = match std::fs::read_link(&here) {
+                    Ok(target) if links <= MAX_LINKS => target,
+                    Ok(_) => return Some(format!("{} is behind too many links", here.display())),
+                    Err(error) => return Some(format!("{} cannot be examined: {error}", here.display())),
+                };
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                for name in names(&target).into_iter().rev() {
+                    todo.push_front(name);
+                }
+            } else {
+                if meta.mode() & OTHERS_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0) {
+                    return Some(format!("{} can be written by all users", here.display()));
+                }
+                at = here;
+            }
+        }
+        match todo.pop_front() {
+            None => return None,
+            Some(name) if name == ".." => {
+                at.pop();
+            }
+            Some(name) => next = Some(at.join(name)),
+        }
+    }
+}
+
+/// The names of a path, `..` kept.
+fn names(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some("..".into()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn owner(path: &Path) -> Option<u32> {
+        Some(fs::metadata(path).unwrap().uid())
+    }
+
+    /// A file two folders deep.
+    fn file() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a/b/lib.so");
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        fs::write(&file, "").unwrap();
+        for path in ["a", "a/b", "a/b/lib.so"] {
+            mode(&dir.path().join(path), 0o755);
+        }
+        (dir, file)
+    }
+
+    #[test]
+    fn own_files_in_sticky_folders_are_trusted_and_those_that_all_may_write_are_not() {
+        let (dir, file) = file();
+        assert_eq!(distrust(&file), None);
+        mode(&dir.path().join("a"), 0o1777);
+        assert_eq!(distrust(&file), None);
+        for (path, was) in [("a", 0o755), ("a/b", 0o755), ("a/b/lib.so", 0o644)] {
+            let path = dir.path().join(path);
+            mode(&path, was | 0o002);
+            let why = distrust(&file).unwrap();
+            assert!(why.contains(&format!("{} can be written", path.display())), "{why}");
+            mode(&path, was);
+        }
+        assert_eq!(distrust(&file), None);
+        assert!(distrust(&dir.path().join("none")).is_some());
+    }
+
+    #[test]
+    fn the_owner_of_the_file_and_of_each_folder_counts() {
+        let (_dir, file) = file();
+        // As another user sees it.
+        let roots: [Option<u32>; 1] = [Some(0)];
+        let why = distrust_as(&file, &roots);
+        assert_eq!(why.is_none(), owner(&file) == Some(0), "{why:?}");
+        let others = [owner(Path::new("/")), owner(Path::new("/tmp")), Some(4_000_000)];
+        if owner(&file) != owner(Path::new("/")) {
+            assert!(distrust_as(&file, &others).unwrap().contains("another user"));
+        }
+        assert!(distrust_as(&file, &[Some(4_000_000)]).unwrap().starts_with("/ belongs to another user"));
+    }
+
+    #[test]
+    fn a_file_or_folder_of_another_user_is_not_trusted() {
+        let (dir, file) = file();
+        if std::os::unix::fs::chown(dir.path().join("a"), Some(12_345), None).is_err() {
+            eprintln!("skipped: only root can give a folder to another user");
+            return;
+        }
+        assert!(distrust(&file).unwrap().contains("a belongs to another user (uid 12345)"));
+        std::os::unix::fs::chown(dir.path().join("a"), Some(0), None).unwrap();
+        std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
+        assert!(distrust(&file).unwrap().contains("lib.so belongs to another user"));
+    }
+
+    #[test]
+    fn links_are_followed_to_where_they_lead() {
+        let (dir, file) = file();
+        let link = dir.path().join("link.so");
+        symlink("a/./b/../b/lib.so", &link).unwrap();
+        assert_eq!(distrust(&link), None);
+        symlink(&link, dir.path().join("second.so")).unwrap();
+        mode(&dir.path().join("a"), 0o777);
+        assert!(distrust(&dir.path().join("second.so")).unwrap().contains("can be written"));
+        let ring = dir.path().join("ring");
+        symlink("ring", &ring).unwrap();
+        assert!(distrust(&ring).unwrap().contains("too many links"));
+        drop(file);
+    }
+}
