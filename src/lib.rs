@@ -16,5 +16,6 @@ pub mod kvcache;
 pub mod report;
 pub mod session;
 pub mod telemetry;
+pub mod trust;
 pub mod tui;
 pub mod weights;

@@ -9,20 +9,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("domain", &[]),
-    ("host", &["domain", "device"]),
+    ("trust", &[]),
+    ("host", &["domain", "device", "trust"]),
     ("checks", &["host", "domain"]),
-    ("fixes", &["checks", "host", "domain"]),
-    ("weights", &["domain"]),
+    ("fixes", &["checks", "host", "domain", "trust"]),
+    ("weights", &["domain", "trust"]),
     ("device", &["domain"]),
     ("engines", &["weights", "device", "domain"]),
-    ("kvcache", &["engines", "device", "domain"]),
-    ("iogrid", &["engines", "device", "domain"]),
+    ("kvcache", &["engines", "device", "domain", "trust"]),
+    ("iogrid", &["engines", "device", "domain", "trust"]),
     ("telemetry", &["host", "domain"]),
     (
         "session",
-        &["iogrid", "kvcache", "domain", "host", "checks", "fixes", "weights", "device", "engines", "telemetry"],
+        &[
+            "iogrid",
+            "kvcache",
+            "domain",
+            "host",
+            "checks",
+            "fixes",
+            "weights",
+            "device",
+            "engines",
+            "telemetry",
+            "trust",
+        ],
     ),
     ("analysis", &["domain"]),
     ("report", &["domain", "analysis", "session"]),
@@ -48,14 +61,15 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "tui",
             "headless",
             "config",
+            "trust",
         ],
     ),
 ];
 
 /// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
 const FOREIGN: [(&str, &[&str]); 9] = [
-    // `device` implements the crate's `IoMemory` for its memory; everything else of cuFile is the engines'.
-    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid"]),
+    // `device` implements the crate's `IoMemory` for its memory, `trust` has its rule for files that are loaded; everything else of cuFile is the engines'.
+    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid", "trust"]),
     ("nixl_ffi", &["engines"]),
     ("cudarc", &["device"]),
     ("io_uring", &["device"]),

@@ -1,7 +1,8 @@
 //! Run-time loaded, safe bindings to NVIDIA libcufile, the library of GPUDirect Storage, for GDS 1.0 to 1.20.
 //!
-//! - [`Library`] finds and loads libcufile; its error lists every name that was tried. A file that was found, not named, and that
-//! another user could have put there is not loaded ([`distrust`]). Every function is optional: a function that the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
+//! - [`Library`] finds and loads libcufile; its error lists every name that was tried. A file that was found, not named,
+//! and that another user could have put there is not loaded ([`distrust`]). Every function is optional: a function that
+//! the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
 //! - [`Driver`] opens it and guards against known faults of the library: it loops forever if `/proc/modules` cannot
 //! be opened (rejected here), prints to standard output, may close descriptor 0, and writes `cufile.log` into the
 //! working directory.

@@ -258,8 +258,8 @@ pub(super) enum Sub {
     GridProcess,
     #[command(name = "__probe-cufile", hide = true)]
     ProbeCufile {
-        /// Folder for the library's log
-        scratch: Option<PathBuf>,
+        /// Private folder for the library's log
+        scratch: PathBuf,
         /// Only find the library
         #[arg(long)]
         no_open: bool,
@@ -273,9 +273,9 @@ pub(super) enum Sub {
         /// Allow compat mode
         #[arg(long)]
         allow_compat: bool,
-        /// Folder for the library's log
+        /// Private folder for the library's log
         #[arg(long)]
-        scratch: Option<PathBuf>,
+        scratch: PathBuf,
     },
     #[command(name = "__on-terminal", hide = true)]
     OnTerminal {

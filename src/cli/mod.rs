@@ -68,10 +68,9 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::KvLane) => Ok(crate::kvcache::run_lane()),
         Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {
-            Ok(engines::probe::probe_cufile(&scratch.unwrap_or_else(std::env::temp_dir), !no_open))
+            Ok(engines::probe::probe_cufile(&scratch, !no_open))
         }
         Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
-            let scratch = scratch.unwrap_or_else(std::env::temp_dir);
             Ok(engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch))
         }
         Some(Sub::ProbeCuda) => Ok(engines::probe::probe_cuda()),

@@ -9,6 +9,7 @@ use crate::domain::{CacheState, Engine, units};
 use crate::report::words::plain;
 use crate::session::live;
 use crate::session::{Feed, REAL_TIME, State, recording};
+use crate::trust::Scratch;
 use crate::tui::Screen;
 use rustix::process::{Pid, Signal, getpid, ioctl_tiocsctty, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
@@ -120,7 +121,7 @@ fn measure(
     output: &OutputArgs,
     ended: &AtomicBool,
 ) -> Result<Outcome, String> {
-    let folder = tempfile::tempdir().map_err(|e| format!("making a temporary folder failed: {e}"))?;
+    let folder = Scratch::new("gds-top-overhead-").map_err(|e| format!("making a temporary folder failed: {e}"))?;
     let mut outcome = Outcome { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
     // Round 0 is thrown away: the first load of a series finds caches and clocks of its own.
     for round in 0..=rounds {

@@ -36,9 +36,7 @@ pub(super) fn run_of_plan(argv: &[String], line: &mut dyn FnMut(String)) -> Resu
 /// How it ended, in a sentence's part, when it could not be started or did not succeed.
 pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
     let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin");
-    let found = which::which_in(program, Some(&path), "/").map_err(|_| format!("{program} is not installed"))?;
+    let found = crate::trust::program(program)?;
     let mut child = Command::new(found)
         .args(arguments)
         .env("LC_ALL", "C")

@@ -1,5 +1,6 @@
 //! Captured machines as .tar.zst: written whole or not at all, and read from strangers without trust.
 
+use crate::trust::Scratch;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -27,7 +28,7 @@ pub(super) fn pack(folder: &Path, into: impl Write) -> io::Result<()> {
 }
 
 /// Unpacks an archive into a temporary folder, and says where in it the machine lies.
-pub(super) fn unpack(path: &Path) -> Result<(tempfile::TempDir, PathBuf), String> {
+pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     let name = path.display();
     let bad = |what: String| {
         format!("{name} is no captured machine that can be examined: {what}; take it again with 'gds-top capture'")
@@ -38,9 +39,7 @@ pub(super) fn unpack(path: &Path) -> Result<(tempfile::TempDir, PathBuf), String
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
         return Err(bad("it is neither a folder nor a regular file".to_owned()));
     }
-    let folder = tempfile::Builder::new()
-        .prefix("gds-top-root-")
-        .tempdir()
+    let folder = Scratch::new("gds-top-root-")
         .map_err(|e| format!("no temporary folder for {name}: {e}; check {}", std::env::temp_dir().display()))?;
     let decoder = zstd::Decoder::new(file).map_err(|e| bad(format!("it is not compressed with zstd ({e})")))?;
     let mut archive = tar::Archive::new(Bounded { inner: decoder, left: MAX_TOTAL_BYTES });

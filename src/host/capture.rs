@@ -4,6 +4,7 @@ use super::command::CommandOutput;
 use super::path_facts::PathFacts;
 use super::redact::Redactor;
 use super::root::{Root, Unread};
+use crate::trust::Scratch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -216,11 +217,15 @@ impl Root {
             return Err(failed(std::io::Error::other("it exists already")));
         }
         let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let scratch = tempfile::Builder::new().prefix(".gds-top-capture-").tempdir_in(parent).map_err(failed)?;
+        let is_archive = dest.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".tar.zst"));
+        // A folder is made where it will be, so that it can be renamed.
+        let scratch =
+            if is_archive { Scratch::new("gds-top-capture-") } else { Scratch::new_in(parent, ".gds-top-capture-") };
+        let scratch = scratch.map_err(failed)?;
         let inside = scratch.path().join("machine");
         let redacted = self.write_folder(&inside, tool, unix_s)?;
         let files = listing(&inside).map_err(failed)?;
-        if dest.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".tar.zst")) {
+        if is_archive {
             let file = tempfile::NamedTempFile::new_in(parent).map_err(failed)?;
             super::archive::pack(&inside, file.as_file()).map_err(failed)?;
             file.as_file().sync_all().map_err(failed)?;

@@ -5,6 +5,7 @@ use super::libcufile::LibcufileFacts;
 use super::nvml::NvmlFacts;
 use super::path_facts::PathFacts;
 use super::root::Unread;
+use crate::trust::Scratch;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use serde::de::DeserializeOwned;
@@ -35,7 +36,7 @@ pub(super) struct Folder {
     /// When files were changed, by path.
     times: BTreeMap<PathBuf, u64>,
     /// The temporary folder of an unpacked archive, removed with the view.
-    unpacked: Option<tempfile::TempDir>,
+    unpacked: Option<Scratch>,
 }
 
 /// Where a captured path leads.
@@ -134,7 +135,7 @@ impl Folder {
         })
     }
 
-    pub(super) fn with_unpacked(mut self, folder: tempfile::TempDir) -> Self {
+    pub(super) fn with_unpacked(mut self, folder: Scratch) -> Self {
         self.unpacked = Some(folder);
         self
     }

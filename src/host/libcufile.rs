@@ -3,6 +3,7 @@
 use super::command::run_limited;
 use super::lenient;
 use super::root::{LiveOptions, Root};
+use crate::trust::Scratch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -127,13 +128,13 @@ pub(super) fn probe_live(root: &Root, options: &LiveOptions) -> LibcufileFacts {
         Ok(_) => options.probe_limit,
         Err(_) => options.probe_limit.min(Duration::from_secs(3)),
     };
-    // The library writes cufile.log into its working directory, so that must be a folder of no importance.
-    let scratch = match tempfile::Builder::new().prefix("gds-top-probe").tempdir() {
+    // The library writes cufile.log to the folder that it is given, or into its working directory. No other user may put a link there.
+    let scratch = match Scratch::new("gds-top-probe-") {
         Ok(scratch) => scratch,
         Err(error) => return LibcufileFacts::failed(format!("no scratch folder for the probe: {error}")),
     };
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(scratch.path());
+    command.args(arguments).arg(scratch.path()).current_dir(scratch.path());
     if !options.open_cufile {
         command.arg("--no-open");
     }
@@ -211,6 +212,17 @@ mod tests {
         let open = facts.open.unwrap();
         assert!(open.timed_out);
         assert_eq!(open.code, None);
+    }
+
+    #[test]
+    fn the_probe_is_given_a_private_folder_and_works_in_it() {
+        let facts = probed(
+            r#"printf '{"chosen":"%s","error":"%s"}\n' "$0" "$(stat -c %a "$0") $(pwd)""#,
+            Duration::from_secs(180),
+        );
+        let folder = facts.chosen.unwrap();
+        assert_eq!(facts.error.unwrap(), format!("700 {folder}"));
+        assert!(!std::path::Path::new(&folder).exists());
     }
 
     #[test]

@@ -143,3 +143,34 @@ fn a_libcufile_that_another_user_could_have_put_there_is_not_loaded() {
     let said = found_in(&home, &built, scratch.path());
     assert!(!is_from(&said, &home) && refusal(&said, &home).contains("uid 12345"), "{said}");
 }
+
+#[test]
+fn no_log_is_written_through_a_link_that_somebody_planted_in_the_temporary_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(built) = standins::build() else { return };
+    let (temporary, machine) = (tempfile::tempdir().unwrap(), folder());
+    std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    standins::machine(machine.path(), machine.path());
+    let victim = temporary.path().join("victim");
+    std::os::unix::fs::symlink(&victim, temporary.path().join("cufile.log")).unwrap();
+    let check = |temporary: &Path| {
+        Command::new(env!("CARGO_BIN_EXE_gds-top"))
+            .args(["check", "--json", machine.path().to_str().unwrap()])
+            .env_remove("CUFILE_LOGFILE_PATH")
+            .env("TMPDIR", temporary)
+            .env("LD_LIBRARY_PATH", &built.folder)
+            .env("GDS_TOP_LIBCUFILE", &built.cufile)
+            .env("LD_PRELOAD", &built.redirect)
+            .env("GDS_TOP_TEST_REDIRECT", machine.path())
+            .output()
+            .unwrap()
+    };
+    let out = String::from_utf8(check(temporary.path()).stdout).unwrap();
+    assert!(out.contains("libcufile") && !victim.exists(), "{out}");
+    let names: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["cufile.log"]);
+    // If all users could replace a folder, none is made.
+    std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let out = String::from_utf8(check(temporary.path()).stdout).unwrap();
+    assert!(out.contains("set TMPDIR to a folder that only you can write in") && !victim.exists(), "{out}");
+}

@@ -3,6 +3,7 @@
 use super::child::probe_child;
 use crate::checks::{Report, Trial, with_trial};
 use crate::domain::{RouteCounts, Status, Verdict};
+use crate::trust::Scratch;
 use serde_json::Value;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -19,7 +20,7 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
     if report.finding("lib-open-probe").is_none_or(|finding| finding.status != Status::Pass) {
         return Vec::new();
     }
-    let scratch = tempfile::Builder::new().prefix("gds-top-proof").tempdir();
+    let scratch = Scratch::new("gds-top-proof-");
     let mut out = Vec::new();
     let able: Vec<&Verdict> =
         report.verdicts.iter().filter(|v| v.gpu.as_deref().is_some_and(|gpu| gpu.starts_with("GPU-"))).collect();

@@ -9,6 +9,7 @@ use crate::device::heap;
 use crate::domain::{EventBody, LogLevel, ModelInfo, units};
 use crate::session::recording::RecordingError;
 use crate::session::{Command, Feed};
+use crate::trust::Scratch;
 use crate::weights::{self, WeightsError};
 use crossbeam_channel::{bounded, unbounded};
 use std::path::Path;
@@ -51,9 +52,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, config.record.as_deref())?;
-    let scratch = tempfile::Builder::new()
-        .prefix("gds-top-")
-        .tempdir()
+    let scratch = Scratch::new("gds-top-")
         .map_err(|source| SessionError::Folder { doing: "making a temporary folder", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
     let session = Session {

@@ -7,6 +7,7 @@ use super::plan::SessionConfig;
 use crate::domain::{EventBody, LogLevel, ModelInfo, Target, units};
 use crate::session::Command;
 use crate::telemetry::SystemWatch;
+use crate::trust::Scratch;
 use crate::weights::{self, Profile, WeightsError};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub(super) struct Session {
     pub(super) config: SessionConfig,
     pub(super) bus: Bus,
     pub(super) commands: Receiver<Command>,
-    pub(super) scratch: tempfile::TempDir,
+    pub(super) scratch: Scratch,
     pub(super) next_lane: u32,
     pub(super) watcher: Watcher,
     /// Models that are loaded together with the first.

@@ -1,0 +1,63 @@
+//! Which files and folders are used: programs and libraries that no other user could have put there, and private folders that this program makes and
+//! removes.
+
+mod folder;
+mod scratch;
+
+pub use cufile_ffi::distrust;
+pub use folder::{FolderError, FolderId, PrivateFolder, enter, shown};
+pub use scratch::Scratch;
+
+use std::path::PathBuf;
+
+/// Folders with an administrator's tools, which are often outside a user's PATH.
+const SYSTEM_FOLDERS: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
+
+/// The first program of this name in PATH and the system's folders that no other user could have put there: root's PATH may hold a folder of the user
+/// that called sudo.
+///
+/// # Errors
+/// A part of a sentence: it is not installed, or why the one that is there is not run.
+pub fn program(name: &str) -> Result<PathBuf, String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    program_in(name, &format!("{path}:{SYSTEM_FOLDERS}"))
+}
+
+fn program_in(name: &str, path: &str) -> Result<PathBuf, String> {
+    let mut refused = None;
+    for found in which::which_in_all(name, Some(path), "/").into_iter().flatten() {
+        match distrust(&found) {
+            None => return Ok(found),
+            Some(why) => refused = refused.or(Some(format!("{} is not run, because {why}", found.display()))),
+        }
+    }
+    Err(refused.unwrap_or_else(|| format!("{name} is not installed")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_program_that_others_could_replace_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["open", "own"] {
+            let folder = dir.path().join(folder);
+            fs::create_dir(&folder).unwrap();
+            fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+            fs::write(folder.join("tool"), "#!/bin/sh\n").unwrap();
+            fs::set_permissions(folder.join("tool"), Permissions::from_mode(0o755)).unwrap();
+        }
+        let (open, own) = (dir.path().join("open"), dir.path().join("own"));
+        let both = format!("{}:{}", open.display(), own.display());
+        assert_eq!(program_in("tool", &both), Ok(open.join("tool")));
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(program_in("tool", &both), Ok(own.join("tool")));
+        let why = program_in("tool", open.to_str().unwrap()).unwrap_err();
+        assert!(why.contains("can be written by all users"), "{why}");
+        assert!(program_in("tool", "/nonexistent").unwrap_err().contains("not installed"));
+    }
+}
