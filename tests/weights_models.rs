@@ -218,3 +218,27 @@ print(len(index), bytes)
     let expected = format!("{} {}", model.tensors.len(), model.tensor_bytes());
     assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), expected);
 }
+
+#[test]
+fn a_link_that_takes_the_folders_place_while_a_model_is_written_is_not_followed() {
+    let dir = TempDir::new().unwrap();
+    let [target, aside, victim] = ["target", "aside", "victim"].map(|name| dir.path().join(name));
+    let theirs = synth("qwen3-0.6b", &victim, 0.001, 1).unwrap();
+    let bytes = std::fs::read(&theirs.shards[0].path).unwrap();
+    std::fs::create_dir(&target).unwrap();
+    let mut swapped = false;
+    let profile = Profile::named("qwen3-0.6b").unwrap();
+    let options = SynthOptions { scale: 0.001, seed: 2 };
+    let _ = weights::synthesize(&profile, &target, &options, &mut |_, _| {
+        if !std::mem::replace(&mut swapped, true) {
+            std::fs::rename(&target, &aside).unwrap();
+            std::os::unix::fs::symlink(&victim, &target).unwrap();
+        }
+        true
+    });
+    assert!(swapped);
+    assert_eq!(entries(&victim), ["model.safetensors"]);
+    assert_eq!(std::fs::read(&theirs.shards[0].path).unwrap(), bytes);
+    // The model is where the folder is now.
+    assert_eq!(entries(&aside), ["model.safetensors"]);
+}

@@ -135,10 +135,10 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     };
     // A call that cannot be met leaves alone what an earlier one kept.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
-    let plan = kvcache::plan(&request, &place).map_err(|error| error.to_string())?;
-    let folder =
+    let mut plan = kvcache::plan(&request, &place).map_err(|error| error.to_string())?;
+    let mut folder =
         Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found).map_err(|error| error.to_string())?;
-    if let Err(sentence) = ready(&plan, &folder, dir, args.as_found) {
+    if let Err(sentence) = ready(&mut plan, &mut folder, dir, args.as_found) {
         if !args.as_found {
             folder.abandon();
         }
@@ -169,7 +169,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
 }
 
 /// Writes what the lanes need, where there is room for what they write.
-fn ready(plan: &kvcache::Plan, folder: &Folder, dir: &Path, as_found: bool) -> Result<(), String> {
+fn ready(plan: &mut kvcache::Plan, folder: &mut Folder, dir: &Path, as_found: bool) -> Result<(), String> {
     let on_disk = plan.lanes.iter().any(|lane| !lane.to_string().contains("/ram"));
     if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !as_found && *free < plan.disk_bytes) {
         return Err(format!(
@@ -180,7 +180,7 @@ fn ready(plan: &kvcache::Plan, folder: &Folder, dir: &Path, as_found: bool) -> R
             units::bytes(free)
         ));
     }
-    plan.write_settings().map_err(|error| error.to_string())
+    plan.settle(folder).map_err(|error| error.to_string())
 }
 
 /// Bytes that this user may still write there; `None` where the file system does not tell.

@@ -5,7 +5,7 @@ use super::protocol::KNOB_DIRECT_IO;
 use super::settings::Setting;
 use crate::domain::{Route, RouteCounts, Target, units};
 use cufile_ffi::{Driver, Library, OpenOptions, Search, Version, values};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The library and its open driver.
@@ -55,6 +55,13 @@ impl ReadCounts {
     pub(super) const fn failed_since(self, before: Self) -> u64 {
         self.failed.saturating_sub(before.failed)
     }
+}
+
+/// The libcufile that the user named by a path, made absolute for processes that work in another folder. A plain name is the loader's to find.
+#[must_use]
+pub fn named_libcufile() -> Option<PathBuf> {
+    let named = std::env::var_os(cufile_ffi::ENV_LIBCUFILE).map(PathBuf::from)?;
+    (named.components().count() > 1).then(|| std::path::absolute(named).ok()).flatten()
 }
 
 impl CuFile {

@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::domain::{Access, CellKey, CellResult, Pattern, Percentiles, units};
 use crate::engines::cpu_ns;
 use crate::engines::cufile::CuFile;
+use crate::trust;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
@@ -190,7 +191,7 @@ fn read_written(path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), String
     use std::os::unix::fs::FileExt;
     std::fs::File::open(path)
         .and_then(|file| file.read_exact_at(bytes, offset))
-        .map_err(|e| format!("reading back what was written to {} failed: {e}", path.display()))
+        .map_err(|e| format!("reading back what was written to {} failed: {e}", trust::shown(path).display()))
 }
 
 #[cfg(test)]
@@ -222,6 +223,7 @@ mod tests {
         let files = Files::make(dir.path(), 1 << 20, 9, &mut |_| true).unwrap();
         let order = GridOrder {
             target: Target::Host,
+            folder: (files.folder().0.to_owned(), files.folder().1),
             read_path: files.read_path(),
             write_path: files.write_path(),
             file_bytes: 1 << 20,

@@ -2,8 +2,8 @@
 
 use super::content;
 use crate::domain::units;
-use rustix::fs::{Advice, Mode, OFlags};
-use std::fs::File;
+use crate::trust::{self, FolderId, PrivateFolder};
+use rustix::fs::Advice;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 /// Bytes written at a time while a file is filled.
 const PIECE: usize = 4 << 20;
 
-/// Names of the folder (the process that made it follows) and of its files.
+/// Name of the folder; the process that made it follows.
 const PREFIX: &str = "gds-top-io-";
-const READ: &str = "read.bin";
-const WRITE: &str = "write.bin";
+/// The file that is only read, in the folder.
+pub const READ: &str = "read.bin";
+/// The file that is only written, in the folder.
+pub const WRITE: &str = "write.bin";
 
 /// Removes what measurements left behind whose process was killed: folders with our name and the number of a process that is gone, and in them only our
 /// two files. A folder with anything else in it stays.
@@ -23,13 +25,12 @@ fn clear_abandoned(dir: &Path) {
         let name = entry.file_name();
         let maker = name.to_str().and_then(|n| n.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
         let gone = maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
-        // A link with this name is not ours.
-        if gone && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let folder = entry.path();
+        // A link with this name is not ours, and neither is a folder of another user.
+        if gone && let Ok(folder) = PrivateFolder::open(dir, &name) {
             for file in [READ, WRITE] {
-                let _ = std::fs::remove_file(folder.join(file));
+                let _ = folder.remove_file(file);
             }
-            let _ = std::fs::remove_dir(folder);
+            let _ = folder.remove_empty();
         }
     }
 }
@@ -100,7 +101,10 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
 /// The measured files, in a folder of their own that is removed in the end.
 #[derive(Debug)]
 pub struct Files {
-    folder: tempfile::TempDir,
+    /// `None` only while it is removed.
+    folder: Option<PrivateFolder>,
+    path: PathBuf,
+    id: FolderId,
 }
 
 impl Files {
@@ -118,16 +122,13 @@ impl Files {
         clear_abandoned(dir);
         room_for(dir, file_bytes)?;
         let prefix = format!("{PREFIX}{}-", std::process::id());
-        let folder =
-            tempfile::Builder::new().prefix(&prefix).tempdir_in(dir).map_err(failed("making a folder in", dir))?;
-        let files = Self { folder };
+        let folder = PrivateFolder::make_new(dir, &prefix).map_err(|e| failed("making a folder in", dir)(e.into()))?;
+        let files = Self { path: folder.path().to_owned(), id: folder.id(), folder: Some(folder) };
         let mut done = 0;
         let mut piece = vec![0; PIECE];
-        for path in [files.read_path(), files.write_path()] {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let file = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600))
-                .map(File::from)
-                .map_err(|e| failed("creating", &path)(e.into()))?;
+        for (name, path) in [(READ, files.read_path()), (WRITE, files.write_path())] {
+            let made = files.folder.as_ref().map_or(Err(io::ErrorKind::NotFound.into()), |folder| folder.create(name));
+            let file = made.map_err(failed("creating", &path))?;
             let mut at = 0;
             while at < file_bytes {
                 let length = PIECE.min(usize::try_from(file_bytes - at).unwrap_or(PIECE));
@@ -146,25 +147,43 @@ impl Files {
         Ok(files)
     }
 
+    /// The folder, for a process that enters it.
+    #[must_use]
+    pub fn folder(&self) -> (&Path, FolderId) {
+        (&self.path, self.id)
+    }
+
     /// The file that is only read.
     #[must_use]
     pub fn read_path(&self) -> PathBuf {
-        self.folder.path().join(READ)
+        self.path.join(READ)
     }
 
     /// The file that is only written.
     #[must_use]
     pub fn write_path(&self) -> PathBuf {
-        self.folder.path().join(WRITE)
+        self.path.join(WRITE)
     }
 
     /// Removes everything.
     ///
     /// # Errors
     /// When something stays.
-    pub fn remove(self) -> Result<(), FilesError> {
-        let path = self.folder.path().to_owned();
-        self.folder.close().map_err(failed("removing", &path))
+    pub fn remove(mut self) -> Result<(), FilesError> {
+        let removed = self.folder.take().map_or(Ok(()), PrivateFolder::remove);
+        removed.map_err(|why| match why {
+            trust::FolderError::System(source) => failed("removing", &self.path)(source),
+            why => failed("removing", &self.path)(io::Error::other(why)),
+        })
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Some(folder) = self.folder.take() {
+            // There is no one to report it to; `remove` reports.
+            let _ = folder.remove();
+        }
     }
 }
 
@@ -207,6 +226,40 @@ mod tests {
         Files::make(dir.path(), 4096, 5, &mut |_| true).unwrap().remove().unwrap();
         assert!(!left.exists() && with_more.join("mine.txt").exists());
         assert!(alive.join(READ).exists() && other.join(READ).exists());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_folder_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = tempfile::tempdir().unwrap();
+        for file in [READ, "thesis.tex"] {
+            std::fs::write(victim.path().join(file), "x").unwrap();
+        }
+        let files = Files::make(dir.path(), 4096, 5, &mut |_| true).unwrap();
+        let (path, id) = (files.folder().0.to_owned(), files.folder().1);
+        std::fs::rename(&path, dir.path().join("aside")).unwrap();
+        std::os::unix::fs::symlink(victim.path(), &path).unwrap();
+        // The measuring process does not go where the link leads, the removal does not, and neither does a later clean-up.
+        assert!(trust::enter(&path, id).is_err());
+        assert!(files.remove().unwrap_err().to_string().contains("took its place"));
+        std::os::unix::fs::symlink(victim.path(), dir.path().join(format!("{PREFIX}4194305-a"))).unwrap();
+        Files::make(dir.path(), 4096, 5, &mut |_| true).unwrap().remove().unwrap();
+        assert!(victim.path().join(READ).exists() && victim.path().join("thesis.tex").exists());
+        assert_eq!(std::fs::read_dir(dir.path().join("aside")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_not_cleared() {
+        let dir = tempfile::tempdir().unwrap();
+        let theirs = dir.path().join(format!("{PREFIX}4194305-a"));
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join(READ), "x").unwrap();
+        if std::os::unix::fs::chown(&theirs, Some(12_345), None).is_err() {
+            eprintln!("skipped: only root can give a folder to another user");
+            return;
+        }
+        Files::make(dir.path(), 4096, 5, &mut |_| true).unwrap().remove().unwrap();
+        assert!(theirs.join(READ).exists());
     }
 
     #[test]

@@ -11,6 +11,6 @@ mod order;
 mod process;
 mod slots;
 
-pub use files::{Files, FilesError, room_for};
+pub use files::{Files, FilesError, READ, WRITE, room_for};
 pub use order::GridOrder;
 pub use process::{GridMessage, run_grid};

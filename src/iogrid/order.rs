@@ -1,6 +1,7 @@
 //! The order of a grid process.
 
 use crate::domain::{CellKey, Target};
+use crate::trust::FolderId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -9,9 +10,11 @@ use std::path::PathBuf;
 pub struct GridOrder {
     /// Where bytes land.
     pub target: Target,
-    /// The file that is only read.
+    /// The folder that the measurement made, and its identity: another folder that has taken its place is not used.
+    pub folder: (PathBuf, FolderId),
+    /// The file that is only read, in that folder.
     pub read_path: PathBuf,
-    /// The file that is only written.
+    /// The file that is only written, in that folder.
     pub write_path: PathBuf,
     /// Bytes of each.
     pub file_bytes: u64,

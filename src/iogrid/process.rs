@@ -6,6 +6,7 @@ use crate::device::{CudaDevice, Device};
 use crate::domain::{CellResult, Target};
 use crate::engines::claim_stdout;
 use crate::engines::cufile::CuFile;
+use crate::trust;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -78,6 +79,12 @@ pub fn run_grid() -> u8 {
     } else {
         Err("cuFile was not asked for".to_owned())
     };
+    // After the libraries: their paths may be relative to the folder in which the user works.
+    let (folder, id) = &order.folder;
+    if let Err(why) = trust::enter(folder, *id) {
+        say(&GridMessage::Failed { why: format!("{} cannot be used: {why}", folder.display()) });
+        return 0;
+    }
     for (number, key) in &order.cells {
         say(&GridMessage::Started { cell: *number });
         let result = cell::measure(&order, key, &device, cufile.as_ref().map_err(String::as_str));

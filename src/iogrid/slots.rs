@@ -3,6 +3,7 @@
 use crate::device::{CopyQueue, Device, DeviceMemory, Slot, Staging};
 use crate::domain::{Access, Transfer};
 use crate::engines::cufile::CuFile;
+use crate::trust;
 use cufile_ffi::{BufferRegistration, FileHandle, IoMemory};
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
@@ -31,7 +32,7 @@ fn open(path: &Path, access: Access) -> Result<File, String> {
         } else {
             ""
         };
-        format!("opening {} with O_DIRECT failed: {errno}{hint}", path.display())
+        format!("opening {} with O_DIRECT failed: {errno}{hint}", trust::shown(path).display())
     })
 }
 
@@ -50,8 +51,9 @@ impl Mover {
         if transfer.uses_cufile() {
             let cufile = cufile?;
             let memory = Arc::new(DeviceMemory::allocate(device, block_bytes as u64).map_err(|e| say(&e))?);
-            let handle = FileHandle::register(&cufile.driver, file)
-                .map_err(|e| crate::engines::explain(&format!("registering {}", path.display()), &e).to_string())?;
+            let handle = FileHandle::register(&cufile.driver, file).map_err(|e| {
+                crate::engines::explain(&format!("registering {}", trust::shown(path).display()), &e).to_string()
+            })?;
             let registration = match transfer {
                 Transfer::GdsRegistered => Some(
                     cufile

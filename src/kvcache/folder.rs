@@ -1,8 +1,10 @@
-//! The folder that a workload writes into: made by this program, marked and locked, so that nothing else is ever written or removed.
+//! The folder that a workload writes into: made by this program, marked, locked and private, so that nothing else is ever written or removed.
 
+use crate::trust::{self, FolderId, PrivateFolder, Scratch};
 use rustix::fs::FlockOperation;
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The file that marks a folder as ours.
@@ -17,6 +19,14 @@ pub enum FolderError {
     NotOurs {
         /// The folder.
         path: PathBuf,
+    },
+    /// Another user could change what is in it.
+    #[error("{} is not used: {why}; name another DIR or remove it", path.display())]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        why: trust::FolderError,
     },
     /// Another process uses it.
     #[error("{} is in use by another gds-top; wait for it or name another DIR", path.display())]
@@ -51,7 +61,9 @@ pub enum FolderError {
 /// A folder of ours, locked while this lives.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
+    folder: PrivateFolder,
+    /// Settings of libcufile, which reads them by path: in a scratch folder, so that no other user can replace them.
+    settings: Option<Scratch>,
     keep: bool,
     _lock: File,
 }
@@ -62,87 +74,85 @@ impl Folder {
     /// # Errors
     /// When `dir` is no folder that can be examined.
     pub fn place(dir: &Path, name: &str) -> Result<PathBuf, FolderError> {
-        let doing = "examining";
-        let dir = match fs::canonicalize(dir) {
-            Ok(whole) if whole.is_dir() => whole,
-            Ok(path) => {
-                return Err(FolderError::System { doing, path, source: std::io::ErrorKind::NotADirectory.into() });
-            }
-            Err(source) => return Err(FolderError::System { doing, path: dir.to_owned(), source }),
-        };
-        // Lanes are told of it in JSON.
-        if dir.to_str().is_none() {
-            return Err(FolderError::NoText { path: dir });
-        }
-        Ok(dir.join(format!("gds-top-kv-{name}")))
+        Ok(parent(dir)?.join(folder_name(name)))
     }
 
     /// Makes (or takes again) the folder `gds-top-kv-NAME` in `dir`. What an earlier run left in it is removed, unless `reuse`; at the end it is
     /// removed, unless `keep`.
     ///
     /// # Errors
-    /// When it is not ours, in use, or the system refuses.
+    /// When it is not ours, in use, another user could change it, or the system refuses.
     pub fn open(dir: &Path, name: &str, reuse: bool, keep: bool) -> Result<Self, FolderError> {
+        let dir = parent(dir)?;
+        let name = folder_name(name);
+        let path = dir.join(&name);
         let system = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| FolderError::System { doing, path, source }
         };
-        let path = Self::place(dir, name)?;
-        if reuse && fs::symlink_metadata(&path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        let refused = |why| match why {
+            trust::FolderError::NotAFolder => FolderError::NotOurs { path: path.clone() },
+            trust::FolderError::System(source) => system("opening", &path)(source),
+            why => FolderError::Unsafe { path: path.clone(), why },
+        };
+        if reuse && fs::symlink_metadata(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return Err(FolderError::Nothing { path });
         }
         let marker = path.join(MARKER);
-        match fs::create_dir(&path) {
-            Ok(()) => {
-                let marked = File::create_new(&marker).and_then(|mut file| file.write_all(MARK.as_bytes()));
-                if let Err(error) = marked {
-                    // Without its mark nobody would know later whose it is.
-                    let _ = fs::remove_file(&marker);
-                    let _ = fs::remove_dir(&path);
-                    return Err(system("writing", &marker)(error));
+        let (folder, lock) = match PrivateFolder::make(&dir, OsStr::new(&name)) {
+            Ok(folder) => {
+                let marked = folder.create(MARKER).and_then(|mut file| file.write_all(MARK.as_bytes()).map(|()| file));
+                match marked {
+                    Ok(file) => (folder, file),
+                    Err(error) => {
+                        // Without its mark a later run would not know that it is ours.
+                        let _ = folder.remove();
+                        return Err(system("writing", &marker)(error));
+                    }
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                // A link would lead elsewhere, whoever's that is.
-                let ours = fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir())
-                    && fs::symlink_metadata(&marker).is_ok_and(|m| m.is_file());
-                if !ours {
-                    return Err(FolderError::NotOurs { path });
-                }
+            Err(trust::FolderError::System(error)) if error.kind() == ErrorKind::AlreadyExists => {
+                let folder = PrivateFolder::open(&dir, OsStr::new(&name)).map_err(refused)?;
+                let lock = folder.open_file(MARKER).map_err(|_| FolderError::NotOurs { path: path.clone() })?;
+                (folder, lock)
             }
-            Err(error) => return Err(system("making", &path)(error)),
-        }
-        let lock = File::open(&marker).map_err(system("opening", &marker))?;
+            Err(trust::FolderError::System(error)) => return Err(system("making", &path)(error)),
+            Err(why) => return Err(refused(why)),
+        };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(FolderError::InUse { path });
         }
-        let folder = Self { path, keep, _lock: lock };
         if !reuse {
-            folder.empty().map_err(system("emptying", &folder.path))?;
+            folder.empty(Some(MARKER)).map_err(system("emptying", &path))?;
         }
-        Ok(folder)
+        Ok(Self { folder, settings: None, keep, _lock: lock })
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
-    /// Removes everything but the marker.
-    fn empty(&self) -> std::io::Result<()> {
-        for entry in fs::read_dir(&self.path)? {
-            let entry = entry?;
-            if entry.file_name() == MARKER {
-                continue;
-            }
-            if entry.file_type()?.is_dir() {
-                fs::remove_dir_all(entry.path())?;
-            } else {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
+    /// Which folder it is, for the lanes that work in it.
+    #[must_use]
+    pub const fn id(&self) -> FolderId {
+        self.folder.id()
+    }
+
+    /// Writes settings of libcufile for the lanes and returns their path, which exists until the end of this run.
+    ///
+    /// # Errors
+    /// The system's, if they cannot be written.
+    pub(super) fn write_settings(&mut self, text: &str) -> std::io::Result<PathBuf> {
+        let scratch = match self.settings.take() {
+            Some(scratch) => scratch,
+            None => Scratch::new("gds-top-settings-")?,
+        };
+        let file = scratch.path().join("cufile.json");
+        let written = fs::write(&file, text);
+        self.settings = Some(scratch);
+        written.map(|()| file)
     }
 
     /// Removes it, whether or not it was to be kept, where a run ended before anything was written that could be.
@@ -154,27 +164,51 @@ impl Folder {
     /// Removes it where it is not to be kept. Returns what should be said.
     #[must_use]
     pub fn close(self) -> Option<String> {
+        let path = self.path().display().to_string();
         if self.keep {
-            return Some(format!("the files are kept in {}", self.path.display()));
+            return Some(format!("the files are kept in {path}"));
         }
-        let gone = self
-            .empty()
-            .and_then(|()| fs::remove_file(self.path.join(MARKER)))
-            .and_then(|()| fs::remove_dir(&self.path));
-        gone.err()
-            .map(|error| format!("{} could not be removed: {error}; it may be removed by hand", self.path.display()))
+        let removed = self.folder.empty(Some(MARKER)).map_err(trust::FolderError::from).and_then(|()| {
+            // The mark goes last, so that a folder that could not be emptied is still known to be ours.
+            self.folder.remove_file(MARKER)?;
+            self.folder.remove_empty()
+        });
+        removed.err().map(|error| format!("{path} could not be removed: {error}; it may be removed by hand"))
     }
+}
+
+fn folder_name(name: &str) -> String {
+    format!("gds-top-kv-{name}")
+}
+
+/// The folder that the user named, with links resolved.
+fn parent(dir: &Path) -> Result<PathBuf, FolderError> {
+    let doing = "examining";
+    let dir = match fs::canonicalize(dir) {
+        Ok(whole) if whole.is_dir() => whole,
+        Ok(path) => {
+            return Err(FolderError::System { doing, path, source: ErrorKind::NotADirectory.into() });
+        }
+        Err(source) => return Err(FolderError::System { doing, path: dir.to_owned(), source }),
+    };
+    // Lanes get it in JSON.
+    if dir.to_str().is_none() {
+        return Err(FolderError::NoText { path: dir });
+    }
+    Ok(dir)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
     #[test]
     fn it_is_made_emptied_and_removed_and_kept_where_asked() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path(), "ucm", false, true).unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
         fs::create_dir(folder.path().join("data")).unwrap();
         fs::write(folder.path().join("data/block"), "x").unwrap();
         assert!(folder.close().unwrap().contains("kept"));
@@ -201,10 +235,46 @@ mod tests {
         assert!(matches!(Folder::open(dir.path(), "ucm", false, false), Err(FolderError::NotOurs { .. })));
         assert!(theirs.join("thesis.tex").exists());
         let other = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(other.path(), dir.path().join("gds-top-kv-llmd")).unwrap();
+        symlink(other.path(), dir.path().join("gds-top-kv-llmd")).unwrap();
         assert!(matches!(Folder::open(dir.path(), "llmd", false, false), Err(FolderError::NotOurs { .. })));
         let said = Folder::open(&dir.path().join("none"), "ucm", false, false).unwrap_err().to_string();
         assert!(said.contains("DIR must be a folder"), "{said}");
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed_when_it_is_removed() {
+        for keep in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let victim = tempfile::tempdir().unwrap();
+            fs::write(victim.path().join("thesis.tex"), "x").unwrap();
+            fs::write(victim.path().join(MARKER), MARK).unwrap();
+            let folder = Folder::open(dir.path(), "ucm", false, keep).unwrap();
+            fs::rename(folder.path(), dir.path().join("aside")).unwrap();
+            symlink(victim.path(), dir.path().join("gds-top-kv-ucm")).unwrap();
+            if keep {
+                folder.abandon();
+            } else {
+                assert!(folder.close().unwrap().contains("took its place"));
+            }
+            assert!(victim.path().join("thesis.tex").exists() && victim.path().join(MARKER).exists());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_own_or_may_write_in_is_refused_even_with_the_mark() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gds-top-kv-ucm");
+        assert!(Folder::open(dir.path(), "ucm", false, true).unwrap().close().is_some());
+        fs::write(path.join("block"), "x").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(Folder::open(dir.path(), "ucm", false, false), Err(FolderError::Unsafe { .. })));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        if chown(&path, Some(12_345), None).is_err() {
+            eprintln!("skipped: only root can give a folder to another user");
+            return;
+        }
+        let said = Folder::open(dir.path(), "ucm", false, false).unwrap_err().to_string();
+        assert!(said.contains("uid 12345") && path.join("block").exists(), "{said}");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::engines::{
     Counters, EngineContext, LoadError, Sender, blank, cpu_ns, free_gpu_bytes, lane_process, own_peak_bytes, publish,
     send_spans,
 };
+use crate::trust;
 use crossbeam_channel::bounded;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,10 +46,14 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let mut parts = Parts::new(lane_order.spawned_monotonic_ns);
     parts.end("process");
     let asked = lane_order.workload.as_ref().ok_or_else(|| wrong("the order is not of a workload".to_owned()))?;
-    let order: KvOrder = serde_json::from_value(asked.order.clone())
+    let mut order: KvOrder = serde_json::from_value(asked.order.clone())
         .map_err(|error| wrong(format!("the workload's order is malformed: {error}")))?;
     let lane: LaneName = lane_order.engine.to_string().parse().map_err(wrong)?;
     let settings = order.settings(&lane);
+    // Relative paths, in the folder that the session made, whatever takes its name while this runs.
+    let id = order.folder_id.ok_or_else(|| wrong("the order does not say which folder is meant".to_owned()))?;
+    let folder = std::mem::take(&mut order.folder);
+    trust::enter(&folder, id).map_err(|why| wrong(format!("{} cannot be used: {why}", folder.display())))?;
     let layout = Layout::new(&order, &settings, lane.write).map_err(wrong)?;
     result.knobs = settings.0.clone();
     let open_files = crate::engines::raise_open_files();

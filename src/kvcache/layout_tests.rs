@@ -26,6 +26,7 @@ pub(in crate::kvcache) fn order(kind: Kind, tokens: u64, batch: u64, set: &[(&st
         hit_rate: 1.0,
         seed: 5,
         folder: "/kv".into(),
+        folder_id: None,
         settings,
         provoke: None,
         prepare: false,

@@ -4,6 +4,7 @@ use super::kind::Kind;
 use super::params;
 use super::shape::Shape;
 use crate::domain::FallbackReason;
+use crate::trust::FolderId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -99,6 +100,8 @@ pub struct KvOrder {
     pub seed: u64,
     /// The folder that the files lie in; ours alone.
     pub folder: PathBuf,
+    /// Which folder that is: the one that the session made, not one that has taken its place. `None` while it is not made.
+    pub folder_id: Option<FolderId>,
     /// Settings for all lanes.
     pub settings: BTreeMap<String, u64>,
     /// A fall-back that is brought about.

@@ -2,6 +2,7 @@
 
 use super::compare::{Planned, Unused, compared};
 use super::error::PlanError;
+use super::folder::Folder;
 use super::kind::Kind;
 use super::layout::{Layout, stored_of};
 use super::order::KvOrder;
@@ -90,18 +91,29 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// Bytes that lie on the disk at once, at most.
     pub disk_bytes: u64,
-    /// The settings of libcufile that are shipped, and the file in the folder that they are to be written to.
-    settings_file: Option<(PathBuf, &'static str)>,
+    /// The settings of libcufile that are shipped.
+    settings: Option<&'static str>,
 }
 
 impl Plan {
-    /// Writes what the lanes need into the folder, which is there by now: planning itself changes nothing.
+    /// Makes it ready to run in the folder, which is there by now: writes the settings of libcufile and adds the folder's identity to the order of the lanes. Planning
+    /// itself changes nothing.
     ///
     /// # Errors
     /// A sentence: what the system refused.
-    pub fn write_settings(&self) -> Result<(), PlanError> {
-        let Some((file, text)) = &self.settings_file else { return Ok(()) };
-        std::fs::write(file, text).map_err(|e| PlanError(format!("writing {} failed: {e}", file.display())))
+    pub fn settle(&mut self, folder: &mut Folder) -> Result<(), PlanError> {
+        if let Some(text) = self.settings {
+            let file = folder
+                .write_settings(text)
+                .map_err(|e| PlanError(format!("the settings of libcufile cannot be written: {e}")))?;
+            self.order.environment.insert(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned());
+        }
+        let id =
+            serde_json::to_value(folder.id()).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
+        if let Some(order) = self.order.order.as_object_mut() {
+            order.insert("folder_id".to_owned(), id);
+        }
+        Ok(())
     }
 }
 
@@ -140,6 +152,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         hit_rate: request.hit_rate,
         seed: request.seed,
         folder: folder.to_owned(),
+        folder_id: None,
         settings,
         provoke: request.provoke,
         prepare: !write && !request.as_found,
@@ -177,7 +190,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     warnings.extend(unused.said());
     let model = model.ok_or_else(|| PlanError("there is nothing to run: name a variant and a direction".to_owned()))?;
     let mut notes = Vec::new();
-    let (environment, settings_file) = environment(request, folder, &mut notes)?;
+    let (environment, settings) = environment(request, &mut notes)?;
     let order = serde_json::to_value(&order).map_err(|e| PlanError(format!("the order cannot be written: {e}")))?;
     Ok(Plan {
         model,
@@ -186,7 +199,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         notes,
         warnings,
         disk_bytes,
-        settings_file,
+        settings,
     })
 }
 
@@ -224,12 +237,11 @@ fn rounded(order: &KvOrder, request: &Request, layout: &Layout) -> Vec<String> {
     said
 }
 
-/// The environment of the lanes, and the file that has to be written for it.
-type Settings = (BTreeMap<String, String>, Option<(PathBuf, &'static str)>);
+/// The environment of the lanes, and the settings of libcufile that have to be written for it.
+type Settings = (BTreeMap<String, String>, Option<&'static str>);
 
 /// The environment of the lanes: where libcufile finds its settings.
-fn environment(request: &Request, folder: &Path, notes: &mut Vec<String>) -> Result<Settings, PlanError> {
-    let mut settings_file = None;
+fn environment(request: &Request, notes: &mut Vec<String>) -> Result<Settings, PlanError> {
     let wanted = match (&request.cufile_json, request.kind) {
         (Some(named), _) => Some(named.as_str()),
         (None, Kind::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
@@ -243,10 +255,8 @@ fn environment(request: &Request, folder: &Path, notes: &mut Vec<String>) -> Res
         None | Some("none") => return Ok((BTreeMap::new(), None)),
         Some(name) => match CUFILE_PROFILES.iter().find(|(known, _)| *known == name) {
             Some((_, text)) => {
-                let file = folder.join("cufile.json");
-                settings_file = Some((file.clone(), *text));
                 notes.push(format!("lanes with cuFile take the settings '{name}' (profiles/cufile/{name}.json); --cufile-json none leaves them out"));
-                file
+                return Ok((BTreeMap::new(), Some(*text)));
             }
             None => std::fs::canonicalize(name).map_err(|e| {
                 let known: Vec<&str> = CUFILE_PROFILES.iter().map(|(name, _)| *name).collect();
@@ -257,7 +267,7 @@ fn environment(request: &Request, folder: &Path, notes: &mut Vec<String>) -> Res
             })?,
         },
     };
-    Ok((BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]), settings_file))
+    Ok((BTreeMap::from([(CUFILE_JSON.to_owned(), file.to_string_lossy().into_owned())]), None))
 }
 
 #[cfg(test)]

@@ -78,7 +78,11 @@ pub(super) fn open_cufile(
         Ok(cufile) => Ok((Some(cufile), None)),
         Err(error) if order.kind == Kind::Llmd => {
             // Settings are to blame only where there is a library to read them.
-            let (reason, hint) = match cufile_ffi::Library::find() {
+            let library = match &lane_order.libcufile {
+                Some(named) => cufile_ffi::Library::open(&cufile_ffi::Search::only(named)),
+                None => cufile_ffi::Library::find(),
+            };
+            let (reason, hint) = match library {
                 Err(_) => (FallbackReason::NoLibrary, String::new()),
                 Ok(_) => (FallbackReason::InitFailed, settings_hint()),
             };

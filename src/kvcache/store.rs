@@ -7,6 +7,7 @@ use super::kind::Kind;
 use super::layout::{FileLayout, Layout};
 use super::order::{KvOrder, Settings};
 use crate::engines::LoadError;
+use crate::trust::shown;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -23,10 +24,10 @@ pub(super) fn failed(doing: &'static str, path: &Path, source: std::io::Error) -
     if source.kind() == std::io::ErrorKind::StorageFull {
         return LoadError::CuFile(format!(
             "{doing} {} failed: the disk is full; no part of a file is left behind. Free space, name another DIR, or ask for fewer tokens or sequences",
-            path.display()
+            shown(path).display()
         ));
     }
-    LoadError::File { doing, path: path.to_owned(), source }
+    LoadError::File { doing, path: shown(path), source }
 }
 
 /// What a lookup found.
@@ -83,7 +84,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
                 Ok(_) => break,
                 Err(why) => {
                     found.refused += 1;
-                    found.first_refusal.get_or_insert_with(|| format!("{}: {why}", file.path.display()));
+                    found.first_refusal.get_or_insert_with(|| format!("{}: {why}", shown(&file.path).display()));
                     break;
                 }
             }

@@ -11,6 +11,7 @@ use super::store::{self, Limit, failed};
 use crate::device::{CopyQueue, DeviceMemory, Piece, Slot};
 use crate::domain::{Fallback, FallbackReason, Phase};
 use crate::engines::{EngineContext, LoadError, Recorder, What, explain};
+use crate::trust::shown;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
@@ -328,7 +329,7 @@ impl Worker<'_, '_> {
 
     /// What was being done with the file of a transfer, and which that is.
     fn doing(&self, task: &Task) -> (&'static str, String) {
-        let path = self.shared.layout.files.get(task.file as usize).map(|f| f.path.display().to_string());
+        let path = self.shared.layout.files.get(task.file as usize).map(|f| shown(&f.path).display().to_string());
         (if self.shared.lane.write { "writing" } else { "reading" }, path.unwrap_or_default())
     }
 
@@ -443,7 +444,7 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
             let setting = if cufile { "odirect" } else { "plain_odirect" };
             let error = LoadError::CuFile(format!(
                 "{} cannot be opened with O_DIRECT: its file system does not support direct I/O; use a folder on ext4 or xfs, or --set {setting}=0",
-                path.display()
+                shown(path).display()
             ));
             return Err(refused(FallbackReason::NoOdirect, error));
         }
@@ -457,7 +458,7 @@ fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufile: bool) -
     }
     let Some(cufile) = shared.context.cufile else { return Err(gone()) };
     let handle = FileHandle::register(&cufile.driver, opened).map_err(|error| {
-        let doing = format!("registering {} with cuFile", path.display());
+        let doing = format!("registering {} with cuFile", shown(path).display());
         refused(FallbackReason::OperationFailed, explain(&doing, &error))
     })?;
     shared.handle_registrations.fetch_add(1, Ordering::Relaxed);

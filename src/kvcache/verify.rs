@@ -3,8 +3,10 @@
 use super::cache;
 use super::content;
 use super::order::Way;
+use super::store::failed;
 use super::transfer::Shared;
 use crate::engines::{LoadError, run_workers};
+use crate::trust::shown;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,18 +35,15 @@ pub(super) fn compare(
                 continue;
             }
             let open = (shared.lane.write && shared.way != Way::Ram).then(|| File::open(&file.path)).transpose();
-            let open = open.map_err(|source| LoadError::File { doing: "opening", path: file.path.clone(), source })?;
+            let open = open.map_err(|source| failed("opening", &file.path, source))?;
             let mut at = 0;
             while at < layout.payload {
                 let length = STEP.min(layout.payload - at);
                 bytes.resize(length as usize, 0);
                 match &open {
                     Some(open) => {
-                        open.read_exact_at(&mut bytes, layout.data_offset + at).map_err(|source| LoadError::File {
-                            doing: "reading back",
-                            path: file.path.clone(),
-                            source,
-                        })?;
+                        open.read_exact_at(&mut bytes, layout.data_offset + at)
+                            .map_err(|source| failed("reading back", &file.path, source))?;
                     }
                     None if shared.lane.write => {
                         let Some(slot) = shared.ram.get(index) else { return Err(LoadError::Stopped) };
@@ -63,7 +62,7 @@ pub(super) fn compare(
                     let place = if shared.lane.write { "in the store" } else { "on the target" };
                     return Ok(Some(format!(
                         "byte {wrong} of the payload of {} is wrong {place}",
-                        file.path.display()
+                        shown(&file.path).display()
                     )));
                 }
                 shared.context.counters.verified_bytes.fetch_add(length, Ordering::Relaxed);

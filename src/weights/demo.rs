@@ -1,6 +1,7 @@
 //! Models made on first use and kept in the user's cache folder: the demo, and profiles named instead of a path.
 
 use super::error::WeightsError;
+use super::held::ModelFolder;
 use super::layout::lay_out;
 use super::marker;
 use super::open::open;
@@ -68,16 +69,16 @@ pub fn profile_model(
             return Ok(model);
         }
     }
-    // A damaged file may have lost its mark, but the folder name shows that gds-top wrote it.
-    for file in marker::model_files(&dir).unwrap_or_default() {
-        if layout.files.iter().any(|f| file.file_name().is_some_and(|n| n == f.file_name.as_str()))
-            && marker::of(&file).is_none()
-        {
-            std::fs::remove_file(&file).map_err(|source| WeightsError::Unwritable {
-                path: file,
-                doing: "replaced",
-                source,
-            })?;
+    // A damaged file may have lost its mark, but the folder name shows that gds-top wrote it. A link could lead to another model.
+    if let Ok(Some(held)) = ModelFolder::open_unlinked(&dir) {
+        for name in held.model_files()? {
+            if layout.files.iter().any(|f| name == f.file_name.as_str()) && held.mark(&name).is_none() {
+                held.remove(&name).map_err(|source| WeightsError::Unwritable {
+                    path: held.shown(&name),
+                    doing: "replaced",
+                    source,
+                })?;
+            }
         }
     }
     synthesize(profile, &dir, options, progress)

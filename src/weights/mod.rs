@@ -6,6 +6,7 @@ pub mod demo;
 pub mod dtype;
 pub mod error;
 pub mod header;
+mod held;
 pub mod inspect;
 pub mod layout;
 mod locate;

@@ -2,14 +2,15 @@
 //! complete.
 
 use super::error::WeightsError;
+use super::held::ModelFolder;
 use super::layout::{Layout, lay_out};
-use super::marker;
 use super::open::open;
 use super::profile::Profile;
 use crate::domain::ModelInfo;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use std::fs::{File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -51,23 +52,33 @@ pub fn synthesize(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ModelInfo, WeightsError> {
     let layout = lay_out(profile, options.scale, options.seed)?;
-    let earlier = own_files(dir)?;
     let total = layout.total_bytes();
-    if !room(dir, total, &earlier)? {
-        // They would be replaced anyway, and can be made again.
-        remove_all(&earlier)?;
-    }
-    std::fs::create_dir_all(dir).map_err(|source| fault(dir, "created", source))?;
-    remove_dead_partials(dir);
-    let mut partials = Partials { paths: Vec::new() };
+    let folder = match ModelFolder::open(dir)? {
+        Some(folder) => {
+            let earlier = own_files(&folder)?;
+            if !room(dir, total, earlier.iter().map(|name| folder.bytes(name)).sum())? {
+                // They would be replaced anyway, and can be made again.
+                remove_all(&folder, &earlier)?;
+            }
+            folder
+        }
+        None => {
+            room(dir, total, 0)?;
+            std::fs::create_dir_all(dir).map_err(|source| fault(dir, "created", source))?;
+            let gone = || fault(dir, "created", io::ErrorKind::NotFound.into());
+            ModelFolder::open(dir)?.ok_or_else(gone)?
+        }
+    };
+    remove_dead_partials(&folder);
+    let mut partials = Partials { folder: &folder, names: Vec::new() };
     let files = layout
         .files
         .iter()
-        .map(|file| partials.create(dir, &file.file_name, file.head.len() as u64 + file.data_bytes))
+        .map(|file| partials.create(&file.file_name, file.head.len() as u64 + file.data_bytes))
         .collect::<Result<Vec<File>, _>>()?;
     let index = match &layout.index {
         Some((name, text)) => {
-            let file = partials.create(dir, name, text.len() as u64)?;
+            let file = partials.create(name, text.len() as u64)?;
             let path = dir.join(name);
             file.write_all_at(text.as_bytes(), 0).map_err(|source| fault(&path, "written", source))?;
             Some(file)
@@ -80,9 +91,9 @@ pub fn synthesize(
     }
     // From here on an interruption can leave a folder without its index or without some shards. `open` detects this
     // by the names. It never leaves a mixture that looks complete, because all earlier files are removed first.
-    remove_all(&own_files(dir)?)?;
+    remove_all(&folder, &own_files(&folder)?)?;
     partials.publish()?;
-    File::open(dir).and_then(|folder| folder.sync_all()).map_err(|source| fault(dir, "flushed to the disk", source))?;
+    folder.sync().map_err(|source| fault(dir, "flushed to the disk", source))?;
     progress(total, total);
     open(dir)
 }
@@ -92,32 +103,25 @@ fn fault(path: &Path, doing: &'static str, source: io::Error) -> WeightsError {
 }
 
 /// The shards and indices in the folder, all of them made by gds-top; an error when one is not.
-fn own_files(dir: &Path) -> Result<Vec<PathBuf>, WeightsError> {
-    let files = marker::model_files(dir).map_err(|source| WeightsError::Unreadable {
-        path: dir.to_owned(),
-        doing: "listed",
-        source,
-    })?;
-    match files.iter().find(|file| marker::of(file).is_none()) {
-        Some(foreign) => Err(WeightsError::Foreign { path: foreign.clone() }),
+fn own_files(folder: &ModelFolder) -> Result<Vec<OsString>, WeightsError> {
+    let files = folder.model_files()?;
+    match files.iter().find(|name| folder.mark(name).is_none()) {
+        Some(foreign) => Err(WeightsError::Foreign { path: folder.shown(foreign) }),
         None => Ok(files),
     }
 }
 
-fn remove_all(files: &[PathBuf]) -> Result<(), WeightsError> {
+fn remove_all(folder: &ModelFolder, files: &[OsString]) -> Result<(), WeightsError> {
     // The index sorts last but is removed first; without it the names show that shards are missing.
-    for file in files.iter().rev() {
-        match std::fs::remove_file(file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(file, "replaced", error)),
-            _ => {}
-        }
+    for name in files.iter().rev() {
+        folder.remove(name).map_err(|error| fault(&folder.shown(name), "replaced", error))?;
     }
     Ok(())
 }
 
 /// Whether the model fits next to the earlier files; `false` if it fits only after they are removed; an error if it
 /// does not fit.
-fn room(dir: &Path, needed_bytes: u64, earlier: &[PathBuf]) -> Result<bool, WeightsError> {
+fn room(dir: &Path, needed_bytes: u64, earlier_bytes: u64) -> Result<bool, WeightsError> {
     let absolute = std::path::absolute(dir).map_err(|source| fault(dir, "made absolute", source))?;
     let there = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let stat = rustix::fs::statvfs(there).map_err(|errno| WeightsError::Unreadable {
@@ -126,7 +130,6 @@ fn room(dir: &Path, needed_bytes: u64, earlier: &[PathBuf]) -> Result<bool, Weig
         source: errno.into(),
     })?;
     let free_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
-    let earlier_bytes: u64 = earlier.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|m| m.len()).sum();
     if free_bytes >= needed_bytes {
         Ok(true)
     } else if free_bytes.saturating_add(earlier_bytes) >= needed_bytes {
@@ -137,25 +140,19 @@ fn room(dir: &Path, needed_bytes: u64, earlier: &[PathBuf]) -> Result<bool, Weig
 }
 
 /// Unfinished files; they are removed if this is dropped before they are published.
-struct Partials {
+struct Partials<'a> {
+    folder: &'a ModelFolder,
     /// Present name and name to be.
-    paths: Vec<(PathBuf, PathBuf)>,
+    names: Vec<(String, String)>,
 }
 
-impl Partials {
-    fn create(&mut self, dir: &Path, name: &str, bytes: u64) -> Result<File, WeightsError> {
-        let target = dir.join(name);
-        let partial = dir.join(format!(".{name}.{}{PARTIAL}", std::process::id()));
-        match std::fs::remove_file(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(&partial, "replaced", error)),
-            _ => {}
-        }
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&partial)
-            .map_err(|source| fault(&target, "created", source))?;
-        self.paths.push((partial, target.clone()));
+impl Partials<'_> {
+    fn create(&mut self, name: &str, bytes: u64) -> Result<File, WeightsError> {
+        let target = self.folder.shown(name);
+        let partial = format!(".{name}.{}{PARTIAL}", std::process::id());
+        self.folder.remove(partial.as_ref()).map_err(|error| fault(&self.folder.shown(&partial), "replaced", error))?;
+        let file = self.folder.create(&partial).map_err(|source| fault(&target, "created", source))?;
+        self.names.push((partial, name.to_owned()));
         // Reserving space reports a full disk or quota before minutes of writing, and keeps the file in few extents.
         match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(file),
@@ -168,41 +165,38 @@ impl Partials {
     }
 
     fn targets(&self) -> Vec<PathBuf> {
-        self.paths.iter().map(|(_, target)| target.clone()).collect()
+        self.names.iter().map(|(_, name)| self.folder.shown(name)).collect()
     }
 
     /// Gives all files their names, the index last.
     fn publish(&mut self) -> Result<(), WeightsError> {
-        for (partial, target) in std::mem::take(&mut self.paths) {
-            if let Err(source) = std::fs::rename(&partial, &target) {
-                self.paths.push((partial, target.clone()));
-                return Err(fault(&target, "renamed", source));
-            }
+        while let Some((partial, name)) = self.names.first() {
+            self.folder.rename(partial, name).map_err(|source| fault(&self.folder.shown(name), "renamed", source))?;
+            self.names.remove(0);
         }
         Ok(())
     }
 }
 
-impl Drop for Partials {
+impl Drop for Partials<'_> {
     fn drop(&mut self) {
-        for (partial, _) in &self.paths {
+        for (partial, _) in &self.names {
             // Nothing can be done about a failure here, and the name says what it is.
-            let _ = std::fs::remove_file(partial);
+            let _ = self.folder.remove(partial.as_ref());
         }
     }
 }
 
 /// Removes the partial files of writers that were killed.
-fn remove_dead_partials(dir: &Path) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
+fn remove_dead_partials(folder: &ModelFolder) {
+    let Ok(names) = folder.names() else { return };
+    for name in names {
         let Some(pid) = name.to_str().and_then(|n| n.strip_suffix(PARTIAL)?.rsplit_once('.')?.1.parse::<u32>().ok())
         else {
             continue;
         };
         if !Path::new("/proc").join(pid.to_string()).exists() {
-            let _ = std::fs::remove_file(entry.path());
+            let _ = folder.remove(&name);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! KV-cache workloads: what each writes, reads, tells and refuses.
 
-use crate::place::{Place, check_schema, words};
+use crate::place::{Place, check_schema, files_in, words};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -298,4 +298,42 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
     let output = place.run(&["kv", "ucm", dir, "--gpu", "host"], &[]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("was not made by gds-top"));
     assert!(place.dir().join("gds-top-kv-ucm/mine").exists());
+}
+
+#[test]
+fn a_link_in_the_place_of_the_folder_is_followed_neither_by_the_lanes_nor_by_the_clean_up() {
+    let place = Place::host();
+    let victim = place.folder.path().join("victim");
+    std::fs::create_dir_all(victim.join("data")).unwrap();
+    // As if it were a folder of ours, with files that must stay.
+    for file in [".gds-top-kv", "thesis.tex", "data/thesis.tex"] {
+        std::fs::write(victim.join(file), "x").unwrap();
+    }
+    let dir = place.dir();
+    let arguments = ["kv", "ucm", dir.to_str().unwrap(), "--gpu", "host", "--headless", "--repeat", "400"];
+    let shape = place.shape();
+    let more =
+        ["--variants", "disk", "--shape", shape.to_str().unwrap(), "--tokens", "256", "--set", "block_tokens=64"];
+    let mut child = place
+        .command(&[&arguments[..], &more[..]].concat())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let ours = dir.join("gds-top-kv-ucm");
+    let start = std::time::Instant::now();
+    while !ours.join("data").exists() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(120) && child.try_wait().unwrap().is_none());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    std::fs::rename(&ours, dir.join("aside")).unwrap();
+    std::os::unix::fs::symlink(&victim, &ours).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("took its place"), "{said}");
+    assert_eq!(files_in(&victim), [".gds-top-kv", "data/thesis.tex", "thesis.tex"].map(|name| victim.join(name)));
+    assert_eq!(files_in(&dir.join("aside")), Vec::<PathBuf>::new());
 }

@@ -69,17 +69,22 @@ impl Place {
 
     /// All files that were left.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-            for entry in std::fs::read_dir(folder).into_iter().flatten() {
-                let path = entry.unwrap().path();
-                if path.is_dir() { walk(&path, found) } else { found.push(path) }
-            }
-        }
-        let mut found = Vec::new();
-        walk(&self.dir(), &mut found);
-        found.sort();
-        found
+        files_in(&self.dir())
     }
+}
+
+/// All files in a folder, sorted.
+pub(crate) fn files_in(folder: &Path) -> Vec<PathBuf> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { walk(&path, found) } else { found.push(path) }
+        }
+    }
+    let mut found = Vec::new();
+    walk(folder, &mut found);
+    found.sort();
+    found
 }
 
 /// Arguments as they are typed.

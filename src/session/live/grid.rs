@@ -3,7 +3,7 @@
 use super::plan::GridRequest;
 use super::session::{After, Heard, Session};
 use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer, units};
-use crate::iogrid::{Files, GridMessage, GridOrder};
+use crate::iogrid::{self, Files, GridMessage, GridOrder};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -99,8 +99,9 @@ impl Session {
         while next < plan.cells.len() {
             let order = GridOrder {
                 target: target.clone(),
-                read_path: files.read_path(),
-                write_path: files.write_path(),
+                folder: (files.folder().0.to_owned(), files.folder().1),
+                read_path: iogrid::READ.into(),
+                write_path: iogrid::WRITE.into(),
                 file_bytes: plan.file_bytes,
                 cell_ns: plan.cell_ns,
                 seed: request.seed,

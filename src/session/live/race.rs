@@ -262,7 +262,7 @@ impl Session {
             repeat,
             verify: self.config.verify,
             knobs: self.config.knobs_for(engine),
-            libcufile: None,
+            libcufile: engines::cufile::named_libcufile(),
             scratch: self.scratch.path().join(format!("lane-{}", self.next_lane)),
             spawned_monotonic_ns: 0,
             ranges: Vec::new(),

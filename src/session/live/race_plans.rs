@@ -193,9 +193,9 @@ impl Session {
         }
         let dir = self.place()?;
         self.kv_writes(kind, &dir)?;
-        let folder = Folder::open(&dir, kind.name(), false, false).map_err(|error| error.to_string())?;
+        let mut folder = Folder::open(&dir, kind.name(), false, false).map_err(|error| error.to_string())?;
         let planned = kvcache::plan(&kvcache::Request::usual(kind), folder.path())
-            .and_then(|plan| plan.write_settings().map(|()| plan));
+            .and_then(|mut plan| plan.settle(&mut folder).map(|()| plan));
         let after = match planned {
             Ok(plan) => {
                 self.turn_page(kept);
