@@ -41,7 +41,7 @@ pub(super) struct RaceArgs {
     /// Time limit in seconds for a run of a command or loader (default: 600)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) limit: Option<u64>,
-    /// Keep a recording of the session
+    /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
     /// Compare with this recording or report.json at the end; exit status 1 if an engine fails or is slower beyond

@@ -47,7 +47,7 @@ pub(super) struct IoArgs {
     /// No screens, also on a terminal
     #[arg(long)]
     headless: bool,
-    /// Keep a recording of the session
+    /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }

@@ -4,7 +4,7 @@ use crate::domain::{Event, EventBody, LogLevel, Metric};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::recording::{RecordingError, Writer};
 use crossbeam_channel::Sender;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +16,8 @@ struct Inner {
     origin_monotonic_ns: u64,
     events: Sender<Event>,
     recording: Mutex<Option<Writer>>,
+    /// The recording of an earlier session that was killed.
+    set_aside: Option<PathBuf>,
     /// Use of GPU memory when last read, whole bytes; 0 while it was not.
     gpu_memory_bytes: AtomicU64,
 }
@@ -24,10 +26,12 @@ impl Bus {
     /// Opens the recording, if one is wanted, before anything else: a bad path fails before an hour of work.
     pub(super) fn new(events: Sender<Event>, record: Option<&Path>) -> Result<Self, RecordingError> {
         let recording = record.map(Writer::create).transpose()?;
+        let set_aside = recording.as_ref().and_then(|writer| writer.set_aside().map(Path::to_owned));
         Ok(Self(Arc::new(Inner {
             origin_monotonic_ns: monotonic_ns(),
             events,
             recording: Mutex::new(recording),
+            set_aside,
             gpu_memory_bytes: AtomicU64::new(0),
         })))
     }
@@ -79,11 +83,20 @@ impl Bus {
         self.emit(EventBody::Said { level, text: text.into() });
     }
 
+    /// The recording of an earlier session that was killed, if there is one.
+    pub(super) fn set_aside(&self) -> Option<&Path> {
+        self.0.set_aside.as_deref()
+    }
+
     /// Completes the recording.
     pub(super) fn finish(&self) {
         let writer = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Err(error)) = writer.map(Writer::finish) {
-            self.say(LogLevel::Error, format!("the recording is not complete: {error}"));
+        match writer.map(Writer::finish) {
+            Some(Err(error)) => self.say(LogLevel::Error, format!("the recording is not complete: {error}")),
+            Some(Ok(None)) => {
+                self.say(LogLevel::Warn, "nothing is recorded: the session was interrupted before its first result");
+            }
+            Some(Ok(Some(_))) | None => {}
         }
     }
 }

@@ -79,6 +79,11 @@ impl Session {
         let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
         let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
         self.bus.emit(EventBody::SessionStarted { tool, unix_ms });
+        if let Some(path) = self.bus.set_aside() {
+            let text =
+                format!("an earlier session was killed while it was recorded; its recording is {}", path.display());
+            self.bus.say(LogLevel::Info, text);
+        }
         let interrupted = self.work(source) == After::Quit;
         self.watcher.set(false);
         // Before the end is told, for a front may end the process then, and nothing would remove the folder.

@@ -1,8 +1,9 @@
 //! The first line of a recording, its version, and why a recording cannot be written or read.
 
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The version of the form that this program writes, and the newest that it reads.
 pub const RECORDING_VERSION: u32 = 2;
@@ -48,6 +49,28 @@ pub enum RecordingError {
         /// The path.
         path: PathBuf,
     },
+    /// Another session records to the same file.
+    #[error("another gds-top records to {path} now ({path}.partial is locked); wait for it or name another file", path = path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The session that was to be recorded there runs, or was killed.
+    #[error("there is no {path}; the session that was to be recorded there runs or was killed, and {partial} holds what there is of it", path = path.display(), partial = partial.display())]
+    OnlyPartial {
+        /// The file.
+        path: PathBuf,
+        /// The file with the session.
+        partial: PathBuf,
+    },
+    /// Another program wrote to the file while the session ran.
+    #[error("{path} was changed by another program while this session ran, so it is left alone; this session is recorded in {partial}", path = path.display(), partial = partial.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// The file with the session.
+        partial: PathBuf,
+    },
     /// The file does not begin as a recording does.
     #[error("{path} is not a gds-top recording: {found}", path = path.display())]
     NotARecording {
@@ -84,4 +107,11 @@ pub enum RecordingError {
         /// Which limit was passed.
         what: String,
     },
+}
+
+/// The file that a session with `--record PATH` writes while it runs.
+pub(super) fn partial_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".partial");
+    PathBuf::from(name)
 }

@@ -1,6 +1,6 @@
 //! Reading a recording: lenient with what a crash or a later version leaves, strict with what a stranger may send.
 
-use super::header::{Header, RECORDING_VERSION, RecordingError};
+use super::header::{Header, RECORDING_VERSION, RecordingError, partial_name};
 use super::packed::{KIND, PackedSpans};
 use super::version1::Version1;
 use crate::domain::{Event, EventBody, LaneId};
@@ -127,7 +127,14 @@ impl Reader {
     pub fn open(path: &Path, limits: Limits) -> Result<Self, RecordingError> {
         let io_error = |doing| move |source| RecordingError::Io { path: path.to_owned(), doing, source };
         // Asked before opening: opening a FIFO waits for a writer.
-        if !std::fs::metadata(path).map_err(io_error("opening it"))?.is_file() {
+        let meta = std::fs::metadata(path).map_err(|source| {
+            let partial = partial_name(path);
+            if source.kind() == io::ErrorKind::NotFound && partial.is_file() {
+                return RecordingError::OnlyPartial { path: path.to_owned(), partial };
+            }
+            io_error("opening it")(source)
+        })?;
+        if !meta.is_file() {
             return Err(RecordingError::NotAFile { path: path.to_owned() });
         }
         let mut file = File::open(path).map_err(io_error("opening it"))?;

@@ -116,7 +116,7 @@ fn what_was_written_is_read_back_in_order() {
     ];
     let mut writer = Writer::create(&path).unwrap();
     events.iter().for_each(|e| writer.write(e).unwrap());
-    let finished = writer.finish().unwrap();
+    let finished = writer.finish().unwrap().unwrap();
     assert_eq!((finished.events, finished.span_resolution_ns), (5, 1));
     assert_eq!(finished.file_bytes, fs::metadata(&path).unwrap().len());
     let mut reader = read(&path).unwrap();
@@ -134,7 +134,9 @@ fn a_killed_session_leaves_a_readable_prefix_and_says_that_the_end_is_missing() 
     (0..500).for_each(|i| writer.write(&said(i, "before the flush")).unwrap());
     writer.flush().unwrap();
     std::mem::forget(writer); // the process dies here: nothing is completed
-    let mut reader = read(&path).unwrap();
+    let why = read(&path).err().unwrap().to_string();
+    assert!(why.contains("killed.gdst.partial holds"), "{why}");
+    let mut reader = read(&folder.path().join("killed.gdst.partial")).unwrap();
     assert_eq!((&mut reader).filter(Result::is_ok).count(), 500);
     assert!(reader.summary().sentence().unwrap().contains("end of the recording is missing"));
 }
@@ -249,7 +251,7 @@ fn a_race_over_18_867_tensors_stays_under_two_mebibytes() {
         let spans = per_tensor_spans(&model, &mut seed);
         writer.write(&Event { at_ns: 9, body: EventBody::LaneSpans { lane: LaneId(lane), spans } }).unwrap();
     }
-    let finished = writer.finish().unwrap();
+    let finished = writer.finish().unwrap().unwrap();
     assert!(finished.file_bytes < SIZE_GOAL_BYTES, "{finished:?}");
     assert_eq!(read(&path).unwrap().header().span_resolution_ns, finished.span_resolution_ns);
     assert_eq!(read(&path).unwrap().filter(Result::is_ok).count(), 203);
@@ -272,7 +274,7 @@ fn a_recording_that_stays_too_large_has_its_span_times_rounded_and_says_so() {
     let mut writer = Writer::create(&path).unwrap();
     let body = EventBody::LaneSpans { lane: LaneId(0), spans: SpanBatch::pack(&spans) };
     writer.write(&Event { at_ns: 12_345, body }).unwrap();
-    let finished = writer.finish_within(1).unwrap();
+    let finished = writer.finish_within(1).unwrap().unwrap();
     assert_eq!(finished.span_resolution_ns, 10_000);
     let mut reader = read(&path).unwrap();
     assert_eq!(reader.header().span_resolution_ns, 10_000);
@@ -280,4 +282,139 @@ fn a_recording_that_stays_too_large_has_its_span_times_rounded_and_says_so() {
         panic!("no spans")
     };
     assert!(back.iter().zip(&spans).all(|(a, b)| a.start_ns == b.start_ns / 10_000 * 10_000 && a.offset == b.offset));
+}
+
+/// The texts of a recording.
+fn texts(path: &Path) -> Vec<String> {
+    read(path)
+        .unwrap()
+        .filter_map(|event| match event.unwrap().body {
+            EventBody::Said { text, .. } => Some(text),
+            _ => None,
+        })
+        .collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Records a session of these events and returns what became of it.
+fn recorded(path: &Path, events: &[Event]) -> Result<Option<Finished>, RecordingError> {
+    let mut writer = Writer::create(path).unwrap();
+    events.iter().for_each(|event| writer.write(event).unwrap());
+    writer.finish()
+}
+
+fn ended(interrupted: bool) -> Event {
+    Event { at_ns: 99, body: EventBody::SessionEnded { interrupted } }
+}
+
+fn died(how: &str) -> Event {
+    let body = EventBody::LaneDied { lane: LaneId(0), how: how.to_owned(), last_words: String::new() };
+    Event { at_ns: 50, body }
+}
+
+#[test]
+fn an_earlier_recording_stays_until_the_next_one_is_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    recorded(&path, &[said(1, "first")]).unwrap().unwrap();
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&said(1, "second")).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(texts(&path), ["first"]);
+    writer.finish().unwrap().unwrap();
+    assert_eq!(texts(&path), ["second"]);
+    assert_eq!(names(folder.path()), ["a.gdst"]);
+}
+
+#[test]
+fn two_sessions_do_not_record_to_one_file_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    let mut first = Writer::create(&path).unwrap();
+    assert!(matches!(Writer::create(&path), Err(RecordingError::InUse { .. })));
+    first.write(&said(1, "first")).unwrap();
+    first.finish().unwrap().unwrap();
+    assert_eq!(texts(&path), ["first"]);
+    recorded(&path, &[said(1, "second")]).unwrap().unwrap();
+    assert_eq!(texts(&path), ["second"]);
+}
+
+#[test]
+fn an_interrupted_session_takes_the_place_of_an_earlier_one_only_with_a_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    let first = [said(1, "first"), died("by signal 11"), ended(false)];
+    recorded(&path, &first).unwrap().unwrap();
+    let cancelled = Event { at_ns: 50, body: EventBody::LaneCancelled { lane: LaneId(0) } };
+    let nothing = [said(1, "second"), cancelled, ended(true)];
+    assert_eq!(recorded(&path, &nothing).unwrap(), None);
+    assert_eq!(texts(&path), ["first"]);
+    let result = [said(1, "third"), died("by signal 11"), ended(true)];
+    recorded(&path, &result).unwrap().unwrap();
+    assert_eq!(texts(&path), ["third"]);
+    // Without an earlier one there is no file.
+    let other = folder.path().join("b.gdst");
+    assert_eq!(recorded(&other, &nothing).unwrap(), None);
+    assert_eq!(names(folder.path()), ["a.gdst"]);
+}
+
+#[test]
+fn what_a_killed_session_left_is_set_aside_and_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    for text in ["first", "second"] {
+        let mut writer = Writer::create(&path).unwrap();
+        writer.write(&said(1, text)).unwrap();
+        writer.flush().unwrap();
+        // As when the process is killed: the descriptor is closed, and nothing is completed.
+        drop(writer);
+    }
+    let writer = Writer::create(&path).unwrap();
+    let aside = writer.set_aside().unwrap().to_owned();
+    assert_eq!(aside, folder.path().join("a.gdst.partial-2"));
+    writer.finish().unwrap().unwrap();
+    assert_eq!(names(folder.path()), ["a.gdst", "a.gdst.partial-1", "a.gdst.partial-2"]);
+    assert_eq!(texts(&folder.path().join("a.gdst.partial-1")), ["first"]);
+    assert_eq!(texts(&aside), ["second"]);
+}
+
+#[test]
+fn a_file_that_another_program_wrote_meanwhile_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&said(1, "ours")).unwrap();
+    fs::write(&path, "years of work").unwrap();
+    assert!(matches!(writer.finish(), Err(RecordingError::Changed { .. })));
+    assert_eq!(fs::read(&path).unwrap(), b"years of work");
+    assert_eq!(texts(&folder.path().join("a.gdst.partial")), ["ours"]);
+}
+
+#[test]
+fn what_has_the_name_of_the_partial_file_is_neither_followed_nor_written_over() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let (path, partial) = (folder.path().join("a.gdst"), folder.path().join("a.gdst.partial"));
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "").unwrap();
+    symlink(&victim, &partial).unwrap();
+    assert!(Writer::create(&path).is_err());
+    assert_eq!(fs::read(&victim).unwrap(), b"");
+    assert!(fs::symlink_metadata(&partial).unwrap().is_symlink());
+    fs::remove_file(&partial).unwrap();
+    fs::write(&partial, "years of work").unwrap();
+    assert!(matches!(Writer::create(&path), Err(RecordingError::WouldOverwrite { .. })));
+    assert_eq!(fs::read(&partial).unwrap(), b"years of work");
+    fs::write(&partial, "").unwrap();
+    if std::os::unix::fs::chown(&partial, Some(12_345), None).is_err() {
+        eprintln!("skipped: only root can give a file to another user");
+        return;
+    }
+    assert!(matches!(Writer::create(&path), Err(RecordingError::WouldOverwrite { .. })));
 }

@@ -2,10 +2,12 @@
 
 use super::header::{Header, RECORDING_VERSION, RecordingError};
 use super::packed::PackedSpans;
+use super::partial::{Opened, Partial};
 use super::reader::{Limits, Reader, read_with};
 use crate::domain::{Event, EventBody};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use zstd::stream::write::Encoder;
@@ -28,9 +30,54 @@ const RESOLUTIONS_NS: [u64; 3] = [1, 1_000, 10_000];
 /// A recording being written.
 pub struct Writer {
     path: PathBuf,
+    /// The file that had the name when the session began.
+    earlier: Option<Identity>,
+    partial: Partial,
+    set_aside: Option<PathBuf>,
     encoder: Encoder<'static, File>,
     flushed: Instant,
     events: u64,
+    worth: Worth,
+}
+
+/// A file as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    /// Seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+/// How much a session that was interrupted is worth keeping.
+#[derive(Clone, Copy, Debug, Default)]
+struct Worth {
+    interrupted: bool,
+    /// A run, a cell or a ceiling ended.
+    measured: bool,
+    /// A check was done.
+    found: bool,
+}
+
+impl Worth {
+    fn see(&mut self, body: &EventBody) {
+        match body {
+            EventBody::SessionEnded { interrupted } => self.interrupted = *interrupted,
+            EventBody::LaneFinished { .. }
+            | EventBody::LaneDied { .. }
+            | EventBody::GridCellDone { .. }
+            | EventBody::CeilingMeasured { .. } => self.measured = true,
+            EventBody::CheckDone { .. } | EventBody::VerdictReached { .. } => self.found = true,
+            _ => {}
+        }
+    }
+
+    /// Whether it is kept under the name that was asked for. A session that ended by itself is; an interrupted one takes the place of an earlier
+    /// recording only if it measured something.
+    fn is_kept(self, has_earlier: bool) -> bool {
+        !self.interrupted || self.measured || (self.found && !has_earlier)
+    }
 }
 
 /// What became of a recording.
@@ -47,17 +94,26 @@ pub struct Finished {
 }
 
 impl Writer {
-    /// Creates the file and writes the header. An earlier recording of that name is replaced; any other file is left alone.
+    /// Creates `PATH.partial` next to the file and writes the header into it. An earlier recording at `path` stays until [`Writer::finish`] replaces it;
+    /// any other file is left alone.
     ///
     /// # Errors
-    /// When the path cannot be created, is no regular file, or holds something that is not a recording.
+    /// When the file cannot be created, another session records to `path`, or `path` is something that is not a recording.
     pub fn create(path: &Path) -> Result<Self, RecordingError> {
         refuse_strangers(path)?;
-        let file = File::create(path).map_err(io_error(path, "creating it"))?;
+        let Opened { partial, file, set_aside } = Partial::open(path)?;
+        let earlier = identity(path);
         let mut encoder = Encoder::new(file, LIVE_LEVEL).map_err(io_error(path, "starting the compressor"))?;
         write_line(&mut encoder, &header(1)).map_err(io_error(path, "writing the header"))?;
         encoder.flush().map_err(io_error(path, "writing the header"))?;
-        Ok(Self { path: path.to_owned(), encoder, flushed: Instant::now(), events: 0 })
+        let (path, flushed, worth) = (path.to_owned(), Instant::now(), Worth::default());
+        Ok(Self { path, earlier, partial, set_aside, encoder, flushed, events: 0, worth })
+    }
+
+    /// The recording of an earlier session that was killed before it could be completed, under its new name.
+    #[must_use]
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.set_aside.as_deref()
     }
 
     /// Appends an event. What was written more than a quarter of a second before the last call is in the file even if the process is killed.
@@ -65,7 +121,9 @@ impl Writer {
     /// # Errors
     /// When the disk is full or gone; the events before remain readable.
     pub fn write(&mut self, event: &Event) -> Result<(), RecordingError> {
-        write_event(&mut self.encoder, event, 1).map_err(io_error(&self.path, "writing an event"))?;
+        self.partial.keep();
+        write_event(&mut self.encoder, event, 1).map_err(io_error(self.partial.path(), "writing an event"))?;
+        self.worth.see(&event.body);
         self.events += 1;
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush()?;
@@ -78,47 +136,82 @@ impl Writer {
     /// # Errors
     /// When the disk is full or gone.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
-        self.encoder.flush().map_err(io_error(&self.path, "writing events"))?;
+        self.encoder.flush().map_err(io_error(self.partial.path(), "writing events"))?;
         self.flushed = Instant::now();
         Ok(())
     }
 
-    /// Closes the recording and compresses it again, harder. Where the result is larger than [`SIZE_GOAL_BYTES`], times of *spans* are rounded
-    /// down to microseconds, then to tens of them; the header and the answer say so. Results, samples and events stay as they were.
+    /// Closes the recording, compresses it again, harder, and gives it its name. If the result is larger than [`SIZE_GOAL_BYTES`], times of *spans*
+    /// are rounded down to microseconds, then to tens of them; the header and the answer say so. Results, samples and events stay as they were.
+    ///
+    /// `None`: the session was interrupted before there was anything to keep, so nothing was written.
     ///
     /// # Errors
-    /// When the file cannot be completed. When only the second compression fails, the recording stays as it was and the error says so.
-    pub fn finish(self) -> Result<Finished, RecordingError> {
+    /// When the file cannot be completed, or another file has its name by now; the session is then in `PATH.partial`. When only the second
+    /// compression fails, the recording gets its name as it is, and the error contains that.
+    pub fn finish(self) -> Result<Option<Finished>, RecordingError> {
         self.finish_within(SIZE_GOAL_BYTES)
     }
 
-    fn finish_within(self, goal_bytes: u64) -> Result<Finished, RecordingError> {
-        let Self { path, encoder, events, .. } = self;
-        encoder.finish().map_err(io_error(&path, "completing it"))?;
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut temporary = tempfile::Builder::new()
-            .prefix(".gds-top-recording-")
-            .tempfile_in(folder)
-            .map_err(io_error(&path, "creating a temporary file beside it (the recording itself is whole)"))?;
-        let (mut file_bytes, mut resolution_ns) = (0, 1);
-        for unit in RESOLUTIONS_NS {
-            temporary.as_file_mut().set_len(0).map_err(io_error(&path, "compressing it again"))?;
-            io::Seek::rewind(temporary.as_file_mut()).map_err(io_error(&path, "compressing it again"))?;
-            file_bytes = recompress(&path, temporary.as_file_mut(), unit)?;
-            resolution_ns = unit;
-            if file_bytes <= goal_bytes {
-                break;
+    fn finish_within(self, goal_bytes: u64) -> Result<Option<Finished>, RecordingError> {
+        let Self { path, earlier, mut partial, encoder, events, worth, .. } = self;
+        if !worth.is_kept(earlier.is_some_and(|earlier| earlier.bytes > 0)) {
+            partial.discard();
+            return Ok(None);
+        }
+        partial.keep();
+        // Held to the end: the lock goes with it.
+        let _locked = encoder.finish().map_err(io_error(partial.path(), "completing it"))?;
+        if identity(&path) != earlier {
+            return Err(RecordingError::Changed { path, partial: partial.path().to_owned() });
+        }
+        match smaller(&path, partial.path(), goal_bytes) {
+            Ok((file_bytes, span_resolution_ns)) => {
+                partial.discard();
+                Ok(Some(Finished { path, file_bytes, events, span_resolution_ns }))
+            }
+            Err(error) => {
+                partial.rename(&path).map_err(io_error(&path, "giving it its name"))?;
+                Err(error)
             }
         }
-        // The permissions of the first file, which follow the umask; temporary files are private.
-        let permissions = fs::metadata(&path).map_err(io_error(&path, "examining it"))?.permissions();
-        fs::set_permissions(temporary.path(), permissions).map_err(io_error(&path, "compressing it again"))?;
-        temporary.persist(&path).map_err(|e| io_error(&path, "replacing it with its smaller form")(e.error))?;
-        Ok(Finished { path, file_bytes, events, span_resolution_ns: resolution_ns })
     }
+}
+
+/// Compresses the partial file again and puts the result in its place at `path`. Returns its size in bytes and the resolution of spans in ns.
+fn smaller(path: &Path, partial: &Path, goal_bytes: u64) -> Result<(u64, u64), RecordingError> {
+    let again = "compressing it again (the recording itself is complete)";
+    let temporary_error = "creating a temporary file next to it (the recording itself is complete)";
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".gds-top-recording-")
+        .tempfile_in(folder)
+        .map_err(io_error(path, temporary_error))?;
+    let (mut file_bytes, mut resolution_ns) = (0, 1);
+    for unit in RESOLUTIONS_NS {
+        temporary.as_file_mut().set_len(0).map_err(io_error(path, again))?;
+        io::Seek::rewind(temporary.as_file_mut()).map_err(io_error(path, again))?;
+        file_bytes = recompress(partial, temporary.as_file_mut(), unit)?;
+        resolution_ns = unit;
+        if file_bytes <= goal_bytes {
+            break;
+        }
+    }
+    // The permissions of the first file, which follow the umask; temporary files are private.
+    let permissions = fs::metadata(partial).map_err(io_error(partial, "examining it"))?.permissions();
+    temporary.as_file().set_permissions(permissions).map_err(io_error(path, again))?;
+    temporary.persist(path).map_err(|e| io_error(path, "replacing it with its smaller form")(e.error))?;
+    Ok((file_bytes, resolution_ns))
+}
+
+/// The file that has the name now.
+fn identity(path: &Path) -> Option<Identity> {
+    let meta = fs::metadata(path).ok()?;
+    let changed = (meta.mtime(), meta.mtime_nsec());
+    Some(Identity { device: meta.dev(), inode: meta.ino(), bytes: meta.len(), changed })
 }
 
 fn header(span_resolution_ns: u64) -> Header {
@@ -180,7 +273,7 @@ fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::R
 }
 
 fn recompress(path: &Path, out: &mut File, resolution_ns: u64) -> Result<u64, RecordingError> {
-    let again = "compressing it again (the recording itself is whole)";
+    let again = "compressing it again (the recording itself is complete)";
     let mut encoder = Encoder::new(&mut *out, FINAL_LEVEL).map_err(io_error(path, again))?;
     encoder.include_checksum(true).map_err(io_error(path, again))?;
     encoder.window_log(FINAL_WINDOW_LOG).map_err(io_error(path, again))?;
