@@ -53,7 +53,7 @@ pub(super) struct RaceArgs {
 /// Destination of the report.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ExportArgs {
-    /// Write the report into this folder
+    /// Write the report into this folder. Files of an earlier report are replaced, files that gds-top did not write are left alone
     #[arg(long, value_name = "DIR")]
     pub(super) export: Option<PathBuf>,
     /// Formats of --export, separated by commas (default: all)

@@ -193,7 +193,7 @@ pub(super) enum Sub {
     Learn {
         /// A model to measure with 'm' during the lesson (without it: a small synthetic one)
         model: Option<String>,
-        /// Write the lesson as one HTML file
+        /// Write the lesson as one HTML file. An earlier one is replaced, a file that gds-top did not write is left alone
         #[arg(long, value_name = "FILE")]
         export: Option<PathBuf>,
         /// Theme: dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')

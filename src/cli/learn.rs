@@ -4,6 +4,7 @@ use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{FINE, Ran, has_terminal, note};
 use super::race::{config, screens};
 use super::settings;
+use crate::report;
 use crate::session::{Feed, REAL_TIME, live};
 use crate::tui::{self, Screen};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::path::Path;
 /// Shows the lesson, or writes it.
 pub(super) fn run(model: Option<String>, export: Option<&Path>, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if let Some(path) = export {
-        std::fs::write(path, tui::lesson_page()?).map_err(|e| format!("{} cannot be written: {e}", path.display()))?;
+        report::write_page(path, &tui::lesson_page()?).map_err(|error| error.to_string())?;
         note(&format!("wrote {}", path.display()));
         return Ok(FINE);
     }

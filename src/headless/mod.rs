@@ -71,7 +71,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// is 2.
 pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl Write) -> Outcome {
     let mut state = State::default();
-    if let Some(Err(e)) = options.export.as_ref().map(|(folder, _)| report::prepare(folder)) {
+    if let Some(Err(e)) = options.export.as_ref().map(|(folder, formats)| report::prepare(folder, formats)) {
         say(err, &e.to_string());
         // The session may be over already, and then there is nobody to tell.
         let _ = feed.commands.send(Command::Quit);

@@ -1,5 +1,6 @@
 //! Writing the report into a folder: checked first, each file written beside its place and moved there whole.
 
+use super::replace::{PAGE_MARK, may_replace, may_replace_marked};
 use super::{csv, grid, html, json, markdown, prom, trace};
 use crate::session::State;
 use std::fs;
@@ -40,6 +41,18 @@ impl Format {
             Self::Prom => "prom",
         }
     }
+
+    /// The files that it may be written to.
+    const fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Json => &["report.json", "report.schema.json"],
+            Self::Markdown => &["report.md"],
+            Self::Html => &["report.html"],
+            Self::Csv => &["runs.csv", "tensors.csv", "samples.csv", "workloads.csv", "layers.csv", "grid.csv"],
+            Self::Trace => &["trace.json"],
+            Self::Prom => &["gds-top.prom"],
+        }
+    }
 }
 
 impl FromStr for Format {
@@ -69,28 +82,35 @@ fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ExportE
     move |source| ExportError { path: path.to_owned(), doing, source }
 }
 
-/// Makes sure that reports can be written into a folder, creating it where it is missing. To be called before long work, so that a bad path fails early.
+/// Makes sure that reports in these forms can be written into a folder, creating it if it is missing. To be called before long work, so that a bad
+/// path fails early.
 ///
 /// # Errors
-/// When it is no folder, cannot be created, or nothing can be written into it.
-pub fn prepare(folder: &Path) -> Result<(), ExportError> {
+/// When it is not a folder, cannot be created, nothing can be written into it, or one of the files is there and was not written by gds-top.
+pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
     fs::create_dir_all(folder).map_err(failed(folder, "creating the folder"))?;
     // The only sure test for 'can be written into' is to write.
     tempfile::Builder::new()
         .prefix(".gds-top-")
         .tempfile_in(folder)
         .map(drop)
-        .map_err(failed(folder, "writing into the folder"))
+        .map_err(failed(folder, "writing into the folder"))?;
+    for path in formats.iter().flat_map(|format| format.files()).map(|name| folder.join(name)) {
+        may_replace(&path).map_err(failed(&path, "replacing it"))?;
+    }
+    Ok(())
 }
 
-/// Writes the report in these forms and returns the files written, in order. Files of an earlier export are replaced, each in one step.
+/// Writes the report in these forms and returns the files written, in order. Files of an earlier export are replaced, each in one step; a file that
+/// gds-top did not write is left alone.
 ///
 /// Where several plans ran in the session, each before the last has a folder of its own in it, named by its number and title.
 ///
 /// # Errors
-/// When the folder cannot be written or the disk is full; a file is then either the old one or the new one, never a part.
+/// When the folder cannot be written, the disk is full, or a file is there that gds-top did not write; a file is then either the old one or the new one,
+/// never a part.
 pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<PathBuf>, ExportError> {
-    prepare(folder)?;
+    prepare(folder, formats)?;
     let mut written = Vec::new();
     for (number, page) in state.earlier.iter().enumerate() {
         written.extend(export(page, &folder.join(page_name(number, &page.race_title())), formats)?);
@@ -134,6 +154,16 @@ pub(super) fn page_name(number: usize, title: &str) -> String {
     let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();
     format!("{}-{}", number + 1, words.join("-").chars().take(60).collect::<String>())
+}
+
+/// Writes an HTML page that has [`PAGE_MARK`] to a file, completely or not at all. Another page of gds-top is replaced.
+///
+/// # Errors
+/// When the file cannot be written, or is there and was not written by gds-top.
+pub fn write_page(path: &Path, page: &str) -> Result<(), ExportError> {
+    may_replace_marked(path, PAGE_MARK).map_err(failed(path, "replacing it"))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    write_whole(folder, path, &|out| out.write_all(page.as_bytes()))
 }
 
 fn write_whole(

@@ -14,17 +14,19 @@ mod json;
 mod layers;
 mod markdown;
 mod prom;
+mod replace;
 mod setup;
 mod trace;
 pub mod words;
 mod workload;
 
 pub use ceilings::ceiling_words;
-pub use export::{ExportError, Format, export, prepare};
+pub use export::{ExportError, Format, export, prepare, write_page};
 pub use groups::{GroupTable, group_tables};
 pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;
+pub use replace::PAGE_MARK;
 pub use setup::tables as setup_tables;
 pub use workload::{Table, tables as workload_tables};
 

@@ -13,7 +13,7 @@ fn microseconds(ns: u64) -> Value {
 /// Writes the trace event by event.
 pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     let document = Document::new(state);
-    out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
+    out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"tool\":\"gds-top\"},\"traceEvents\":[\n")?;
     let mut first = true;
     let mut put = |event: Value| {
         if !std::mem::take(&mut first) {

@@ -151,9 +151,9 @@ fn an_export_writes_every_form_and_replaces_an_earlier_one() {
     let report: serde_json::Value = serde_json::from_slice(&fs::read(&files[0]).unwrap()).unwrap();
     let schema: serde_json::Value = serde_json::from_slice(&fs::read(&files[1]).unwrap()).unwrap();
     assert!(jsonschema::draft202012::new(&schema).unwrap().is_valid(&report));
-    fs::write(&files[2], "old").unwrap();
+    fs::write(&files[2], "# gds-top report\nof yesterday").unwrap();
     report::export(&race(), &place, &[Format::Markdown]).unwrap();
-    assert!(fs::read_to_string(&files[2]).unwrap().starts_with("# gds-top report"));
+    assert!(!fs::read_to_string(&files[2]).unwrap().contains("of yesterday"));
     assert_eq!(fs::read_dir(&place).unwrap().count(), all.len(), "no temporary file is left");
 }
 
@@ -163,7 +163,7 @@ fn a_bad_folder_fails_before_anything_is_written() {
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
     for bad in [file.clone(), file.join("below"), Path::new("/proc/no-such-folder").to_owned()] {
-        let said = report::prepare(&bad).unwrap_err().to_string();
+        let said = report::prepare(&bad, &[]).unwrap_err().to_string();
         assert!(said.contains(bad.to_str().unwrap()) && said.contains("failed"), "{said}");
         assert!(report::export(&race(), &bad, &[Format::Json]).is_err());
     }

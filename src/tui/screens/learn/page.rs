@@ -31,6 +31,7 @@ pub fn lesson_page() -> Result<String, String> {
     let lesson = Lesson::load()?;
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <meta name=\"generator\" content=\"gds-top\">\
          <title>Why GPUDirect Storage can be slower on a small model</title><style>{STYLE}</style></head><body><main>\n\
          <h1>Why GPUDirect Storage can be slower on a small model</h1>\n\
          <p>Eight steps, told with recorded loads of {} and {} on an NVIDIA H200. All of it was measured.</p>\n",

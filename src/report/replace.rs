@@ -1,0 +1,129 @@
+//! Which existing file an export may replace: an empty one, or one that an earlier export wrote. Which that is, is seen by how it begins.
+
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The mark of every HTML page that gds-top writes.
+pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
+
+/// Bytes at the beginning of a file in which its mark is.
+const HEAD_BYTES: u64 = 4 << 10;
+
+/// The text that the file of each name has near its beginning.
+const MARKS: [(&str, &str); 12] = [
+    ("report.json", "{\"schema_version\":1,\"tool\":\""),
+    ("report.schema.json", "\"urn:gds-top:report"),
+    ("report.md", "# gds-top report"),
+    ("report.html", "<title>gds-top report</title>"),
+    ("runs.csv", "lane,share,engine,model,cache,"),
+    ("tensors.csv", "lane,engine,cache,repeat,name,shard,"),
+    ("samples.csv", "at_ns,lane"),
+    ("workloads.csv", "lane,cache,repeat,"),
+    ("layers.csv", "lane,cache,repeat,"),
+    ("grid.csv", "transfer,access,pattern,block_bytes,"),
+    ("trace.json", "\"tool\":\"gds-top"),
+    ("gds-top.prom", "gds_top_"),
+];
+
+/// Refuses to replace what is at `path` unless an export wrote it.
+///
+/// # Errors
+/// Where something else has the name.
+pub(super) fn may_replace(path: &Path) -> io::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mark = MARKS.iter().find(|(known, _)| *known == name).map_or("gds-top", |(_, mark)| mark);
+    may_replace_marked(path, mark)
+}
+
+/// The same for a file of another name with this mark.
+///
+/// # Errors
+/// As for [`may_replace`].
+pub(super) fn may_replace_marked(path: &Path, mark: &str) -> io::Result<()> {
+    let refused = |why: &str| {
+        let text = format!("it {why}, so it is left alone; move it away or name another place");
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+    };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(meta) if !meta.is_file() => return refused("is not a regular file"),
+        Ok(_) => {}
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES).read_to_end(&mut head)?;
+    if head.is_empty() || head.windows(mark.len()).any(|part| part == mark.as_bytes()) {
+        return Ok(());
+    }
+    refused("was not written by gds-top")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::{Format, export, prepare, write_page};
+    use super::*;
+    use crate::session::State;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn each_form_of_an_earlier_export_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        export(&State::default(), folder.path(), &Format::ALL).unwrap();
+        for name in names(folder.path()) {
+            may_replace(&folder.path().join(&name)).unwrap_or_else(|error| unreachable!("{name}: {error}"));
+        }
+        prepare(folder.path(), &Format::ALL).unwrap();
+        export(&State::default(), folder.path(), &Format::ALL).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_left_alone_by_every_form() {
+        for (name, _) in MARKS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            fs::write(&path, "years,of,work\n").unwrap();
+            let early = prepare(folder.path(), &Format::ALL).unwrap_err().to_string();
+            assert!(early.contains(name) && early.contains("was not written by gds-top"), "{early}");
+            // Only some states have workloads and grids, and none of them is written for this one.
+            let _ = export(&State::default(), folder.path(), &Format::ALL);
+            assert_eq!(fs::read(&path).unwrap(), b"years,of,work\n", "{name}");
+        }
+    }
+
+    #[test]
+    fn links_and_folders_are_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.md");
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "# gds-top report\n").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        assert!(may_replace(&path).is_err());
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(may_replace(&path).is_err());
+    }
+
+    #[test]
+    fn a_page_replaces_an_empty_file_and_a_page_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lesson.html");
+        fs::write(&path, "").unwrap();
+        let page = format!("<!doctype html><html><head>{PAGE_MARK}</head></html>");
+        write_page(&path, &page).unwrap();
+        write_page(&path, &page).unwrap();
+        fs::write(&path, "<!doctype html><p>years of work</p>").unwrap();
+        let said = write_page(&path, &page).unwrap_err().to_string();
+        assert!(said.contains("was not written by gds-top"), "{said}");
+        assert_eq!(fs::read(&path).unwrap(), b"<!doctype html><p>years of work</p>");
+        assert_eq!(names(folder.path()), ["lesson.html"]);
+    }
+}
