@@ -14,15 +14,16 @@ const MIN_WORD: usize = 4;
 /// Replaces what names a machine, its owner or its parts.
 #[derive(Debug, Default)]
 pub(super) struct Redactor {
-    /// Words to replace wherever they stand by themselves, with their replacement.
-    words: Vec<(String, String)>,
+    /// Words to replace if no letter or digit is next to them: kind, word, and what its replacement begins with. The longest is first.
+    words: Vec<(&'static str, String, &'static str)>,
     /// Names of users.
     users: Vec<String>,
     /// The endings of host names: `corp.example`.
     domains: Vec<String>,
-    /// Beginnings of paths, with their replacement.
-    homes: Vec<(String, String)>,
-    /// The replaced values, by kind.
+    /// Home directories that are not below `/home`.
+    homes: Vec<String>,
+    /// What was replaced, by kind. A name gets its number when it is first replaced, so that neither the numbers nor the counts depend on names that the
+    /// capture does not contain.
     seen: BTreeMap<&'static str, BTreeMap<String, String>>,
 }
 
@@ -127,9 +128,8 @@ impl Redactor {
     /// A home folder that does not lie where they usually do.
     pub(super) fn home(&mut self, home: &str) {
         let ordinary = home.starts_with("/home/") || home == "/root" || home.len() < 3;
-        if !ordinary && !self.homes.iter().any(|(known, _)| known == home) {
-            let with = format!("/home/{}", self.replacement(USER, home, "user"));
-            self.homes.push((home.to_owned(), with));
+        if !ordinary && !self.homes.iter().any(|known| known == home) {
+            self.homes.push(home.to_owned());
         }
     }
 
@@ -172,13 +172,12 @@ impl Redactor {
         }
     }
 
-    fn word(&mut self, kind: &'static str, word: &str, base: &str) {
-        if word.len() < MIN_WORD || self.words.iter().any(|(known, _)| known == word) {
+    fn word(&mut self, kind: &'static str, word: &str, base: &'static str) {
+        if word.len() < MIN_WORD || self.words.iter().any(|(_, known, _)| known == word) {
             return;
         }
-        let with = self.replacement(kind, word, base);
-        self.words.push((word.to_owned(), with));
-        self.words.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
+        self.words.push((kind, word.to_owned(), base));
+        self.words.sort_by_key(|(_, word, _)| std::cmp::Reverse(word.len()));
     }
 
     fn replacement(&mut self, kind: &'static str, what: &str, base: &str) -> String {
@@ -281,8 +280,8 @@ impl Redactor {
     pub(super) fn text(&mut self, text: &str) -> String {
         let (mut out, count) = secrets::without(text);
         self.count_secrets(count);
-        for (home, with) in self.homes.clone() {
-            out = replace_words(&out, &home, &with);
+        for home in self.homes.clone() {
+            out = replace_words(&out, &home, || format!("/home/{}", self.replacement(USER, &home, "user")));
         }
         out = self.home_folders(&out);
         // A name by itself may be an ordinary word (ubuntu, data), so it is replaced only if it cannot be another
@@ -298,15 +297,15 @@ impl Redactor {
             for (before, after) in places {
                 let whole = format!("{before}{name}{after}");
                 if out.contains(&whole) {
-                    let with = self.replacement(USER, &name, "user");
-                    out = replace_words(&out, &whole, &format!("{before}{with}{after}"));
+                    let with = || format!("{before}{}{after}", self.replacement(USER, &name, "user"));
+                    out = replace_words(&out, &whole, with);
                 }
             }
         }
         let lower = out.to_ascii_lowercase();
-        for (word, with) in self.words.clone() {
+        for (kind, word, base) in self.words.clone() {
             if lower.contains(&word.to_ascii_lowercase()) {
-                out = replace_words(&out, &word, &with);
+                out = replace_words(&out, &word, || self.replacement(kind, &word, base));
             }
         }
         out = self.hosts_of_domains(&out);
@@ -318,6 +317,11 @@ impl Redactor {
         const SYSTEM: &[&str] = &[
             "/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/etc", "/run", "/boot", "/opt", "/var/lib", "/var/log",
         ];
+        /// Directories below those in which users make their own.
+        const OF_USERS: &[&str] = &["/dev/shm", "/run/media"];
+        let is_below = |path: &str, top: &&str| {
+            path.strip_prefix(*top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         let whole = format!("/{name}");
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -327,9 +331,8 @@ impl Redactor {
             let after = &from[whole.len()..];
             let begin = out.rfind(|c: char| !(is_of_name(c) || c == '/')).map_or(0, |at| at + 1);
             let so_far = &out[begin..];
-            let is_system = SYSTEM
-                .iter()
-                .any(|top| so_far.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+            let is_system =
+                SYSTEM.iter().any(|top| is_below(so_far, top)) && !OF_USERS.iter().any(|top| is_below(so_far, top));
             // `/home/alice` has its own rule, and `/alice` by itself may be any folder.
             let is_component = !after.starts_with(is_of_name) && so_far.starts_with('/') && so_far != "/home";
             if is_component && !is_system {
@@ -384,8 +387,8 @@ fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || "._-@+".contains(c)
 }
 
-/// Replaces a word, in upper or lower case, if it has no letter or digit next to it.
-fn replace_words(text: &str, word: &str, with: &str) -> String {
+/// Replaces a word, in upper or lower case, if no letter or digit is next to it. `with` is called for each replacement.
+fn replace_words(text: &str, word: &str, mut with: impl FnMut() -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let (lower, wanted) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
     let mut rest = text;
@@ -396,7 +399,11 @@ fn replace_words(text: &str, word: &str, with: &str) -> String {
         let alone =
             !before.is_some_and(char::is_alphanumeric) && (ends_itself || !after.is_some_and(char::is_alphanumeric));
         out.push_str(&rest[..at]);
-        out.push_str(if alone { with } else { &rest[at..at + word.len()] });
+        if alone {
+            out.push_str(&with());
+        } else {
+            out.push_str(&rest[at..at + word.len()]);
+        }
         rest = &rest[at + word.len()..];
     }
     out + rest
@@ -421,7 +428,7 @@ mod tests {
     fn names_addresses_and_serials_go_and_the_same_ones_go_the_same_way() {
         for (before, after) in [
             ("node17 and node17.example.org", "host2 and host1"),
-            ("/home/alice/m /home/bob/x /home/alice", "/home/user2/m /home/user3/x /home/user2"),
+            ("/home/alice/m /home/bob/x /home/alice", "/home/user1/m /home/user2/x /home/user1"),
             ("/u/alice/models", "/home/user1/models"),
             ("E:ID_SERIAL=Disk_980_S64DNX0 disk/by-id/nvme-S64DNX0", "E:ID_SERIAL=serial1 disk/by-id/nvme-serial2"),
             (
@@ -465,6 +472,26 @@ mod tests {
             assert!(!clean.contains(name), "{name} is still in: {clean}");
         }
         assert_eq!(redactor.text("ID=ubuntu\nID_LIKE=debian\n"), "ID=ubuntu\nID_LIKE=debian\n");
+    }
+
+    #[test]
+    fn names_that_a_text_does_not_contain_are_neither_counted_nor_numbered() {
+        let mut redactor = Redactor::default();
+        redactor.host("node17");
+        redactor.people("alice:x:1000:1000::/u/alice:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n");
+        assert_eq!(redactor.text("/home/eve/models"), "/home/user1/models");
+        assert_eq!(redactor.said(), ["user names in paths (1)"]);
+    }
+
+    #[test]
+    fn directories_of_users_lose_their_name_and_those_of_the_system_keep_theirs() {
+        let mut redactor = Redactor::default();
+        redactor.user("alice");
+        assert_eq!(
+            redactor
+                .text("/dev/shm/alice/m /run/media/alice/disk /vol/alice /dev/alice /run/alice.pid /dev/shmem/alice"),
+            "/dev/shm/user1/m /run/media/user1/disk /vol/user1 /dev/alice /run/alice.pid /dev/shmem/alice"
+        );
     }
 
     #[test]

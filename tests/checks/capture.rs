@@ -60,6 +60,7 @@ fn a_capture_keeps_no_serial_number_address_or_user_name() {
         "10.20.30.40:/export /home/alice/models aa:bb:cc:dd:ee:01 nvme-Disk_S64DNX0 GDS Version: 1.17.1.22\n",
     )
     .unwrap();
+    // The environment and the accounts of this machine are part of the capture too, so no number of a replacement is known here.
     let live = Root::live_with(LiveOptions { cufile_probe: None, record: true, ..LiveOptions::default() });
     live.read_text(&udev).unwrap();
     live.read_text(&notes).unwrap();
@@ -69,11 +70,21 @@ fn a_capture_keeps_no_serial_number_address_or_user_name() {
     let record = std::fs::read_to_string(below(&udev)).unwrap();
     assert!(record.contains("E:ID_FS_USAGE=filesystem") && record.contains("E:ID_SERIAL=serial"), "{record}");
     let text = std::fs::read_to_string(below(&notes)).unwrap();
-    assert!(text.contains("192.0.2.1:/export /home/user1/models 02:00:00:00:00:01 nvme-serial"), "{text}");
+    for name in ["10.20.30.40", "alice", "aa:bb:cc:dd:ee:01", "S64DNX0"] {
+        assert!(!text.contains(name), "{name} is in: {text}");
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    for (word, (begin, end)) in words.iter().zip([
+        ("192.0.2.", ":/export"),
+        ("/home/user", "/models"),
+        ("02:00:00:00:", ""),
+        ("nvme-serial", ""),
+    ]) {
+        assert!(word.starts_with(begin) && word.ends_with(end), "{word}");
+    }
     assert!(text.contains("Version: 1.17.1.22"), "{text}");
-    let said = captured.redacted.join(", ");
-    for kind in ["serial numbers", "IP addresses (1)", "user names in paths (1)", "hardware addresses (1)"] {
-        assert!(said.contains(kind), "{said}");
+    for kind in ["serial numbers", "IP addresses", "user names in paths", "hardware addresses"] {
+        assert!(captured.redacted.iter().any(|said| said.starts_with(kind)), "{:?}", captured.redacted);
     }
     let capture: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(taken.join("capture.json")).unwrap()).unwrap();

@@ -38,8 +38,8 @@ impl Redactor {
         let hosts: Vec<String> = self
             .words
             .iter()
-            .filter(|(_, with)| with.starts_with("host"))
-            .map(|(word, _)| format!("{}.", word.to_ascii_lowercase()))
+            .filter(|(kind, _, _)| *kind == HOST)
+            .map(|(_, word, _)| format!("{}.", word.to_ascii_lowercase()))
             .collect();
         for host in hosts {
             for from in lower.split(host.as_str()).skip(1) {
@@ -94,7 +94,7 @@ mod tests {
         redactor.names("127.0.0.1 localhost\n127.0.1.1 zebra-17.corp.internal zebra-17\n10.0.0.9 filer42 # big\n::1 ip6-localhost\n", "search lab.example\n");
         assert_eq!(
             redactor.text("login01.corp.internal ZEBRA-17 /dev/mapper/zebra--17--vg-root filer42:/x a@corp.internal n1.lab.example corp.internals"),
-            "host6 host3 /dev/mapper/host4--vg-root host5:/x a@redacted host7 corp.internals"
+            "host4 host2 /dev/mapper/host1--vg-root host3:/x a@redacted host5 corp.internals"
         );
         let mut redactor = Redactor::default();
         redactor.host("ubuntu");
