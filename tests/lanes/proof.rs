@@ -1,10 +1,10 @@
 //! Reads that prove a route: the probe in a child, and what the verdict becomes.
 
 use crate::harness::{STANDIN_UUID, folder, standin_env};
+use crate::program::gds_top;
 use crate::standins::{self, Standins};
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 fn said(built: &Standins, model: &Path, allow: bool, told: &[(&str, &str)]) -> Value {
     let scratch = folder();
@@ -13,14 +13,12 @@ fn said(built: &Standins, model: &Path, allow: bool, told: &[(&str, &str)]) -> V
     let mut env = standin_env(&built.folder, told);
     env.push(("LD_PRELOAD", built.redirect.to_str().unwrap()));
     env.push(("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()));
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let out = gds_top()
         .args(["__probe-read", "--scratch", scratch.path().to_str().unwrap()])
         .args(allow.then_some("--allow-compat"))
         .arg("--")
         .arg(model)
         .arg(STANDIN_UUID)
-        .env_remove("GDS_TOP_LIBCUFILE")
-        .env_remove("CUFILE_LOGFILE_PATH")
         .envs(env)
         .output()
         .unwrap();
@@ -82,7 +80,7 @@ fn what_is_in_the_way_of_trying_is_told_with_its_stage() {
 
 /// `gds-top check --json` on a machine with the stand-ins for libcufile, CUDA and NVML.
 fn verdict(built: &Standins, model: &Path, more: &[&str], told: &[(&str, &str)]) -> Value {
-    let scratch = folder();
+    let (scratch, temporary) = (folder(), folder());
     let machine = scratch.path().join("machine");
     standins::machine(&machine, model);
     let mut env = standin_env(&built.folder, told);
@@ -90,15 +88,16 @@ fn verdict(built: &Standins, model: &Path, more: &[&str], told: &[(&str, &str)])
     env.push(("GDS_TOP_NVML", nvml));
     env.push(("LD_PRELOAD", built.redirect.to_str().unwrap()));
     env.push(("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()));
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let out = gds_top()
         .args(["check", "--json"])
         .args(more)
         .arg(model)
-        .env_remove("GDS_TOP_LIBCUFILE")
-        .env_remove("CUFILE_LOGFILE_PATH")
+        .env("TMPDIR", temporary.path())
         .envs(env)
         .output()
         .unwrap();
+    let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "temporary files are left: {left:?}");
     let report: Value =
         serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)));
     report["verdicts"][0].clone()
