@@ -3,10 +3,13 @@
 
 #[path = "checks/machine.rs"]
 mod machine;
+#[path = "program/mod.rs"]
+mod program;
 
+use crate::program::gds_top;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 struct Desk {
     folder: tempfile::TempDir,
@@ -24,11 +27,8 @@ impl Desk {
     }
 
     fn config(&self, words: &[&str], environment: &[(&str, &str)]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+        let mut command = gds_top();
         command.arg("config").args(words).current_dir(self.folder.path());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CUFILE_")) {
-            command.env_remove(name);
-        }
         command.envs(environment.iter().copied()).output().unwrap()
     }
 

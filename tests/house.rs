@@ -139,3 +139,14 @@ fn the_version_of_rust_that_is_promised_is_the_same_everywhere() {
         assert!(text.contains(&format!("{version} or later")), "{path} does not name Rust {version}");
     }
 }
+
+#[test]
+fn tests_start_the_program_without_the_variables_of_who_runs_them() {
+    let named: Vec<PathBuf> = files(&[".rs"])
+        .into_iter()
+        .filter(|path| {
+            path.starts_with("./tests") && fs::read_to_string(path).unwrap().contains(concat!("CARGO_BIN_", "EXE"))
+        })
+        .collect();
+    assert_eq!(named, [Path::new("./tests/program/mod.rs")], "start it by program::gds_top()");
+}

@@ -2,20 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "program/mod.rs"]
+mod program;
+
+use crate::program::gds_top;
 use std::path::Path;
-use std::process::Command;
 
 #[test]
 fn the_pictures_are_up_to_date_and_self_contained() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/h200-vm-no-udev");
-    let status = Command::new(env!("CARGO_BIN_EXE_gds-top"))
-        .arg("__pictures")
-        .arg(folder.path())
-        .arg("--machine")
-        .arg(machine)
-        .status()
-        .unwrap();
+    let status = gds_top().arg("__pictures").arg(folder.path()).arg("--machine").arg(machine).status().unwrap();
     assert!(status.success());
     let mut count = 0;
     for entry in std::fs::read_dir(folder.path()).unwrap() {

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "program/mod.rs"]
+mod program;
+
+use crate::program::{PROGRAM, gds_top};
 use gds_top::domain::{CacheState, Engine, EventBody};
 use gds_top::session::live::{self, GpuChoice, SessionConfig};
 use gds_top::session::{Command, Feed, LaneStatus, State};
@@ -19,7 +23,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let place = Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
-        let made = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        let made = gds_top()
             .args(["synth", "qwen3-0.6b", place.model().to_str().unwrap(), "--scale", "0.005", "--quiet"])
             .stdout(std::process::Stdio::null())
             .status()
@@ -39,7 +43,7 @@ impl Place {
     }
 
     fn session(&self, change: impl FnOnce(&mut SessionConfig)) -> Session {
-        let mut config = SessionConfig::new(env!("CARGO_BIN_EXE_gds-top").into());
+        let mut config = SessionConfig::new(PROGRAM.into());
         config.model = Some(self.model().to_string_lossy().into_owned());
         config.checks = false;
         config.telemetry = false;
@@ -139,7 +143,7 @@ fn a_plan_has_a_page_of_its_own_and_the_session_before_it_stays() {
 /// A recording has the same pages, and its report has each.
 fn told_again(recording: &Path) {
     let folder = tempfile::tempdir().unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let output = gds_top()
         .args(["report", recording.to_str().unwrap(), "--export", folder.path().to_str().unwrap(), "--format", "json"])
         .output()
         .unwrap();

@@ -4,6 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "program/mod.rs"]
+mod program;
+
+use crate::program::gds_top;
 use gds_top::analysis::median;
 use gds_top::domain::{CacheState, units};
 use gds_top::session::{State, recording};
@@ -217,7 +221,7 @@ fn every_run_of_the_shipped_recordings_is_verified_and_its_phases_add_up() {
 #[test]
 fn every_command_of_the_readme_exists() {
     let readme = std::fs::read_to_string("README.md").unwrap();
-    let help = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top")).arg("--help").output().unwrap();
+    let help = gds_top().arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     let mut seen = 0;
     for line in readme.lines().filter_map(|l| l.strip_prefix("gds-top ")) {

@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
-use std::process::{Command, Output};
+#[path = "program/mod.rs"]
+mod program;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
+use crate::program::gds_top;
+use std::path::Path;
+use std::process::Output;
 
 fn run(home: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(PROGRAM);
-    command.args(arguments).env_remove("XDG_CONFIG_HOME").env("HOME", home).stdin(std::process::Stdio::null());
+    let mut command = gds_top();
+    command.args(arguments).env("HOME", home).stdin(std::process::Stdio::null());
     command.output().unwrap()
 }
 

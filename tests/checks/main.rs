@@ -14,5 +14,7 @@ mod gds_diag;
 mod healthy;
 mod live;
 mod machine;
+#[path = "../program/mod.rs"]
+mod program;
 mod secrets;
 mod symbols;

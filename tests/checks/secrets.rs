@@ -3,11 +3,11 @@
 
 use crate::capture::answer;
 use crate::machine::*;
+use crate::program::gds_top;
 use gds_top::checks;
 use gds_top::host::Root;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// What must not be in a capture, wherever it stood.
 const SECRETS: &[&str] = &[
@@ -146,7 +146,7 @@ fn no_secret_that_was_planted_is_in_the_capture_and_the_answer_is_the_same() {
 }
 
 fn program(words: &[&str], folder: &Path) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(words).current_dir(folder).output().unwrap();
+    let output = gds_top().args(words).current_dir(folder).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}: {output:?}"))
 }
 
@@ -189,7 +189,7 @@ fn a_user_of_a_directory_who_stands_in_no_passwd_is_not_in_a_capture() {
     std::fs::create_dir_all(&models).unwrap();
     std::fs::write(models.join("model.safetensors"), vec![1_u8; 4096]).unwrap();
     let taken = folder.path().join("capture");
-    let output = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let output = gds_top()
         .args(["capture", taken.to_str().unwrap(), models.to_str().unwrap()])
         .env("USER", "zoralice")
         .output()
@@ -218,12 +218,7 @@ fn a_capture_with_a_spoilt_part_is_refused_with_a_sentence_and_status_2() {
         let machine = build("nvfs-healthy", &[]);
         std::fs::write(machine.path().join(part), text).unwrap();
         for words in [vec!["check"], vec!["config", "lint"], vec!["config", "show"]] {
-            let output = Command::new(env!("CARGO_BIN_EXE_gds-top"))
-                .args(&words)
-                .arg("--root")
-                .arg(machine.path())
-                .output()
-                .unwrap();
+            let output = gds_top().args(&words).arg("--root").arg(machine.path()).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{part} {text:?} {words:?}: {output:?}");
             assert!(
@@ -238,7 +233,7 @@ fn a_capture_with_a_spoilt_part_is_refused_with_a_sentence_and_status_2() {
         if make {
             std::fs::create_dir(&path).unwrap();
         }
-        let output = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(["check", "--root"]).arg(&path).output().unwrap();
+        let output = gds_top().args(["check", "--root"]).arg(&path).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
         assert!(!output.stderr.is_empty());
     }

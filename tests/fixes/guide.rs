@@ -3,6 +3,7 @@
 
 use crate::copies::{image, look, recover};
 use crate::machine::{COMMANDS, Edit, all, build, config, put, without};
+use crate::program::gds_top;
 use gds_top::checks;
 use gds_top::domain::{Change, FixPlan, Route};
 use gds_top::fixes::guide::{self, State};
@@ -11,7 +12,6 @@ use gds_top::host::Root;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
 
 const RELEASE: &str = "files/etc/os-release";
 
@@ -383,7 +383,7 @@ fn every_recipe_that_writes_survives_a_cut_at_every_step_and_is_taken_back_witho
 }
 
 fn program(words: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(words).output().unwrap();
+    let output = gds_top().args(words).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 

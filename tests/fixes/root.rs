@@ -1,11 +1,11 @@
 //! The real program on throw-away roots: previewed, applied, verified, undone, listed; killed at every step; taken up after a reboot.
 
-use crate::throwaway::{PROGRAM, RESUME, Throwaway, UBUNTU, err, out};
+use crate::program::gds_top;
+use crate::throwaway::{RESUME, Throwaway, UBUNTU, err, out};
 use rustix::process::Signal;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::process::Command;
 
 const REGISTRY: &str = "etc/modprobe.d/nvidia-p2pdma.conf";
 
@@ -219,7 +219,7 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
         open.contains("✔ sudo reboot (done)") && open.contains("was rebooted and gpu-static-bar1 is not satisfied"),
         "{open}"
     );
-    let check = Command::new(PROGRAM).args(["check", "--root"]).arg(root.top()).output().unwrap();
+    let check = gds_top().args(["check", "--root"]).arg(root.top()).output().unwrap();
     assert!(err(&check).contains("was rebooted and gpu-static-bar1 is not satisfied"), "{}", err(&check));
     let guide = out(&root.fix(&["nvidia-gds", "--dry-run"]));
     assert!(guide.contains("was rebooted and gpu-static-bar1"), "{guide}");
@@ -316,7 +316,7 @@ fn a_root_that_is_none_is_refused() {
     for (root, part) in
         [("/", "leave --root out"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is no folder")]
     {
-        let refused = Command::new(PROGRAM).args(["fix", "--list", "--root", root]).output().unwrap();
+        let refused = gds_top().args(["fix", "--list", "--root", root]).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{root}");
         assert!(err(&refused).contains(part), "{root}: {}", err(&refused));
     }

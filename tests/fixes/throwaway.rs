@@ -2,13 +2,12 @@
 
 use crate::copies::{Image, image};
 use crate::machine::{copy, fixture};
+use crate::program::gds_top;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
 
 /// A throw-away root.
 pub(crate) struct Throwaway {
@@ -46,8 +45,8 @@ impl Throwaway {
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.arg("fix").arg("--root").arg(self.top()).args(words).env_remove("GDS_TOP_FIX_HOLD_AT");
+        let mut command = gds_top();
+        command.arg("fix").arg("--root").arg(self.top()).args(words);
         command.stdin(Stdio::null());
         command
     }

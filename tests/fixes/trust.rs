@@ -2,7 +2,8 @@
 
 use crate::copies::{image, look as inspect};
 use crate::machine::{fixture, fixtures};
-use crate::throwaway::{PROGRAM, RESUME, Throwaway, UBUNTU, err};
+use crate::program::{PROGRAM, gds_top, started_by};
+use crate::throwaway::{RESUME, Throwaway, UBUNTU, err};
 use gds_top::domain::Change;
 use gds_top::fixes::{self, RECIPES};
 use rustix::process::Signal;
@@ -11,7 +12,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 const LIMITS: &str = "etc/security/limits.d/99-gds.conf";
 
@@ -40,7 +41,7 @@ fn look(root: &Throwaway) {
         &["check", "--json"],
         &["config", "lint"],
     ] {
-        let done = Command::new(PROGRAM).args(words).arg("--root").arg(&top).stdin(Stdio::null()).output().unwrap();
+        let done = gds_top().args(words).arg("--root").arg(&top).stdin(Stdio::null()).output().unwrap();
         assert!(done.status.code().is_some_and(|code| code < 2), "{words:?}: {}", err(&done));
     }
 }
@@ -220,7 +221,7 @@ fn the_journal_is_private_whatever_the_umask_is() {
     for umask in ["0", "022", "077"] {
         let root = Throwaway::tree(UBUNTU);
         let line = format!("umask {umask}; exec \"$0\" fix memlock --yes --root \"$1\"");
-        let done = Command::new("sh").args(["-c", &line, PROGRAM]).arg(root.top()).output().unwrap();
+        let done = started_by("sh").args(["-c", &line, PROGRAM]).arg(root.top()).output().unwrap();
         assert!(done.status.success(), "umask {umask}: {}", err(&done));
         let mode = |path: &str| fs::metadata(root.top().join(path)).unwrap().mode() & 0o7777;
         for (path, wanted) in [

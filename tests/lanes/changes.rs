@@ -1,6 +1,7 @@
 //! What changes under a lane: files, and the session that it belongs to.
 
 use crate::harness::{STANDIN_UUID, folder, gpu_order, knobs, order, run, until};
+use crate::program::gds_top;
 use crate::{models, standins};
 use gds_top::domain::Engine;
 use std::fs::OpenOptions;
@@ -93,7 +94,7 @@ fn a_file_or_folder_that_is_gone_is_named() {
 #[test]
 fn an_order_that_is_no_order_is_refused_with_status_2() {
     for text in ["", "{}", "{\"engine\": \"mmap\"", "\u{1b}[2J"] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        let mut child = gds_top()
             .arg("__lane")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -130,7 +131,7 @@ fn a_lane_dies_with_its_session_however_that_ends() {
     let (folder, temporary) = (folder(), folder());
     models::odd(folder.path());
     for signal in ["-TERM", "-KILL"] {
-        let mut session = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        let mut session = gds_top()
             .args(["load", "--engine", "mmap", "--cache", "as-is", "--gpu", STANDIN_UUID])
             .arg(folder.path())
             .env("LD_LIBRARY_PATH", &built.folder)

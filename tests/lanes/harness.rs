@@ -1,12 +1,13 @@
 //! Runs the program as a lane: an order on its standard input, frames on its standard output.
 
+use crate::program::gds_top;
 use gds_top::domain::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, RunResult, Span, Target};
 use gds_top::engines::protocol::{Frame, LaneMessage, monotonic_ns};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::{ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -94,12 +95,8 @@ pub(crate) fn run_until(order: &LaneOrder, env: &[(&str, &str)], enough: Option<
     order.scratch = scratch.path().to_owned();
     let start = Instant::now();
     order.spawned_monotonic_ns = monotonic_ns();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+    let mut command = gds_top();
     command.arg("__lane").current_dir(scratch.path());
-    // What the developer's machine has must not decide a test.
-    for name in ["GDS_TOP_LIBCUFILE", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUFILE_ENV_PATH_JSON"] {
-        command.env_remove(name);
-    }
     command.env("CUFILE_LOGFILE_PATH", scratch.path().join("cufile.log")).envs(env.iter().copied());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -238,10 +235,9 @@ pub(crate) fn standin_env<'a>(folder: &'a Path, told: &[(&'a str, &'a str)]) -> 
 /// Runs the program as a user does; its folder for temporary files must be empty afterwards.
 pub(crate) fn program(arguments: &[&str], env: &[(&str, &str)]) -> Output {
     let temporary = folder();
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let out = gds_top()
         .args(arguments)
         .env("TMPDIR", temporary.path())
-        .env_remove("GDS_TOP_LIBCUFILE")
         .envs(env.iter().copied())
         .stdin(Stdio::null())
         .output()

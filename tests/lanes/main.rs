@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../program/mod.rs"]
+mod program;
 #[path = "../standins/mod.rs"]
 mod standins;
 

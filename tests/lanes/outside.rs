@@ -2,6 +2,7 @@
 
 use crate::harness::{STANDIN_UUID, folder};
 use crate::models;
+use crate::program::gds_top;
 use crate::standins;
 use gds_top::domain::ModelInfo;
 use gds_top::engines::protocol::monotonic_ns;
@@ -11,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
 fn command(model: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+    let mut command = gds_top();
     command
         .args(["load", "--gpu", "host", "--cache", "as-is", "--json"])
         .args(arguments)
@@ -19,9 +20,6 @@ fn command(model: &Path, arguments: &[&str]) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    for name in ["PYTHONPATH", "GDS_TOP_PYTHON", "GDS_TOP_FD"] {
-        command.env_remove(name);
-    }
     command
 }
 
@@ -208,7 +206,9 @@ fn a_command_that_reads_too_little_or_too_much_or_leaves_a_daemon_is_said_to() {
 }
 
 fn started(folder: &Path, mark: &str) -> Child {
-    let child = command(folder, &["--engine", &format!("command:setsid sleep {mark} & sleep {mark}")]).spawn().unwrap();
+    let arguments = ["--engine", &format!("command:setsid sleep {mark} & sleep {mark}")];
+    // A killed session cannot remove its temporary files.
+    let child = command(folder, &arguments).env("TMPDIR", folder).spawn().unwrap();
     until("command", || alive(mark).len() >= 2);
     child
 }
@@ -278,7 +278,7 @@ fn a_published_loader_runs_by_its_script_and_says_how_to_get_what_is_absent() {
 
 #[test]
 fn the_list_of_loaders_names_each_with_its_package() {
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top")).args(["load", "--list-loaders"]).output().unwrap();
+    let out = gds_top().args(["load", "--list-loaders"]).output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
     assert_eq!(out.status.code(), Some(0));
     for name in gds_top::domain::LOADERS {
@@ -289,14 +289,13 @@ fn the_list_of_loaders_names_each_with_its_package() {
 /// `load` on the stand-in GPU with the stand-ins for NVML and the loaders' packages.
 fn on_gpu(built: &standins::Standins, model: &Path, arguments: &[&str], told: &[(&str, &str)]) -> Vec<Value> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins/python");
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let out = gds_top()
         .args(["load", "--gpu", STANDIN_UUID, "--cache", "as-is", "--json"])
         .args(arguments)
         .arg(model)
         .env("LD_LIBRARY_PATH", &built.folder)
         .env("GDS_TOP_NVML", &built.nvml)
         .env("PYTHONPATH", python)
-        .env_remove("GDS_TOP_PYTHON")
         .envs(told.iter().copied())
         .stdin(Stdio::null())
         .output()

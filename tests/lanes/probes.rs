@@ -1,24 +1,18 @@
 //! The probes: children that ask CUDA and libcufile, whatever those do, and answer with one JSON object.
 
 use crate::harness::{STANDIN_NAME, STANDIN_UUID, folder, standin_env};
+use crate::program::gds_top;
 use crate::standins::{self, Standins};
 use gds_top::session::live::probe_child;
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 /// What a probe printed and how it ended.
 fn probe(arguments: &[&str], env: &[(&str, &str)]) -> (std::process::ExitStatus, String, String) {
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
-        .args(arguments)
-        .env_remove("GDS_TOP_LIBCUFILE")
-        .env_remove("CUFILE_LOGFILE_PATH")
-        .envs(env.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let out = gds_top().args(arguments).envs(env.iter().copied()).stdin(Stdio::null()).output().unwrap();
     (out.status, String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
 }
 
@@ -101,7 +95,7 @@ fn found_in(home: &Path, built: &Standins, scratch: &Path) -> Value {
     let site = home.join(".local/lib/python3.12/site-packages/nvidia/cu13/lib");
     std::fs::create_dir_all(&site).unwrap();
     std::fs::copy(&built.cufile, site.join("libcufile.so.0")).unwrap();
-    let out = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let out = gds_top()
         .args(["__probe-cufile", scratch.to_str().unwrap(), "--no-open"])
         .env_clear()
         .envs([("HOME", home.to_str().unwrap()), ("PATH", "/nonexistent")])
@@ -154,7 +148,7 @@ fn no_log_is_written_through_a_link_that_somebody_planted_in_the_temporary_folde
     let victim = temporary.path().join("victim");
     std::os::unix::fs::symlink(&victim, temporary.path().join("cufile.log")).unwrap();
     let check = |temporary: &Path| {
-        Command::new(env!("CARGO_BIN_EXE_gds-top"))
+        gds_top()
             .args(["check", "--json", machine.path().to_str().unwrap()])
             .env_remove("CUFILE_LOGFILE_PATH")
             .env("TMPDIR", temporary)

@@ -2,19 +2,19 @@
 
 use crate::harness::{folder, until};
 use crate::models;
+use crate::program::gds_top;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Runs the program until something lies below one of the folders (and `begun` says so of it), ends it by INT as a terminal does, and wants nothing to be left.
 fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
     let temporary = folder();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let mut child = gds_top()
         .args(arguments)
         .env("TMPDIR", temporary.path())
         .env("XDG_CACHE_HOME", watched)
-        .env_remove("GDS_TOP_LIBCUFILE")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -74,7 +74,7 @@ fn ceilings_are_measured_no_longer_than_they_are_wanted() {
     let model = folder();
     models::odd(model.path());
     let path = model.path().to_str().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gds-top"))
+    let mut child = gds_top()
         .args(["load", path, "--gpu", "host", "--engine", "pread", "--ceilings", "--json", "--quiet"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,9 +1,10 @@
 //! Whatever ends or stops it, keys, signals, a panic, a terminal that goes away, the terminal is whole again.
 
+use crate::program::gds_top;
 use crate::sessions::{folder, race, until_lanes};
-use crate::terminal::{PROGRAM, Terminal, recording};
+use crate::terminal::{Terminal, recording};
 use rustix::process::Signal;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 #[test]
 fn q_and_ctrl_c_leave_the_terminal_whole() {
@@ -93,7 +94,7 @@ fn a_terminal_that_goes_away_ends_it() {
 #[test]
 fn without_a_terminal_it_says_what_to_use_instead() {
     for arguments in [vec![], vec!["replay".to_owned(), recording()]] {
-        let output = Command::new(PROGRAM).args(&arguments).stdin(Stdio::null()).output().unwrap();
+        let output = gds_top().args(&arguments).stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains("terminal") && said.contains("--headless"), "{said}");

@@ -2,7 +2,8 @@
 //! for a password.
 
 use crate::machine::{copy, fixture};
-use crate::terminal::{PATIENCE, PROGRAM, Terminal};
+use crate::program::gds_top;
+use crate::terminal::{PATIENCE, Terminal};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -168,7 +169,7 @@ fn the_checklist_on_the_screen_says_what_its_text_says_and_every_diff_can_be_rea
     ] {
         let (_keep, root) = machine(name);
         let run = |more: &[&str]| {
-            let output = std::process::Command::new(PROGRAM)
+            let output = gds_top()
                 .args(["fix", "--root", root.to_str().unwrap(), "nvidia-gds", "--dry-run"])
                 .args(more)
                 .output()

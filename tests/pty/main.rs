@@ -4,6 +4,8 @@
 
 #[path = "../checks/machine.rs"]
 mod machine;
+#[path = "../program/mod.rs"]
+mod program;
 
 mod ends;
 mod fixes;

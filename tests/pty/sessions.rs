@@ -1,9 +1,10 @@
 //! Live sessions on screens: races, the lesson, KV caches, and what looking costs.
 
-use crate::terminal::{PATIENCE, PROGRAM, Terminal};
+use crate::program::gds_top;
+use crate::terminal::{PATIENCE, Terminal};
 use gds_top::domain::EventBody;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// A folder on a real file system.
@@ -14,7 +15,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
 /// A small model on a real file system.
 fn model(folder: &Path) -> PathBuf {
     let path = folder.join("model");
-    let status = Command::new(PROGRAM)
+    let status = gds_top()
         .args(["synth", "qwen3-0.6b"])
         .arg(&path)
         .args(["--scale", "0.02", "--quiet"])
@@ -78,7 +79,7 @@ fn the_cost_of_looking_is_told_for_the_three_ways() {
     let folder = folder();
     let model = model(folder.path());
     let home = folder.path().display().to_string();
-    let output = Command::new(PROGRAM)
+    let output = gds_top()
         .args(["overhead", model.to_str().unwrap(), "--gpu", "host", "--repeat", "2", "--json"])
         .envs([("HOME", &home), ("XDG_CACHE_HOME", &home)])
         .output()

@@ -1,5 +1,6 @@
 //! A terminal with the program in it, and what a user sees of it: whole frames.
 
+use crate::program::{PROGRAM, VARIABLES, foreign_variables};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
@@ -8,7 +9,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_gds-top");
 /// Guards against a hang and nothing else: far more than anything here takes, however slow and busy the machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The marks around a frame, which is shown as a whole.
@@ -64,6 +64,7 @@ impl Screen {
 }
 
 pub(crate) struct Terminal {
+    _home: tempfile::TempDir,
     screen: Arc<Mutex<Screen>>,
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
@@ -90,12 +91,15 @@ impl Terminal {
         let modes_before = format!("{:?}", pair.master.get_termios().unwrap());
         let mut command = CommandBuilder::new(PROGRAM);
         command.args(arguments);
-        command.env("TERM", "xterm-256color");
-        command.env("LANG", "C.UTF-8");
-        // What the developer's terminal and settings are must not decide a test.
-        for name in ["NO_COLOR", "COLORTERM", "LC_ALL", "LC_CTYPE", "XDG_CONFIG_HOME"] {
+        for name in foreign_variables() {
             command.env_remove(name);
         }
+        for (name, value) in VARIABLES {
+            command.env(name, value);
+        }
+        // Screens make the directory for models in it.
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        command.env("HOME", home.path());
         // Else it would be started in HOME, which need not be there.
         command.cwd(env!("CARGO_TARGET_TMPDIR"));
         for (name, value) in environment {
@@ -117,7 +121,7 @@ impl Terminal {
             }
         });
         let writer = pair.master.take_writer().unwrap();
-        Self { screen, master: pair.master, writer, child, modes_before, began }
+        Self { _home: home, screen, master: pair.master, writer, child, modes_before, began }
     }
 
     /// The recording, at its end at once.

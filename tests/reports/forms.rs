@@ -1,6 +1,7 @@
 //! Markdown, HTML, CSV, trace and Prometheus text, from a race and from any state; and their export into a folder.
 
 use crate::any::any_state;
+use crate::program::gds_top;
 use crate::race::race;
 use gds_top::report::{self, Format};
 use gds_top::session::State;
@@ -213,7 +214,7 @@ fn recordings_of_one_name_are_exported_into_a_folder_each() {
         std::fs::copy("assets/recordings/h200-no-udev.gdsrec", place).unwrap();
     }
     let out = folder.path().join("out");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gds-top"));
+    let mut command = gds_top();
     command.arg("report").args(&places).arg("--export").arg(&out).args(["--format", "md"]);
     let ran = command.output().unwrap();
     let mut made: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();

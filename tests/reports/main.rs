@@ -6,5 +6,7 @@ mod any;
 mod forms;
 mod headless;
 mod json;
+#[path = "../program/mod.rs"]
+mod program;
 mod race;
 mod recorded;

@@ -1,10 +1,11 @@
 //! `gds-top io`: what is measured, what cannot be, and that nothing is left.
 
 use crate::place::{Place, check_schema};
+use crate::program::{PROGRAM, started_by};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const READS: [&str; 6] = ["--access", "read", "--pattern", "sequential", "--size", "64K"];
@@ -149,10 +150,10 @@ fn a_disk_that_fills_up_on_the_way_is_a_sentence_and_leaves_nothing() {
     // A limit on the size of files stands in for a full disk: the write fails in the middle.
     let command = format!(
         "ulimit -f 1024; trap '' XFSZ; exec '{}' io '{}' --gpu host --json --seconds 0.01 --size 4K --threads 1 --file-size 4M",
-        env!("CARGO_BIN_EXE_gds-top"),
+        PROGRAM,
         place.dir().display()
     );
-    let output = Command::new("sh").args(["-c", &command]).current_dir(place.folder.path()).output().unwrap();
+    let output = started_by("sh").args(["-c", &command]).current_dir(place.folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

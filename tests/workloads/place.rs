@@ -1,5 +1,6 @@
 //! A folder on a real file system that a workload may fill, and the program run over it: on host memory, or on the stand-ins.
 
+use crate::program::gds_top;
 use crate::standins::{self, Standins};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -32,10 +33,7 @@ impl Place {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
-        for name in ["LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUFILE_ENV_PATH_JSON"] {
-            command.env_remove(name);
-        }
+        let mut command = gds_top();
         match &self.built {
             Some(built) => {
                 command.env("LD_LIBRARY_PATH", &built.folder).env("GDS_TOP_LIBCUFILE", &built.cufile);
