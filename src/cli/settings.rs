@@ -100,7 +100,7 @@ fn theme(name: &str, folder: Option<&Path>) -> Result<(ThemeName, Option<Palette
             known.extend(file.strip_suffix(".toml").map(str::to_owned));
         }
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        return Err(format!("'{name}' is no theme{}", hint(name, &known)));
+        return Err(format!("'{name}' is not a theme{}", hint(name, &known)));
     }
     parse_theme(&path, &text_of(&path, "the theme")?)
 }

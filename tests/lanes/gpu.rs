@@ -3,7 +3,7 @@
 use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, knobs, run, run_until, standin_env};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::domain::{CacheState, Engine, LaneOrder, ModelInfo, Phase, Route, Target};
+use gds_top::domain::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Phase, Route, Target};
 use std::cell::Cell;
 
 const ENGINES: [Engine; 8] = [
@@ -271,7 +271,7 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
 #[test]
 fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
     let Some((_folder, model, built)) = setting() else { return };
-    let direct_words = "went the direct way (nvfs)";
+    let because_direct = Some(AutoReason::DirectRoute(Route::Nvfs));
     for (set, route, slab) in [
         (&[("cufile", 1)][..], "nvfs", true),
         (&[("cufile", 1), ("threads", 2), ("block_bytes", 65_536)][..], "nvfs", true),
@@ -285,7 +285,8 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
         if result.cache_resident_before_fraction.is_none_or(|share| share >= 0.45) {
             return standins::skipped("the page cache cannot be emptied here");
         }
-        assert_eq!(result.notes.iter().any(|n| n.contains(direct_words)), slab, "{set:?} {route}: {:?}", result.notes);
+        let reason = result.auto_choice.as_ref().and_then(|choice| choice.reason);
+        assert_eq!(reason == because_direct, slab, "{set:?} {route}: {reason:?}");
         assert_eq!(result.route.as_ref().map(|r| (r.route, r.proven)), slab.then_some((Route::Nvfs, true)));
         assert_eq!(result.setup_parts_ns.contains_key("probing_read"), set[0].1 == 1);
     }

@@ -104,7 +104,7 @@ fn what_cannot_be_made_asynchronously_ends_the_job_at_once_and_is_never_made_oth
         (&[("STANDIN_CUFILE_FAIL", "cuFileWriteAsync:5038")], "write", &["5038", "writing"]),
         (&[("STANDIN_CUFILE_FAIL", "cuFileWriteAsync.later:5030:20")], "write", &["5030", "cuFileWriteAsync"]),
         (&[("STANDIN_CUFILE_FAIL", "cuFileStreamRegister:5038")], "read", &["5038", "registering a CUDA stream"]),
-        (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback:801:7")], "read", &["would not tell"]),
+        (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback:801:7")], "read", &["CUDA error 801"]),
         (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback.later:700:7")], "read", &["CUDA_ERROR_ILLEGAL_ADDRESS"]),
         (&[("STANDIN_CUDA_FAIL", "cuStreamAddCallback.later:700:7")], "write", &["CUDA_ERROR_ILLEGAL_ADDRESS"]),
         (&[("STANDIN_CUDA_FAIL", "cuLaunchHostFunc:700:7")], "read", &["5011"]),
