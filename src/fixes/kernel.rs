@@ -39,20 +39,23 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         );
     }
     changes.extend(packages);
-    match &driver {
-        Driver::Ready(file) => {
-            changes.extend(precompiled(root, file).map(|package| run(&format!("sudo apt-get install {package}"))));
-            why = format!(
-                "{why} The driver here was not built by DKMS ({file}): it exists for certain kernels only. If the check fails, install its package for the \
-                 new kernel, or the DKMS one, before the reboot."
-            );
-        }
-        Driver::Dkms => changes.push(shell(&format!("{NEWEST}; dkms autoinstall -k \"$new\""))),
-        Driver::Absent => {}
+    let nvidia_fs = has_nvidia_fs(root, report);
+    if let Driver::Ready(file) = &driver {
+        changes.extend(
+            precompiled(root, file, nvidia_fs).map(|packages| run(&format!("sudo apt-get install {packages}"))),
+        );
+        why = format!(
+            "{why} The driver here was not built by DKMS ({file}): it exists for certain kernels only. If the check fails, install its package for the \
+             new kernel, or the DKMS one, before the reboot."
+        );
+    }
+    let by_dkms = driver == Driver::Dkms || dkms_has(root, is_nvidia_fs);
+    if by_dkms {
+        changes.push(shell(&format!("{NEWEST}; dkms autoinstall -k \"$new\"")));
     }
     if driver != Driver::Absent {
-        let modules = if has_nvidia_fs(root, report) { "nvidia nvidia_fs" } else { "nvidia" };
-        let status = if driver == Driver::Dkms { "dkms status -k \"$new\" && " } else { "" };
+        let modules = if nvidia_fs { "nvidia nvidia_fs" } else { "nvidia" };
+        let status = if by_dkms { "dkms status -k \"$new\" && " } else { "" };
         changes.push(shell(&format!("{NEWEST}; {status}modinfo -k \"$new\" -n {modules}")));
     }
     changes.push(run("sudo reboot"));
@@ -74,10 +77,17 @@ enum Driver {
     Absent,
 }
 
+/// Whether a line of `dkms status` is about nvidia-fs.
+fn is_nvidia_fs(line: &str) -> bool {
+    line.starts_with("nvidia-fs") || line.starts_with("nvidia_fs")
+}
+
+fn dkms_has(root: &Root, is_meant: impl Fn(&str) -> bool) -> bool {
+    root.command(&["dkms", "status"]).is_some_and(|output| output.stdout.lines().any(is_meant))
+}
+
 fn driver(root: &Root) -> Driver {
-    let is_driver =
-        |line: &str| line.starts_with("nvidia") && !line.starts_with("nvidia-fs") && !line.starts_with("nvidia_fs");
-    let by_dkms = root.command(&["dkms", "status"]).is_some_and(|output| output.stdout.lines().any(is_driver));
+    let by_dkms = dkms_has(root, |line| line.starts_with("nvidia") && !is_nvidia_fs(line));
     let information = root.command(&["modinfo", "nvidia"]).map(|output| output.stdout).unwrap_or_default();
     let file = information.lines().find_map(|line| line.strip_prefix("filename:")).map(|file| file.trim().to_owned());
     match file {
@@ -88,26 +98,25 @@ fn driver(root: &Root) -> Driver {
     }
 }
 
-/// Ubuntu's package with the precompiled driver for the new kernel, by the folder in which it is for the running one: `nvidia-580srv-open`.
-fn precompiled(root: &Root, file: &str) -> Option<String> {
+/// Ubuntu's packages with precompiled modules for the new kernel, by the folder of the driver for the running one: `nvidia-580srv-open`. Kernels of the
+/// flavour nvidia have a package with nvidia-fs.
+fn precompiled(root: &Root, file: &str, nvidia_fs: bool) -> Option<String> {
     let folder = file
         .split('/')
         .find(|part| part.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))?;
     let meta = ubuntu(root).and_then(|version| ubuntu_meta(root, version).ok())?;
-    Some(format!("linux-modules-{}-{meta}", folder.replacen("srv", "-server", 1)))
+    let driver = format!("linux-modules-{}-{meta}", folder.replacen("srv", "-server", 1));
+    let with_nvidia_fs = nvidia_fs && meta.starts_with("nvidia") && !dkms_has(root, is_nvidia_fs);
+    Some(if with_nvidia_fs { format!("{driver} linux-modules-nvidia-fs-{meta}") } else { driver })
 }
 
 /// Whether nvidia-fs is on this machine.
 pub(super) fn has_nvidia_fs(root: &Root, report: &Report) -> bool {
-    let by_dkms = || {
-        let named = |line: &str| line.starts_with("nvidia-fs") || line.starts_with("nvidia_fs");
-        root.command(&["dkms", "status"]).is_some_and(|output| output.stdout.lines().any(named))
-    };
     let installed = || root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
     root.exists("/sys/module/nvidia_fs")
         || root.exists("/proc/driver/nvidia-fs")
         || report.finding("nvfs-version").is_some_and(|finding| finding.status == crate::domain::Status::Pass)
-        || by_dkms()
+        || dkms_has(root, is_nvidia_fs)
         || installed()
 }
 
@@ -214,7 +223,9 @@ fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
 fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
     if let Some(version) = ubuntu(root) {
         let meta = ubuntu_meta(root, version)?;
-        return Ok(vec![run(&format!("sudo apt-get install linux-{meta} linux-headers-{meta}"))]);
+        // Of the flavour nvidia in 22.04 the package of the image is the one that was seen.
+        let kernel = if meta.starts_with("nvidia") { format!("linux-image-{meta}") } else { format!("linux-{meta}") };
+        return Ok(vec![run(&format!("sudo apt-get install {kernel} linux-headers-{meta}"))]);
     }
     let arch = if is_arm(root) { "arm64" } else { "amd64" };
     let flavour = ["cloud", "rt"].into_iter().find(|kind| running.contains(&format!("-{kind}-")));

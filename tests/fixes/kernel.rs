@@ -104,6 +104,23 @@ fn a_driver_that_dkms_does_not_build_gets_its_package_or_a_warning() {
 }
 
 #[test]
+fn an_nvidia_kernel_gets_its_precompiled_modules_and_dkms_builds_what_it_built_before() {
+    let module = |name: &str, file: &str| command(&["modinfo", name], &format!("filename: {file}\n"));
+    let driver = module("nvidia", "/lib/modules/6.8.0-1030-nvidia/kernel/nvidia-580-open/nvidia.ko");
+    let ready =
+        vec![driver.clone(), module("nvidia_fs", "/lib/modules/6.8.0-1030-nvidia/kernel/nvidia-fs/nvidia-fs.ko")];
+    let plan = self::plan(UBUNTU, "6.8.0-1030-nvidia", ready);
+    let modules =
+        "sudo apt-get install linux-modules-nvidia-580-open-nvidia-hwe-22.04 linux-modules-nvidia-fs-nvidia-hwe-22.04";
+    assert!(lines(&plan).contains(&modules.to_owned()), "{:?}", lines(&plan));
+    let status = command(&["dkms", "status"], "nvidia-fs/2.28.4, 6.8.0-1030-nvidia, x86_64: installed\n");
+    let mixed = self::plan(UBUNTU, "6.8.0-1030-nvidia", vec![driver, status]);
+    let (told, ended) = dry(&mixed, &["6.11.0-1000-nvidia"], &["nvidia", "nvidia_fs"]);
+    assert_eq!(told[0], "dkms autoinstall -k 6.11.0-1000-nvidia");
+    assert!(ended && !dry(&mixed, &["6.11.0-1000-nvidia"], &["nvidia"]).1);
+}
+
+#[test]
 fn a_machine_without_a_driver_has_none_to_lose() {
     let bare = vec![
         without("files/proc/driver"),

@@ -74,7 +74,7 @@ fn a_kernel_for_p2pdma_comes_with_its_headers_if_the_release_has_one() {
         (
             UBUNTU_22,
             "5.15.0-1040-nvidia",
-            &["sudo apt-get install linux-nvidia-hwe-22.04 linux-headers-nvidia-hwe-22.04"],
+            &["sudo apt-get install linux-image-nvidia-hwe-22.04 linux-headers-nvidia-hwe-22.04"],
         ),
         (
             UBUNTU_24,
