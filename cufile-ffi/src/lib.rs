@@ -1,11 +1,11 @@
 //! Run-time loaded, safe bindings to NVIDIA libcufile, the library of GPUDirect Storage, for GDS 1.0 to 1.20.
 //!
 //! - [`Library`] finds and loads libcufile; its error lists every name that was tried. A file that was found, not named,
-//! and that another user could have put there is not loaded ([`distrust`]). Every function is optional: a function that
-//! the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
+//!   and that another user could have put there is not loaded ([`distrust`]). Every function is optional: a function that
+//!   the loaded version lacks returns [`Error::MissingSymbol`], which names the version that has it.
 //! - [`Driver`] opens it and guards against known faults of the library: it loops forever if `/proc/modules` cannot
-//! be opened (rejected here), prints to standard output, may close descriptor 0, and writes `cufile.log` into the
-//! working directory.
+//!   be opened (rejected here), prints to standard output, may close descriptor 0, and writes `cufile.log` into the
+//!   working directory.
 //! - [`FileHandle`], [`BufferRegistration`], [`Batch`] and [`AsyncIo`] keep what they need alive and are released in the right order.
 //! - [`IoMemory`] is the memory of a transfer: implement it for GPU allocations; [`HostMemory`] works without a GPU.
 //! - Codes stay integers ([`codes::describe`] names them by version); errors keep the cuFile code, the CUDA code and errno.

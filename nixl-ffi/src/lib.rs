@@ -4,9 +4,9 @@
 //!   `nixl_cu12`), system folders. The error lists every name that was tried.
 //! - [`Agent`] is a NIXL agent with at most one back end (a plugin: `GDS`, `GDS_MT`, `POSIX`).
 //! - [`Registered`] memory, [`RegisteredFile`] and [`Transfer`] keep the objects that they need alive and are
-//! released in the right order.
+//!   released in the right order.
 //! - [`cufile_ffi::IoMemory`] is the destination memory. cuFile needs the same guarantee, so this crate depends on
-//! cufile-ffi.
+//!   cufile-ffi.
 //!
 //! It is a separate crate because it wraps a different library, and `unsafe` is confined to such crates. Nothing
 //! panics, and the library is never unloaded. The functions and their types are those of NIXL 1.5

@@ -239,7 +239,7 @@ pub(super) fn load_before(root: &Root, module: &str, before: &[&str], own: &str)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
     use std::fs;
