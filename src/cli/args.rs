@@ -188,9 +188,9 @@ mod tests {
         assert_eq!(parse_setting("pread.threads=8"), Ok(("pread.threads".to_owned(), 8)));
         for (wrong, part) in [
             ("threads", "NAME=NUMBER"),
-            ("thread=1", "known are"),
+            ("thread=1", "known settings"),
             ("x.threads=1", "no engine"),
-            ("threads=a", "no number"),
+            ("threads=a", "not a number"),
         ] {
             let said = parse_setting(wrong).unwrap_err();
             assert!(said.contains(part), "{wrong}: {said}");

@@ -440,7 +440,7 @@ mod tests {
         for (arguments, named) in [
             (["gds-top", "--json", "check", "/models"].as_slice(), "--json is before the command 'check'"),
             (&["gds-top", "--engine", "pread", "load", "m"], "--engine is before"),
-            (&["gds-top", "/models", "check"], "a model stands"),
+            (&["gds-top", "/models", "check"], "a model is before"),
         ] {
             let said = misplaced(arguments).unwrap();
             assert!(said.contains(named) && said.contains("write it after"), "{said}");
