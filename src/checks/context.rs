@@ -1,9 +1,12 @@
 //! What every group of checks looks at: the view, the paths with their facts, the GPUs, the configuration.
 
 use super::config_file::Config;
-use crate::host::{self, NvmlGpu, PathFacts, PciGpu, Root};
+use crate::host::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root};
 use std::path::PathBuf;
 use std::sync::OnceLock;
+
+/// The last driver branch for Maxwell, Pascal and Volta, always with the proprietary kernel modules.
+pub(super) const LAST_PROPRIETARY: &str = "580";
 
 /// A path under examination.
 #[derive(Clone, Debug)]
@@ -20,6 +23,8 @@ pub(super) struct GpuSeen {
     pub(super) name: String,
     pub(super) address: String,
     pub(super) nvml: Option<NvmlGpu>,
+    /// By compute capability, or by PCI device id if NVML does not list the GPU.
+    pub(super) architecture: Option<Architecture>,
 }
 
 impl GpuSeen {
@@ -38,8 +43,9 @@ pub(super) struct Context<'a> {
     pub(super) root: &'a Root,
     pub(super) subjects: Vec<Subject>,
     selected: Option<String>,
-    pci: OnceLock<Option<Vec<PciGpu>>>,
+    pci: OnceLock<Option<PciNvidia>>,
     gpus: OnceLock<Vec<GpuSeen>>,
+    kinds: OnceLock<Vec<GpuKind>>,
     config: OnceLock<Config>,
 }
 
@@ -54,6 +60,7 @@ impl<'a> Context<'a> {
             selected: gpu.map(str::to_owned),
             pci: OnceLock::new(),
             gpus: OnceLock::new(),
+            kinds: OnceLock::new(),
             config: OnceLock::new(),
         }
     }
@@ -65,7 +72,44 @@ impl<'a> Context<'a> {
 
     /// GPUs on the bus; `None` where the bus cannot be listed.
     pub(super) fn pci(&self) -> Option<&[PciGpu]> {
-        self.pci.get_or_init(|| host::pci_gpus(self.root)).as_deref()
+        self.nvidia().map(|seen| seen.gpus.as_slice())
+    }
+
+    fn nvidia(&self) -> Option<&PciNvidia> {
+        self.pci.get_or_init(|| host::pci_nvidia(self.root)).as_ref()
+    }
+
+    /// Addresses of the NVSwitches on the bus.
+    pub(super) fn nvswitches(&self) -> &[String] {
+        self.nvidia().map_or(&[], |seen| &seen.nvswitches)
+    }
+
+    /// The GPUs of this system that the open kernel modules cannot drive. Waits for NVML.
+    pub(super) fn before_turing(&self) -> impl Iterator<Item = &GpuKind> {
+        self.kinds
+            .get_or_init(|| host::gpu_kinds(self.root))
+            .iter()
+            .filter(|gpu| gpu.architecture < Architecture::TuringOrLater)
+    }
+
+    /// The fix that installs a driver for the GPUs of this machine; none for GPUs that no driver with GDS supports.
+    pub(super) fn driver_fix(&self) -> Option<&'static str> {
+        match self.before_turing().map(|gpu| gpu.architecture).max() {
+            None => Some("nvidia-driver-open"),
+            Some(Architecture::BeforeMaxwell) => None,
+            Some(_) => Some("nvidia-driver-proprietary"),
+        }
+    }
+
+    /// Whether CUDA waits for Fabric Manager on this machine: it has NVSwitches, or a GPU of an HGX board that shows none.
+    pub(super) fn has_fabric(&self) -> bool {
+        let is_guest = || self.root.nvml().gpus.iter().any(|gpu| gpu.virtualization.as_deref() == Some("passthrough"));
+        !self.nvswitches().is_empty() || (self.hgx_blackwell().is_some() && !is_guest())
+    }
+
+    /// A B200 or B300 of an HGX board.
+    pub(super) fn hgx_blackwell(&self) -> Option<&PciGpu> {
+        self.pci()?.iter().find(|gpu| gpu.is_hgx_blackwell() && !gpu.is_lent())
     }
 
     /// Whether the bus shows a GPU, without waiting for NVML.
@@ -78,11 +122,17 @@ impl<'a> Context<'a> {
         self.gpus.get_or_init(|| {
             let nvml = self.root.nvml();
             let machine = host::machine(self.root);
-            let all = machine.gpus.into_iter().map(|gpu| GpuSeen {
-                nvml: nvml.gpus.iter().find(|n| n.uuid == gpu.uuid).cloned(),
-                id: gpu.uuid,
-                name: gpu.name,
-                address: gpu.pci_bus_id,
+            let on_bus = |address: &str| self.pci()?.iter().find(|pci| pci.address == address)?.architecture();
+            let all = machine.gpus.into_iter().map(|gpu| {
+                let nvml = nvml.gpus.iter().find(|n| n.uuid == gpu.uuid).cloned();
+                let mut seen =
+                    GpuSeen { id: gpu.uuid, name: gpu.name, address: gpu.pci_bus_id, nvml, architecture: None };
+                seen.architecture = match (seen.capability(), &seen.nvml) {
+                    (Some(capability), _) => Some(Architecture::of_capability(capability)),
+                    (None, Some(_)) => None,
+                    (None, None) => on_bus(&seen.address),
+                };
+                seen
             });
             match &self.selected {
                 None => all.collect(),

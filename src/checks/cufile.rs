@@ -66,7 +66,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
 /// Checks that wait for the probe of libcufile.
 pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let facts = ctx.root.libcufile();
-    let mut out = vec![found(facts)];
+    let mut out = vec![found(ctx, facts)];
     out.extend(refused_by_the_library(ctx, facts));
     if facts.chosen.is_some() || facts.open.is_some() {
         out.extend([version(facts), opens(ctx, facts)]);
@@ -248,7 +248,7 @@ fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'static str) -> 
         .why(WHY)
 }
 
-fn found(facts: &LibcufileFacts) -> Judged {
+fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: &str = "lib-found";
     const WHY: &str = "Every cuFile read goes through libcufile; frameworks often bring their own, of another version than the toolkit's.";
     let error = facts.error.clone().unwrap_or_else(|| "nothing found".to_owned());
@@ -259,7 +259,12 @@ fn found(facts: &LibcufileFacts) -> Judged {
             .found("dynamic loader", error)
             .missing(Cost::Install, EVERY)
             .fix("libcufile-install")
-            .advice("Install it (apt-get install libcufile-13-0, or pip install nvidia-cufile), or name it by GDS_TOP_LIBCUFILE.")
+            .advice({
+                let (major, minor) = host::cuda_packages(ctx.root);
+                let wheel =
+                    host::cufile_wheel(major).map_or_else(String::new, |wheel| format!("or pip install {wheel}, "));
+                format!("Install the package libcufile-{major}-{minor}, {wheel}or name it by GDS_TOP_LIBCUFILE.")
+            })
     } else {
         let mut versions: Vec<&str> = facts.found.iter().filter_map(|f| f.version.as_deref()).collect();
         versions.sort_unstable();
@@ -346,6 +351,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 && (ctx.config().is_fatal() || refused_by_the_library(ctx, facts).is_some())
             {
                 judged.cause("cfg-parse")
+            } else if open.cuda_code == Some(802) && ctx.has_fabric() {
+                judged.cause("gpu-fabric")
             } else if open.cuda_code == Some(802) {
                 judged.advice("CUDA waits for the NVSwitch fabric (802): sudo systemctl start nvidia-fabricmanager, of the version of the driver.")
             } else if open.cuda_code == Some(803) && !super::gpu::is_mismatched(ctx) {

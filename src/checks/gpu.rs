@@ -1,10 +1,10 @@
 //! GPU and driver.
 
-use super::context::{Context, GpuSeen, version_numbers};
+use super::context::{Context, GpuSeen, LAST_PROPRIETARY, version_numbers};
 use super::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use super::registry_keys;
 use crate::domain::{Group::Gpu, Route, units};
-use crate::host;
+use crate::host::{self, Architecture};
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
 
@@ -59,7 +59,7 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
             .map(|id| Judged::na(id, Gpu, "no NVIDIA driver is loaded").unread(VERSION_FILE, &host::Unread::Missing))
             .collect();
     }
-    let mut out = vec![version(&driver), flavour(ctx, &driver)];
+    let mut out = Vec::new();
     if !ctx.is_aarch64() {
         out.push(registry_keys::static_bar1(ctx));
     }
@@ -68,131 +68,18 @@ pub(super) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
 
 /// Checks that wait for NVML.
 pub(super) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
-    let mut out = vec![present(ctx)];
-    out.extend(mismatch(ctx));
+    let mut out: Vec<Judged> = mismatch(ctx).into_iter().collect();
+    let driver = Driver::of(ctx);
+    if driver.is_loaded() {
+        out.extend([version(ctx, &driver), flavour(ctx, &driver)]);
+    }
     for (number, gpu) in ctx.gpus().iter().enumerate() {
         out.extend(of_gpu(ctx, gpu).into_iter().map(|judged| judged.of(Scope::Gpu(number))));
     }
     out
 }
 
-/// The value of CUDA_VISIBLE_DEVICES where it leaves no GPU: CUDA takes those before the first that is not there.
-fn hides_all(ctx: &Context<'_>) -> Option<String> {
-    let value = ctx.root.variable("CUDA_VISIBLE_DEVICES")?;
-    let count = ctx.root.nvml().gpus.len();
-    let first = value.split(',').next().unwrap_or_default().trim();
-    let none =
-        first.is_empty() || first == "-1" || first == "NoDevFiles" || first.parse().is_ok_and(|n: usize| n >= count);
-    (count > 0 && none).then_some(value)
-}
-
-fn present(ctx: &Context<'_>) -> Judged {
-    const ID: &str = "gpu-present";
-    const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
-    let nvml = ctx.root.nvml();
-    let (lent, ours): (Vec<&host::PciGpu>, Vec<&host::PciGpu>) =
-        ctx.pci().into_iter().flatten().partition(|gpu| is_lent(gpu));
-    let on_bus = ours.len();
-    let mut judged = if let Some(value) = hides_all(ctx) {
-        Judged::lack(ID, Gpu, "CUDA_VISIBLE_DEVICES hides every GPU from the programs that are started here")
-            .found("environment", format!("CUDA_VISIBLE_DEVICES={value}"))
-            .missing(Cost::Setting, EVERY)
-            .advice("unset CUDA_VISIBLE_DEVICES, or name GPUs in it that are there.")
-    } else if !nvml.gpus.is_empty() {
-        let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
-        let summary = match names.as_slice() {
-            [name] => format!("1 GPU: {name}"),
-            [name, ..] => format!(
-                "{} GPUs: {name}{}",
-                names.len(),
-                if names.iter().all(|n| n == name) { "" } else { " and others" }
-            ),
-            [] => String::new(),
-        };
-        let mut judged = Judged::pass(ID, Gpu, summary);
-        if on_bus > nvml.gpus.len() {
-            judged = Judged::warn(ID, Gpu, format!("the bus shows {on_bus} GPUs, NVML {}", nvml.gpus.len()))
-                .advice("A GPU that the driver does not show has failed or belongs to a virtual machine: see the kernel log for NVRM.");
-        }
-        judged.found("NVML", names.join(", "))
-    } else if on_bus > 0 {
-        if nvml.unasked {
-            Judged::na(ID, Gpu, "the bus shows a GPU; what NVML says of it is not known").unknown(EVERY)
-        } else if is_mismatched(ctx) {
-            Judged::info(ID, Gpu, "the bus shows a GPU, and NVML does not answer for the versions' sake")
-                .cause("driver-mismatch")
-        } else if Driver::of(ctx).is_loaded() {
-            Judged::warn(ID, Gpu, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
-                .unknown(EVERY)
-                .advice("Run nvidia-smi; on NVSwitch machines start nvidia-fabricmanager.")
-        } else {
-            not_loaded(ctx)
-        }
-    } else if !lent.is_empty() {
-        Judged::lack(ID, Gpu, "each GPU is kept for a virtual machine, none is left for this system")
-            .missing(Cost::Root, EVERY)
-            .advice("Look from inside the virtual machine; or bind a GPU to the NVIDIA driver here.")
-    } else if ctx.pci().is_none() && (nvml.unasked || !ctx.root.exists("/sys")) {
-        Judged::na(ID, Gpu, "neither NVML nor the PCI bus can be looked at").unknown(EVERY)
-    } else {
-        Judged::lack(ID, Gpu, "no NVIDIA GPU on this machine")
-            .never(EVERY)
-            .advice("gds-top still races the engines into host memory and says so.")
-    };
-    judged = match ctx.pci() {
-        Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
-        Some(gpus) => {
-            let list: Vec<String> = gpus
-                .iter()
-                .map(|gpu| match gpu.driver.as_deref().filter(|_| is_lent(gpu)) {
-                    Some(driver) => format!("{} ({driver})", gpu.address),
-                    None => gpu.address.clone(),
-                })
-                .collect();
-            judged.found("/sys/bus/pci/devices", list.join(" "))
-        }
-        None => judged.found("/sys/bus/pci/devices", "cannot be listed"),
-    };
-    if let Some(error) = &nvml.error {
-        judged = judged.found("NVML", error.clone());
-    }
-    judged.why(WHY)
-}
-
-/// Whether a GPU is kept for a virtual machine, so that the NVIDIA driver does not show it.
-pub(super) fn is_lent(gpu: &host::PciGpu) -> bool {
-    matches!(gpu.driver.as_deref(), Some("vfio-pci" | "pci-stub" | "xen-pciback"))
-}
-
-/// A GPU without a driver: not installed, or not built for the kernel that runs.
-fn not_loaded(ctx: &Context<'_>) -> Judged {
-    const ID: &str = "gpu-present";
-    let release = host::kernel_release(ctx.root).unwrap_or_default();
-    let rows = super::nvfs_dkms::dkms_rows(ctx);
-    if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau")) {
-        return Judged::lack(ID, Gpu, "nouveau has the GPU, and the NVIDIA driver cannot be loaded beside it")
-            .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau")
-            .missing(Cost::Install, EVERY)
-            .fix("nvidia-driver-open")
-            .advice("Install the NVIDIA driver with the open kernel modules; its package keeps nouveau out. Then rebuild the initramfs and reboot.");
-    }
-    let built: Vec<&str> =
-        rows.iter().filter(|row| row.name == "nvidia").filter_map(|row| row.kernel.as_deref()).collect();
-    if built.is_empty() || built.contains(&release.as_str()) {
-        return Judged::lack(ID, Gpu, "there is a GPU, but no NVIDIA driver is loaded")
-            .missing(Cost::Install, EVERY)
-            .fix("nvidia-driver-open")
-            .advice("Install the NVIDIA driver with the open kernel modules.");
-    }
-    Judged::lack(ID, Gpu, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")))
-        .found("dkms status", format!("nvidia for {}", built.join(", ")))
-        .missing(Cost::Install, EVERY)
-        .advice(format!(
-            "Install the headers of {release} and run sudo dkms autoinstall, or boot the other kernel; an update had brought this one."
-        ))
-}
-
-fn version(driver: &Driver) -> Judged {
+fn version(ctx: &Context<'_>, driver: &Driver) -> Judged {
     const ID: &str = "driver-version";
     const WHY: &str = "nvidia-fs takes the persistent peer-to-peer calls from driver 555 on; P2PDMA needs the open modules from 565.47 on.";
     let Some(version) = driver.version.as_deref() else {
@@ -202,7 +89,10 @@ fn version(driver: &Driver) -> Judged {
     let judged = if numbers < vec![460] {
         Judged::lack(ID, Gpu, format!("driver {version} is older than 460, the oldest that works with GDS"))
             .missing(Cost::Install, &[Route::Nvfs, Route::P2pdma, Route::C2c])
-            .fix("nvidia-driver-open")
+            .fixes(ctx.driver_fix())
+    } else if ctx.before_turing().next().is_some() {
+        // P2PDMA, which needs a later one, is not for this GPU.
+        Judged::pass(ID, Gpu, format!("driver {version}"))
     } else if numbers < vec![555] {
         // On bare x86 nvidia-fs takes the persistent calls of such a driver, too.
         Judged::lack(ID, Gpu, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
@@ -227,6 +117,10 @@ fn flavour(ctx: &Context<'_>, driver: &Driver) -> Judged {
             Judged::na(ID, Gpu, "whether the open or the proprietary modules are loaded is not said").unknown(DIRECT)
         }
         Some(true) => Judged::pass(ID, Gpu, "open kernel modules"),
+        Some(false) if ctx.before_turing().next().is_some() => {
+            // What that means for the routes is said by the check gpu-open-capable.
+            Judged::pass(ID, Gpu, "proprietary kernel modules, the only ones for a GPU before Turing")
+        }
         Some(false) => {
             let nvfs = nvfs_version(ctx);
             let old = nvfs.as_deref().is_some_and(|v| version_numbers(v) <= vec![2, 17, 4]);
@@ -288,9 +182,18 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found("/sys/module/nvidia/version", loaded).why(WHY))
 }
 
+const TOO_OLD: &str = "The library refuses GPUs before Pascal: 'NO GDS SUPPORT - Reason: arch=(needs >=6)'.";
+
+/// The PCI device id of a GPU.
+fn on_bus(ctx: &Context<'_>, gpu: &GpuSeen) -> String {
+    let device = ctx.pci().and_then(|all| all.iter().find(|pci| pci.address == gpu.address)?.device.clone());
+    device.map_or_else(String::new, |id| format!("10de:{}", id.trim_start_matches("0x")))
+}
+
 fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     let mut out = Vec::new();
-    let label = |judged: Judged, text: String| judged.found(format!("NVML, GPU {}", gpu.address), text);
+    let source = if gpu.nvml.is_some() { "NVML, GPU" } else { "PCI device" };
+    let label = |judged: Judged, text: String| judged.found(format!("{source} {}", gpu.address), text);
     let capability = gpu.capability();
     if let Some((major, minor)) = capability {
         let judged = if major < 6 {
@@ -305,9 +208,20 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         } else {
             Judged::pass("gpu-compute-cap", Gpu, format!("compute capability {major}.{minor}"))
         };
+        out.push(label(judged, format!("{major}.{minor}")).why(TOO_OLD));
+    } else if let Some(architecture) = gpu.architecture.filter(|architecture| *architecture < Architecture::Pascal) {
         out.push(
-            label(judged, format!("{major}.{minor}"))
-                .why("The library refuses GPUs before Pascal: 'NO GDS SUPPORT - Reason: arch=(needs >=6)'."),
+            label(
+                Judged::lack(
+                    "gpu-compute-cap",
+                    Gpu,
+                    format!("the GPU is {}: cuFile does not work before Pascal", architecture.name()),
+                )
+                .never(EVERY)
+                .advice("Only loaders without cuFile work on this GPU."),
+                on_bus(ctx, gpu),
+            )
+            .why(TOO_OLD),
         );
     }
     let allowed = gpu.nvml.as_ref().and_then(|n| n.attributes.as_ref()).and_then(|a| a.gpu_direct_rdma) == Some(true);
@@ -326,26 +240,38 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         label(class, gpu.name.clone())
             .why("The driver gives no peer-to-peer pages of a GeForce: nvidia_p2p_get_pages returns -22."),
     );
-    out.extend(open_capable(ctx, capability).map(|judged| {
-        label(judged, capability.map(|(a, b)| format!("compute capability {a}.{b}")).unwrap_or_default())
+    out.extend(open_capable(ctx, gpu).map(|judged| {
+        label(judged, capability.map_or_else(|| on_bus(ctx, gpu), |(a, b)| format!("compute capability {a}.{b}")))
     }));
     out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
     out.extend(of_nvml(gpu));
     out
 }
 
-/// Pascal and Volta cannot run the open kernel modules, which a current nvidia-fs needs.
-fn open_capable(ctx: &Context<'_>, capability: Option<(u32, u32)>) -> Option<Judged> {
+/// Pascal and Volta cannot run the open kernel modules, which a current nvidia-fs and P2PDMA need.
+fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     const ID: &str = "gpu-open-capable";
-    // Below 6.0 nothing of cuFile works, whatever the modules.
-    let capability = capability.filter(|c| ((6, 0)..(7, 5)).contains(c))?;
+    // Before Pascal nothing of cuFile works with any modules.
+    let architecture = gpu.architecture.filter(|a| matches!(a, Architecture::Pascal | Architecture::Volta))?;
+    let name = match gpu.capability() {
+        Some((major, minor)) => format!("compute capability {major}.{minor} ({})", architecture.name()),
+        None => architecture.name().to_owned(),
+    };
     let old = nvfs_version(ctx).is_some_and(|v| version_numbers(&v) <= vec![2, 17, 4]);
+    let last = LAST_PROPRIETARY;
     let judged = if old {
-        Judged::warn(ID, Gpu, "this GPU is older than Turing: keep nvidia-fs at 2.17.4 or older")
+        Judged::warn(ID, Gpu, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))
+            .advice(format!("Keep the proprietary driver, branch {last} or older, and do not update nvidia-fs."))
     } else {
-        Judged::lack(ID, Gpu, format!("compute capability {}.{} is older than Turing: no open kernel modules", capability.0, capability.1))
-            .never(&[Route::Nvfs, Route::P2pdma])
-            .advice("Only nvidia-fs 2.17.4 or older with proprietary modules has a direct route here; else reads go through host memory.")
+        // nvidia-fs 2.18.3 is the first that builds on Linux 6.2 (ChangeLog of nvidia-fs).
+        let builds = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {
+            ", and that does not build on Linux 6.2 and later"
+        } else {
+            ""
+        };
+        Judged::lack(ID, Gpu, format!("{name} is older than Turing: no open kernel modules")).never(&[Route::Nvfs, Route::P2pdma]).advice(format!(
+            "Keep the proprietary driver, branch {last} or older. Reads go through host memory; only nvidia-fs 2.17.4 or older has a direct route here{builds}."
+        ))
     };
     Some(judged.why("The open modules run on Turing and later; nvidia-fs from 2.17.5 on and P2PDMA need them."))
 }
@@ -354,12 +280,21 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     const ID: &str = "gpu-p2pdma-model";
     const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
     const WHY: &str = "NVIDIA lists the GPUs on which P2PDMA is supported.";
-    if gpu.is_grace() || gpu.name.contains("GeForce") || capability.is_some_and(|c| c < (6, 0)) {
+    if gpu.is_grace()
+        || gpu.name.contains("GeForce")
+        || capability.is_some_and(|c| c < (6, 0))
+        || (capability.is_none() && gpu.architecture.is_some_and(|a| a < Architecture::Pascal))
+    {
         return None;
     }
     let listed = gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word));
     Some(
         match capability {
+            None if gpu.architecture.is_some_and(|a| a < Architecture::TuringOrLater) => {
+                Judged::lack(ID, Gpu, "the GPU is older than Ampere: no P2PDMA")
+                    .never(&[Route::P2pdma])
+                    .cause("gpu-open-capable")
+            }
             _ if listed => Judged::pass(ID, Gpu, "on NVIDIA's list for P2PDMA"),
             Some(capability) if capability < (8, 0) => {
                 let judged = Judged::lack(ID, Gpu, format!("{} is older than Ampere: no P2PDMA", gpu.name))

@@ -297,8 +297,9 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
     } else if failed {
         Judged::lack(ID, Gpu, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served} only"))
             .missing(Cost::Install, EVERY)
+            .fix("libcufile-install")
             .advice(format!(
-                "Update the NVIDIA driver, or take a libcufile of CUDA {major} (GDS_TOP_LIBCUFILE names it)."
+                "Install libcufile of CUDA {major}, which this driver serves: the driver can stay. Or update the driver for CUDA {wanted}."
             ))
     } else {
         let but = if opened { ", but it opens" } else { "" };

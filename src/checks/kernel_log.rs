@@ -164,7 +164,7 @@ pub(super) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     let lacking = (kind == Refusal::LacksSymbol).then(|| symbol(&line).unwrap_or_default().to_owned());
     let judged = Judged::lack(ID, NvidiaFs, summary).found(SOURCE, line).missing(cost, NVFS).advice(advice);
     let judged = match lacking {
-        Some(symbol) => judged.found("/proc/kallsyms", format!("no {symbol}")).fix("nvidia-driver-open"),
+        Some(symbol) => judged.found("/proc/kallsyms", format!("no {symbol}")).fixes(ctx.driver_fix()),
         None => judged,
     };
     let judged = match super::nvfs_module::behind(ctx, kind) {

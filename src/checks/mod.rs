@@ -5,9 +5,11 @@ mod context;
 mod cufile;
 mod cufile_details;
 pub mod cufile_json;
+mod fabric;
 mod file_details;
 mod files;
 mod gpu;
+mod gpu_present;
 mod gpu_state;
 mod judged;
 mod kernel;
@@ -23,6 +25,7 @@ mod nvidia_fs;
 mod proof;
 mod reboot_pending;
 mod registry_keys;
+mod report;
 mod static_config;
 mod storage;
 mod surroundings;
@@ -30,64 +33,17 @@ pub mod text;
 mod topology;
 mod verdict;
 
-use crate::domain::{Finding, Route, Status, Verdict};
+use crate::domain::Finding;
 use crate::host::Root;
 use context::Context;
 pub(crate) use files::udev_record_path;
 use judged::Judged;
 pub(crate) use nvfs_build::kept_out;
 pub use proof::{Trial, with_counts, with_trial};
+pub use report::Report;
 use std::path::PathBuf;
 use std::thread::Scope;
 use std::time::Instant;
-
-/// The outcome of a round of checks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
-    /// Findings, one for each check that applies, in the order of the groups.
-    pub findings: Vec<Finding>,
-    /// A verdict for each path and GPU.
-    pub verdicts: Vec<Verdict>,
-    /// Whether there is a GPU at all, by NVML or on the bus.
-    pub has_gpu: bool,
-    /// How long the round took, in nanoseconds.
-    pub took_ns: u64,
-}
-
-impl Report {
-    /// Whether the answer is bad: for some path and GPU no cuFile read works. (Exit status 1 of `gds-top check`; a race into host memory
-    /// on a machine without a GPU is not bad, which the caller knows from [`Report::has_gpu`].)
-    #[must_use]
-    pub fn blocks_route_in_use(&self) -> bool {
-        self.verdicts.iter().any(|verdict| verdict.route == Route::None)
-    }
-
-    /// The finding of a check.
-    #[must_use]
-    pub fn finding(&self, id: &str) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.id == id)
-    }
-
-    /// Puts a verdict in the place of the one for the same path and GPU.
-    pub fn take_proven(&mut self, verdict: Verdict) {
-        let same = |old: &&mut Verdict| old.path == verdict.path && old.gpu == verdict.gpu;
-        if let Some(old) = self.verdicts.iter_mut().find(same) {
-            *old = verdict;
-        }
-    }
-
-    /// How many findings have a status.
-    #[must_use]
-    pub fn count(&self, status: Status) -> usize {
-        self.findings.iter().filter(|finding| finding.status == status).count()
-    }
-
-    /// The `checks` and `verdicts` parts of report.json.
-    #[must_use]
-    pub fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({ "checks": self.findings, "verdicts": self.verdicts, "took_ns": self.took_ns })
-    }
-}
 
 /// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they come, the quick ones
 /// at once; a finding that the rest of the round changes is emitted again, and the later one counts.
@@ -133,7 +89,7 @@ fn host_has_gpu(root: &Root) -> bool {
 }
 
 /// The groups of checks in the order in which they run: what needs no slow answer first.
-const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 19] = [
+const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 21] = [
     files::run,
     file_details::run,
     storage::run,
@@ -143,12 +99,14 @@ const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 19] = [
     cufile::quick,
     cufile_details::quick,
     gpu::quick,
+    gpu_present::run,
     gpu::slow,
     topology::late,
     gpu_state::run,
     nvidia_fs::run,
     cufile::slow,
     cufile_details::slow,
+    fabric::run,
     gpu_state::late,
     surroundings::run,
     surroundings::slow,

@@ -6,6 +6,7 @@ use super::kernel_log::{self, Refusal};
 use super::nvfs_dkms::{build_inputs, dkms};
 use super::nvidia_fs::is_loaded;
 use crate::domain::{Group::NvidiaFs, Route};
+use crate::host;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 const MODULES: &str = "/proc/driver/nvidia-fs/modules";
@@ -15,6 +16,7 @@ pub(super) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<&'static str> {
     let stops = |judged: Option<Judged>| judged.is_some_and(|j| j.stops(Route::Nvfs));
     match kind {
         // Only as long as they are still the ones that are loaded.
+        Refusal::Proprietary if ctx.before_turing().next().is_some() => Some("gpu-open-capable"),
         Refusal::Proprietary => (super::gpu::Driver::of(ctx).is_open() == Some(false)).then_some("driver-flavour"),
         Refusal::Key => Some("nvfs-secureboot"),
         Refusal::NoVersions | Refusal::OtherDriver => stops(build_inputs(ctx)).then_some("nvfs-build-inputs"),
@@ -36,31 +38,14 @@ pub(super) fn when_loaded(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether the firmware lets only signed modules in; `None` where nothing says so.
-fn secure_boot_on(ctx: &Context<'_>) -> Option<(bool, &'static str, String)> {
-    const VARIABLE: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
-    if let Ok(bytes) = ctx.root.read_bytes(VARIABLE)
-        && let Some(on) = bytes.get(4)
-    {
-        return Some((*on == 1, VARIABLE, format!("{on}")));
-    }
-    // The folder's list and not the absence of efi in it: a capture holds what was there.
-    if ctx.root.entries("/sys/firmware").is_ok_and(|names| !names.iter().any(|name| name == "efi")) {
-        return Some((false, "/sys/firmware", "no efi in it: not started by EFI".to_owned()));
-    }
-    let said = ctx.root.command(&["mokutil", "--sb-state"])?.stdout;
-    let on = said.contains("SecureBoot enabled");
-    (on || said.contains("SecureBoot disabled")).then(|| (on, "mokutil --sb-state", said.trim().to_owned()))
-}
-
 fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
     const ID: &str = "nvfs-secureboot";
     const ENROL: &str = "sudo mokutil --import /var/lib/dkms/mok.pub (on Ubuntu /var/lib/shim-signed/mok/MOK.der), reboot, choose 'Enroll MOK' at the console.";
-    let state = secure_boot_on(ctx);
+    let state = host::secure_boot(ctx.root);
     let refusal = kernel_log::refusal(ctx);
     let modinfo = ctx.root.command(&["modinfo", "nvidia_fs"]).filter(|o| o.exit_code == Some(0));
     let signer = modinfo.as_ref().and_then(|o| o.stdout.lines().find_map(|l| l.strip_prefix("signer:")));
-    let on = state.as_ref().map(|(on, ..)| *on);
+    let on = state.as_ref().map(|state| state.is_on);
     let judged = if let Some((Refusal::Key, line)) = &refusal {
         Judged::lack(ID, NvidiaFs, "Secure Boot refuses nvidia-fs: its signing key is not enrolled")
             .found(kernel_log::SOURCE, line.clone())
@@ -90,7 +75,7 @@ fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
         }
     };
     let judged = match state {
-        Some((_, source, text)) => judged.found(source, text),
+        Some(state) => judged.found(state.source, state.text),
         None => judged,
     };
     Some(judged.why("Under Secure Boot the kernel takes only modules that are signed with a key it knows; the rest is refused without a visible error."))

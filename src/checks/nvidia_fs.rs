@@ -81,7 +81,12 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         .found("/sys/module/nvidia_fs", "does not exist")
         .missing(cost, NVFS)
         .fix(if installed.is_some() { "nvfs-load" } else { "nvfs-install" })
-        .advice(if installed.is_some() { "sudo modprobe nvidia-fs" } else { "Install the package nvidia-gds." });
+        .advice(if installed.is_some() {
+            "sudo modprobe nvidia-fs".to_owned()
+        } else {
+            let (major, minor) = host::cuda_packages(ctx.root);
+            format!("Install the package nvidia-gds-{major}-{minor}.")
+        });
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     }
@@ -94,7 +99,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         });
     }
     if proprietary && installed.as_deref().is_some_and(|version| version_numbers(version) > vec![2, 17, 4]) {
-        judged.cause("driver-flavour")
+        judged.cause(if ctx.before_turing().next().is_some() { "gpu-open-capable" } else { "driver-flavour" })
     } else if let Some(cause) = earlier.iter().find(|j| j.finding.cause.is_none() && j.stops(Route::Nvfs)) {
         judged.cause(&cause.finding.id)
     } else {

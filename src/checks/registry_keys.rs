@@ -50,10 +50,9 @@ fn same_device(address: &str, written: &str) -> bool {
 /// Whether every GPU that the driver serves was given this number for the key.
 pub(super) fn all_have(ctx: &Context<'_>, params: &str, name: &str, wanted: u64) -> bool {
     match ctx.pci() {
-        Some(gpus) if !gpus.is_empty() => gpus
-            .iter()
-            .filter(|gpu| !super::gpu::is_lent(gpu))
-            .all(|gpu| number(params, name, Some(&gpu.address)) == Some(wanted)),
+        Some(gpus) if !gpus.is_empty() => {
+            gpus.iter().filter(|gpu| !gpu.is_lent()).all(|gpu| number(params, name, Some(&gpu.address)) == Some(wanted))
+        }
         _ => number(params, name, None) == Some(wanted),
     }
 }

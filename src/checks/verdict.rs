@@ -14,6 +14,7 @@ const ROOT_FIRST: &[&str] = &[
     "cuda-driver-runtime",
     "driver-version",
     "driver-flavour",
+    "gpu-fabric",
     "distro-blocklist",
     "gpu-compute-cap",
     "gpu-open-capable",

@@ -40,6 +40,7 @@ fn allowed_commands() -> &'static [&'static [&'static str]] {
         &["journalctl", "-k", "-b", "-o", "cat"],
         &["ldconfig", "-p"],
         &["nvidia-smi"],
+        &["nv-fabricmanager", "--version"],
     ]
 }
 

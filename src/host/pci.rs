@@ -1,4 +1,4 @@
-//! NVIDIA GPUs on the PCI bus, visible without a driver.
+//! NVIDIA GPUs and NVSwitches on the PCI bus, visible without a driver.
 
 use super::root::Root;
 
@@ -15,10 +15,40 @@ pub struct PciGpu {
     pub driver: Option<String>,
 }
 
-/// The display and 3D devices of vendor 0x10de (the two classes that nvidia-fs takes for peers, nvfs-pci.h), by address.
-/// `None` where the bus cannot be listed.
+impl PciGpu {
+    /// Its architecture, by its PCI device id.
+    #[must_use]
+    pub fn architecture(&self) -> Option<Architecture> {
+        Architecture::of_device(number(self.device.as_deref()?)?)
+    }
+
+    /// Whether it is bound to a driver that gives it to a virtual machine, so the NVIDIA driver does not show it.
+    #[must_use]
+    pub fn is_lent(&self) -> bool {
+        matches!(self.driver.as_deref(), Some("vfio-pci" | "pci-stub" | "xen-pciback"))
+    }
+
+    /// Whether it is a B200 or B300 of an HGX board. Its NVSwitches are not PCI devices of the host: Fabric Manager reaches them through
+    /// `ConnectX-7` bridges, and needs nvlsm for that (Fabric Manager User Guide, fourth-generation `NVSwitches`).
+    #[must_use]
+    pub fn is_hgx_blackwell(&self) -> bool {
+        // Open GPU kernel modules 595.45.04, list of supported GPUs: B200 2901, B300 SXM6 3182; pci.ids of 2026-08-22: HGX B200 168GB 2909.
+        self.device.as_deref().and_then(number).is_some_and(|id| matches!(id, 0x2901 | 0x2909 | 0x3182))
+    }
+}
+
+/// What the PCI bus shows of vendor 0x10de.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PciNvidia {
+    /// Display and 3D devices (the two classes that nvidia-fs takes for peers, nvfs-pci.h), by address.
+    pub gpus: Vec<PciGpu>,
+    /// Addresses of the `NVSwitches`: the driver takes each bridge of class 0x0680 for one (`linux_nvswitch.c`).
+    pub nvswitches: Vec<String>,
+}
+
+/// What the bus shows of NVIDIA; `None` if the bus cannot be listed.
 #[must_use]
-pub fn pci_gpus(root: &Root) -> Option<Vec<PciGpu>> {
+pub fn pci_nvidia(root: &Root) -> Option<PciNvidia> {
     let base = "/sys/bus/pci/devices";
     let names = match root.entries(base) {
         Ok(names) => names,
@@ -27,18 +57,171 @@ pub fn pci_gpus(root: &Root) -> Option<Vec<PciGpu>> {
     let read = |name: &str, part: &str| {
         root.read_text(format!("{base}/{name}/{part}")).ok().map(|text| text.trim().to_owned())
     };
-    let gpus = names.into_iter().filter_map(|address| {
-        if read(&address, "vendor")? != "0x10de" {
-            return None;
+    let mut out = PciNvidia::default();
+    for address in names {
+        if read(&address, "vendor").as_deref() != Some("0x10de") {
+            continue;
         }
-        let class = read(&address, "class")?;
-        if !class.starts_with("0x0300") && !class.starts_with("0x0302") {
-            return None;
+        let Some(class) = read(&address, "class") else { continue };
+        if class.starts_with("0x0680") {
+            out.nvswitches.push(address);
+        } else if class.starts_with("0x0300") || class.starts_with("0x0302") {
+            let driver = root
+                .link(format!("{base}/{address}/driver"))
+                .and_then(|target| Some(target.file_name()?.to_string_lossy().into_owned()));
+            out.gpus.push(PciGpu { class, device: read(&address, "device"), driver, address });
         }
-        let driver = root
-            .link(format!("{base}/{address}/driver"))
-            .and_then(|target| Some(target.file_name()?.to_string_lossy().into_owned()));
-        Some(PciGpu { class, device: read(&address, "device"), driver, address })
+    }
+    Some(out)
+}
+
+/// The GPUs on the bus; `None` if the bus cannot be listed.
+#[must_use]
+pub fn pci_gpus(root: &Root) -> Option<Vec<PciGpu>> {
+    pci_nvidia(root).map(|seen| seen.gpus)
+}
+
+/// The architectures that drivers and cuFile treat differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Architecture {
+    /// Kepler and older; driver branch 470 was the last with Kepler.
+    BeforeMaxwell,
+    /// Compute capability 5.x.
+    Maxwell,
+    /// Compute capability 6.x.
+    Pascal,
+    /// Compute capability 7.0 and 7.2.
+    Volta,
+    /// Compute capability 7.5 and later; these have the GSP that the open kernel modules need.
+    TuringOrLater,
+}
+
+impl Architecture {
+    /// By PCI device id of a display or 3D device. From pci.ids of 2026-08-22, and the list of GPUs that the open kernel modules
+    /// 595.45.04 support: it begins at 1E02, and no GPU of an older architecture has a higher id.
+    #[must_use]
+    pub const fn of_device(id: u32) -> Option<Self> {
+        Some(match id {
+            0 => return None,
+            0x1e00.. => Self::TuringOrLater,
+            0x1d80..=0x1dff => Self::Volta,
+            0x15c0..=0x15ff | 0x1720..=0x172f | 0x1b00..=0x1d7f => Self::Pascal,
+            0x1340..=0x1aff => Self::Maxwell,
+            _ => Self::BeforeMaxwell,
+        })
+    }
+
+    /// By compute capability.
+    #[must_use]
+    pub const fn of_capability((major, minor): (u32, u32)) -> Self {
+        match (major, minor) {
+            (..=4, _) => Self::BeforeMaxwell,
+            (5, _) => Self::Maxwell,
+            (6, _) => Self::Pascal,
+            (7, ..=4) => Self::Volta,
+            _ => Self::TuringOrLater,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BeforeMaxwell => "Kepler or older",
+            Self::Maxwell => "Maxwell",
+            Self::Pascal => "Pascal",
+            Self::Volta => "Volta",
+            Self::TuringOrLater => "Turing or later",
+        }
+    }
+}
+
+/// A GPU of this system by what drivers and cuFile go by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuKind {
+    /// Its name, or the address and id on the bus if NVML does not list it.
+    pub name: String,
+    /// By compute capability, or by PCI device id if NVML does not list it.
+    pub architecture: Architecture,
+    /// Whether only the open kernel modules drive it: Blackwell, and Hopper of a Grace Hopper board (Driver Installation Guide).
+    pub needs_open: bool,
+    /// See [`PciGpu::is_hgx_blackwell`].
+    pub is_hgx_blackwell: bool,
+}
+
+/// The GPUs of this system: those that NVML lists, and those on the bus that it does not list and that no virtual machine has.
+#[must_use]
+pub fn gpu_kinds(root: &Root) -> Vec<GpuKind> {
+    let on_bus = pci_gpus(root).unwrap_or_default();
+    let at = |address: &str| on_bus.iter().find(|gpu| gpu.address == address);
+    let needs_open = |gpu: &PciGpu| {
+        gpu.device.as_deref().and_then(number).is_some_and(|id| id >= 0x2900 || matches!(id, 0x2342 | 0x2348))
+    };
+    let nvml = &root.nvml().gpus;
+    let listed = nvml.iter().filter_map(|gpu| {
+        let pci = at(&gpu.pci_bus_id);
+        let capability = gpu.compute_capability.as_deref().and_then(|text| {
+            let (major, minor) = text.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        });
+        Some(GpuKind {
+            name: gpu.name.clone(),
+            architecture: capability.map(Architecture::of_capability).or_else(|| pci?.architecture())?,
+            needs_open: pci.is_some_and(needs_open),
+            is_hgx_blackwell: pci.is_some_and(PciGpu::is_hgx_blackwell),
+        })
     });
-    Some(gpus.collect())
+    let others = on_bus.iter().filter(|gpu| !gpu.is_lent() && nvml.iter().all(|n| n.pci_bus_id != gpu.address));
+    let others = others.filter_map(|gpu| {
+        let id = gpu.device.as_deref()?.trim_start_matches("0x");
+        Some(GpuKind {
+            name: format!("GPU {} (10de:{id})", gpu.address),
+            architecture: gpu.architecture()?,
+            needs_open: needs_open(gpu),
+            is_hgx_blackwell: gpu.is_hgx_blackwell(),
+        })
+    });
+    listed.chain(others).collect()
+}
+
+/// The number in `0x2335`.
+fn number(id: &str) -> Option<u32> {
+    u32::from_str_radix(id.trim().trim_start_matches("0x"), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_ids_give_the_architecture() {
+        use Architecture::{BeforeMaxwell, Maxwell, Pascal, TuringOrLater, Volta};
+        for (id, wanted) in [
+            (0x102d, BeforeMaxwell), // K80
+            (0x13f2, Maxwell),       // M60
+            (0x17fd, Maxwell),       // M40
+            (0x1613, Maxwell),       // GRID M60
+            (0x15f8, Pascal),        // P100 PCIe
+            (0x15f9, Pascal),        // P100 SXM2
+            (0x1b38, Pascal),        // P40
+            (0x1bb3, Pascal),        // P4
+            (0x1d56, Pascal),        // the highest GP108
+            (0x1d81, Volta),         // TITAN V
+            (0x1db1, Volta),         // V100 SXM2 16GB
+            (0x1db6, Volta),         // V100 PCIe 32GB
+            (0x1df6, Volta),         // V100S
+            (0x1e02, TuringOrLater), // TITAN RTX
+            (0x1eb8, TuringOrLater), // T4
+            (0x20b2, TuringOrLater), // A100 SXM4 80GB
+            (0x2335, TuringOrLater), // H200
+            (0x2901, TuringOrLater), // B200
+        ] {
+            assert_eq!(Architecture::of_device(id), Some(wanted), "{id:x}");
+        }
+        for (capability, wanted) in
+            [((3, 7), BeforeMaxwell), ((5, 2), Maxwell), ((6, 1), Pascal), ((7, 0), Volta), ((7, 5), TuringOrLater)]
+        {
+            assert_eq!(Architecture::of_capability(capability), wanted, "{capability:?}");
+        }
+    }
 }

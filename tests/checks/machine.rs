@@ -86,6 +86,21 @@ pub(crate) fn driver(version: &str, cuda: &str) -> Vec<Edit> {
     ]
 }
 
+/// A bridge of NVIDIA of class 0x0680, as NVSwitches are.
+pub(crate) fn nvswitch() -> Vec<Edit> {
+    const SWITCH: &str = "files/sys/bus/pci/devices/0000:b0:02.0";
+    vec![
+        put(format!("{SWITCH}/vendor"), "0x10de\n"),
+        put(format!("{SWITCH}/device"), "0x22a3\n"),
+        put(format!("{SWITCH}/class"), "0x068000\n"),
+    ]
+}
+
+/// cuFileDriverOpen fails with this code of CUDA.
+pub(crate) fn cuda_fails(code: i32) -> Edit {
+    set(LIB, "/open", json!({"code": 5011, "cuda_code": code, "stdout": "", "stderr": "", "timed_out": false}))
+}
+
 /// The first GPU is this one.
 pub(crate) fn gpu(name: &str, capability: &str) -> Vec<Edit> {
     vec![set(NVML, "/gpus/0/name", json!(name)), set(NVML, "/gpus/0/compute_capability", json!(capability))]

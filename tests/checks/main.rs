@@ -6,6 +6,7 @@
 mod adversary;
 mod capture;
 mod expected;
+mod fabric;
 mod faults;
 mod field;
 mod fixtures;

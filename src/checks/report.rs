@@ -1,0 +1,51 @@
+//! The findings and verdicts of a round of checks.
+
+use crate::domain::{Finding, Route, Status, Verdict};
+
+/// The outcome of a round of checks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Findings, one for each check that applies, in the order of the groups.
+    pub findings: Vec<Finding>,
+    /// A verdict for each path and GPU.
+    pub verdicts: Vec<Verdict>,
+    /// Whether there is a GPU at all, by NVML or on the bus.
+    pub has_gpu: bool,
+    /// How long the round took, in nanoseconds.
+    pub took_ns: u64,
+}
+
+impl Report {
+    /// Whether the answer is bad: for some path and GPU no cuFile read works. (Exit status 1 of `gds-top check`; a race into host memory
+    /// on a machine without a GPU is not bad, which the caller knows from [`Report::has_gpu`].)
+    #[must_use]
+    pub fn blocks_route_in_use(&self) -> bool {
+        self.verdicts.iter().any(|verdict| verdict.route == Route::None)
+    }
+
+    /// The finding of a check.
+    #[must_use]
+    pub fn finding(&self, id: &str) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.id == id)
+    }
+
+    /// Puts a verdict in the place of the one for the same path and GPU.
+    pub fn take_proven(&mut self, verdict: Verdict) {
+        let same = |old: &&mut Verdict| old.path == verdict.path && old.gpu == verdict.gpu;
+        if let Some(old) = self.verdicts.iter_mut().find(same) {
+            *old = verdict;
+        }
+    }
+
+    /// How many findings have a status.
+    #[must_use]
+    pub fn count(&self, status: Status) -> usize {
+        self.findings.iter().filter(|finding| finding.status == status).count()
+    }
+
+    /// The `checks` and `verdicts` parts of report.json.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "checks": self.findings, "verdicts": self.verdicts, "took_ns": self.took_ns })
+    }
+}
