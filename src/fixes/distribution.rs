@@ -52,7 +52,7 @@ pub(super) fn dnf(root: &Root) -> &'static str {
 }
 
 /// A sentence about packages whose names were not seen in NVIDIA's lists for this distribution; else empty. Its guide (branch 620) names the
-/// driver's for Amazon Linux 2023 and those of Azure Linux 4, and no nvidia-gds for either.
+/// driver's for Amazon Linux 2023 and those of Azure Linux 4, and no nvidia-gds for either or for SUSE.
 pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
     match (id(root).as_str(), release(root)) {
         ("amzn", _) if package == "nvidia-open" => String::new(),
@@ -68,6 +68,10 @@ pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
         ("azurelinux", _) if package == "nvidia-open" => String::new(),
         ("azurelinux", _) => format!(
             " That NVIDIA's repository for {} has {package} is not confirmed: 'dnf list {package}' shows it.",
+            called(root)
+        ),
+        (name, _) if package != "nvidia-open" && (name.starts_with("sle") || name.starts_with("opensuse")) => format!(
+            " That NVIDIA's repository for {} has {package} is not confirmed: 'zypper search {package}' shows it.",
             called(root)
         ),
         _ => String::new(),

@@ -10,6 +10,8 @@ use crate::host::{Root, container, os_release};
 /// Fixes of the kernel, the driver, the mounts and the boot: they belong to the host of a container.
 const OF_THE_HOST: &[&str] = &[
     "nvidia-driver-open",
+    "nvidia-driver-proprietary",
+    "nvidia-fabricmanager",
     "nvfs-install",
     "nvfs-load",
     "nvfs-dkms",
@@ -31,6 +33,8 @@ const OF_THE_HOST: &[&str] = &[
 const OF_THE_DISTRIBUTION: &[&str] = &[
     "nvidia-repository",
     "nvidia-driver-open",
+    "nvidia-driver-proprietary",
+    "nvidia-fabricmanager",
     "nvfs-install",
     "libcufile-install",
     "nvfs-dkms",
@@ -93,8 +97,7 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
                 .to_owned(),
         )
     } else {
-        let pascal = report.finding("gpu-open-capable").filter(|f| matches!(f.status, Status::Fail | Status::Warn));
-        pascal.filter(|_| id == "nvidia-driver-open").map(|finding| finding.summary.clone())
+        None
     };
     // NVIDIA: the storage driver before nvidia-fs, which is compiled against it.
     let driver_is_missing = |finding: &Finding| {

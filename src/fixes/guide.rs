@@ -5,7 +5,7 @@ use super::recipes::{family, fix_of, for_id};
 use super::repository as source;
 use crate::checks::Report;
 use crate::domain::{Finding, Guide, GuideStep as Step, Route, Status};
-use crate::host::Root;
+use crate::host::{Root, nvidia_driver};
 use std::fmt::Write as _;
 
 pub use crate::domain::StepState as State;
@@ -35,6 +35,7 @@ const START: &[Row] = &[
             ("driver-version", ""),
             ("driver-flavour", "nvidia-driver-open"),
             ("gpu-open-capable", ""),
+            ("gpu-fabric", "nvidia-fabricmanager"),
         ],
     ),
     ("libcufile", &[("lib-found", "libcufile-install"), ("lib-version", "")]),
@@ -193,7 +194,8 @@ fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
 /// The repository comes before what is installed from it, and behind the driver's flavour where nothing before that is.
 const REPOSITORY_AT: usize = 2;
 /// Fixes that install from NVIDIA's repository.
-const INSTALLS: [&str; 3] = ["nvidia-driver-open", "nvfs-install", "libcufile-install"];
+const INSTALLS: [&str; 5] =
+    ["nvidia-driver-open", "nvidia-driver-proprietary", "nvidia-fabricmanager", "nvfs-install", "libcufile-install"];
 
 /// Whether packages can come from NVIDIA's repository, as far as any are needed.
 fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
@@ -236,7 +238,11 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
     let mut states = Vec::new();
     for (check, fix) in *checks {
         let Some(finding) = report.finding(check) else { continue };
-        let state = state(finding, route, fix);
+        let mut state = state(finding, route, fix);
+        // Only P2PDMA needs a later driver than nvidia-fs does: a driver that works stays.
+        if *check == "driver-version" && state == State::Open && !stops(root, route) {
+            state = State::Done;
+        }
         states.push(state);
         out.found.push(format!("{}: {}", finding.id, finding.summary));
         if state == State::Done || state == State::Unknown {
@@ -267,6 +273,14 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route) -> St
         out.found.push("no check says anything about it on this machine".to_owned());
     }
     out
+}
+
+/// Whether the version of the driver is in the way of a route.
+fn stops(root: &Root, route: Route) -> bool {
+    let version = nvidia_driver(root).unwrap_or_default();
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    version < if route == Route::P2pdma { (565, 47) } else { (460, 0) }
 }
 
 /// What is given with the machine, and without which no step leads to a direct route.

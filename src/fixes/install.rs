@@ -2,111 +2,138 @@
 
 use super::packages::{dkms_version, install, remove};
 use super::recipes::{Family, empty, family, run};
-use super::{distribution, doca, kernel, repository};
+use super::toolkit::toolkit;
+use super::{distribution, doca, driver, fabric, kernel, repository, secure_boot};
 use crate::checks::Report;
-use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, os_release};
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::host::{Root, cufile_wheel};
 
 /// The plan of one of these fixes.
 pub(super) fn plan(root: &Root, report: &Report, id: &str) -> Option<FixPlan> {
     let family = family(root);
     Some(match id {
         "nvidia-repository" => repository::plan(root, family),
-        "nvidia-driver-open" => repository::driver(root, family),
-        "nvfs-install" => FixPlan {
-            title: "Install nvidia-fs".to_owned(),
-            why: format!(
-                "The route nvfs needs this kernel module. '{}' says beforehand what comes with it: on RHEL-like systems the package may pull another \
-                 kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later do not go with \
-                 modules that DKMS builds. The archives of Debian and Ubuntu carry old versions; NVIDIA's repository has the current one.{}{}",
-                match family {
-                    Family::Debian => "apt-get install -s nvidia-gds",
-                    Family::RedHat => "dnf install --assumeno nvidia-gds",
-                    Family::Suse => "zypper install --dry-run nvidia-gds",
-                },
-                repository::hint(root, family),
-                distribution::not_confirmed(root, "nvidia-gds")
-            ),
-            changes: vec![run(&install(root, family, "nvidia-gds")), run("sudo modprobe nvidia-fs")],
-            verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
-            undo: format!(
-                "{}: nvidia-gds and what came with it; the loaded module goes at the next boot",
-                remove(root, family, "nvidia-gds")
-            ),
-            // DKMS builds it against the driver's sources and modprobe wants its symbols: a package that cannot be built stays half installed.
-            obstacle: (!root.exists("/proc/driver/nvidia/version")).then(|| {
-                "nvidia-fs is built against the NVIDIA driver, and none is loaded: install that first, and reboot"
-                    .to_owned()
-            }),
-            ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Ask)
-        },
-        "libcufile-install" => FixPlan {
-            title: "Install libcufile".to_owned(),
-            why: format!(
-                "Every cuFile read goes through this library. Without root: pip install nvidia-cufile (CUDA 13) or nvidia-cufile-cu12.{}{}",
-                repository::hint(root, family),
-                distribution::not_confirmed(root, &libcufile_package(root))
-            ),
-            changes: vec![run(&install(root, family, &libcufile_package(root)))],
-            verify: "gds-top check: lib-found".to_owned(),
-            undo: remove(root, family, &libcufile_package(root)),
-            ..empty(Needs::Root, FixRisk::Low, FixPolicy::Ask)
-        },
+        "nvidia-driver-open" => driver::open(root, report, family),
+        "nvidia-driver-proprietary" => driver::proprietary(root, report, family),
+        "nvidia-fabricmanager" => fabric::plan(root, family),
+        "nvfs-install" => nvfs(root, report, family),
+        "libcufile-install" => libcufile(root, report, family),
         "nvfs-dkms" => dkms(root, report, family),
-        "secure-boot-key" => key(root, report, family),
+        "secure-boot-key" => secure_boot::plan(root, report, family),
         "nvme-patch" => doca::plan(root, report, family),
         "kernel-p2pdma" => kernel::plan(root, report, family),
         _ => return None,
     })
 }
 
-/// The key that DKMS signs with is enrolled; a module without a signature is built once more, so that it gets one.
-fn key(root: &Root, report: &Report, family: Family) -> FixPlan {
-    const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";
-    let is_ubuntu = family == Family::Debian && os_release(root, "ID").as_deref() != Some("debian");
-    let file = if is_ubuntu { UBUNTU } else { "/var/lib/dkms/mok.pub" };
-    let unsigned = report.finding("nvfs-secureboot").is_some_and(|finding| finding.summary.contains("not signed"));
-    let mut changes = Vec::new();
-    let mut obstacle = None;
-    if unsigned {
-        if is_ubuntu && !root.exists(UBUNTU) {
-            changes.push(run("sudo update-secureboot-policy --new-key"));
+/// nvidia-fs, with libcufile and the tools of the CUDA that the driver serves.
+fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
+    let cuda = toolkit(root, family);
+    let package = format!("nvidia-gds-{}", cuda.suffix);
+    let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs);
+    let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
+    changes.push(run(&install(root, family, &package)));
+    match &signing {
+        Some(signing) => {
+            changes.extend(signing.after.clone());
+            changes.push(run("sudo reboot"));
         }
-        match (dkms_version(root, "nvidia-fs"), crate::host::kernel_release(root)) {
-            (Some(version), Some(kernel)) => {
-                changes.push(run(&format!("sudo dkms build --force nvidia-fs/{version} -k {kernel}")));
-                changes.push(run(&format!("sudo dkms install --force nvidia-fs/{version} -k {kernel}")));
-            }
-            _ => obstacle = Some("nvidia-fs is not signed, and DKMS, which would sign it, does not know it: install it by its package first".to_owned()),
-        }
+        None => changes.push(run("sudo modprobe nvidia-fs")),
     }
-    changes.push(run(&format!("sudo mokutil --import {file}")));
-    changes.push(run("sudo reboot"));
+    let bad = |id: &str| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
+    // DKMS builds it against the driver's sources and modprobe wants its symbols: a package that cannot be built stays half installed.
+    let obstacle = if !root.exists("/proc/driver/nvidia/version") {
+        Some(
+            "nvidia-fs is built against the NVIDIA driver, and none is loaded: install that first, and reboot"
+                .to_owned(),
+        )
+    } else if let Some(finding) = bad("gpu-open-capable") {
+        Some(format!("{}; the packages have a later nvidia-fs, which needs the open kernel modules", finding.summary))
+    } else if bad("driver-flavour").is_some() {
+        Some(
+            "this nvidia-fs needs the open kernel modules of the driver: gds-top fix nvidia-driver-open comes first"
+                .to_owned(),
+        )
+    } else {
+        cuda.obstacle
+    };
+    let needs = if signing.is_some() { Needs::Reboot } else { Needs::Root };
+    // mokutil asks for a password on the terminal.
+    let policy = if signing.is_some() { FixPolicy::Show } else { FixPolicy::Ask };
     FixPlan {
-        title: "Enrol the key that signs nvidia-fs".to_owned(),
+        title: "Install nvidia-fs".to_owned(),
         why: format!(
-            "Secure Boot loads only modules whose key is enrolled.{} mokutil asks for a password, and 'Enroll MOK' asks for it again at the console during \
-             the next boot, so somebody must be there.",
-            if unsigned {
-                " The module has no signature yet: DKMS signs what it builds, so it is built once more."
-            } else {
-                ""
-            }
+            "The route nvfs needs this kernel module.{} '{}' says beforehand what comes with it: on RHEL-like systems the package may pull another \
+             kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later do not go with \
+             modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
+            cuda.why,
+            match family {
+                Family::Debian => format!("apt-get install -s {package}"),
+                Family::RedHat => format!("{} install --assumeno {package}", distribution::dnf(root)),
+                Family::Suse => format!("zypper install --dry-run {package}"),
+            },
+            repository::hint(root, family),
+            signing.map_or_else(String::new, |signing| signing.why),
+            distribution::not_confirmed(root, &package)
         ),
         changes,
-        verify:
-            "mokutil --list-enrolled and modinfo -F signer nvidia_fs name the same key; then sudo modprobe nvidia-fs"
-                .to_owned(),
-        undo: "sudo mokutil --delete with the same file, reboot".to_owned(),
+        verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
+        undo: format!(
+            "{}: {package} and the packages that came with it; the loaded module goes at the next boot",
+            remove(root, family, &package)
+        ),
         obstacle,
-        ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
+        ..empty(needs, FixRisk::Medium, policy)
     }
 }
 
-/// The package for the CUDA that the driver can run: a library of CUDA 13 on a driver for CUDA 12 answers with error 35.
-fn libcufile_package(root: &Root) -> String {
-    let old = root.nvml().cuda_version.as_deref().is_some_and(|version| version.starts_with("12"));
-    (if old { "libcufile-12-9" } else { "libcufile-13-0" }).to_owned()
+/// libcufile of the CUDA that the driver serves.
+fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
+    let cuda = toolkit(root, family);
+    let package = format!("libcufile-{}", cuda.suffix);
+    let wheel = cufile_wheel(cuda.major);
+    let facts = root.libcufile();
+    let chosen = facts.chosen.clone().unwrap_or_default();
+    let folder = format!("/usr/local/cuda-{}/lib64", cuda.suffix.replace('-', "."));
+    let is_newer = report.finding("cuda-driver-runtime").is_some_and(|finding| finding.status == Status::Fail);
+    let mut remaining = Vec::new();
+    let (mut changes, mut obstacle) = (vec![run(&install(root, family, &package))], cuda.obstacle);
+    if let Some(wheel) = wheel.filter(|_| is_newer && chosen.contains("/site-packages/")) {
+        // A Python environment loads its own library, whatever the system has.
+        changes = vec![run(&format!("python3 -m pip install {wheel}"))];
+        obstacle = None;
+        remaining.push(format!("in the Python environment of {chosen}: remove the package that brought that library"));
+    } else if is_newer {
+        remaining.push(format!(
+            "export LD_LIBRARY_PATH={folder}, so that programs find it before {chosen}; or remove the package that brought that one"
+        ));
+    }
+    let unneeded = report.finding("lib-found").is_some_and(|finding| finding.status == Status::Pass) && !is_newer;
+    let (needs, policy) = match changes.first() {
+        Some(Change::Run { argv }) if argv.first().is_some_and(|word| word == "sudo") => (Needs::Root, FixPolicy::Ask),
+        _ => (Needs::User, FixPolicy::Show),
+    };
+    FixPlan {
+        title: "Install libcufile".to_owned(),
+        why: format!(
+            "Every cuFile read goes through this library.{}{}{}{}{}",
+            cuda.why,
+            wheel.map_or_else(String::new, |wheel| format!(" Without root: pip install {wheel}.")),
+            if is_newer {
+                format!(" {chosen} is of a newer CUDA than the driver serves; the driver can stay.")
+            } else {
+                String::new()
+            },
+            repository::hint(root, family),
+            distribution::not_confirmed(root, &package)
+        ),
+        changes,
+        verify: "gds-top check: lib-found and cuda-driver-runtime".to_owned(),
+        undo: remove(root, family, &package),
+        remaining,
+        obstacle: obstacle.or_else(|| unneeded.then(|| format!("{chosen} is here already, and the driver serves it"))),
+        ..empty(needs, FixRisk::Low, policy)
+    }
 }
 
 fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
@@ -131,7 +158,7 @@ fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let with_source = source
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));
     if too_old {
-        changes.push(run(&install(root, family, "nvidia-gds")));
+        changes.push(run(&install(root, family, &format!("nvidia-gds-{}", toolkit(root, family).suffix))));
         changes.push(run("sudo dkms autoinstall"));
     } else {
         changes.push(run(&format!("sudo {with_source}dkms build --force nvidia-fs/{v} -k {k}")));

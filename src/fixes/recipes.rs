@@ -41,6 +41,8 @@ pub const RECIPES: &[Recipe] = &[
     recipe("udev-record", "udev-database").edits(&["/run/udev/data/b*"]),
     recipe("nvidia-repository", "driver-flavour"),
     recipe("nvidia-driver-open", "driver-flavour"),
+    recipe("nvidia-driver-proprietary", "gpu-present"),
+    recipe("nvidia-fabricmanager", "gpu-fabric"),
     recipe("nvfs-install", "nvfs-loaded"),
     recipe("nvfs-load", "nvfs-autoload").edits(&["/etc/modules-load.d/nvidia_fs.conf", MODPROBE]),
     recipe("nvfs-dkms", "nvfs-dkms"),
@@ -149,8 +151,16 @@ pub(super) fn for_id(root: &Root, report: &Report, id: &str, check: &str) -> Opt
         "p2pdma-registry-keys" | "cufile-p2pdma-keys" | "memlock" | "nvfs-load" | "nvfs-stats" => {
             applied::plan(root, id)?
         }
-        "nvidia-repository" | "nvidia-driver-open" | "nvfs-install" | "libcufile-install" | "nvfs-dkms"
-        | "secure-boot-key" | "nvme-patch" | "kernel-p2pdma" => install::plan(root, report, id)?,
+        "nvidia-repository"
+        | "nvidia-driver-open"
+        | "nvidia-driver-proprietary"
+        | "nvidia-fabricmanager"
+        | "nvfs-install"
+        | "libcufile-install"
+        | "nvfs-dkms"
+        | "secure-boot-key"
+        | "nvme-patch"
+        | "kernel-p2pdma" => install::plan(root, report, id)?,
         "nvme-multipath-off" | "iommu-off" | "acs-redirect" | "ext4-ordered" | "initramfs" | "bar1-large" => {
             boot::plan(root, report, id)?
         }

@@ -1,10 +1,9 @@
 //! NVIDIA's package repository and the open driver from it, for the distribution and release of a machine.
 
 use super::distribution;
-use super::packages::install;
 use super::recipes::{Family, empty, run};
 use crate::domain::{FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, kernel_release, os_release};
+use crate::host::{Root, os_release};
 
 /// The server of the repository.
 pub(super) const SERVER: &str = "developer.download.nvidia.com";
@@ -32,7 +31,7 @@ pub(super) fn configured(root: &Root, family: Family) -> Result<String, bool> {
 }
 
 /// The folder of the repository for this release (as NVIDIA's driver guide lists them), or why there is none.
-fn name(root: &Root, family: Family) -> Result<String, String> {
+pub(super) fn name(root: &Root, family: Family) -> Result<String, String> {
     let id = os_release(root, "ID").unwrap_or_default();
     let version = os_release(root, "VERSION_ID").unwrap_or_default();
     let major = version.split('.').next().unwrap_or_default().to_owned();
@@ -146,43 +145,6 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
         },
         obstacle,
         ..empty(Needs::Root, FixRisk::Medium, FixPolicy::Show)
-    }
-}
-
-/// The plan that installs the driver with open kernel modules.
-pub(super) fn driver(root: &Root, family: Family) -> FixPlan {
-    // Streams of modules are how the repositories of RHEL 8 and 9 and of Amazon Linux part the flavours; later ones have a package for each.
-    let is_amazon = os_release(root, "ID").as_deref() == Some("amzn");
-    let has_streams =
-        family == Family::RedHat && (is_amazon || distribution::rhel(root).is_some_and(|major| major < 10));
-    let mut changes = Vec::new();
-    // DKMS builds it for the kernel whose headers are there; without them the next boot has no driver.
-    if let Some(kernel) = kernel_release(root) {
-        changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
-    }
-    if has_streams {
-        changes.extend([
-            run("sudo dnf module reset nvidia-driver"),
-            run("sudo dnf module enable nvidia-driver:open-dkms"),
-        ]);
-    }
-    changes.push(run(&match family {
-        Family::RedHat => format!("sudo {} install nvidia-open", distribution::dnf(root)),
-        Family::Debian => "sudo apt-get install nvidia-open".to_owned(),
-        Family::Suse => "sudo zypper install nvidia-open".to_owned(),
-    }));
-    changes.push(run("sudo reboot"));
-    FixPlan {
-        title: "Install the open kernel modules of the NVIDIA driver".to_owned(),
-        why: format!(
-            "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only. Not for Pascal and Volta GPUs. GPU programs must stop. DKMS builds the \
-             modules against the headers of the running kernel.{}",
-            distribution::not_confirmed(root, "nvidia-open")
-        ),
-        changes,
-        verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
-        undo: "install the proprietary package of the same version".to_owned(),
-        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
 }
 

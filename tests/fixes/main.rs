@@ -11,6 +11,7 @@ mod commands;
 mod config;
 mod copies;
 mod doca;
+mod drivers;
 mod guide;
 mod kernel;
 mod merging;

@@ -13,6 +13,8 @@ use FixPolicy::{Ask, Never, Show};
 /// Each recipe and its policy on a machine whose direct route works: shown only, applied after consent, or never by us.
 const POLICIES: &[(&str, FixPolicy)] = &[
     ("nvidia-driver-open", Show),
+    ("nvidia-driver-proprietary", Show),
+    ("nvidia-fabricmanager", Show),
     ("nvfs-install", Ask),
     ("nvfs-load", Ask),
     ("nvfs-dkms", Ask),

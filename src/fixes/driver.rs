@@ -1,0 +1,305 @@
+//! Which NVIDIA driver a machine gets: the flavour that its GPUs can run, and the branch that keeps a working driver.
+
+use super::packages::install;
+use super::parts::{Family, empty, run};
+use super::{distribution, fabric, secure_boot};
+use crate::checks::Report;
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Route};
+use crate::host::{
+    Architecture, GpuKind, Root, gpu_kinds, kernel_release, nvidia_driver, nvidia_version_line, os_release,
+};
+
+/// The last branch for Maxwell, Pascal and Volta, and a branch with long support: 590 dropped these GPUs (NVIDIA's support plan for Linux drivers).
+const LONG_SUPPORT: u32 = 580;
+/// The first driver with P2PDMA.
+const FIRST_WITH_P2PDMA: (u32, u32) = (565, 47);
+
+/// The kernel modules of a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flavour {
+    Open,
+    Proprietary,
+}
+
+/// The kernel modules that are loaded, or installed for the running kernel.
+fn present(root: &Root) -> Option<Flavour> {
+    let of = |is_open: bool| if is_open { Flavour::Open } else { Flavour::Proprietary };
+    if let Some(line) = nvidia_version_line(root) {
+        return Some(of(line.to_lowercase().contains("open kernel")));
+    }
+    let output = root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
+    let license = output.stdout.lines().find_map(|line| line.strip_prefix("license:"))?;
+    Some(of(license.contains("GPL")))
+}
+
+fn branch_of(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
+}
+
+/// The plan of `nvidia-driver-open`.
+pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
+    let installed = nvidia_driver(root);
+    let version = installed.as_deref().and_then(branch_of);
+    let is_open = present(root) == Some(Flavour::Open);
+    let wants_p2pdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::P2pdma);
+    let serves = |version: (u32, u32)| version >= if wants_p2pdma { FIRST_WITH_P2PDMA } else { (515, 0) };
+    let branch = match version {
+        Some(version) if serves(version) => Some(version.0),
+        Some(_) => Some(LONG_SUPPORT),
+        None => None,
+    };
+    let mut notes = match (&installed, version, branch) {
+        (Some(installed), Some(version), Some(branch)) if version.0 == branch => {
+            format!(" Driver {installed} stays at its branch; only its kernel modules change.")
+        }
+        (Some(installed), _, Some(branch)) => format!(
+            " Driver {installed} is too old for {}; branch {branch} has long support and serves CUDA 12 programs too.",
+            if wants_p2pdma { "P2PDMA" } else { "the open modules" }
+        ),
+        _ => String::new(),
+    };
+    let gpus = gpu_kinds(root);
+    let obstacle = too_old(&gpus).or_else(|| {
+        let installed = installed.as_deref()?;
+        (is_open && version.is_some_and(serves))
+            .then(|| format!("driver {installed} with the open kernel modules is installed already"))
+    });
+    notes.push_str(&distribution::not_confirmed(root, "nvidia-open"));
+    let same = version.zip(branch).is_some_and(|(version, branch)| version.0 == branch);
+    FixPlan {
+        title: "Install the open kernel modules of the NVIDIA driver".to_owned(),
+        verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
+        undo: "install the proprietary package of the same version".to_owned(),
+        ..plan(
+            root,
+            report,
+            family,
+            Flavour::Open,
+            branch,
+            installed.as_deref().filter(|_| same),
+            "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only.",
+            &notes,
+            obstacle,
+        )
+    }
+}
+
+/// The plan of `nvidia-driver-proprietary`.
+pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPlan {
+    let gpus = gpu_kinds(root);
+    let installed = nvidia_driver(root).filter(|version| branch_of(version).is_some_and(|v| v.0 <= LONG_SUPPORT));
+    let loaded = present(root) == Some(Flavour::Proprietary);
+    let newest = gpus.iter().map(|gpu| gpu.architecture).max();
+    let oldest = gpus.iter().map(|gpu| gpu.architecture).min();
+    let both = gpus.iter().find(|gpu| gpu.needs_open);
+    let obstacle = match (oldest, newest) {
+        (Some(Architecture::TuringOrLater), _) | (None, _) => Some(
+            "no GPU here is older than Turing: the open kernel modules are the ones to install (nvidia-driver-open)"
+                .to_owned(),
+        ),
+        (_, Some(Architecture::BeforeMaxwell)) => Some(
+            "no driver with GPUDirect Storage supports a GPU before Maxwell (branch 470 was the last with Kepler)"
+                .to_owned(),
+        ),
+        _ => both.map(|gpu| {
+            format!(
+                "{} needs the open kernel modules, and the other GPU cannot use them: no driver runs both",
+                gpu.name
+            )
+        }),
+    };
+    let obstacle = obstacle.or_else(|| {
+        let installed = installed.as_deref().filter(|_| loaded)?;
+        Some(format!("driver {installed} with the proprietary kernel modules is installed already"))
+    });
+    let names: Vec<&str> = gpus
+        .iter()
+        .map(|gpu| gpu.architecture)
+        .filter(|architecture| *architecture < Architecture::TuringOrLater)
+        .map(Architecture::name)
+        .collect();
+    let name = names.first().copied().unwrap_or("older than Turing");
+    let last = format!(
+        "The GPU is {name}: the open kernel modules do not drive it, and branch {LONG_SUPPORT} is the last that does. P2PDMA is not possible on it, and \
+         nvidia-fs only up to 2.17.4, which builds on kernels before 6.2. Reads go through host memory otherwise. Its CUDA packages are those of CUDA 12."
+    );
+    FixPlan {
+        title: format!("Install the proprietary NVIDIA driver, branch {LONG_SUPPORT}"),
+        verify: "nvidia-smi lists the GPU".to_owned(),
+        undo: "remove the driver's packages".to_owned(),
+        ..plan(root, report, family, Flavour::Proprietary, Some(LONG_SUPPORT), None, &last, "", obstacle)
+    }
+}
+
+/// Why the open modules are not for these GPUs.
+fn too_old(gpus: &[GpuKind]) -> Option<String> {
+    let gpu = gpus.iter().find(|gpu| gpu.architecture < Architecture::TuringOrLater)?;
+    Some(format!(
+        "{} is {}, older than Turing: the open kernel modules do not drive it; see gds-top fix nvidia-driver-proprietary",
+        gpu.name,
+        gpu.architecture.name()
+    ))
+}
+
+#[allow(clippy::too_many_arguments, reason = "the parts in which the two plans differ")]
+fn plan(
+    root: &Root,
+    report: &Report,
+    family: Family,
+    flavour: Flavour,
+    branch: Option<u32>,
+    same: Option<&str>,
+    reason: &str,
+    notes: &str,
+    obstacle: Option<String>,
+) -> FixPlan {
+    let mut changes = Vec::new();
+    // DKMS builds it for the kernel whose headers are there; without them the next boot has no driver.
+    if let Some(kernel) = kernel_release(root) {
+        changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
+    }
+    let module = match flavour {
+        Flavour::Open => secure_boot::Module::OpenDriver,
+        Flavour::Proprietary => secure_boot::Module::ProprietaryDriver,
+    };
+    let signing = secure_boot::signing(root, report, family, module);
+    changes.extend(signing.iter().flat_map(|signing| signing.before.clone()));
+    let (packages, not_confirmed) = packages(root, family, flavour, branch, same);
+    changes.extend(packages);
+    let has_switches = fabric::is_needed(root);
+    if has_switches {
+        let driver = match (same, branch) {
+            (Some(version), _) => fabric::Driver::Version(version.to_owned()),
+            (None, Some(branch)) => fabric::Driver::Branch(branch),
+            (None, None) => fabric::Driver::Newest,
+        };
+        changes.extend(fabric::changes(root, family, &driver));
+    }
+    changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
+    changes.push(run("sudo reboot"));
+    FixPlan {
+        why: format!(
+            "{reason} GPU programs must stop. DKMS builds the modules against the headers of the running kernel.{notes}{}{}{}",
+            if has_switches { fabric::why(root, family) } else { String::new() },
+            signing.map_or_else(String::new, |signing| signing.why),
+            if not_confirmed {
+                " That these package names exist for this release is not confirmed: look them up first."
+            } else {
+                ""
+            },
+        ),
+        changes,
+        obstacle,
+        ..empty(Needs::Reboot, FixRisk::High, FixPolicy::Show)
+    }
+}
+
+/// The commands that install a driver, and whether their package names were not seen in NVIDIA's lists. `same` is the installed version, if only its
+/// modules change.
+fn packages(
+    root: &Root,
+    family: Family,
+    flavour: Flavour,
+    branch: Option<u32>,
+    same: Option<&str>,
+) -> (Vec<Change>, bool) {
+    match family {
+        Family::Debian => debian(root, flavour, branch, same),
+        Family::RedHat => red_hat(root, flavour, branch),
+        Family::Suse => {
+            // zypper takes the newest version below the next branch.
+            let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
+            let package = branch.map_or_else(|| name.to_owned(), |branch| format!("{name}<{}", branch + 1));
+            (vec![run(&format!("sudo zypper install {package}"))], branch.is_some())
+        }
+    }
+}
+
+/// The package of Debian's own archive or of Ubuntu's that is installed: `nvidia-driver-550-server`.
+fn installed_package(root: &Root, branch: u32) -> Option<String> {
+    let names = root.entries("/var/lib/dpkg/info").ok()?;
+    let package = |name: &String| {
+        let name = name.strip_suffix(".list")?;
+        Some(name.split(':').next()?.to_owned())
+    };
+    let is_driver =
+        |name: &String| [format!("nvidia-driver-{branch}"), format!("nvidia-driver-{branch}-server")].contains(name);
+    let mut found: Vec<String> = names.iter().filter_map(package).filter(is_driver).collect();
+    found.sort();
+    found.pop()
+}
+
+fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>) -> (Vec<Change>, bool) {
+    let is_debian = os_release(root, "ID").as_deref() == Some("debian");
+    let get = |package: &str| run(&format!("sudo apt-get install {package}"));
+    let pinning = |branch: u32| get(&format!("nvidia-driver-pinning-{branch}"));
+    let newest = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
+    let Some(branch) = branch else { return (vec![get(newest)], false) };
+    let dpkg = |package: &str| root.exists(format!("/var/lib/dpkg/info/{package}.list"));
+    if let (Some(version), Flavour::Open) = (same, flavour) {
+        if is_debian {
+            // Debian's archive and NVIDIA's repository name the modules differently; nvidia-alternative is in Debian's only.
+            return match dpkg("nvidia-alternative") {
+                true => (vec![get("nvidia-open-kernel-dkms")], false),
+                false => (vec![get(&format!("nvidia-kernel-open-dkms={version}*"))], false),
+            };
+        }
+        if let Some(package) = installed_package(root, branch) {
+            return (vec![get(&format!("{package}-open"))], false);
+        }
+    }
+    match (is_debian, flavour) {
+        // Pinning packages came with branch 580; from 590 on no package has the branch in its name (Driver Installation Guide, version locking).
+        (true, _) => (vec![pinning(branch), get(newest)], branch < 580),
+        (false, _) if branch >= 590 => (vec![pinning(branch), get(newest)], false),
+        // nvidia-open came with branch 560.
+        (false, Flavour::Open) if branch < 560 => (vec![get(&format!("nvidia-driver-{branch}-open"))], false),
+        (false, _) if branch >= 580 => (vec![pinning(branch), get(&format!("{newest}-{branch}"))], false),
+        (false, _) => (vec![get(&format!("{newest}-{branch}"))], false),
+    }
+}
+
+fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, bool) {
+    let dnf = distribution::dnf(root);
+    // Streams of modules are how the repositories of RHEL 8 and 9 and of Amazon Linux part the flavours; later ones have a package for each.
+    let is_amazon = os_release(root, "ID").as_deref() == Some("amzn");
+    let has_streams = is_amazon || distribution::rhel(root).is_some_and(|major| major < 10);
+    let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
+    let Some(branch) = branch else {
+        let mut changes = Vec::new();
+        if has_streams {
+            changes.push(run("sudo dnf module reset nvidia-driver"));
+            changes.push(run("sudo dnf module enable nvidia-driver:open-dkms"));
+        }
+        changes.push(run(&format!("sudo {dnf} install {name}")));
+        return (changes, false);
+    };
+    if has_streams {
+        let stream = if flavour == Flavour::Open { format!("{branch}-open") } else { format!("{branch}-dkms") };
+        return (
+            vec![
+                run("sudo dnf module reset nvidia-driver"),
+                run(&format!("sudo dnf module install --allowerasing nvidia-driver:{stream}")),
+            ],
+            false,
+        );
+    }
+    let packages = match flavour {
+        Flavour::Open => "nvidia-open",
+        // The lock holds packages with nvidia in their name only.
+        Flavour::Proprietary => "kmod-nvidia-latest-dkms nvidia-driver nvidia-driver-cuda",
+    };
+    if distribution::rhel(root).is_some() {
+        return (
+            vec![
+                run("sudo dnf install python3-dnf-plugin-versionlock"),
+                run(&format!("sudo dnf versionlock *nvidia*{branch}*")),
+                run(&format!("sudo dnf install --allowerasing {packages}")),
+            ],
+            false,
+        );
+    }
+    let pinned: Vec<String> = packages.split(' ').map(|package| format!("{package}-{branch}.*")).collect();
+    (vec![run(&format!("sudo {dnf} install --allowerasing {}", pinned.join(" ")))], true)
+}

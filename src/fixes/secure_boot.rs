@@ -1,0 +1,196 @@
+//! Secure Boot: the kernel loads only signed modules, so a key is made and enrolled before the reboot that needs it.
+
+use super::packages::{dkms_version, install};
+use super::parts::{Family, empty, run};
+use crate::checks::Report;
+use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::host::{Root, kernel_release, os_release, secure_boot};
+
+/// The certificate with which DKMS signs on Ubuntu, and elsewhere (`prepare_mok` in dkms 3.0.10 and 3.2.2).
+const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";
+const OTHERS: &str = "/var/lib/dkms/mok.pub";
+
+/// The hint that belongs to each enrolment.
+const CONSOLE: &str = "mokutil asks for a new password. At the next boot a blue screen (MOK manager) waits a few seconds: choose 'Enroll MOK', 'Continue', 'Yes', and \
+                       type that password. This needs the console (BMC, IPMI or hypervisor), not SSH.";
+
+/// Whether DKMS takes the system for Ubuntu (`distro_version` in dkms): by its id, or by the first id that it is like.
+fn is_ubuntu(root: &Root, family: Family) -> bool {
+    family == Family::Debian
+        && match os_release(root, "ID").as_deref() {
+            None | Some("ubuntu") => true,
+            Some(_) => os_release(root, "ID_LIKE").is_some_and(|like| like.starts_with("ubuntu")),
+        }
+}
+
+fn certificate(root: &Root, family: Family) -> &'static str {
+    if is_ubuntu(root, family) { UBUNTU } else { OTHERS }
+}
+
+/// Whether the kernel refuses modules without a known signature.
+pub(super) fn is_on(root: &Root, report: &Report) -> bool {
+    secure_boot(root).map_or_else(
+        || report.finding("nvfs-secureboot").is_some_and(|finding| finding.status == Status::Fail),
+        |state| state.is_on,
+    )
+}
+
+/// Whether the key of DKMS is enrolled: a driver that DKMS built is loaded.
+fn is_enrolled(root: &Root) -> bool {
+    let signer = root.command(&["modinfo", "nvidia"]).and_then(|output| {
+        output.stdout.lines().find_map(|line| line.strip_prefix("signer:")).map(|text| text.trim().to_owned())
+    });
+    // The names that DKMS and update-secureboot-policy of Ubuntu give to their keys.
+    root.exists("/proc/driver/nvidia/version")
+        && signer.is_some_and(|signer| {
+            signer.contains("DKMS module signing key") || signer.contains("Secure Boot Module Signature key")
+        })
+}
+
+/// The modules that a plan installs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Module {
+    OpenDriver,
+    ProprietaryDriver,
+    NvidiaFs,
+}
+
+impl Module {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::OpenDriver | Self::ProprietaryDriver => "nvidia",
+            Self::NvidiaFs => "nvidia_fs",
+        }
+    }
+
+    /// What is lost without it.
+    const fn loss(self) -> &'static str {
+        match self {
+            Self::OpenDriver | Self::ProprietaryDriver => "without its driver the GPU is gone after the reboot",
+            Self::NvidiaFs => "without it the route nvfs does not work",
+        }
+    }
+}
+
+/// What a plan that installs kernel modules does on a machine with Secure Boot.
+pub(super) struct Signing {
+    /// Before the modules are built: the key is there, and its enrolment is requested.
+    pub(super) before: Vec<Change>,
+    /// After they are built, and before the reboot: the signature is shown.
+    pub(super) after: Vec<Change>,
+    /// Sentences for the plan; they begin with a blank.
+    pub(super) why: String,
+}
+
+/// The steps for modules that DKMS builds; `None` if the kernel loads modules without a signature, or if the key is enrolled.
+pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Module) -> Option<Signing> {
+    if !is_on(root, report) || is_enrolled(root) {
+        return None;
+    }
+    let file = certificate(root, family);
+    let name = module.name();
+    let mut before = vec![run(&install(
+        root,
+        family,
+        if is_ubuntu(root, family) { "dkms mokutil shim-signed" } else { "dkms mokutil openssl" },
+    ))];
+    if !root.exists(file) {
+        before.push(new_key(root, family));
+    }
+    before.push(run(&format!("sudo mokutil --import {file}")));
+    Some(Signing {
+        before,
+        after: vec![run(&format!("modinfo -F signer {name}"))],
+        why: format!(
+            " Secure Boot is on: the kernel refuses a module whose key is not enrolled, and {}. {CONSOLE} 'modinfo -F signer {name}' must print a name \
+             before the reboot.{}",
+            module.loss(),
+            without_console(root, family, module)
+        ),
+    })
+}
+
+/// The key pair that DKMS would make at its first build.
+fn new_key(root: &Root, family: Family) -> Change {
+    if is_ubuntu(root, family) {
+        return run("sudo update-secureboot-policy --new-key");
+    }
+    // As DKMS makes it (prepare_mok); 'dkms generate_mok' came with DKMS 3.1, and Debian 12 has 3.0.10.
+    let argv = "sudo openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj";
+    Change::Run {
+        argv: argv.split(' ').map(str::to_owned).chain(["/CN=DKMS module signing key/".to_owned()]).collect(),
+    }
+}
+
+/// The alternative for machines whose console is out of reach: modules that the distribution signed.
+fn without_console(root: &Root, family: Family, module: Module) -> String {
+    let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
+    let is_ubuntu = os_release(root, "ID").as_deref() == Some("ubuntu");
+    let canonical = |flavour: &str| {
+        format!(
+            "Canonical's signed modules need no enrolment (linux-modules-nvidia-580-server{flavour}-{kernel} with nvidia-driver-580-server{flavour}, from \
+             Ubuntu's archive)"
+        )
+    };
+    let signed = match (family, module) {
+        (Family::Debian, Module::OpenDriver) if is_ubuntu => canonical("-open"),
+        (Family::Debian, Module::ProprietaryDriver) if is_ubuntu => canonical(""),
+        (Family::Debian, Module::NvidiaFs) if kernel.contains("-nvidia") => {
+            format!("Canonical's signed module needs no enrolment (linux-modules-nvidia-fs-{kernel})")
+        }
+        // SUSE's own guide (sndirsch.github.io/nvidia, 2026-02-22).
+        (Family::Suse, Module::OpenDriver) => {
+            "SUSE's signed modules need no enrolment (nvidia-open-driver-G06-signed-cuda-kmp-default or G07, with nvidia-compute-utils of the same version)".to_owned()
+        }
+        _ => "turn Secure Boot off in the firmware, or in the settings of the virtual machine".to_owned(),
+    };
+    format!(" No console: {signed}.")
+}
+
+/// The plan of the fix `secure-boot-key`: modules without a signature are built again, so that they get one, and the key is enrolled.
+pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
+    let file = certificate(root, family);
+    let lacks_signature = |check: &str| report.finding(check).is_some_and(|f| f.summary.contains("not signed"));
+    let driver = lacks_signature("gpu-present");
+    let unsigned = driver || lacks_signature("nvfs-secureboot");
+    let module = if driver { "nvidia" } else { "nvidia_fs" };
+    let package = if driver { "nvidia" } else { "nvidia-fs" };
+    let mut changes = Vec::new();
+    let mut obstacle = None;
+    if unsigned {
+        if !root.exists(file) {
+            changes.push(new_key(root, family));
+        }
+        match (dkms_version(root, package), kernel_release(root)) {
+            (Some(version), Some(kernel)) => {
+                changes.push(run(&format!("sudo dkms build --force {package}/{version} -k {kernel}")));
+                changes.push(run(&format!("sudo dkms install --force {package}/{version} -k {kernel}")));
+            }
+            _ => {
+                obstacle = Some(format!(
+                    "{package} is not signed, and DKMS, which would sign it, does not know it: install it by its package first"
+                ));
+            }
+        }
+    }
+    changes.push(run(&format!("sudo mokutil --import {file}")));
+    changes.push(run("sudo reboot"));
+    FixPlan {
+        title: format!("Enrol the key that signs {package}"),
+        why: format!(
+            "Secure Boot loads only modules whose key is enrolled.{} {CONSOLE}",
+            if unsigned {
+                " The module has no signature yet: DKMS signs what it builds, so it is built once more."
+            } else {
+                ""
+            }
+        ),
+        changes,
+        verify: format!(
+            "mokutil --list-enrolled and modinfo -F signer {module} name the same key; then sudo modprobe {package}"
+        ),
+        undo: "sudo mokutil --delete with the same file, reboot".to_owned(),
+        obstacle,
+        ..empty(Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
+    }
+}

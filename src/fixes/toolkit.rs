@@ -1,0 +1,92 @@
+//! The packages of CUDA that go with a machine's driver: libcufile and nvidia-gds by CUDA version.
+
+use super::parts::Family;
+use super::{distribution, repository};
+use crate::host::{Root, cuda_packages, cuda_served, nvidia_driver};
+
+type Version = (u32, u32);
+
+/// The first CUDA version that a repository has, for those that begin later than CUDA 11: by their indexes at
+/// developer.download.nvidia.com/compute/cuda/repos (2026-02 to 2026-06), Ubuntu 24.04 and Debian 13 by the release notes of CUDA 12.5 Update 1 and
+/// 13.0, which added them.
+const FIRST: &[(&str, Version)] =
+    &[("debian12", (12, 3)), ("ubuntu2404", (12, 5)), ("debian13", (13, 0)), ("suse16", (13, 2))];
+
+/// The CUDA version of the packages to install.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Toolkit {
+    /// `12-4`.
+    pub(super) suffix: String,
+    /// 12.
+    pub(super) major: u32,
+    /// Why this one, in a sentence.
+    pub(super) why: String,
+    /// Why the repository of this release does not have it.
+    pub(super) obstacle: Option<String>,
+}
+
+fn text((major, minor): Version) -> String {
+    format!("{major}.{minor}")
+}
+
+/// The newest packages that the driver serves and that the repository of this release has.
+pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
+    let served = cuda_served(root);
+    let version = cuda_packages(root);
+    let first = repository::name(root, family)
+        .ok()
+        .and_then(|name| FIRST.iter().find(|(known, _)| *known == name).map(|(_, first)| *first));
+    let of = |version: Version, why: String, obstacle: Option<String>| Toolkit {
+        suffix: format!("{}-{}", version.0, version.1),
+        major: version.0,
+        why,
+        obstacle,
+    };
+    let reason = match (served, nvidia_driver(root)) {
+        (Some(served), Some(driver)) if version.0 == served.0 => {
+            format!(
+                " Driver {driver} serves CUDA {}, so the packages are those of CUDA {}.",
+                text(served),
+                text(version)
+            )
+        }
+        (Some(served), _) if version.0 < served.0 => {
+            format!(" The packages are those of CUDA {}, the last for GPUs before Turing.", text(version))
+        }
+        (Some(served), _) => {
+            format!(" The driver serves CUDA {}, so the packages are those of CUDA {}.", text(served), text(version))
+        }
+        (None, _) => format!(
+            " No driver is known yet; CUDA {} needs driver 580 or later. Install the driver first.",
+            text(version)
+        ),
+    };
+    match first {
+        // Within a major version a library of a newer CUDA runs on an older driver (CUDA Compatibility, minor version compatibility).
+        Some(first) if version < first && version.0 == first.0 => of(
+            first,
+            format!(
+                "{reason} The repository for {} begins with CUDA {}; within CUDA {} it runs on this driver.",
+                distribution::called(root),
+                text(first),
+                first.0
+            ),
+            None,
+        ),
+        Some(first) if version < first => {
+            let instead = if version.0 == 12 {
+                "take libcufile0 of the distribution's own archive or 'pip install nvidia-cufile-cu12', or update the driver to branch 580"
+            } else {
+                "update the driver to branch 580"
+            };
+            let why = format!(
+                "NVIDIA's repository for {} begins with CUDA {}, and the driver serves {} only (a newer library fails with error 35): {instead}",
+                distribution::called(root),
+                text(first),
+                text(served.unwrap_or(version))
+            );
+            of(version, reason, Some(why))
+        }
+        _ => of(version, reason, None),
+    }
+}

@@ -1,0 +1,447 @@
+//! The driver that fits the GPUs, the CUDA packages that fit the driver, and the key that Secure Boot asks for, on Debian, Ubuntu, RHEL and SLES.
+
+use crate::machine::*;
+use gds_top::checks::{self, Report};
+use gds_top::domain::{Change, FixPlan, FixPolicy, Needs, Route, Status};
+use gds_top::fixes::{self, guide};
+use gds_top::host::Root;
+use serde_json::json;
+
+const RELEASE: &str = "files/etc/os-release";
+const DEBIAN: &str = "ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n";
+const DEBIAN_13: &str = "ID=debian\nVERSION_ID=\"13\"\nVERSION_CODENAME=trixie\n";
+const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"22.04\"\n";
+const UBUNTU_24: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
+const RHEL: &str = "ID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.4\"\nPLATFORM_ID=\"platform:el9\"\n";
+const RHEL_10: &str = "ID=\"rhel\"\nID_LIKE=\"centos fedora\"\nVERSION_ID=\"10.1\"\nPLATFORM_ID=\"platform:el10\"\n";
+const SLES: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
+const FAMILIES: [&str; 4] = [DEBIAN, UBUNTU, RHEL, SLES];
+/// The GPU of the base machines.
+const GPU: &str = "files/sys/bus/pci/devices/0000:be:00.0";
+const SECURE_BOOT: &str = "SecureBoot enabled\n";
+
+/// A machine with this release, and the report on it.
+struct Machine {
+    _folder: tempfile::TempDir,
+    root: Root,
+    report: Report,
+}
+
+impl Machine {
+    fn new(base: &str, release: &str, mut edits: Vec<Edit>) -> Self {
+        edits.push(put(RELEASE, release));
+        let folder = build(base, &edits);
+        let root = Root::folder(folder.path()).unwrap();
+        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+        Self { _folder: folder, root, report }
+    }
+
+    fn plan(&self, id: &str) -> FixPlan {
+        fixes::plan_by_id(&self.root, &self.report, id).unwrap_or_else(|| panic!("{id} has no plan"))
+    }
+
+    /// The drivers that are offered.
+    fn drivers(&self) -> Vec<String> {
+        self.offered().into_iter().filter(|id| id.starts_with("nvidia-driver")).collect()
+    }
+
+    fn offered(&self) -> Vec<String> {
+        fixes::plan(&self.root, &self.report).into_iter().map(|plan| plan.id).collect()
+    }
+}
+
+fn lines(plan: &FixPlan) -> Vec<String> {
+    let of = |change: &Change| match change {
+        Change::Run { argv } => fixes::quoted_line(argv),
+        Change::WriteFile { path, after, .. } => format!("{}: {}", path.display(), after.trim_end()),
+    };
+    plan.changes.iter().map(of).collect()
+}
+
+fn has(plan: &FixPlan, wanted: &str) -> bool {
+    lines(plan).iter().any(|line| line == wanted)
+}
+
+/// The position of the first line that contains this.
+fn at(plan: &FixPlan, part: &str) -> usize {
+    let lines = lines(plan);
+    lines.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part}: {lines:?}"))
+}
+
+/// No driver is loaded or installed; the GPU on the bus has this device id.
+fn no_driver(device: &str) -> Vec<Edit> {
+    vec![
+        without("files/proc/driver"),
+        without("files/sys/module/nvidia"),
+        put("files/proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n"),
+        put(NVML, r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
+        put(LIB, r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
+        put(format!("{GPU}/device"), format!("{device}\n")),
+    ]
+}
+
+fn proprietary(version: &str, cuda: &str) -> Vec<Edit> {
+    let mut edits = driver(version, cuda);
+    edits.push(put(
+        "files/proc/driver/nvidia/version",
+        format!("NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Release Build\n"),
+    ));
+    edits
+}
+
+#[test]
+fn a_driver_of_cuda_12_stays_and_gets_the_packages_of_its_cuda() {
+    for (release, library, gds) in [
+        (DEBIAN, "sudo apt-get install -y libcufile-12-4", "sudo apt-get install -y nvidia-gds-12-4"),
+        (UBUNTU, "sudo apt-get install -y libcufile-12-4", "sudo apt-get install -y nvidia-gds-12-4"),
+        (RHEL, "sudo dnf install -y libcufile-12-4", "sudo dnf install -y nvidia-gds-12-4"),
+        (
+            SLES,
+            "sudo zypper --non-interactive install libcufile-12-4",
+            "sudo zypper --non-interactive install nvidia-gds-12-4",
+        ),
+    ] {
+        let machine = Machine::new("cuda12-driver", release, Vec::new());
+        assert_eq!(machine.offered(), ["libcufile-install"], "{release}");
+        let plan = machine.plan("libcufile-install");
+        assert_eq!((lines(&plan), plan.obstacle.clone()), (vec![library.to_owned()], None), "{release}");
+        assert!(plan.remaining[0].contains("/usr/local/cuda-12.4/lib64"), "{:?}", plan.remaining);
+        assert_eq!(lines(&machine.plan("nvfs-install"))[0], gds);
+        let obstacle = machine.plan("nvidia-driver-open").obstacle;
+        assert!(obstacle.as_deref().is_some_and(|why| why.contains("is installed already")), "{release}: {obstacle:?}");
+        let guided = guide::guide(&machine.root, &machine.report);
+        let ids: Vec<_> = guided.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id.as_str()).collect();
+        assert!(!ids.contains(&"nvidia-driver-open"), "{release}: {ids:?}");
+        assert!(ids.contains(&"libcufile-install"), "{release}: {ids:?}");
+    }
+}
+
+#[test]
+fn packages_are_those_of_the_newest_cuda_that_driver_and_repository_have() {
+    let package = |release: &str, edits: Vec<Edit>| {
+        let plan = Machine::new("p2pdma-two-steps", release, edits).plan("nvfs-install");
+        (lines(&plan)[0].clone(), plan.obstacle)
+    };
+    for (version, cuda, wanted) in [
+        ("535.183.01", "12.2", "nvidia-gds-12-2"),
+        // CUDA 12.7 was not released.
+        ("565.57.01", "12.7", "nvidia-gds-12-6"),
+        ("580.95.05", "13.0", "nvidia-gds-13-0"),
+        ("595.45.04", "13.2", "nvidia-gds-13-2"),
+    ] {
+        let (line, obstacle) = package(UBUNTU, driver(version, cuda));
+        assert!(line.ends_with(wanted), "{version}: {line}");
+        assert_eq!(obstacle, None, "{version}");
+    }
+    // Without NVML the branch of the driver decides.
+    let blind = all([driver("550.163.01", "12.4"), vec![put(NVML, r#"{"error": "not found"}"#)]]);
+    assert!(package(UBUNTU, blind).0.ends_with("nvidia-gds-12-4"));
+    // The repository of Ubuntu 24.04 begins with 12.5, which a driver of CUDA 12 runs.
+    let (line, obstacle) = package(UBUNTU_24, driver("550.163.01", "12.4"));
+    assert!(line.ends_with("nvidia-gds-12-5") && obstacle.is_none(), "{line} {obstacle:?}");
+    // That of Debian 13 begins with CUDA 13, which such a driver does not run.
+    let (_, obstacle) = package(DEBIAN_13, driver("550.163.01", "12.4"));
+    assert!(obstacle.as_deref().is_some_and(|why| why.contains("error 35")), "{obstacle:?}");
+}
+
+#[test]
+fn a_library_that_fits_the_driver_is_not_installed_again() {
+    let plan = Machine::new("p2pdma-healthy", UBUNTU, Vec::new()).plan("libcufile-install");
+    assert!(plan.obstacle.as_deref().is_some_and(|why| why.contains("is here already")), "{:?}", plan.obstacle);
+}
+
+#[test]
+fn a_wheel_of_a_newer_cuda_is_replaced_by_a_wheel() {
+    const WHEEL: &str = "/opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcufile.so.0";
+    let edits =
+        vec![set(LIB, "/found", json!([{"path": WHEEL, "version": "1.16"}])), set(LIB, "/chosen", json!(WHEEL))];
+    let plan = Machine::new("cuda12-driver", DEBIAN_13, edits).plan("libcufile-install");
+    assert_eq!(lines(&plan), ["python3 -m pip install nvidia-cufile-cu12"]);
+    assert_eq!((plan.needs, plan.policy, plan.obstacle), (Needs::User, FixPolicy::Show, None));
+}
+
+#[test]
+fn proprietary_modules_are_replaced_by_the_open_ones_of_the_same_branch() {
+    let plan = |release: &str, edits: Vec<Edit>| {
+        let edits = all([proprietary("570.133.20", "12.8"), edits]);
+        Machine::new("proprietary-nvfs", release, edits).plan("nvidia-driver-open")
+    };
+    for (release, edits, wanted) in [
+        (DEBIAN, vec![], "sudo apt-get install 'nvidia-kernel-open-dkms=570.133.20*'"),
+        (
+            DEBIAN,
+            vec![put("files/var/lib/dpkg/info/nvidia-alternative.list", "")],
+            "sudo apt-get install nvidia-open-kernel-dkms",
+        ),
+        (UBUNTU, vec![], "sudo apt-get install nvidia-open-570"),
+        (
+            UBUNTU,
+            vec![put("files/var/lib/dpkg/info/nvidia-driver-570-server.list", "")],
+            "sudo apt-get install nvidia-driver-570-server-open",
+        ),
+        (RHEL, vec![], "sudo dnf module install --allowerasing nvidia-driver:570-open"),
+        (RHEL_10, vec![], "sudo dnf versionlock '*nvidia*570*'"),
+        (SLES, vec![], "sudo zypper install 'nvidia-open<571'"),
+    ] {
+        let plan = plan(release, edits);
+        assert!(has(&plan, wanted), "{release}: {:?}", lines(&plan));
+        assert_eq!(plan.obstacle, None, "{release}");
+        assert!(plan.why.contains("stays at its branch"), "{}", plan.why);
+    }
+}
+
+#[test]
+fn a_driver_that_is_too_old_for_p2pdma_becomes_one_with_long_support() {
+    for (release, wanted) in [
+        (DEBIAN, "sudo apt-get install nvidia-driver-pinning-580"),
+        (UBUNTU, "sudo apt-get install nvidia-open-580"),
+        (RHEL, "sudo dnf module install --allowerasing nvidia-driver:580-open"),
+        (SLES, "sudo zypper install 'nvidia-open<581'"),
+    ] {
+        let machine = Machine::new("p2pdma-two-steps", release, driver("550.163.01", "12.4"));
+        assert_eq!(machine.report.verdicts[0].possible, Route::P2pdma);
+        let plan = machine.plan("nvidia-driver-open");
+        assert!(has(&plan, wanted), "{release}: {:?}", lines(&plan));
+        assert_eq!(plan.obstacle, None);
+    }
+}
+
+#[test]
+fn secure_boot_puts_the_key_before_the_driver_and_the_signature_before_the_reboot() {
+    for (release, certificate, new_key) in [
+        (DEBIAN, "/var/lib/dkms/mok.pub", "sudo openssl req"),
+        (UBUNTU, "/var/lib/shim-signed/mok/MOK.der", "sudo update-secureboot-policy --new-key"),
+        (RHEL, "/var/lib/dkms/mok.pub", "sudo openssl req"),
+        (SLES, "/var/lib/dkms/mok.pub", "sudo openssl req"),
+    ] {
+        for (id, device) in [("nvidia-driver-open", "0x2335"), ("nvidia-driver-proprietary", "0x1db6")] {
+            let edits = all([no_driver(device), vec![command(&["mokutil", "--sb-state"], SECURE_BOOT)]]);
+            let plan = Machine::new("p2pdma-two-steps", release, edits).plan(id);
+            let import = format!("sudo mokutil --import {certificate}");
+            assert!(has(&plan, &import), "{release} {id}: {:?}", lines(&plan));
+            let driver = lines(&plan)
+                .iter()
+                .rposition(|line| {
+                    line.contains("nvidia-open") || line.contains("cuda-drivers") || line.contains("nvidia-driver:")
+                })
+                .unwrap();
+            assert!(at(&plan, new_key) < at(&plan, &import), "{release} {id}");
+            assert!(at(&plan, &import) < driver, "{release} {id}: {:?}", lines(&plan));
+            assert!(driver < at(&plan, "modinfo -F signer nvidia"), "{release} {id}");
+            assert_eq!(lines(&plan).last().unwrap(), "sudo reboot");
+            assert!(
+                plan.why.contains("the GPU is gone after the reboot") && plan.why.contains("Enroll MOK"),
+                "{}",
+                plan.why
+            );
+            assert_eq!(plan.obstacle, None, "{release} {id}");
+        }
+        // A key that is there is not replaced.
+        let edits = all([
+            no_driver("0x2335"),
+            vec![command(&["mokutil", "--sb-state"], SECURE_BOOT), put(format!("files{certificate}"), "key")],
+        ]);
+        let plan = Machine::new("p2pdma-two-steps", release, edits).plan("nvidia-driver-open");
+        assert!(!lines(&plan).iter().any(|line| line.contains(new_key)), "{release}: {:?}", lines(&plan));
+    }
+    // Without Secure Boot there is no word of it.
+    let edits = all([no_driver("0x2335"), vec![command(&["mokutil", "--sb-state"], "SecureBoot disabled\n")]]);
+    let plan = Machine::new("p2pdma-two-steps", UBUNTU, edits).plan("nvidia-driver-open");
+    assert!(!lines(&plan).iter().any(|line| line.contains("mokutil")) && !plan.why.contains("Secure Boot"));
+}
+
+#[test]
+fn nvidia_fs_is_signed_too_unless_the_key_of_dkms_is_enrolled() {
+    let signer = |name: &str| {
+        vec![
+            command(&["mokutil", "--sb-state"], SECURE_BOOT),
+            command(&["modinfo", "nvidia"], &format!("version:        580.95.05\nsigner:         {name}\n")),
+        ]
+    };
+    for release in FAMILIES {
+        let plan = Machine::new("p2pdma-two-steps", release, signer("Canonical Ltd. Kernel Module Signing"))
+            .plan("nvfs-install");
+        assert!(at(&plan, "mokutil --import") < at(&plan, "nvidia-gds-13-0"), "{release}: {:?}", lines(&plan));
+        // mokutil asks on the terminal, which gds-top does not lend to it.
+        assert_eq!((plan.needs, plan.policy), (Needs::Reboot, FixPolicy::Show), "{release}");
+        let plan = Machine::new("p2pdma-two-steps", release, signer("DKMS module signing key")).plan("nvfs-install");
+        assert!(!lines(&plan).iter().any(|line| line.contains("mokutil")), "{release}: {:?}", lines(&plan));
+        assert_eq!((plan.needs, plan.policy), (Needs::Root, FixPolicy::Ask), "{release}");
+    }
+}
+
+#[test]
+fn an_unsigned_driver_under_secure_boot_is_signed_and_not_installed_again() {
+    let edits = all([
+        no_driver("0x2335"),
+        vec![
+            command(&["mokutil", "--sb-state"], SECURE_BOOT),
+            command(&["modinfo", "nvidia"], "version:        580.95.05\nlicense:        Dual MIT/GPL\n"),
+            command(&["dkms", "status"], "nvidia/580.95.05, 6.14.0-37-generic, x86_64: installed\n"),
+        ],
+    ]);
+    let machine = Machine::new("p2pdma-two-steps", UBUNTU, edits);
+    let finding = machine.report.finding("gpu-present").unwrap();
+    assert_eq!(
+        (finding.status, finding.fix.as_deref()),
+        (Status::Fail, Some("secure-boot-key")),
+        "{}",
+        finding.summary
+    );
+    let plan = machine.plan("secure-boot-key");
+    assert!(at(&plan, "dkms install --force nvidia/580.95.05") < at(&plan, "mokutil --import"), "{:?}", lines(&plan));
+    assert!(!machine.offered().iter().any(|id| id == "nvidia-driver-open"), "{:?}", machine.offered());
+    // Signed, and not loaded for another reason: it is loaded, not installed.
+    let edits = all([
+        no_driver("0x2335"),
+        vec![command(&["modinfo", "nvidia"], "version:        580.95.05\nlicense:        Dual MIT/GPL\nsigner: x\n")],
+    ]);
+    let machine = Machine::new("p2pdma-two-steps", UBUNTU, edits);
+    let finding = machine.report.finding("gpu-present").unwrap();
+    assert_eq!((finding.status, finding.fix.as_deref()), (Status::Fail, None));
+    assert!(finding.advice.as_deref().unwrap().contains("modprobe nvidia"));
+}
+
+#[test]
+fn gpus_before_turing_get_the_proprietary_driver_of_their_last_branch_by_their_pci_id() {
+    for (release, wanted) in [
+        (DEBIAN, vec!["sudo apt-get install nvidia-driver-pinning-580", "sudo apt-get install cuda-drivers"]),
+        (UBUNTU, vec!["sudo apt-get install nvidia-driver-pinning-580", "sudo apt-get install cuda-drivers-580"]),
+        (RHEL, vec!["sudo dnf module install --allowerasing nvidia-driver:580-dkms"]),
+        (
+            RHEL_10,
+            vec![
+                "sudo dnf versionlock '*nvidia*580*'",
+                "sudo dnf install --allowerasing kmod-nvidia-latest-dkms nvidia-driver nvidia-driver-cuda",
+            ],
+        ),
+        (SLES, vec!["sudo zypper install 'cuda-drivers<581'"]),
+    ] {
+        // V100, P100, P4.
+        for device in ["0x1db1", "0x15f8", "0x1bb3"] {
+            let machine = Machine::new("p2pdma-two-steps", release, no_driver(device));
+            assert_eq!(machine.drivers(), ["nvidia-driver-proprietary"], "{release} {device}");
+            let plan = machine.plan("nvidia-driver-proprietary");
+            for line in &wanted {
+                assert!(has(&plan, line), "{release} {device}: {:?}", lines(&plan));
+            }
+            assert_eq!(plan.obstacle, None, "{release} {device}");
+            let obstacle = machine.plan("nvidia-driver-open").obstacle.unwrap_or_default();
+            assert!(obstacle.contains("do not drive it"), "{release} {device}: {obstacle}");
+            let finding = machine.report.finding("gpu-open-capable").expect("it is said without NVML too");
+            assert!(finding.summary.contains("older than Turing"), "{}", finding.summary);
+            assert!(machine.report.verdicts.iter().all(|verdict| !verdict.possible.is_direct()), "{release} {device}");
+        }
+    }
+}
+
+#[test]
+fn no_driver_is_offered_for_a_kepler_gpu_or_for_two_gpus_that_share_none() {
+    let kepler = Machine::new("p2pdma-two-steps", UBUNTU, no_driver("0x102d"));
+    assert!(kepler.drivers().is_empty(), "{:?}", kepler.drivers());
+    assert_eq!(kepler.report.finding("gpu-compute-cap").unwrap().status, Status::Fail);
+    const OTHER: &str = "files/sys/bus/pci/devices/0000:b0:03.0";
+    let second = |device: &str| {
+        all([
+            no_driver("0x1db6"),
+            vec![
+                put(format!("{OTHER}/vendor"), "0x10de\n"),
+                put(format!("{OTHER}/device"), format!("{device}\n")),
+                put(format!("{OTHER}/class"), "0x030200\n"),
+            ],
+        ])
+    };
+    // A V100 and an A100 share the proprietary driver, a V100 and a B200 none.
+    let shared = Machine::new("p2pdma-two-steps", UBUNTU, second("0x20b2")).plan("nvidia-driver-proprietary");
+    assert_eq!(shared.obstacle, None);
+    let none = Machine::new("p2pdma-two-steps", UBUNTU, second("0x2901")).plan("nvidia-driver-proprietary");
+    assert!(none.obstacle.as_deref().is_some_and(|why| why.contains("no driver runs both")), "{:?}", none.obstacle);
+}
+
+#[test]
+fn a_volta_gpu_keeps_its_proprietary_driver_and_its_cuda_12_packages() {
+    for release in FAMILIES {
+        let machine = Machine::new("volta", release, Vec::new());
+        assert!(machine.offered().is_empty(), "{release}: {:?}", machine.offered());
+        assert_eq!(machine.report.finding("driver-flavour").unwrap().status, Status::Pass);
+        for id in ["nvidia-driver-open", "nvfs-install"] {
+            assert!(machine.plan(id).obstacle.is_some(), "{release} {id}");
+        }
+        let already = machine.plan("nvidia-driver-proprietary").obstacle.unwrap_or_default();
+        assert!(already.contains("is installed already"), "{release}: {already}");
+        // The driver serves CUDA 13, which dropped this GPU.
+        let library = lines(&machine.plan("libcufile-install"));
+        assert!(library[0].ends_with("libcufile-12-9"), "{library:?}");
+    }
+}
+
+#[test]
+fn open_modules_next_to_a_volta_gpu_are_replaced() {
+    let edits = vec![
+        put(format!("{GPU}/device"), "0x1db6\n"),
+        put(NVML, r#"{"error": "NVML found no GPU"}"#),
+        put(LIB, r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
+    ];
+    let machine = Machine::new("p2pdma-two-steps", RHEL, edits);
+    let finding = machine.report.finding("gpu-present").unwrap();
+    assert_eq!(finding.fix.as_deref(), Some("nvidia-driver-proprietary"), "{}", finding.summary);
+    assert_eq!(machine.plan("nvidia-driver-proprietary").obstacle, None);
+}
+
+#[test]
+fn a_machine_with_nvswitches_gets_fabric_manager_with_its_driver() {
+    for (release, newest, of_driver) in [
+        (
+            DEBIAN,
+            "sudo apt-get install -y nvidia-fabricmanager",
+            "sudo apt-get install -y 'nvidia-fabricmanager=580.95.05*'",
+        ),
+        (
+            UBUNTU,
+            "sudo apt-get install -y nvidia-fabricmanager",
+            "sudo apt-get install -y 'nvidia-fabricmanager-580=580.95.05*'",
+        ),
+        (RHEL, "sudo dnf install -y nvidia-fabricmanager", "sudo dnf install -y nvidia-fabricmanager-580.95.05"),
+        (
+            SLES,
+            "sudo zypper --non-interactive install nvidia-fabricmanager",
+            "sudo zypper --non-interactive install nvidia-fabricmanager=580.95.05",
+        ),
+    ] {
+        // The archive of Ubuntu has a package for each branch.
+        let archive =
+            || vec![put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n")];
+        let bare = Machine::new("p2pdma-two-steps", release, all([no_driver("0x2330"), nvswitch()]))
+            .plan("nvidia-driver-open");
+        assert!(has(&bare, newest), "{release}: {:?}", lines(&bare));
+        assert!(at(&bare, "nvidia-open") < at(&bare, newest), "{release}");
+        assert!(at(&bare, "systemctl enable nvidia-fabricmanager") < at(&bare, "sudo reboot"), "{release}");
+        assert!(bare.why.contains("802") && bare.why.contains("same repository"), "{}", bare.why);
+        let edits = all([nvswitch(), archive(), vec![cuda_fails(802)]]);
+        let machine = Machine::new("p2pdma-two-steps", release, edits);
+        assert_eq!(machine.offered()[0], "nvidia-fabricmanager", "{release}: {:?}", machine.offered());
+        let plan = machine.plan("nvidia-fabricmanager");
+        assert!(has(&plan, of_driver), "{release}: {:?}", lines(&plan));
+        assert_eq!(plan.obstacle, None, "{release}");
+    }
+    // Without NVSwitches it is not offered.
+    let machine = Machine::new("p2pdma-two-steps", UBUNTU, no_driver("0x2330"));
+    assert!(!lines(&machine.plan("nvidia-driver-open")).iter().any(|line| line.contains("fabric")));
+    assert!(machine.plan("nvidia-fabricmanager").obstacle.is_some());
+}
+
+#[test]
+fn a_board_with_nvlink_5_gets_its_subnet_manager_too() {
+    for (release, wanted) in [
+        (DEBIAN, "sudo apt-get install -y nvlsm infiniband-diags libibumad3"),
+        (UBUNTU, "sudo apt-get install -y nvlsm infiniband-diags libibumad3 linux-modules-extra-6.14.0-37-generic"),
+        (RHEL, "sudo dnf install -y nvlsm infiniband-diags libibumad"),
+        (SLES, "sudo zypper --non-interactive install nvlsm infiniband-diags libibumad3"),
+    ] {
+        for device in ["0x2901", "0x3182"] {
+            let plan = Machine::new("p2pdma-two-steps", release, no_driver(device)).plan("nvidia-driver-open");
+            assert!(has(&plan, wanted), "{release} {device}: {:?}", lines(&plan));
+            assert!(has(&plan, "/etc/modules-load.d/ib_umad.conf: ib_umad"), "{release} {device}");
+        }
+    }
+}
