@@ -7,6 +7,7 @@ use super::distribution::{self, called, id, release, rhel};
 use super::kernel::{has_nvidia_fs, is_arm};
 use super::packages::{dkms_version, install};
 use super::recipes::{Family, empty, initramfs, line_in, run};
+use super::secure_boot;
 use crate::checks::Report;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::host::{Root, built_in, kernel_release, os_release};
@@ -32,16 +33,19 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         },
     };
     let (rebuilt, order) = nvidia_fs(root, report, family);
+    let signing = secure_boot::signing(root, report, family, secure_boot::Module::Nvme);
     if source.is_ok() {
+        // DKMS signs with the key when it builds, so the key comes first.
+        changes.splice(0..0, signing.iter().flat_map(|signing| signing.before.clone()));
         changes.extend(rebuilt);
-        changes.extend([replaced(), run(initramfs(root, family)), run("sudo reboot")]);
+        changes.extend([replaced(), run(initramfs(root, family))]);
+        changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
+        changes.push(run("sudo reboot"));
     }
-    let secure = secure_boot(root)
-        .then_some(" Secure Boot is on: enrol the key that DKMS signs with before the reboot (gds-top fix secure-boot-key), or the disks have no driver.");
     let obstacle = obstacle(root).or_else(|| source.as_ref().err().cloned());
     FixPlan {
         title: "An NVMe driver that is built for GDS".to_owned(),
-        why: format!("{WHY} {order}{}{}", source.unwrap_or_default(), secure.unwrap_or_default()),
+        why: format!("{WHY} {order}{}{}", source.unwrap_or_default(), signing.map_or_else(String::new, |signing| signing.why)),
         changes,
         verify: "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
             .to_owned(),
@@ -76,10 +80,6 @@ fn obstacle(root: &Root) -> Option<String> {
 fn numbers(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(['.', '-']).map(|part| part.parse().ok());
     Some((parts.next()??, parts.next()??))
-}
-
-fn secure_boot(root: &Root) -> bool {
-    root.command(&["mokutil", "--sb-state"]).is_some_and(|output| output.stdout.contains("SecureBoot enabled"))
 }
 
 /// The version of MLNX_OFED, if that is installed. DOCA brings the same program, which calls itself OFED-internal there.

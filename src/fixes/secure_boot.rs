@@ -53,6 +53,7 @@ pub(super) enum Module {
     OpenDriver,
     ProprietaryDriver,
     NvidiaFs,
+    Nvme,
 }
 
 impl Module {
@@ -60,6 +61,7 @@ impl Module {
         match self {
             Self::OpenDriver | Self::ProprietaryDriver => "nvidia",
             Self::NvidiaFs => "nvidia_fs",
+            Self::Nvme => "nvme",
         }
     }
 
@@ -68,6 +70,7 @@ impl Module {
         match self {
             Self::OpenDriver | Self::ProprietaryDriver => "without its driver the GPU is gone after the reboot",
             Self::NvidiaFs => "without it the route nvfs does not work",
+            Self::Nvme => "without it the NVMe disks have no driver after the reboot",
         }
     }
 }
