@@ -13,6 +13,7 @@ pub mod headless;
 pub mod host;
 pub mod iogrid;
 pub mod kvcache;
+pub mod present;
 pub mod report;
 pub mod session;
 pub mod telemetry;

@@ -46,7 +46,8 @@ const FORBIDDEN: &[(&str, &str)] = &[
 const QUOTED: &[&str] = &[];
 
 /// Folders that were rewritten: three of a thousand texts may still match. The others wait for their turn, and `LEFT` may only fall.
-const REWRITTEN: &[&str] = &["cufile-ffi", "nixl-ffi", "src/config", "src/device", "src/telemetry", "src/weights"];
+const REWRITTEN: &[&str] =
+    &["src/present", "cufile-ffi", "nixl-ffi", "src/config", "src/device", "src/telemetry", "src/weights"];
 
 /// How many texts of all other folders match.
 const LEFT: usize = 2540;

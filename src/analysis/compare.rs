@@ -1,161 +1,131 @@
-//! Runs side by side: medians over repeats, and how far each engine is from the fastest.
+//! Engines compared: medians over the runs of each, and how far it is from the fastest of its group.
 
 use super::median_u64;
 use crate::domain::{CacheState, Engine, RunResult, units};
 
-/// How one engine did, over its repeats.
+/// The runs of one engine in a group.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct RankedEngine {
     /// The engine.
     pub engine: Engine,
-    /// Runs that count: without error and not found wrong.
+    /// Good runs: without an error and not found wrong.
     pub runs: usize,
     /// Runs that failed.
     pub failed: usize,
     /// Median wall time in nanoseconds.
     pub wall_ns: u64,
-    /// Fastest and slowest run.
+    /// Wall times of the fastest and the slowest run.
     pub wall_range_ns: (u64, u64),
     /// Bytes over the median wall time.
     pub bytes_per_s: f64,
     /// Median set-up time before the clock.
     pub setup_ns: u64,
-    /// Wall time over that of the fastest; 1 for the fastest.
+    /// Wall time over that of the fastest engine; 1 for the fastest.
     pub ratio_to_fastest: f64,
-    /// Whether all runs that count were verified; `None` where any was not asked to be.
+    /// Whether all good runs were verified; `None` if verification was declined for any of them.
     pub verified: Option<bool>,
-    /// Whether nothing tells that it loaded the model, beside others that did: it ranks behind them, however soon it ended.
+    /// Whether nothing shows that it loaded the model, although other engines did. It ranks behind them.
     pub in_doubt: bool,
-    /// What `auto` took in all of its runs, where it is `auto` and that was one engine.
-    pub auto_took: Option<Engine>,
+    /// The engine that `auto` chose in all of its runs; `None` for other engines, or if it chose several.
+    pub auto_chose: Option<Engine>,
 }
 
-impl Standing {
-    /// Whether one is `auto` and the other what it took: two samples of the same reads.
+impl RankedEngine {
+    /// Whether one is `auto` and the other the engine that it chose: two samples of the same reads.
     #[must_use]
     pub fn is_twin_of(&self, other: &Self) -> bool {
-        let took = |auto: &Self, it: &Self| auto.auto_took.as_ref() == Some(&it.engine);
-        took(self, other) || took(other, self)
+        let chose = |auto: &Self, other: &Self| auto.auto_chose.as_ref() == Some(&other.engine);
+        chose(self, other) || chose(other, self)
     }
 
-    /// Whether it moved bytes: a read whose every lookup missed moved none, and then there is no rate, no rank and nothing to verify.
+    /// Whether it moved bytes. A read whose every lookup missed moved none: it has no rate, no rank and nothing to verify.
     #[must_use]
     pub fn moved(&self) -> bool {
         self.bytes_per_s > 0.0
     }
-
-    /// Its rate in words; none where nothing was moved.
-    #[must_use]
-    pub fn rate_words(&self) -> String {
-        if self.moved() { units::rate(self.bytes_per_s) } else { "–".to_owned() }
-    }
-
-    /// How many times the fastest's time it took, in words; none where it is in doubt or moved nothing.
-    #[must_use]
-    pub fn ratio_words(&self) -> String {
-        if self.in_doubt || !self.moved() {
-            "–".to_owned()
-        } else {
-            format!("{}×", units::three_digits(self.ratio_to_fastest))
-        }
-    }
-
-    /// Whether the bytes were right, in a word or two: what a command says of itself is its own word.
-    #[must_use]
-    pub fn verified_words(&self) -> &'static str {
-        match self.verified {
-            _ if self.in_doubt => "in doubt",
-            _ if !self.moved() => "–",
-            Some(true) if self.engine.is_outside() => "by itself",
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "not asked",
-        }
-    }
-
-    /// Whether it is clearly faster than a slower one: their ranges do not touch, or with a single run each they are more than 3 % apart. What says who wins,
-    /// and why somebody loses, asks this, so that noise is given no reasons.
-    #[must_use]
-    pub fn clearly_ahead_of(&self, next: &Self) -> bool {
-        if self.runs > 1 || next.runs > 1 {
-            self.wall_range_ns.1 < next.wall_range_ns.0
-        } else {
-            next.wall_ns as f64 > self.wall_ns as f64 * 1.03
-        }
-    }
 }
 
-/// Engines on the same model, target and cache state.
+/// Engines that loaded the same model onto the same target from the same cache state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub struct ComparisonGroup {
     /// The model's name.
     pub model: String,
     /// Where the bytes landed.
     pub target: String,
     /// Cache state.
     pub cache: CacheState,
-    /// Engines, the fastest first.
-    pub standings: Vec<Standing>,
+    /// The engines with a good run, the fastest first.
+    pub engines: Vec<RankedEngine>,
 }
 
-impl Comparison {
+impl ComparisonGroup {
     /// The fastest engine.
     #[must_use]
-    pub fn fastest(&self) -> Option<&Standing> {
-        self.standings.first()
+    pub fn fastest(&self) -> Option<&RankedEngine> {
+        self.engines.first()
+    }
+
+    /// `read` or `write` for a workload; `None` for loads of a model.
+    #[must_use]
+    pub fn direction(&self) -> Option<&str> {
+        self.engines.first()?.engine.direction()
+    }
+
+    /// Whether a run belongs to the group.
+    #[must_use]
+    pub fn holds(&self, run: &RunResult) -> bool {
+        (&self.model, &self.target, self.cache, self.direction())
+            == (&run.model, &run.target, run.cache, run.engine.direction())
     }
 }
 
-/// Whether a run's time may be compared: it finished, took time, and its bytes were not found wrong.
-fn counts(run: &RunResult) -> bool {
-    run.error.is_none() && run.verified != Some(false) && run.wall_ns > 0
-}
-
-/// Compares runs; those that differ in model, target or cache state are kept apart. Comparisons come in the order in which their first run does.
+/// Groups runs by model, target, cache state and direction, and ranks the engines of each group. Groups are in the order of their first runs.
 #[must_use]
-pub fn compare(runs: &[&RunResult]) -> Vec<Comparison> {
-    let mut comparisons: Vec<Comparison> = Vec::new();
+pub fn compare(runs: &[&RunResult]) -> Vec<ComparisonGroup> {
+    let mut groups: Vec<ComparisonGroup> = Vec::new();
     for run in runs {
-        let same = |c: &&mut Comparison| {
-            let direction = c.standings.first().and_then(|s| s.engine.direction());
-            (&c.model, &c.target, c.cache, direction) == (&run.model, &run.target, run.cache, run.engine.direction())
-        };
-        if comparisons.iter_mut().find(same).is_none() {
-            let standings = standings(runs, run);
-            if !standings.is_empty() {
-                comparisons.push(Comparison {
+        if !groups.iter().any(|group| group.holds(run)) {
+            let engines = rank(runs, run);
+            if !engines.is_empty() {
+                groups.push(ComparisonGroup {
                     model: run.model.clone(),
                     target: run.target.clone(),
                     cache: run.cache,
-                    standings,
+                    engines,
                 });
             }
         }
     }
-    comparisons
+    groups
 }
 
-fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
-    // Reads and writes of a workload are two races.
+/// The engines of the runs like this one, the fastest first.
+fn rank(runs: &[&RunResult], like: &RunResult) -> Vec<RankedEngine> {
     let key = |r: &RunResult| (r.model.clone(), r.target.clone(), r.cache, r.engine.direction().map(str::to_owned));
-    let same: Vec<&&RunResult> = runs.iter().filter(|r| key(r) == key(like)).collect();
-    // What this program's own engines loaded is the whole model.
-    let whole = same.iter().filter(|r| r.outside.is_none() && counts(r)).map(|r| r.bytes).max().unwrap_or(0);
-    let mut standings: Vec<Standing> = Vec::new();
-    for run in &same {
-        if standings.iter().any(|s| s.engine == run.engine) {
+    let wanted = key(like);
+    rank_engines(&runs.iter().copied().filter(|r| key(r) == wanted).collect::<Vec<_>>())
+}
+
+/// The engines of runs that may all be compared, the fastest first. Engines without a good run are left out.
+#[must_use]
+pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
+    // An engine of this program loads the whole model.
+    let whole = runs.iter().filter(|r| r.outside.is_none() && r.is_good()).map(|r| r.bytes).max().unwrap_or(0);
+    let mut engines: Vec<RankedEngine> = Vec::new();
+    for run in runs {
+        if engines.iter().any(|known| known.engine == run.engine) {
             continue;
         }
-        let all: Vec<&&&RunResult> = same.iter().filter(|r| r.engine == run.engine).collect();
-        let good: Vec<&&&RunResult> = all.iter().copied().filter(|r| counts(r)).collect();
+        let all: Vec<&RunResult> = runs.iter().copied().filter(|r| r.engine == run.engine).collect();
+        let good: Vec<&RunResult> = all.iter().copied().filter(|r| r.is_good()).collect();
         let walls: Vec<u64> = good.iter().map(|r| r.wall_ns).collect();
         let Some((wall_ns, (low, high))) = median_u64(&walls).zip(walls.iter().min().zip(walls.iter().max())) else {
             continue;
         };
-        // Bytes over the time that is shown beside it: the median of two rates is another number than the rate of their median time.
+        // Bytes over the time that is shown with it: the median of two rates is not the rate of their median time.
         let bytes = median_u64(&good.iter().map(|r| r.bytes).collect::<Vec<_>>()).unwrap_or(0);
         let setups: Vec<u64> = good.iter().map(|r| r.setup_ns).collect();
-        standings.push(Standing {
+        engines.push(RankedEngine {
             engine: run.engine.clone(),
             runs: good.len(),
             failed: all.len() - good.len(),
@@ -166,19 +136,19 @@ fn standings(runs: &[&RunResult], like: &RunResult) -> Vec<Standing> {
             ratio_to_fastest: 1.0,
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
             in_doubt: good.iter().any(|r| r.in_doubt(whole)),
-            auto_took: good
+            auto_chose: good
                 .first()
                 .and_then(|first| first.chosen_engine())
                 .filter(|chosen| good.iter().all(|r| r.chosen_engine() == Some(chosen)))
                 .cloned(),
         });
     }
-    standings.sort_by_key(|s| (s.in_doubt, s.wall_ns));
-    let fastest = standings.first().map_or(1, |s| s.wall_ns).max(1);
-    for standing in &mut standings {
-        standing.ratio_to_fastest = standing.wall_ns as f64 / fastest as f64;
+    engines.sort_by_key(|e| (e.in_doubt, e.wall_ns));
+    let fastest = engines.first().map_or(1, |e| e.wall_ns).max(1);
+    for engine in &mut engines {
+        engine.ratio_to_fastest = engine.wall_ns as f64 / fastest as f64;
     }
-    standings
+    engines
 }
 
 #[cfg(test)]
@@ -226,7 +196,7 @@ pub(super) mod tests {
         runs.push(run(Engine::Pread, CacheState::Cold, 0, 900));
         let told = compare(&runs.iter().collect::<Vec<_>>());
         assert_eq!(told.iter().map(|c| c.cache).collect::<Vec<_>>(), [CacheState::Hot, CacheState::Cold]);
-        let hot = &told[0].standings;
+        let hot = &told[0].engines;
         assert_eq!((hot[0].engine.clone(), hot[0].wall_ns, hot[0].wall_range_ns), (Engine::Mmap, 100, (90, 500)));
         assert_eq!((hot[1].ratio_to_fastest, hot[1].runs, hot[1].verified), (2.0, 3, Some(true)));
     }
@@ -239,8 +209,8 @@ pub(super) mod tests {
         broken.error = Some("disk gone".into());
         let fine = run(Engine::Mmap, CacheState::Hot, 0, 100);
         let told = compare(&[&wrong, &broken, &fine]);
-        assert_eq!(told[0].standings.len(), 1);
-        assert_eq!((told[0].standings[0].wall_ns, told[0].standings[0].failed), (100, 1));
+        assert_eq!(told[0].engines.len(), 1);
+        assert_eq!((told[0].engines[0].wall_ns, told[0].engines[0].failed), (100, 1));
         assert!(compare(&[&wrong]).is_empty());
     }
 
@@ -266,12 +236,13 @@ pub(super) mod tests {
         let own = run(Engine::Pread, CacheState::Hot, 0, 100);
         let nothing = told(90, None);
         let hot = &compare(&[&nothing, &own])[0];
-        assert_eq!((&hot.standings[0].engine, hot.standings[0].ratio_to_fastest), (&Engine::Pread, 1.0));
-        assert_eq!(hot.standings[1].verified_words(), "in doubt");
+        assert_eq!((&hot.engines[0].engine, hot.engines[0].ratio_to_fastest), (&Engine::Pread, 1.0));
+        assert!(hot.engines[1].in_doubt);
         let (read_it, compared_it) = (told(900, None), told(90, Some(true)));
-        assert_eq!(compare(&[&read_it, &own])[0].standings[0].verified_words(), "not asked");
-        assert_eq!(compare(&[&compared_it, &own])[0].standings[0].verified_words(), "by itself");
-        assert!(!compare(&[&nothing])[0].standings[0].in_doubt, "beside nothing there is nothing to doubt it by");
+        let first = |outside: &RunResult| compare(&[outside, &own])[0].engines[0].clone();
+        assert_eq!((first(&read_it).in_doubt, first(&read_it).verified), (false, None));
+        assert_eq!((first(&compared_it).in_doubt, first(&compared_it).verified), (false, Some(true)));
+        assert!(!compare(&[&nothing])[0].engines[0].in_doubt, "beside nothing there is nothing to doubt it by");
     }
 
     #[test]
@@ -279,6 +250,6 @@ pub(super) mod tests {
         let mut unasked = run(Engine::Mmap, CacheState::Hot, 0, 100);
         unasked.verified = None;
         let asked = run(Engine::Mmap, CacheState::Hot, 1, 100);
-        assert_eq!(compare(&[&unasked, &asked])[0].standings[0].verified, None);
+        assert_eq!(compare(&[&unasked, &asked])[0].engines[0].verified, None);
     }
 }

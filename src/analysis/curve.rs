@@ -1,119 +1,138 @@
-//! Bytes that landed over time, for charts.
+//! How the bytes of a load arrived over its clock: the one landing curve of screens and reports.
 
 use crate::domain::{Phase, Span};
-use std::ops::Range;
 
-/// Bytes that landed in each of `buckets` equal parts of `window_ns`, told from spans. Where anything was copied to the target, copies are what
-/// lands; otherwise transfers are (cuFile, or reads straight into host memory). The bytes of a span are spread evenly over it. Bytes outside the
-/// window are not counted; the buckets add up to those inside, to a byte.
-#[must_use]
-pub fn bytes_per_bucket(spans: &[Span], window_ns: Range<u64>, buckets: usize) -> Vec<u64> {
-    let copied = spans.iter().any(|s| s.phase == Phase::Copy && s.bytes > 0);
-    let landing = if copied { Phase::Copy } else { Phase::Transfer };
-    let width = window_ns.end.saturating_sub(window_ns.start) as f64 / buckets.max(1) as f64;
-    if buckets == 0 || width <= 0.0 {
-        return vec![0; buckets];
-    }
-    let at = |ns: u64| (ns as f64 - window_ns.start as f64) / width;
-    let mut edge = vec![0.0_f64; buckets];
-    let mut rate = vec![0.0_f64; buckets + 1];
-    for span in spans.iter().filter(|s| s.phase == landing && s.bytes > 0) {
-        let (start, end) = (at(span.start_ns), at(span.end_ns));
-        let last = buckets as f64;
-        if end < 0.0 || start >= last {
-            continue;
-        }
-        if end <= start {
-            edge[start as usize] += span.bytes as f64;
-            continue;
-        }
-        let per_bucket = span.bytes as f64 / (end - start);
-        let (from, to) = (start.max(0.0), end.min(last));
-        let (first, final_) = (from as usize, (to as usize).min(buckets - 1));
-        if first == final_ {
-            edge[first] += per_bucket * (to - from);
-        } else {
-            edge[first] += per_bucket * (first as f64 + 1.0 - from);
-            edge[final_] += per_bucket * (to - final_ as f64);
-            rate[first + 1] += per_bucket;
-            rate[final_] -= per_bucket;
-        }
-    }
-    // The sum so far is rounded, not each bucket, so that nothing is lost.
-    let (mut level, mut sum, mut told) = (0.0, 0.0, 0_u64);
-    (0..buckets)
-        .map(|i| {
-            level += rate[i];
-            sum += edge[i] + level;
-            let bucket = (sum.round().max(0.0) as u64).saturating_sub(told);
-            told += bucket;
-            bucket
-        })
-        .collect()
+/// Steps in which the bytes of a load are added up over its clock.
+const BINS: usize = 2048;
+/// Schedulers and page faults make anything shorter ragged.
+const LEAST_GRAIN_S: f64 = 0.015;
+
+/// Bytes landed over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LandingCurve {
+    /// (seconds on the clock, bytes so far), in order.
+    points: Vec<(f64, f64)>,
+    /// The shortest time over which a rate means something, in seconds.
+    pub grain_s: f64,
 }
 
-/// The same, told from progress: (time, bytes so far), in order of time. Between two points bytes are taken to land evenly. A bucket that lies before
-/// the first point or after the last is `None`: nobody looked.
-#[must_use]
-pub fn landed_per_bucket(progress: &[(u64, u64)], window_ns: Range<u64>, buckets: usize) -> Vec<Option<u64>> {
-    let length = window_ns.end.saturating_sub(window_ns.start);
-    let (Some((first_ns, _)), Some((last_ns, _))) = (progress.first(), progress.last()) else {
-        return vec![None; buckets];
-    };
-    let edge = |i: usize| {
-        window_ns.start + u64::try_from(u128::from(length) * i as u128 / buckets.max(1) as u128).unwrap_or(length)
-    };
-    let so_far = |ns: u64| {
-        let after = progress.partition_point(|(at, _)| *at <= ns);
-        match (after.checked_sub(1).and_then(|i| progress.get(i)), progress.get(after)) {
-            (Some((t0, b0)), Some((t1, b1))) => {
-                let share = u128::from(b1.saturating_sub(*b0)) * u128::from(ns - t0) / u128::from((t1 - t0).max(1));
-                b0.saturating_add(u64::try_from(share).unwrap_or(u64::MAX))
+impl LandingCurve {
+    /// Of the spans of a finished load. If it copies from staging, the copies are what lands; otherwise the transfers are.
+    #[must_use]
+    pub fn of_spans(spans: &[Span], wall_ns: u64) -> Self {
+        Self { points: landed(spans, wall_ns), grain_s: grain_s(spans, wall_ns) }
+    }
+
+    /// Of progress points, (nanoseconds on the clock, bytes so far), in order.
+    #[must_use]
+    pub fn of_progress(points: impl Iterator<Item = (u64, u64)>) -> Self {
+        Self { points: points.map(|(ns, bytes)| (ns as f64 / 1e9, bytes as f64)).collect(), grain_s: 0.0 }
+    }
+
+    /// Whether no byte landed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.last().is_none_or(|(_, bytes)| *bytes <= 0.0)
+    }
+
+    /// Bytes per second between points at least `step_s` apart, placed in the middle between them.
+    #[must_use]
+    pub fn rates(&self, step_s: f64) -> Vec<(f64, f64)> {
+        let mut out = Vec::new();
+        let Some(mut from) = self.points.first().copied() else { return out };
+        for (i, to) in self.points.iter().enumerate().skip(1) {
+            let long = to.0 - from.0;
+            if long > 0.0 && (long >= step_s || i + 1 == self.points.len()) {
+                out.push(((from.0 + to.0) / 2.0, (to.1 - from.1).max(0.0) / long));
+                from = *to;
             }
-            (Some((_, b)), None) | (None, Some((_, b))) => *b,
-            (None, None) => 0,
         }
-    };
-    (0..buckets)
-        .map(|i| {
-            let (from, to) = (edge(i), edge(i + 1));
-            (to > *first_ns && from < *last_ns).then(|| so_far(to).saturating_sub(so_far(from)))
-        })
-        .collect()
+        // A last stretch much shorter than the step is mostly noise.
+        if let [.., (a, _), (b, _)] = out.as_slice()
+            && b - a < step_s * 0.9
+        {
+            out.pop();
+        }
+        out
+    }
+}
+
+/// Three average pieces: below that one sees the pieces arrive and not how fast the bytes do. At most a sixth of the run.
+fn grain_s(spans: &[Span], wall_ns: u64) -> f64 {
+    let pieces = |phase| spans.iter().filter(|s| s.phase == phase && s.bytes > 0).count();
+    // A block that is read once is copied in as many pieces as it holds tensors, but it arrives as one.
+    let pieces = [pieces(Phase::Transfer), pieces(Phase::Copy)].into_iter().filter(|n| *n > 0).min().unwrap_or(1);
+    let wall_s = wall_ns as f64 / 1e9;
+    (3.0 * wall_s / pieces as f64).max(LEAST_GRAIN_S).min(wall_s / 6.0)
+}
+
+fn landed(spans: &[Span], wall_ns: u64) -> Vec<(f64, f64)> {
+    let copied = spans.iter().any(|s| s.phase == Phase::Copy && s.bytes > 0);
+    let landing = if copied { Phase::Copy } else { Phase::Transfer };
+    let landed = || spans.iter().filter(|s| s.phase == landing && s.bytes > 0);
+    let end_ns = landed().map(|s| s.end_ns).max().unwrap_or(0).max(wall_ns);
+    if end_ns == 0 {
+        return Vec::new();
+    }
+    let bin_ns = end_ns.div_ceil(BINS as u64).max(1);
+    let bins = end_ns.div_ceil(bin_ns) as usize;
+    let mut bytes = vec![0.0_f64; bins + 1];
+    for span in landed() {
+        // A span's bytes are spread evenly over its length: when within it they came is not known.
+        let length = span.duration_ns();
+        let (first, last) = ((span.start_ns / bin_ns) as usize, (span.end_ns / bin_ns) as usize);
+        for (bin, sum) in bytes.iter_mut().enumerate().take(last.saturating_add(1)).skip(first) {
+            let bin = bin as u64;
+            let from = span.start_ns.max(bin.saturating_mul(bin_ns));
+            let to = span.end_ns.min((bin + 1).saturating_mul(bin_ns)).max(from);
+            *sum += span.bytes as f64 * if length == 0 { 1.0 } else { (to - from) as f64 / length as f64 };
+        }
+    }
+    let mut sum = 0.0;
+    let mut points = vec![(0.0, 0.0)];
+    points.extend(bytes.iter().take(bins).enumerate().map(|(bin, bytes)| {
+        sum += bytes;
+        ((bin as u64 + 1).saturating_mul(bin_ns).min(end_ns) as f64 / 1e9, sum)
+    }));
+    points
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    fn moved(phase: Phase, start_ns: u64, end_ns: u64, bytes: u64) -> Span {
+    fn span(phase: Phase, start_ns: u64, end_ns: u64, bytes: u64) -> Span {
         Span { slot: 0, phase, tensor: None, start_ns, end_ns, bytes, offset: 0 }
     }
 
     #[test]
-    fn copies_count_where_there_are_any_and_transfers_otherwise() {
-        let read = moved(Phase::Transfer, 0, 40, 400);
-        assert_eq!(bytes_per_bucket(&[read], 0..100, 5), [200, 200, 0, 0, 0]);
-        assert_eq!(bytes_per_bucket(&[read, moved(Phase::Copy, 50, 80, 300)], 0..100, 5), [0, 0, 100, 200, 0]);
+    fn all_bytes_land_once() {
+        let spans: Vec<Span> = (0..100).map(|i| span(Phase::Transfer, i * 1_003, i * 1_003 + 900, 4096)).collect();
+        let points = landed(&spans, 100 * 1_003);
+        assert!(points.last().is_some_and(|(_, bytes)| (bytes - 409_600.0).abs() < 1.0), "{:?}", points.last());
+        assert!(points.windows(2).all(|pair| pair[0].1 <= pair[1].1));
     }
 
     #[test]
-    fn progress_is_spread_between_looks_and_nobody_looked_outside() {
-        let curve = landed_per_bucket(&[(20, 0), (60, 400)], 0..100, 5);
-        assert_eq!(curve, [None, Some(200), Some(200), None, None]);
-        assert_eq!(landed_per_bucket(&[], 0..100, 2), [None, None]);
+    fn copies_count_if_there_are_copies() {
+        let spans = [span(Phase::Transfer, 0, 50, 10), span(Phase::Copy, 50, 100, 10)];
+        let points = landed(&spans, 100);
+        assert!(points.iter().all(|(t, bytes)| *t > 50.5e-9 || *bytes == 0.0));
+        assert!(points.last().is_some_and(|(_, bytes)| (bytes - 10.0).abs() < 1e-9));
     }
 
-    proptest! {
-        #[test]
-        fn no_byte_is_lost_or_counted_twice(
-            spans in proptest::collection::vec((0..900_u64, 0..100_u64, 1..1_000_000_u64), 0..50), buckets in 1..70_usize,
-        ) {
-            let spans: Vec<Span> = spans.iter().map(|(at, long, b)| moved(Phase::Copy, *at, at + long, *b)).collect();
-            let total: u64 = spans.iter().map(|s| s.bytes).sum();
-            let counted: u64 = bytes_per_bucket(&spans, 0..1001, buckets).iter().sum();
-            prop_assert!(counted.abs_diff(total) <= 1, "{counted} of {total}");
-        }
+    #[test]
+    fn a_steady_load_has_a_flat_bandwidth() {
+        let spans: Vec<Span> =
+            (0..1000).map(|i| span(Phase::Transfer, i * 1_000_000, (i + 1) * 1_000_000, 1_000_000)).collect();
+        let rates = LandingCurve::of_spans(&spans, 1_000_000_000).rates(0.02);
+        assert!(rates.len() > 40 && rates.iter().all(|(_, rate)| (rate - 1e9).abs() < 1e6), "{rates:?}");
+    }
+
+    #[test]
+    fn nothing_lands_without_spans_or_progress() {
+        assert!(LandingCurve::of_spans(&[], 0).is_empty() && LandingCurve::of_spans(&[], 1000).is_empty());
+        let progress = LandingCurve::of_progress([(0, 0), (500_000_000, 1_000_000_000)].into_iter());
+        assert_eq!(progress.rates(0.1), [(0.25, 2e9)]);
     }
 }

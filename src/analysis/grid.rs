@@ -1,6 +1,6 @@
-//! The grid of storage measurements in words and tables, the same on the screens and in every form of the report.
+//! The grid of storage measurements as tables, and what its rates come to.
 
-use crate::domain::{Access, CellKey, CellResult, Grid, Pattern, RouteCounts, Transfer, units};
+use crate::domain::{Access, CellKey, CellResult, Grid, Pattern, Transfer};
 
 /// One table of a grid: block sizes down, transfers and threads across.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +18,6 @@ pub struct GridTable {
 }
 
 impl GridTable {
-    /// `sequential read`.
-    #[must_use]
-    pub fn title(&self) -> String {
-        format!("{} {}", self.pattern, self.access)
-    }
-
     /// The columns.
     pub fn columns(&self) -> impl Iterator<Item = (Transfer, u32)> + '_ {
         self.transfers.iter().flat_map(|transfer| self.threads.iter().map(|threads| (*transfer, *threads)))
@@ -49,80 +43,20 @@ pub fn grid_tables(grid: &Grid) -> Vec<GridTable> {
     grid.plan.axis(|c| (c.access, c.pattern)).into_iter().map(table).collect()
 }
 
-/// A cell in a few letters: a rate in GB/s, `✖` for one that failed, `!` behind wrong bytes, `·` for one that is still to come.
+/// The rates of one transfer over those of another, in cells that differ in nothing else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateRatio {
+    /// The median.
+    pub median: f64,
+    /// The lowest and the highest.
+    pub range: (f64, f64),
+    /// Pairs of cells.
+    pub pairs: usize,
+}
+
+/// The rates of `a` over those of `b` for one access; `None` without a pair of good cells.
 #[must_use]
-pub fn cell_text(grid: &Grid, key: &CellKey) -> String {
-    match grid.result(key) {
-        None => "·".to_owned(),
-        Some(CellResult { error: Some(_), .. }) => "✖".to_owned(),
-        Some(r) => {
-            let rate = r.bytes_per_s.map_or_else(|| "–".to_owned(), |rate| units::three_digits(rate / 1e9));
-            if r.verified == Some(false) { rate + "!" } else { rate }
-        }
-    }
-}
-
-/// A cell by its coordinates: `cpu, 1.00 MiB blocks, 4 threads, sequential`.
-#[must_use]
-pub fn cell_words(key: &CellKey) -> String {
-    let threads = if key.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", key.threads) };
-    format!("{}, {} blocks, {threads}, {}", key.transfer, units::bytes(key.block_bytes), key.pattern)
-}
-
-/// What a grid says, each a sentence, the answer first.
-#[must_use]
-pub fn grid_sentences(grid: &Grid) -> Vec<String> {
-    let mut said = Vec::new();
-    for access in Access::ALL.iter().copied() {
-        let Some(best) = grid.best(|c| c.access == access) else { continue };
-        let verb = if access == Access::Read { "Reads" } else { "Writes" };
-        let p99 = best.latency_ns.map_or_else(String::new, |l| {
-            format!(", {} an operation (p99 {})", units::duration(l.p50), units::duration(l.p99))
-        });
-        said.push(format!(
-            "{verb}: {} at best, by {}{p99}.",
-            units::rate(best.bytes_per_s.unwrap_or(0.0)),
-            cell_words(&best.key)
-        ));
-        for (a, b, what, than) in [
-            (Transfer::GdsRegistered, Transfer::Gds, "With registered buffers cuFile", "as without"),
-            (Transfer::Gds, Transfer::CpuGpu, "cuFile", "as O_DIRECT and a copy"),
-        ] {
-            if let Some((ratio, low, high, n)) = ratios(grid, access, a, b) {
-                let pairs = if n == 1 { "1 pair".to_owned() } else { format!("{n} pairs") };
-                said.push(format!(
-                    "{what} {access}s {}× as fast {than} (median of {pairs} of cells, {} to {}).",
-                    units::three_digits(ratio),
-                    units::three_digits(low),
-                    units::three_digits(high)
-                ));
-            }
-        }
-        if let Some(gds) = grid.best(|c| c.access == access && c.transfer.uses_cufile()) {
-            said.push(format!("The route of cuFile {access}s: {}.", route_words(gds.route.as_ref())));
-        }
-    }
-    let wrong = grid.results.iter().flatten().filter(|r| r.verified == Some(false)).count();
-    if wrong > 0 {
-        said.push(format!("{wrong} cells moved wrong bytes: marked with '!'."));
-    }
-    let left = grid.plan.cells.len() - grid.done();
-    if left > 0 && grid.ended {
-        said.push(format!("{left} of {} cells were not measured.", grid.plan.cells.len()));
-    }
-    said
-}
-
-fn route_words(route: Option<&RouteCounts>) -> String {
-    match route {
-        None => "not told".to_owned(),
-        Some(r) if r.proven => format!("{}, proven by {}", r.route, r.source),
-        Some(r) => format!("{}, not proven ({})", r.route, r.source),
-    }
-}
-
-/// Median, least and most of rate `a` over rate `b` in cells that differ in nothing else, and their number.
-fn ratios(grid: &Grid, access: Access, a: Transfer, b: Transfer) -> Option<(f64, f64, f64, usize)> {
+pub fn rate_ratio(grid: &Grid, access: Access, a: Transfer, b: Transfer) -> Option<RateRatio> {
     let good = |r: &&CellResult| r.error.is_none() && r.verified != Some(false);
     let rate = |r: &CellResult| r.bytes_per_s.filter(|rate| rate.is_finite() && *rate > 0.0);
     let mut ratios: Vec<f64> = grid
@@ -137,22 +71,11 @@ fn ratios(grid: &Grid, access: Access, a: Transfer, b: Transfer) -> Option<(f64,
         })
         .collect();
     ratios.sort_by(f64::total_cmp);
-    Some((*ratios.get(ratios.len() / 2)?, *ratios.first()?, *ratios.last()?, ratios.len()))
-}
-
-/// Why cells failed, each sentence once, with how many cells it holds for.
-#[must_use]
-pub fn grid_failures(grid: &Grid) -> Vec<String> {
-    let mut counted: Vec<(String, usize, CellKey)> = Vec::new();
-    for result in grid.results.iter().flatten() {
-        let Some(why) = &result.error else { continue };
-        match counted.iter_mut().find(|(said, _, first)| said == why && first.transfer == result.key.transfer) {
-            Some((_, n, _)) => *n += 1,
-            None => counted.push((why.clone(), 1, result.key)),
-        }
-    }
-    let cells = |n: usize| if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") };
-    counted.into_iter().map(|(why, n, first)| format!("{} of {}: {}", cells(n), first.transfer, why)).collect()
+    Some(RateRatio {
+        median: *ratios.get(ratios.len() / 2)?,
+        range: (*ratios.first()?, *ratios.last()?),
+        pairs: ratios.len(),
+    })
 }
 
 /// The slowest and the fastest rate of a grid, in bytes a second: the ends of its colours, at least ten times and at most a thousand times apart.
@@ -209,26 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn cells_say_their_rate_failure_wrong_bytes_or_that_they_are_to_come() {
-        let grid = grid();
-        let shown: Vec<String> = grid.plan.cells.iter().map(|key| cell_text(&grid, key)).collect();
-        assert_eq!(shown, ["3.00", "3.00!", "3.00", "3.00", "2.00", "2.00", "✖", "·"]);
-        let tables = grid_tables(&grid);
-        assert_eq!((tables.len(), tables[0].title().as_str(), tables[0].columns().count()), (1, "sequential read", 4));
-        assert_eq!(tables[0].key(4096, (Transfer::Gds, 4)), grid.plan.cells[5]);
-    }
-
-    #[test]
-    fn the_effect_of_registering_is_told_from_pairs_that_differ_in_nothing_else() {
-        let said = grid_sentences(&grid());
-        assert!(said[0].starts_with("Reads: 3.00 GB/s at best, by gds-registered"), "{said:?}");
+    fn the_effect_of_registering_is_that_of_pairs_that_differ_in_nothing_else() {
+        let ratio = rate_ratio(&grid(), Access::Read, Transfer::GdsRegistered, Transfer::Gds).unwrap();
         // Of four pairs one has wrong bytes, one failed and one is not there.
-        assert!(said[1].contains("reads 1.50× as fast as without (median of 1 pair of"), "{said:?}");
-        assert!(
-            said.iter().any(|s| s.contains("1 cells moved wrong bytes"))
-                && said.iter().any(|s| s.contains("1 of 8 cells were not measured"))
-        );
-        assert_eq!(grid_failures(&grid()), ["1 cell of gds: it broke, \"badly\""]);
+        assert!(ratio.pairs == 1 && (ratio.median - 1.5).abs() < 1e-9, "{ratio:?}");
+        assert_eq!(rate_ratio(&grid(), Access::Write, Transfer::GdsRegistered, Transfer::Gds), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reasoning: overhead split, cost model, comparison, advice. Pure functions over the words of the domain: no input, no output, no clock.
+//! Overhead split, cost model, comparison, advice. Pure functions over domain types: no input, no output, no clock, no sentences.
 
 mod advice;
 mod against;
@@ -12,19 +12,21 @@ mod phases;
 mod predict;
 mod rows;
 mod timing;
+mod winner;
 
-pub use advice::{Advice, RunFacts, advice};
+pub use advice::{Advice, Lesson, RunFacts, advice};
 pub use against::{Against, Change, Measured, Side, against};
 pub use classes::{SizeClass, size_classes};
-pub use compare::{Comparison, Standing, compare};
+pub use compare::{ComparisonGroup, RankedEngine, compare, rank_engines};
 pub use cost::{CostModel, Crossover, cost_model, crossover};
-pub use curve::{bytes_per_bucket, landed_per_bucket};
+pub use curve::LandingCurve;
 pub use fit::{Fit, fit};
-pub use grid::{GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, rate_range, warmth};
+pub use grid::{GridTable, RateRatio, grid_tables, rate_range, rate_ratio, warmth};
 pub use phases::{SpanFault, phase_times};
 pub use predict::{Prediction, Shape, Threads, predict};
 pub use rows::{TensorRow, tensor_rows};
-pub use timing::{Timing, timing};
+pub use timing::{Timing, Timings, timing};
+pub use winner::Outcome;
 
 /// The median of values; of an even number, the mean of the middle two. `None` of none.
 #[must_use]

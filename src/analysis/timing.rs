@@ -4,9 +4,32 @@
 use super::fit::fit;
 use super::median;
 use super::rows::TensorRow;
-use crate::domain::{CacheState, Phase, PhaseTimes, RunResult, Span};
+use crate::domain::{CacheState, Engine, Phase, PhaseTimes, RunResult, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The good runs of an engine in a cache state, taken apart: a prediction for another model starts from them ([`crate::analysis::predict()`]).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// The engine.
+    pub engine: Engine,
+    /// Cache state.
+    pub cache: CacheState,
+    /// Name of the model that was loaded.
+    pub model: String,
+    /// Where its bytes landed.
+    pub target: String,
+    /// Logical CPUs of the machine; `None` if they were not recorded.
+    pub cpus: Option<u32>,
+    /// Settings of the engine.
+    pub knobs: BTreeMap<String, u64>,
+    /// The lowest ceiling measured in that session for such a load, in bytes per second; `None` if none was measured, or an earlier version wrote the
+    /// report.
+    #[serde(default)]
+    pub ceiling_bytes_per_s: Option<f64>,
+    /// The runs.
+    pub runs: Vec<Timing>,
+}
 
 /// The time of one load by parts. Times in nanoseconds, sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
 use crate::analysis::{Against, Change, Measured, against};
 use crate::domain::units;
-use crate::report::words::plain;
+use crate::report::plain;
 use crate::session::{LaneStatus, State, recording};
 use serde::Deserialize;
 use serde_json::json;

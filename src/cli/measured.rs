@@ -1,9 +1,9 @@
 //! Measured loads that predictions start from: of recordings, of reports, of what is shipped.
 
-use crate::analysis::{self, Prediction, Shape, Threads};
+use crate::analysis::{self, Prediction, Shape, Threads, Timings};
 use crate::domain::{CacheState, Machine, units};
 use crate::engines;
-use crate::report::{self, Timings};
+use crate::present::SessionAnalysis;
 use crate::session::{State, recording, shipped};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
 type Measured = (Vec<Timings>, Option<Machine>);
 
 fn measured(state: &State) -> Measured {
-    (report::timings(state), state.machine.clone())
+    (SessionAnalysis::new(state).timings(), state.machine.clone())
 }
 
 /// Memory of the machine's smallest GPU of that name.

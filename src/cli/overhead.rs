@@ -6,7 +6,7 @@ use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json
 use super::{race, settings};
 use crate::analysis::median;
 use crate::domain::{CacheState, Engine, units};
-use crate::report::words::plain;
+use crate::report::plain;
 use crate::session::live;
 use crate::session::{Feed, REAL_TIME, State, recording};
 use crate::trust::Scratch;

@@ -3,9 +3,8 @@
 use super::args::OutputArgs;
 use super::measured::{Source, sources};
 use super::outcome::{BAD_ANSWER, BAD_CALL, fail, print, print_json};
-use crate::analysis::Prediction;
+use crate::analysis::{Prediction, Timings};
 use crate::domain::units;
-use crate::report::Timings;
 use crate::weights::{self, Profile, dtype};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -232,7 +231,8 @@ mod tests {
     }
 
     fn of(state: &State) -> Vec<Source> {
-        report::timings(state)
+        crate::present::SessionAnalysis::new(state)
+            .timings()
             .into_iter()
             .map(|timings| Source { timings, from: String::new(), gpu_bytes: None })
             .collect()

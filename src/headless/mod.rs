@@ -1,10 +1,6 @@
-//! Voice: the same session without a screen. Progress and trouble go to one stream (standard error), the result to the other (standard output), at the end.
+//! The same session without screens. Progress and trouble go to one stream (standard error), the result to the other (standard output), at the end.
 
 mod progress;
-mod table;
-mod text;
-
-pub use text::result_text;
 
 use crate::domain::{Route, Status};
 use crate::report::{self, ExportError, Format};
@@ -15,7 +11,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a session is told.
+/// How a session is printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The result as JSON instead of text.
@@ -30,7 +26,7 @@ pub struct Options {
     pub colour: bool,
     /// Only ASCII in the bar and its marks.
     pub ascii: bool,
-    /// Where the report is written at the end, and in which forms.
+    /// The directory of the report that is written at the end, and its forms.
     pub export: Option<(PathBuf, Vec<Format>)>,
     /// Columns of the text.
     pub width: u16,
@@ -51,7 +47,7 @@ impl Default for Options {
     }
 }
 
-/// What became of a session.
+/// The outcome of a session.
 #[derive(Debug)]
 pub struct Outcome {
     /// All that was learned.
@@ -67,13 +63,13 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Follows a session to its end. A closed pipe on either stream is quiet and changes nothing else.
 ///
-/// The folder of the export is tried before anything is taken from the feed; where it cannot be written the session is told to quit and the exit status
-/// is 2.
+/// The directory of the export is tested before anything is taken from the feed; if it is not writable, the session is asked to quit and the exit
+/// status is 2.
 pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl Write) -> Outcome {
     let mut state = State::default();
     if let Some(Err(e)) = options.export.as_ref().map(|(folder, formats)| report::prepare(folder, formats)) {
         say(err, &e.to_string());
-        // The session may be over already, and then there is nobody to tell.
+        // The session may have ended already.
         let _ = feed.commands.send(Command::Quit);
         return Outcome { state, exit: 2, exported: Vec::new() };
     }
@@ -91,7 +87,7 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
     progress.clear(err);
     let mut exit = exit_code(&state);
     if state.ended.is_none() && !feed.replay {
-        say(err, "the session broke off without saying why; what follows is incomplete");
+        say(err, "The session ended unexpectedly. Results are incomplete.");
         exit = exit.max(1);
     }
     if options.json && !state.earlier.is_empty() {
@@ -126,8 +122,8 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
 }
 
 fn say(err: &mut impl Write, text: &str) {
-    // Nobody listens to standard error any more: nothing to be done about it.
-    let _ = writeln!(err, "{}", report::words::plain(text));
+    // If standard error is closed, nothing can be done about it.
+    let _ = writeln!(err, "{}", report::plain(text));
 }
 
 fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()> {
@@ -135,14 +131,14 @@ fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()
         report::write_json(state, &mut *out)?;
     } else {
         for page in &state.earlier {
-            out.write_all(format!("== {}\n\n", report::words::plain(&page.race_title())).as_bytes())?;
-            out.write_all(result_text(page, options.width, options.colour).as_bytes())?;
+            out.write_all(format!("== {}\n\n", report::plain(&page.race_title())).as_bytes())?;
+            out.write_all(report::text(page, options.width, options.colour).as_bytes())?;
             out.write_all(b"\n")?;
         }
         if !state.earlier.is_empty() {
-            out.write_all(format!("== {}\n\n", report::words::plain(&state.race_title())).as_bytes())?;
+            out.write_all(format!("== {}\n\n", report::plain(&state.race_title())).as_bytes())?;
         }
-        out.write_all(result_text(state, options.width, options.colour).as_bytes())?;
+        out.write_all(report::text(state, options.width, options.colour).as_bytes())?;
     }
     out.flush()
 }
@@ -154,7 +150,7 @@ fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError>
     }
 }
 
-/// The exit status for what a session found: 130 interrupted · 1 wrong bytes · 3 nothing could be run · 1 a failing check blocks the
+/// The exit status of a session: 130 interrupted · 1 wrong bytes · 3 nothing could be run · 1 a failing check blocks the
 /// route in use or leaves none · 0 fine.
 ///
 /// A machine without a GPU has no route to be blocked: its race is judged by its runs alone.

@@ -1,9 +1,11 @@
-//! What is told while a session runs: a bar on a terminal, otherwise a line for each start and end.
+//! Progress of a session: a bar on a terminal, otherwise a line for each start and end.
 
 use super::Options;
-use crate::analysis::cell_words;
 use crate::domain::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
-use crate::report::words::{check_counts, plain, route_words};
+use crate::present::engine_rows::cannot_run;
+use crate::present::failures::stderr_tail;
+use crate::present::{grid, labels, machine, progress};
+use crate::report::{paint, plain};
 use crate::session::{Lane, LaneStatus, State};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 /// At most this often a bar is redrawn while events pour in.
 const REDRAW: Duration = Duration::from_millis(66);
 
-/// The teller.
+/// Prints the progress.
 pub(super) struct Progress {
     quiet: bool,
     verbose: bool,
@@ -20,7 +22,7 @@ pub(super) struct Progress {
     ascii: bool,
     width: usize,
     drawn: bool,
-    /// Bytes of test files when they were last told of.
+    /// Bytes of test files when they were last printed.
     files_told: u64,
     last: Option<Instant>,
 }
@@ -40,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// Tells of an event that the state has just taken in.
+    /// Prints an event that the state has just taken in.
     pub(super) fn event(&mut self, state: &State, event: &Event, err: &mut impl Write) {
         for line in self.lines(state, &event.body) {
             self.line(&line, err);
@@ -87,110 +89,66 @@ impl Progress {
     }
 
     fn lines(&mut self, state: &State, body: &EventBody) -> Vec<String> {
-        let name = |id: &LaneId| {
-            let at = state.lanes.iter().position(|l| l.id == *id)?;
-            let lane = state.lanes.get(at)?;
-            let share =
-                lane.share.as_ref().map_or_else(String::new, |s| format!(", {}", plain(&s.label(&lane.target))));
-            let text = format!("{} {} #{}{share}", plain(&lane.engine.to_string()), lane.cache, lane.repeat + 1);
-            Some((lane, format!("[{}/{}] {text}", at + 1, state.lanes.len())))
-        };
+        let lane = |id: &LaneId| state.lanes.iter().find(|lane| lane.id == *id);
+        let marked = |status: Status, text: &str| format!("{} {}", self.mark(status), plain(text));
         match body {
-            EventBody::Said { level: LogLevel::Error, text } => {
-                vec![format!("{} {}", self.mark(Status::Fail), plain(text))]
-            }
+            EventBody::Said { level: LogLevel::Error, text } => vec![marked(Status::Fail, text)],
             _ if self.quiet => vec![],
-            EventBody::Said { level: LogLevel::Warn, text } => {
-                vec![format!("{} {}", self.mark(Status::Warn), plain(text))]
-            }
+            EventBody::Said { level: LogLevel::Warn, text } => vec![marked(Status::Warn, text)],
             EventBody::Said { text, .. } => vec![plain(text)],
             EventBody::CheckDone { finding } if self.verbose => {
-                vec![format!("{} {}: {}", self.mark(finding.status), plain(&finding.id), plain(&finding.summary))]
+                vec![marked(finding.status, &format!("{}: {}", finding.id, finding.summary))]
             }
             EventBody::ChecksDone { took_ns } => {
-                vec![format!("checks: {} ({})", check_counts(state), units::duration(*took_ns))]
+                vec![format!("checks: {} ({})", machine::check_counts(state), units::duration(*took_ns))]
             }
             EventBody::FixProgress { progress } => vec![format!("{}: {}", plain(&progress.id), plain(&progress.text))],
-            EventBody::ModelOpened { model } => {
-                let bytes = model.tensors.iter().fold(0_u64, |sum, t| sum.saturating_add(t.bytes));
-                let tensors = units::count(model.tensors.len() as u64);
-                vec![format!("model {}: {tensors} tensors, {}", plain(&model.name), units::bytes(bytes))]
+            EventBody::ModelOpened { .. } => {
+                machine::model(state).map(|(_, model)| plain(&format!("model {model}"))).into_iter().collect()
             }
             EventBody::EngineUnavailable { engine, why } => {
-                vec![format!(
-                    "{} {} cannot run here: {}",
-                    self.mark(Status::Na),
-                    plain(&engine.to_string()),
-                    plain(why)
-                )]
+                vec![marked(Status::Na, &format!("{} {}", labels::engine(engine), cannot_run(why)))]
             }
             // A bar shows by itself what has started.
-            EventBody::LaneStarted { lane, .. } if !self.bar => {
-                name(lane).map(|(_, name)| format!("{name}: started")).into_iter().collect()
+            EventBody::LaneStarted { lane: id, .. } if !self.bar => {
+                let started = |lane| plain(&format!("{}: started", progress::run_name(state, lane)));
+                lane(id).map(started).into_iter().collect()
             }
-            EventBody::LaneFinished { lane, .. }
-            | EventBody::LaneDied { lane, .. }
-            | EventBody::LaneCancelled { lane } => {
-                name(lane).map(|(lane, name)| self.ending(lane, &name)).unwrap_or_default()
+            EventBody::LaneFinished { lane: id, .. }
+            | EventBody::LaneDied { lane: id, .. }
+            | EventBody::LaneCancelled { lane: id } => {
+                lane(id).map(|lane| self.ending(state, lane)).unwrap_or_default()
             }
             // A bar shows it as it grows; a line each quarter is enough for a log.
             EventBody::GridFilesWritten { bytes, of_bytes } if !self.bar && *of_bytes > 0 => {
                 let quarter = |bytes: u64| bytes.saturating_mul(4) / *of_bytes;
                 if quarter(*bytes) > quarter(self.files_told) || self.files_told == 0 {
                     self.files_told = *bytes;
-                    return vec![format!(
-                        "test files: {} of {} written ({:.0} %)",
-                        units::bytes(*bytes),
-                        units::bytes(*of_bytes),
-                        *bytes as f64 * 100.0 / *of_bytes as f64
-                    )];
+                    let words = state.grid.as_ref().and_then(grid::progress).map(|(_, words)| words);
+                    return words.into_iter().collect();
                 }
                 vec![]
             }
             EventBody::GridCellDone { result } => {
                 let (done, all) = state.grid.as_ref().map_or((0, 0), |g| (g.done(), g.plan.cells.len()));
-                let told = match (&result.error, result.bytes_per_s) {
-                    (Some(why), _) => format!("{} {}", self.mark(Status::Fail), plain(why)),
-                    (None, rate) => rate.map_or("–".to_owned(), units::rate),
-                };
-                vec![format!("[{done}/{all}] {} {}: {told}", result.key.access, cell_words(&result.key))]
+                let status = if result.error.is_some() { Status::Fail } else { Status::Pass };
+                let head = format!("[{done}/{all}] {} {}", result.key.access, grid::cell_name(&result.key));
+                vec![marked(status, &format!("{head}: {}", grid::cell_result(result)))]
             }
             _ => vec![],
         }
     }
 
-    fn ending(&self, lane: &Lane, name: &str) -> Vec<String> {
-        let mut lines = Vec::new();
-        match (&lane.status, &lane.result) {
-            (LaneStatus::Cancelled, _) => lines.push(format!("{} {name}: stopped", self.mark(Status::Na))),
-            (LaneStatus::Failed(why), _) => {
-                lines.push(format!("{} {name}: {}", self.mark(Status::Fail), plain(&why.to_string())));
-                let words = lane.last_words.as_deref().unwrap_or_default();
-                // The last lines are those that tell.
-                let tail: Vec<&str> = words.lines().rev().filter(|l| !l.trim().is_empty()).take(5).collect();
-                lines.extend(tail.iter().rev().map(|l| format!("    {}", plain(l))));
-            }
-            (_, Some(r)) => {
-                let verified = match r.verified {
-                    Some(true) => "verified",
-                    Some(false) => "wrong bytes",
-                    None if r.bytes == 0 => "nothing to verify",
-                    None => "not verified",
-                };
-                let rate = units::bytes_per_s(r.bytes, r.wall_ns).filter(|rate| *rate > 0.0);
-                let rate = rate.map_or("nothing moved".to_owned(), units::rate);
-                let mut line =
-                    format!("{} {name}: {}, {rate}, {verified}", self.mark(Status::Pass), units::duration(r.wall_ns));
-                if r.route.is_some() {
-                    line += &format!(", {}", route_words(r.route.as_ref()));
-                }
-                lines.push(line);
-                if self.verbose {
-                    lines.extend(r.notes.iter().map(|note| format!("    {}", plain(note))));
-                }
-            }
-            _ => {}
+    fn ending(&self, state: &State, lane: &Lane) -> Vec<String> {
+        let Some((status, words)) = progress::ending(lane) else { return Vec::new() };
+        let head = plain(&format!("{}: {words}", progress::run_name(state, lane)));
+        let mut lines = vec![format!("{} {head}", self.mark(status))];
+        // The last lines of a process that died show why.
+        let mut details = stderr_tail(lane.last_words.as_deref().unwrap_or_default());
+        if self.verbose {
+            details.extend(lane.result.iter().flat_map(|run| progress::notes(run)));
         }
+        lines.extend(details.iter().map(|line| format!("    {}", plain(line))));
         lines
     }
 
@@ -221,9 +179,9 @@ impl Progress {
                 let rate = units::bytes_per_s(landed, passed).map_or(String::new(), units::rate);
                 (landed, format!("{rate}  {}", units::duration(passed)))
             }
-            LaneStatus::Running(LaneStage::Verifying) => (verified, "verifying".to_owned()),
-            LaneStatus::Running(LaneStage::PreparingCache) => (0, "preparing the cache".to_owned()),
-            _ => (0, "starting".to_owned()),
+            LaneStatus::Running(stage @ LaneStage::Verifying) => (verified, progress::stage_short(stage).to_owned()),
+            LaneStatus::Running(stage) => (0, progress::stage_short(stage).to_owned()),
+            _ => (0, String::new()),
         };
         let share = if total > 0 { (done as f64 / total as f64).clamp(0.0, 1.0) } else { 0.0 };
         let room = self.width.saturating_sub(head.chars().count() + 34).clamp(4, 40);
@@ -239,16 +197,4 @@ impl Progress {
 fn files_share(state: &State) -> Option<(u64, u64)> {
     let grid = state.grid.as_ref().filter(|grid| grid.done() == 0 && !grid.ended)?;
     grid.written.filter(|(bytes, of_bytes)| bytes < of_bytes)
-}
-
-/// Text in the colour of a status.
-pub(super) fn paint(colour: bool, status: Status, text: &str) -> String {
-    let code = match status {
-        Status::Pass => "32",
-        Status::Info => "34",
-        Status::Warn => "33",
-        Status::Fail => "31",
-        Status::Na => "2",
-    };
-    if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }

@@ -1,8 +1,9 @@
-//! The report as tables for spreadsheets and data frames (RFC 4180): runs, tensors, samples. Units stand in the names of the columns; an empty cell is a
+//! The report as tables for spreadsheets and data frames (RFC 4180): results, runs, tensors, samples. The names of the columns contain the units; an empty cell is a
 //! gap.
 
-use super::document::Document;
-use crate::domain::{Metric, PHASES};
+use crate::domain::{Grid, Metric, PHASES};
+use crate::present::SessionAnalysis;
+use crate::present::table::COLUMNS;
 use crate::session::{Lane, State};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -35,17 +36,32 @@ fn real(value: Option<f64>) -> String {
     cell(value.filter(|v| v.is_finite()))
 }
 
-/// What tells a lane of several models or targets from the others; empty where there are none.
+/// The part or model of a lane; empty if the session has only one.
 fn share(lane: &Lane) -> String {
     lane.share.as_ref().map_or_else(String::new, |share| {
-        let beside = if share.group.is_some() && share.part.is_none() { ", beside others" } else { "" };
-        format!("{}{beside}", share.label(&lane.target))
+        let together = if share.group.is_some() && share.part.is_none() { ", together" } else { "" };
+        format!("{}{together}", share.label(&lane.target))
     })
+}
+
+/// One row an engine of a group: the raw values of the results table.
+pub(super) fn results(state: &State, out: impl Write) -> io::Result<()> {
+    let mut rows = Rows(out);
+    let values = || COLUMNS.iter().flat_map(|column| column.raw);
+    rows.put(&["model", "target", "cache"].into_iter().chain(values().map(|(name, _)| *name)).collect::<Vec<_>>())?;
+    for comparison in crate::present::comparisons(state) {
+        let group = &comparison.group;
+        let key = [group.model.clone(), group.target.clone(), group.cache.to_string()];
+        for row in comparison.rows() {
+            rows.put(&key.iter().cloned().chain(values().map(|(_, value)| value(&row))).collect::<Vec<_>>())?;
+        }
+    }
+    Ok(())
 }
 
 /// One row a run.
 pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
-    let document = Document::new(state);
+    let analysis = SessionAnalysis::new(state);
     let mut rows = Rows(out);
     let mut head: Vec<String> = [
         "lane",
@@ -78,7 +94,7 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
     .to_vec();
     head.extend(PHASES.iter().map(|p| format!("{}_ns", p.name())));
     rows.put(&head)?;
-    for report in &document.lanes {
+    for report in &analysis.runs {
         let (lane, r) = (report.lane, report.lane.result.as_deref());
         let route = r.and_then(|r| r.route.as_ref());
         let mut cells = vec![
@@ -106,7 +122,7 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
             cell(r.and_then(|r| r.pinned_peak_bytes)),
             cell(r.and_then(|r| r.gpu_peak_bytes)),
             cell(r.and_then(|r| r.cpu_ns)),
-            cell(report.error()),
+            cell(lane.error()),
         ];
         cells.extend(PHASES.iter().map(|p| cell(r.map(|r| r.phases.get(*p)))));
         rows.put(&cells)?;
@@ -148,7 +164,7 @@ pub(super) fn workloads(state: &State, out: impl Write) -> io::Result<()> {
         "computed_ns",
         "hidden_fraction",
     ])?;
-    for (r, w) in super::workload::runs(state) {
+    for (r, w) in crate::present::workload::runs(state) {
         let (latency, handles) = (w.latency_ns, w.handle_cache);
         rows.put(&[
             r.engine.to_string(),
@@ -199,7 +215,7 @@ pub(super) fn layers(state: &State, out: impl Write) -> io::Result<()> {
         "compute_ns",
         "wait_ns",
     ])?;
-    for (r, w) in super::workload::runs(state) {
+    for (r, w) in crate::present::workload::runs(state) {
         for (number, layer) in w.layers.iter().enumerate() {
             let times = [layer.load_start_ns, layer.load_ns, layer.compute_start_ns, layer.compute_ns, layer.wait_ns]
                 .map(|n| n.to_string());
@@ -213,7 +229,7 @@ pub(super) fn layers(state: &State, out: impl Write) -> io::Result<()> {
 
 /// One row a tensor and run.
 pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
-    let document = Document::new(state);
+    let analysis = SessionAnalysis::new(state);
     let mut rows = Rows(out);
     let mut head: Vec<String> =
         ["lane", "engine", "cache", "repeat", "name", "shard", "bytes", "file_offset", "aligned", "start_ns", "end_ns"]
@@ -221,7 +237,7 @@ pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
             .to_vec();
     head.extend(PHASES.iter().map(|p| format!("{}_ns", p.name())));
     rows.put(&head)?;
-    for lane in &document.lanes {
+    for lane in &analysis.runs {
         let Some(model) = state.model_of(lane.lane) else { continue };
         let (lane_id, engine) = (lane.lane.id.0.to_string(), lane.lane.engine.to_string());
         let (cache, repeat) = (lane.lane.cache.to_string(), lane.lane.repeat.to_string());
@@ -252,7 +268,7 @@ pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = Rows(out);
     let meters: BTreeSet<Metric> = state.samples.iter().flat_map(|s| s.readings().map(|(metric, _)| metric)).collect();
     let mut head = vec!["at_ns".to_owned(), "lane".to_owned()];
-    head.extend(meters.iter().map(|m| super::metric_name(*m)));
+    head.extend(meters.iter().map(|m| super::common::metric_name(*m)));
     rows.put(&head)?;
     for timed in &state.samples {
         let mut cells = vec![timed.at_ns.to_string(), cell(timed.lane.map(|l| l.0))];
@@ -260,4 +276,89 @@ pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
         rows.put(&cells)?;
     }
     Ok(())
+}
+
+/// One row a cell of a grid.
+pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
+    let mut rows = Rows(out);
+    rows.put(&[
+        "transfer",
+        "access",
+        "pattern",
+        "block_bytes",
+        "threads",
+        "bytes",
+        "operations",
+        "wall_ns",
+        "bytes_per_s",
+        "p50_ns",
+        "p90_ns",
+        "p99_ns",
+        "max_ns",
+        "cpu_ns",
+        "setup_ns",
+        "route",
+        "route_proven",
+        "verified",
+        "error",
+    ])?;
+    for r in grid.results.iter().flatten() {
+        let (latency, route) = (r.latency_ns, r.route.as_ref());
+        rows.put(&[
+            r.key.transfer.to_string(),
+            r.key.access.to_string(),
+            r.key.pattern.to_string(),
+            r.key.block_bytes.to_string(),
+            r.key.threads.to_string(),
+            r.bytes.to_string(),
+            r.operations.to_string(),
+            r.wall_ns.to_string(),
+            real(r.bytes_per_s),
+            cell(latency.map(|l| l.p50)),
+            cell(latency.map(|l| l.p90)),
+            cell(latency.map(|l| l.p99)),
+            cell(latency.map(|l| l.max)),
+            cell(r.cpu_ns),
+            r.setup_ns.to_string(),
+            cell(route.map(|counts| counts.route)),
+            cell(route.map(|counts| counts.proven)),
+            cell(r.verified),
+            cell(r.error.as_ref()),
+        ])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::domain::{Access, CellResult, GridPlan, Pattern, Percentiles, Transfer};
+
+    fn grid() -> Grid {
+        let cells =
+            GridPlan::cells_of(&[Transfer::Cpu], &[Access::Read], &[Pattern::Sequential], &[4096, 65536], &[1, 4]);
+        let plan = GridPlan { dir: "/d<".into(), target: "host memory".to_owned(), file_bytes: 1, cell_ns: 1, cells };
+        let mut grid = Grid::new(plan.clone());
+        grid.results[0] = Some(CellResult::failed(plan.cells[0], "it broke, \"badly\""));
+        grid.results[1] = Some(CellResult {
+            error: None,
+            verified: Some(true),
+            bytes_per_s: Some(3e9),
+            latency_ns: Some(Percentiles { p50: 10_000, p90: 11_000, p99: 12_000, max: 13_000 }),
+            ..CellResult::failed(plan.cells[1], "")
+        });
+        grid
+    }
+
+    #[test]
+    fn tables_for_spreadsheets_quote_what_people_wrote() {
+        let mut out = Vec::new();
+        super::grid(&grid(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 3);
+        let columns = text.lines().next().unwrap().split(',').count();
+        assert_eq!(text.lines().nth(2).unwrap().split(',').count(), columns);
+        assert!(text.contains("\"it broke, \"\"badly\"\"\""));
+    }
 }

@@ -1,7 +1,8 @@
-//! Writing the report into a folder: checked first, each file written beside its place and moved there whole.
+//! Writes the report into a directory: tested first, each file written to a temporary file and renamed.
 
 use super::replace::{PAGE_MARK, may_replace, may_replace_marked};
-use super::{csv, grid, html, json, markdown, prom, trace};
+use super::sections::folder_name;
+use super::{csv, html, json, markdown, prom, trace};
 use crate::session::State;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -11,13 +12,13 @@ use std::str::FromStr;
 /// A form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
-    /// `report.json`, with `report.schema.json` beside it.
+    /// `report.json` and `report.schema.json`.
     Json,
     /// `report.md`.
     Markdown,
     /// `report.html`, one self-contained file.
     Html,
-    /// `runs.csv`, `tensors.csv`, `samples.csv`; of a workload also `workloads.csv` and `layers.csv`, of a storage measurement `grid.csv`.
+    /// `runs.csv`, `tensors.csv`, `samples.csv`, `results.csv`; of a workload also `workloads.csv` and `layers.csv`, of a storage measurement `grid.csv`.
     Csv,
     /// `trace.json`, for Perfetto.
     Trace,
@@ -48,7 +49,9 @@ impl Format {
             Self::Json => &["report.json", "report.schema.json"],
             Self::Markdown => &["report.md"],
             Self::Html => &["report.html"],
-            Self::Csv => &["runs.csv", "tensors.csv", "samples.csv", "workloads.csv", "layers.csv", "grid.csv"],
+            Self::Csv => {
+                &["runs.csv", "tensors.csv", "samples.csv", "results.csv", "workloads.csv", "layers.csv", "grid.csv"]
+            }
             Self::Trace => &["trace.json"],
             Self::Prom => &["gds-top.prom"],
         }
@@ -62,7 +65,7 @@ impl FromStr for Format {
         Self::ALL
             .into_iter()
             .find(|f| f.name() == text)
-            .ok_or_else(|| format!("'{text}' is no format; known are {}", Self::ALL.map(Self::name).join(", ")))
+            .ok_or_else(|| format!("'{text}' is not a format; known formats: {}", Self::ALL.map(Self::name).join(", ")))
     }
 }
 
@@ -72,7 +75,7 @@ impl FromStr for Format {
 pub struct ExportError {
     /// The folder or file.
     pub path: PathBuf,
-    /// What was being done.
+    /// The operation.
     pub doing: &'static str,
     /// The system's words.
     pub source: io::Error,
@@ -104,7 +107,7 @@ pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
 /// Writes the report in these forms and returns the files written, in order. Files of an earlier export are replaced, each in one step; a file that
 /// gds-top did not write is left alone.
 ///
-/// Where several plans ran in the session, each before the last has a folder of its own in it, named by its number and title.
+/// If several plans ran in the session, each before the last has a subdirectory named by its number and title.
 ///
 /// # Errors
 /// When the folder cannot be written, the disk is full, or a file is there that gds-top did not write; a file is then either the old one or the new one,
@@ -113,7 +116,7 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
     prepare(folder, formats)?;
     let mut written = Vec::new();
     for (number, page) in state.earlier.iter().enumerate() {
-        written.extend(export(page, &folder.join(page_name(number, &page.race_title())), formats)?);
+        written.extend(export(page, &folder.join(folder_name(number, &page.race_title())), formats)?);
     }
     let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
         let path = folder.join(name);
@@ -133,13 +136,14 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
                 put("runs.csv", &|out| csv::runs(state, out))?;
                 put("tensors.csv", &|out| csv::tensors(state, out))?;
                 put("samples.csv", &|out| csv::samples(state, out))?;
+                put("results.csv", &|out| csv::results(state, out))?;
                 // Only a workload has them.
-                if super::workload::any(state) {
+                if crate::present::workload::any(state) {
                     put("workloads.csv", &|out| csv::workloads(state, out))?;
                     put("layers.csv", &|out| csv::layers(state, out))?;
                 }
                 if let Some(grid) = &state.grid {
-                    put("grid.csv", &|out| grid::csv(grid, out))?;
+                    put("grid.csv", &|out| csv::grid(grid, out))?;
                 }
             }
             Format::Trace => put("trace.json", &|out| trace::write(state, out))?,
@@ -147,13 +151,6 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
         }
     }
     Ok(written)
-}
-
-/// `1-kv-lmcache`: of what others named, only what is harmless in a path.
-pub(super) fn page_name(number: usize, title: &str) -> String {
-    let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
-    let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();
-    format!("{}-{}", number + 1, words.join("-").chars().take(60).collect::<String>())
 }
 
 /// Writes an HTML page that has [`PAGE_MARK`] to a file, completely or not at all. Another page of gds-top is replaced.
@@ -191,11 +188,4 @@ fn readable(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_folder_of_a_plan_is_named_by_its_number_and_title() {
-        assert_eq!(page_name(0, "load Qwen3-0.6B, cold and hot"), "1-load-Qwen3-0.6B-cold-and-hot");
-        assert_eq!(page_name(1, "load ../../etc"), "2-load-..-..-etc");
-        assert_eq!(page_name(2, &"x".repeat(300)).len(), 62);
-    }
 }

@@ -1,8 +1,8 @@
 //! The report in the text format of Prometheus, for a textfile collector: base units, as its conventions want (seconds, bytes, ratios).
 
-use super::document::Document;
-use super::words::plain;
+use super::common::plain;
 use crate::domain::{Route, Status};
+use crate::present::SessionAnalysis;
 use crate::session::State;
 use std::io::{self, Write};
 
@@ -23,18 +23,18 @@ fn family<W: Write>(out: &mut W, name: &str, help: &str, series: &[(String, f64)
     Ok(())
 }
 
-/// Writes the medians of the runs, the checks and the verdicts. What is unknown is absent.
+/// Writes the medians of the runs, the checks and the verdicts. Unknown values are absent.
 pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
-    let document = Document::new(state);
+    let analysis = SessionAnalysis::new(state);
     let (mut wall, mut setup, mut rate, mut ratio, mut verified) = (vec![], vec![], vec![], vec![], vec![]);
-    for comparison in &document.comparisons {
-        for s in &comparison.standings {
+    for group in analysis.comparisons.iter().map(|comparison| &comparison.group) {
+        for s in &group.engines {
             let labels = format!(
                 "engine={},cache=\"{}\",model={},target={}",
                 quoted(&s.engine.to_string()),
-                comparison.cache,
-                quoted(&comparison.model),
-                quoted(&comparison.target)
+                group.cache,
+                quoted(&group.model),
+                quoted(&group.target)
             );
             wall.push((labels.clone(), s.wall_ns as f64 / 1e9));
             setup.push((labels.clone(), s.setup_ns as f64 / 1e9));
@@ -54,9 +54,9 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     )?;
     family(&mut out, "gds_top_load_bytes_per_second", "Median rate of a load.", &rate)?;
     family(&mut out, "gds_top_load_ratio_to_fastest", "Wall time over that of the fastest engine.", &ratio)?;
-    family(&mut out, "gds_top_load_verified", "1 where every byte on the target equals the file.", &verified)?;
+    family(&mut out, "gds_top_load_verified", "1 if every byte on the target equals the file.", &verified)?;
     let mut overhead = vec![];
-    for (lane, cost) in document.costs() {
+    for (lane, cost) in analysis.costs() {
         // Several models or targets are as many series.
         let Some(run) = lane.good() else { continue };
         let labels = format!(
@@ -70,7 +70,12 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
             overhead.push((labels, cost.per_tensor_ns() / 1e9));
         }
     }
-    family(&mut out, "gds_top_tensor_overhead_seconds", "What a tensor adds to a load whatever its size.", &overhead)?;
+    family(
+        &mut out,
+        "gds_top_tensor_overhead_seconds",
+        "Overhead per tensor, which does not depend on its size.",
+        &overhead,
+    )?;
     let mut checks = vec![];
     for (name, status) in [
         ("pass", Status::Pass),

@@ -12,7 +12,7 @@ pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
 const HEAD_BYTES: u64 = 4 << 10;
 
 /// The text that the file of each name has near its beginning.
-const MARKS: [(&str, &str); 12] = [
+const MARKS: [(&str, &str); 13] = [
     ("report.json", "{\"schema_version\":1,\"tool\":\""),
     ("report.schema.json", "\"urn:gds-top:report"),
     ("report.md", "# gds-top report"),
@@ -20,6 +20,7 @@ const MARKS: [(&str, &str); 12] = [
     ("runs.csv", "lane,share,engine,model,cache,"),
     ("tensors.csv", "lane,engine,cache,repeat,name,shard,"),
     ("samples.csv", "at_ns,lane"),
+    ("results.csv", "model,target,cache,engine,"),
     ("workloads.csv", "lane,cache,repeat,"),
     ("layers.csv", "lane,cache,repeat,"),
     ("grid.csv", "transfer,access,pattern,block_bytes,"),

@@ -1,6 +1,6 @@
 //! The report as a Chrome trace (JSON, for Perfetto): a process a lane, a track a slot, spans as complete events, meters as counters.
 
-use super::document::Document;
+use crate::present::SessionAnalysis;
 use crate::session::State;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ fn microseconds(ns: u64) -> Value {
 
 /// Writes the trace event by event.
 pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
-    let document = Document::new(state);
+    let analysis = SessionAnalysis::new(state);
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"tool\":\"gds-top\"},\"traceEvents\":[\n")?;
     let mut first = true;
     let mut put = |event: Value| {
@@ -22,7 +22,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut out, &event).map_err(io::Error::from)
     };
     put(json!({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "meters"}}))?;
-    for report in &document.lanes {
+    for report in &analysis.runs {
         let lane = report.lane;
         // Process 0 is the machine's meters.
         let pid = u64::from(lane.id.0) + 1;
@@ -39,7 +39,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
                 json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": slot, "args": {"name": format!("slot {slot}")}}),
             )?;
         }
-        // Only where the spans are known to be of this model may a tensor's name stand beside them.
+        // Tensor names are shown only if the spans are known to be of this model.
         let model = state.model_of(lane).filter(|_| !report.rows.is_empty());
         for span in lane.spans.iter() {
             let tensor = span.tensor.and_then(|t| model?.tensors.get(t as usize)).map(|t| &t.name);
@@ -53,7 +53,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     for timed in &state.samples {
         let pid = timed.lane.map_or(0, |l| u64::from(l.0) + 1);
         for (metric, value) in timed.readings().filter(|(_, v)| v.is_finite()) {
-            let name = super::metric_name(metric);
+            let name = super::common::metric_name(metric);
             put(
                 json!({"ph": "C", "name": name, "pid": pid, "ts": microseconds(timed.at_ns), "args": {"value": value}}),
             )?;

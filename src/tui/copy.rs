@@ -4,9 +4,10 @@ use super::app::{Screen, Sheet, UiState};
 use super::screens::environment::{checks, fix, guide};
 use super::screens::race::grid;
 use super::screens::system::view as system;
-use super::{race_words, words};
+use super::words::{self, headline_in};
 use crate::domain::units::{bytes, duration};
 use crate::domain::{Change, FixPlan, Needs};
+use crate::present::headline;
 use crate::session::State;
 use std::io::{self, Write};
 
@@ -29,7 +30,9 @@ pub(crate) fn text(state: &State, ui: &UiState) -> String {
         Screen::Race if state.grid.is_some() && state.lanes.is_empty() => {
             lines.extend(state.grid.iter().flat_map(|measured| grid::copied(measured, ui)));
         }
-        Screen::Race | Screen::Report | Screen::Learn => lines.push(race_words::race(state, ui.clock_ns).text),
+        Screen::Race | Screen::Report | Screen::Learn => {
+            lines.push(headline_in(&headline::race(state, ui.clock_ns), u16::MAX, 1).text);
+        }
         Screen::Tensors => {
             let tensor = ui.tensors.order.get(ui.tensors.at).map(|t| *t as usize);
             let run = ui.tensors.lane.and_then(|lane| ui.tensors.run(lane));

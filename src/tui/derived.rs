@@ -1,15 +1,13 @@
 //! What is drawn from spans: computed once when a lane's spans arrive, not in every frame.
 
-use super::entries::{Entry, heats};
 use super::screens::tensors::runs::Tensors;
 use super::study::Study;
-use crate::analysis::{Advice, CostModel, RunFacts, advice, compare};
-use crate::domain::{LaneId, Phase, RunResult, Span};
+use crate::analysis::{Advice, CostModel, LandingCurve, RunFacts, advice, compare};
+use crate::domain::{LaneId, RunResult};
+use crate::present::series::progress_curve;
+use crate::present::{EngineRow, row_groups};
 use crate::session::{Lane, LaneStatus, State};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Steps in which a lane's bytes are added up over its clock.
-const BINS: usize = 2048;
 
 /// Results by lane.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +39,7 @@ fn glance(state: &State) -> Glance {
 #[derive(Clone, Debug)]
 struct Known {
     spans: usize,
-    curve: Option<Curve>,
+    curve: Option<LandingCurve>,
     cost: Option<CostModel>,
     registrations: u64,
     first_reads_ns: u64,
@@ -53,26 +51,13 @@ struct Known {
 pub(crate) struct Studied {
     pub(crate) lane: LaneId,
     pub(crate) spans: usize,
-    pub(crate) curve: Curve,
+    pub(crate) curve: LandingCurve,
     pub(crate) cost: Option<CostModel>,
     pub(crate) registrations: u64,
     pub(crate) first_reads_ns: u64,
     /// Tensors of its model.
     pub(crate) loaded: u64,
     pub(crate) tensors: Option<Tensors>,
-}
-
-/// How the bytes of a lane arrived.
-#[derive(Clone, Debug)]
-pub(crate) struct Curve {
-    landed: Vec<(f64, f64)>,
-    grain_s: f64,
-}
-
-impl Curve {
-    pub(crate) fn of(spans: &[Span], wall_ns: u64) -> Self {
-        Self { landed: from_spans(spans, wall_ns), grain_s: grain_s(spans, wall_ns) }
-    }
 }
 
 impl Derived {
@@ -82,9 +67,9 @@ impl Derived {
         if self.looked_at == Some(now) {
             return Vec::new();
         }
-        let heats = heats(state);
+        let groups = row_groups(state);
         let drawn: BTreeSet<LaneId> =
-            heats.iter().flat_map(|h| &h.entries).filter_map(Entry::shown).map(|lane| lane.id).collect();
+            groups.iter().flat_map(|h| &h.rows).filter_map(EngineRow::shown).map(|lane| lane.id).collect();
         let mut wanted = Vec::new();
         for lane in &state.lanes {
             if lane.ended_ns.is_none() || lane.spans.is_empty() {
@@ -129,7 +114,7 @@ impl Derived {
         self.curve(lane).map_or(0.0, |curve| curve.grain_s)
     }
 
-    fn curve(&self, lane: &Lane) -> Option<&Curve> {
+    fn curve(&self, lane: &Lane) -> Option<&LandingCurve> {
         self.lanes.get(&lane.id)?.curve.as_ref()
     }
 
@@ -157,110 +142,8 @@ impl Derived {
     /// finished, else from its progress.
     pub(crate) fn bandwidth(&self, lane: &Lane, step_s: f64) -> Vec<(f64, f64)> {
         match self.curve(lane) {
-            Some(curve) => slope(&curve.landed, step_s),
-            None => slope(&from_progress(lane), step_s),
+            Some(curve) => curve.rates(step_s),
+            None => progress_curve(lane).rates(step_s),
         }
-    }
-}
-
-/// Schedulers and page faults make anything shorter ragged.
-const LEAST_GRAIN_S: f64 = 0.015;
-
-/// Three average pieces: below that one sees the pieces arrive and not how fast the bytes do. At most a sixth of the run.
-fn grain_s(spans: &[Span], wall_ns: u64) -> f64 {
-    let pieces = |phase| spans.iter().filter(|s| s.phase == phase && s.bytes > 0).count();
-    // A block that is read once is copied in as many pieces as it holds tensors, but it arrives as one.
-    let pieces = [pieces(Phase::Transfer), pieces(Phase::Copy)].into_iter().filter(|n| *n > 0).min().unwrap_or(1);
-    let wall_s = wall_ns as f64 / 1e9;
-    (3.0 * wall_s / pieces as f64).max(LEAST_GRAIN_S).min(wall_s / 6.0)
-}
-
-/// Bytes landed by (seconds, bytes). Where a lane copies from staging, the copies are the arrival on the target; elsewhere the transfers are.
-fn from_spans(spans: &[Span], wall_ns: u64) -> Vec<(f64, f64)> {
-    let landing =
-        if spans.iter().any(|s| s.phase == Phase::Copy && s.bytes > 0) { Phase::Copy } else { Phase::Transfer };
-    let landed = || spans.iter().filter(|s| s.phase == landing && s.bytes > 0);
-    let end_ns = landed().map(|s| s.end_ns).max().unwrap_or(0).max(wall_ns);
-    if end_ns == 0 {
-        return Vec::new();
-    }
-    let bin_ns = end_ns.div_ceil(BINS as u64).max(1);
-    let bins = end_ns.div_ceil(bin_ns) as usize;
-    let mut bytes = vec![0.0_f64; bins + 1];
-    for span in landed() {
-        // A span's bytes are spread evenly over its length: when within it they came is not known.
-        let length = span.duration_ns();
-        let (first, last) = ((span.start_ns / bin_ns) as usize, (span.end_ns / bin_ns) as usize);
-        for (bin, sum) in bytes.iter_mut().enumerate().take(last.saturating_add(1)).skip(first) {
-            let bin = bin as u64;
-            let from = span.start_ns.max(bin.saturating_mul(bin_ns));
-            let to = span.end_ns.min((bin + 1).saturating_mul(bin_ns)).max(from);
-            *sum += span.bytes as f64 * if length == 0 { 1.0 } else { (to - from) as f64 / length as f64 };
-        }
-    }
-    let mut sum = 0.0;
-    let mut points = vec![(0.0, 0.0)];
-    points.extend(bytes.iter().take(bins).enumerate().map(|(bin, bytes)| {
-        sum += bytes;
-        ((bin as u64 + 1).saturating_mul(bin_ns).min(end_ns) as f64 / 1e9, sum)
-    }));
-    points
-}
-
-fn from_progress(lane: &Lane) -> Vec<(f64, f64)> {
-    let Some(clock) = lane.clock_ns else { return Vec::new() };
-    lane.progress.iter().map(|(at, bytes)| (at.saturating_sub(clock) as f64 / 1e9, *bytes as f64)).collect()
-}
-
-/// Bytes per second between points at least `step_s` apart, placed in the middle between them.
-fn slope(points: &[(f64, f64)], step_s: f64) -> Vec<(f64, f64)> {
-    let mut out = Vec::new();
-    let Some(mut from) = points.first().copied() else { return out };
-    for (i, to) in points.iter().enumerate().skip(1) {
-        let long = to.0 - from.0;
-        if long > 0.0 && (long >= step_s || i + 1 == points.len()) {
-            out.push(((from.0 + to.0) / 2.0, (to.1 - from.1).max(0.0) / long));
-            from = *to;
-        }
-    }
-    // A last stretch much shorter than the step would be mostly noise.
-    if let [.., (a, _), (b, _)] = out.as_slice()
-        && b - a < step_s * 0.9
-    {
-        out.pop();
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn span(phase: Phase, start_ns: u64, end_ns: u64, bytes: u64) -> Span {
-        Span { slot: 0, phase, tensor: None, start_ns, end_ns, bytes, offset: 0 }
-    }
-
-    #[test]
-    fn all_bytes_land_once() {
-        let spans: Vec<Span> = (0..100).map(|i| span(Phase::Transfer, i * 1_003, i * 1_003 + 900, 4096)).collect();
-        let points = from_spans(&spans, 100 * 1_003);
-        assert!(points.last().is_some_and(|(_, bytes)| (bytes - 409_600.0).abs() < 1.0), "{:?}", points.last());
-        assert!(points.windows(2).all(|pair| pair[0].1 <= pair[1].1));
-    }
-
-    #[test]
-    fn copies_count_where_there_are_copies() {
-        let spans = [span(Phase::Transfer, 0, 50, 10), span(Phase::Copy, 50, 100, 10)];
-        let points = from_spans(&spans, 100);
-        assert!(points.iter().all(|(t, bytes)| *t > 50.5e-9 || *bytes == 0.0));
-        assert!(points.last().is_some_and(|(_, bytes)| (bytes - 10.0).abs() < 1e-9));
-    }
-
-    #[test]
-    fn a_steady_load_has_a_flat_bandwidth() {
-        let spans: Vec<Span> =
-            (0..1000).map(|i| span(Phase::Transfer, i * 1_000_000, (i + 1) * 1_000_000, 1_000_000)).collect();
-        let rates = slope(&from_spans(&spans, 1_000_000_000), 0.02);
-        assert!(rates.len() > 40 && rates.iter().all(|(_, rate)| (rate - 1e9).abs() < 1e6), "{rates:?}");
     }
 }

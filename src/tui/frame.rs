@@ -1,6 +1,8 @@
 //! The frame: what machine this is, the verdict, the tabs, the keys that work now and what the program itself costs.
 
 use crate::domain::{LogLevel, Metric, Route, Status};
+use crate::present::labels::proof;
+use crate::present::verdict;
 use crate::session::{REAL_TIME, State};
 use crate::tui::app::{Screen, UiState};
 use crate::tui::keymap;
@@ -8,7 +10,7 @@ use crate::tui::keys::is_joined;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
-use crate::tui::words::{route_word, unchecked};
+use crate::tui::words::unchecked;
 
 const SPINNER: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
@@ -84,19 +86,16 @@ fn badge(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
         };
         return vec![(words.to_owned(), theme.dim)];
     };
-    let no_gpu = verdict.gpu.is_none() && state.machine.as_ref().is_none_or(|m| m.gpus.is_empty());
-    if no_gpu {
+    if verdict::no_gpu(verdict) {
         return vec![("– HOST MEMORY".to_owned(), theme.status(Status::Na)), ("  no GPU".to_owned(), theme.dim)];
     }
-    let (status, word) = match verdict.route {
-        Route::None => (Status::Fail, "NO ROUTE".to_owned()),
-        Route::Compat => (Status::Warn, "COMPAT".to_owned()),
-        direct if verdict.proven => (Status::Pass, route_word(direct).to_uppercase()),
-        direct => (Status::Warn, route_word(direct).to_uppercase()),
+    let status = verdict::status(verdict);
+    let word = match verdict.route {
+        Route::None => "NO ROUTE".to_owned(),
+        route => route.to_string().to_uppercase(),
     };
     let style = theme.status(status).add_modifier(ratatui::style::Modifier::BOLD);
-    let proof = if verdict.proven { "  proven" } else { "  not proven" };
-    vec![(format!("{} {word}", status.mark()), style), (proof.to_owned(), theme.dim)]
+    vec![(format!("{} {word}", status.mark()), style), (format!("  {}", proof(verdict.proven)), theme.dim)]
 }
 
 fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badge: bool) {

@@ -9,7 +9,6 @@ mod choices;
 mod copy;
 mod derived;
 mod dispatch;
-mod entries;
 mod event_loop;
 mod filter;
 mod frame;
@@ -23,7 +22,6 @@ mod moves;
 mod painter;
 mod pen;
 mod plan_keys;
-mod race_words;
 mod rehearsal;
 mod screens;
 mod sheet_keys;
@@ -48,6 +46,7 @@ pub use screens::learn::page::lesson_page;
 
 use crate::config::{ColourDepth, Markers, Palette, Taste, ThemeName};
 use crate::domain::{CacheState, Engine};
+use crate::present::row_groups;
 use crate::session::{Feed, State};
 use app::UiState;
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -193,9 +192,9 @@ pub struct Shot<'a> {
 /// A screen as SVG, as it stands at the end of a recorded session.
 #[must_use]
 pub fn picture(state: &State, shot: &Shot<'_>) -> String {
-    let heats = entries::heats(state);
+    let groups = row_groups(state);
     let selected = shot.select.and_then(|(engine, cache)| {
-        heats.iter().flat_map(|h| &h.entries).position(|e| e.engine == engine && e.cache == cache)
+        groups.iter().flat_map(|h| &h.rows).position(|e| e.engine == engine && e.cache == cache)
     });
     let mut ui = UiState { screen: shot.screen, over: true, clock_ns: state.now_ns, ..UiState::default() };
     ui.race.selected = selected;

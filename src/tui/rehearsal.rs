@@ -75,6 +75,15 @@ impl Rehearsal {
     }
 }
 
+impl Rehearsal {
+    /// The last frame as text, a line a row.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let row = |y| (0..self.shown.area.width).filter_map(move |x| Some(self.shown.cell((x, y))?.symbol()));
+        (0..self.shown.area.height).map(|y| row(y).collect::<String>() + "\n").collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

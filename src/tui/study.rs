@@ -1,10 +1,10 @@
 //! What is learned from spans: questions that may be answered on another thread, because a million spans take longer than a frame has.
 
-use super::derived::{Curve, Studied};
+use super::derived::Studied;
 use super::screens::learn::lesson::{Seeds, Told};
 use super::screens::tensors::order::Names;
 use super::screens::tensors::runs::Tensors;
-use crate::analysis::{RunFacts, cost_model, tensor_rows};
+use crate::analysis::{LandingCurve, RunFacts, cost_model, tensor_rows};
 use crate::domain::{LaneId, ModelInfo, PackedSpans, RunResult};
 use crate::session::{Lane, State};
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ impl Study {
         Studied {
             lane: self.lane,
             spans: spans.len(),
-            curve: Curve::of(&spans, wall),
+            curve: LandingCurve::of_spans(&spans, wall),
             registrations: facts.as_ref().map_or(0, |f| f.registrations),
             first_reads_ns: facts.as_ref().map_or(0, |f| f.first_reads_ns),
             loaded: tensors,

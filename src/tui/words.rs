@@ -1,7 +1,9 @@
-//! Words that several screens use: the answer about a path, and names of routes, caches and engines, in the room that there is.
+//! Answers as headlines of a screen, and names of engines in the columns that there are.
 
-use crate::domain::units::{duration, three_digits};
-use crate::domain::{CacheState, Engine, Finding, Route, Status, Verdict};
+use crate::domain::{Engine, Status, Verdict};
+use crate::present::engine_rows::EngineRow;
+use crate::present::verdict::{self, Missing};
+use crate::present::{Answer, headline, labels};
 use crate::session::State;
 use crate::tui::app::UiState;
 
@@ -12,29 +14,22 @@ pub(crate) struct Headline {
     pub(crate) text: String,
 }
 
-pub(super) fn say(status: Status, text: impl Into<String>) -> Headline {
-    Headline { status, text: text.into() }
-}
-
-/// A duration in the unit that suits `scale_ns`, so that a column or a sentence compares seconds with seconds.
-pub(crate) fn same_unit(ns: u64, scale_ns: u64) -> String {
-    match scale_ns {
-        1_000_000..1_000_000_000 => format!("{} ms", three_digits(ns as f64 / 1e6)),
-        1_000_000_000..100_000_000_000 => format!("{} s", three_digits(ns as f64 / 1e9)),
-        _ => duration(ns),
+impl From<Answer> for Headline {
+    fn from(answer: Answer) -> Self {
+        Self { status: answer.status, text: answer.text() }
     }
 }
 
-/// The route as a word for people.
-pub(crate) const fn route_word(route: Route) -> &'static str {
-    match route {
-        Route::Nvfs => "nvidia-fs",
-        Route::P2pdma => "P2PDMA",
-        Route::C2c => "C2C",
-        Route::Rdma => "RDMA",
-        Route::Compat => "compat",
-        Route::None => "none",
-    }
+/// Answers with their conditions if they fit in `lines` lines of `room` columns, else without.
+pub(crate) fn headline_in(answers: &[Answer], room: u16, lines: usize) -> Headline {
+    let whole = joined(answers.iter().map(Answer::text));
+    let fits = super::pen::wrap(&whole, room).len() <= lines;
+    let text = if fits { whole } else { joined(answers.iter().map(|answer| answer.headline.clone())) };
+    Headline { status: headline::worst(answers), text }
+}
+
+fn joined(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the session did without checks: they come first, so once a load was planned none will come.
@@ -45,97 +40,48 @@ pub(crate) fn unchecked(state: &State, ui: &UiState) -> bool {
         && (ui.unasked || ui.over || state.ended.is_some() || measured)
 }
 
-/// The findings that are to be mended on the way to the goal of a verdict, in order.
-pub(crate) fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
-    let of = |id: &str| state.checks.iter().find(|finding| finding.id == id);
-    verdict.steps.iter().filter_map(|id| of(id)).collect()
-}
-
 /// Will reads of the path go straight to the GPU?
 pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ui: &UiState) -> Headline {
-    let Some(verdict) = verdict else {
-        return if unchecked(state, ui) {
-            say(
-                Status::Na,
-                if ui.replay || ui.over || state.ended.is_some() {
-                    "Not known: this session only measured, the machine was not checked."
-                } else {
-                    "Not known yet: this machine was not checked in this session."
-                },
-            )
-        } else if state.checks_took_ns.is_some() {
-            say(Status::Na, "The checks are done, but no path was judged.")
-        } else if state.checks.is_empty() {
-            say(Status::Info, "Looking at this machine …")
-        } else {
-            say(Status::Info, format!("Looking at this machine … {} checks so far.", state.checks.len()))
-        };
+    let missing = match unchecked(state, ui) {
+        false => Missing::Running,
+        true if ui.replay || ui.over || state.ended.is_some() => Missing::NeverChecked,
+        true => Missing::NotAsked,
     };
-    let path = verdict.path.display();
-    let route = route_word(verdict.route);
-    let no_gpu = verdict.gpu.is_none() && state.machine.as_ref().is_none_or(|m| m.gpus.is_empty());
-    if no_gpu {
-        return say(
-            Status::Na,
-            format!(
-                "No GPU on this machine: {path} can only be loaded into host memory, so nothing can go straight to a GPU."
-            ),
-        );
-    }
-    let goal = route_word(verdict.possible);
-    let fixes = match verdict.steps.len() {
-        _ if verdict.possible == verdict.route => "This machine has no direct route.".to_owned(),
-        0 => format!("{goal} is possible."),
-        1 => format!("One fix away from {goal}."),
-        n => format!("{} fixes away from {goal}.", number(n)),
-    };
-    // A goal through host memory is as far as such a machine goes.
-    let fixes = match verdict.possible {
-        Route::Compat if verdict.route == Route::None => format!("{fixes} A direct route is not possible here."),
-        _ => fixes,
-    };
-    match (verdict.route, verdict.proven) {
-        (r, true) if r.is_direct() => {
-            say(Status::Pass, format!("Yes: reads of {path} go straight to the GPU ({route}, proven)."))
-        }
-        (r, false) if r.is_direct() => say(
-            Status::Warn,
-            format!(
-                "By the checks, yes: reads of {path} should go straight to the GPU ({route}). Not proven by a read yet."
-            ),
-        ),
-        (Route::Compat, proven) => {
-            let source = if proven { "proven" } else { "by the checks" };
-            say(Status::Warn, format!("No: reads of {path} are copied through host memory (compat, {source}). {fixes}"))
-        }
-        _ => say(Status::Fail, format!("No: cuFile cannot read {path} at all. {fixes}")),
-    }
+    verdict.map_or_else(|| verdict::missing(state, missing), |verdict| verdict::answer(verdict)).into()
 }
 
-fn number(n: usize) -> String {
-    const WORDS: [&str; 10] = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"];
-    WORDS.get(n).map_or_else(|| n.to_string(), |word| (*word).to_owned())
-}
-
-/// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one; of a workload's lane its variant, whose
-/// beginning and end tell it from the others.
+/// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one; of a workload its variant, whose
+/// beginning and end tell it from others.
 pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     let name = engine.to_string();
     match engine {
         Engine::Command(line) if super::pen::width(&name) > usize::from(room) => super::pen::cut(line, room),
-        Engine::Workload(lane) if super::pen::width(&name) > usize::from(room) => {
-            middle_cut(lane.split('/').nth(1).unwrap_or(lane), usize::from(room))
+        Engine::Workload(_) if super::pen::width(&name) > usize::from(room) => {
+            middle_cut(&engine.label(), usize::from(room))
         }
         _ => super::pen::cut(&name, room),
     }
 }
 
-/// The engine's name where only lanes of one workload and direction stand beside each other: of these the variant.
+/// The engine's name if only runs of one workload and direction are shown: its variant.
 pub(crate) fn variant_name(engine: &Engine, room: u16) -> String {
     match engine {
         Engine::Workload(_) => middle_cut(&engine.label(), usize::from(room)),
         _ => short_engine(engine, room),
     }
+}
+
+/// The name of a row in `room` columns.
+pub(crate) fn row_name(row: &EngineRow<'_>, room: u16) -> String {
+    match row.place() {
+        Some(_) => super::pen::cut(&row.name(), room),
+        None => short_engine(row.engine, room),
+    }
+}
+
+/// The engine that `auto` chose, after the name of its row.
+pub(crate) fn chosen(row: &EngineRow<'_>) -> Option<String> {
+    row.auto_chose().map(|engine| format!(" → {}", labels::engine(engine)))
 }
 
 /// The text in `room` characters, with what is missing taken from its middle.
@@ -150,21 +96,23 @@ fn middle_cut(text: &str, room: usize) -> String {
     if room > 0 { format!("{head}…{tail}") } else { String::new() }
 }
 
-/// The cache state as a word.
-pub(crate) const fn cache_word(cache: CacheState) -> &'static str {
-    match cache {
-        CacheState::Cold => "cold",
-        CacheState::Hot => "hot",
-        CacheState::AsIs => "as found",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn in_a_legend_a_workloads_lane_goes_by_its_variant() {
+    fn answers_lose_their_conditions_if_the_room_is_small() {
+        let answers = [
+            Answer { status: Status::Pass, headline: "Cold: a wins.".into(), conditions: "3 runs.".into() },
+            Answer { status: Status::Warn, headline: "Hot: b wins.".into(), conditions: String::new() },
+        ];
+        let told = headline_in(&answers, 80, 1);
+        assert_eq!((told.status, told.text.as_str()), (Status::Warn, "Cold: a wins. 3 runs. Hot: b wins."));
+        assert_eq!(headline_in(&answers, 28, 1).text, "Cold: a wins. Hot: b wins.");
+    }
+
+    #[test]
+    fn in_a_legend_a_workload_goes_by_its_variant() {
         let lane = |name: &str| Engine::Workload(name.to_owned());
         assert_eq!(variant_name(&lane("ucm/gds:async=0/read"), 24), "gds:async=0");
         assert_eq!(variant_name(&lane("ucm/gds:enable_layerwise=1/read"), 12), "gds…erwise=1");
@@ -172,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_of_a_workload_keep_apart_what_tells_them_apart_in_a_narrow_place() {
+    fn workloads_keep_in_a_narrow_place_what_tells_them_apart() {
         let lane = |factor: u32| Engine::Workload(format!("lmcache/gds:prefetch_factor={factor}/read"));
         let shown = [0, 1, 2].map(|factor| short_engine(&lane(factor), 17));
         assert_eq!(shown[0], "gds:p…ch_factor=0");

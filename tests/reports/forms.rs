@@ -123,7 +123,7 @@ fn tables_tell_the_loads_of_one_session_apart() {
     let shares: std::collections::BTreeSet<&str> = runs[1..].iter().map(|row| row[1].as_str()).collect();
     assert_eq!(
         shares.into_iter().collect::<Vec<_>>(),
-        ["q06 on GPU 0", "q06 on GPU 0, beside others", "q7b on GPU 0", "q7b on GPU 0, beside others"]
+        ["q06 on GPU 0", "q06 on GPU 0, together", "q7b on GPU 0", "q7b on GPU 0, together"]
     );
     assert!(tensors[1..].iter().all(|row| lanes.contains(&row[0].as_str())));
     lanes.sort_unstable();
@@ -145,6 +145,7 @@ fn an_export_writes_every_form_and_replaces_an_earlier_one() {
         "runs.csv",
         "tensors.csv",
         "samples.csv",
+        "results.csv",
         "trace.json",
         "gds-top.prom",
     ];

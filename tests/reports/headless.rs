@@ -3,7 +3,7 @@
 use crate::any::any_state;
 use crate::race::{race, race_events, reduce, usual_paces};
 use gds_top::domain::{Engine, Event, EventBody, LaneId, Route, Status};
-use gds_top::headless::{Options, Outcome, exit_code, result_text, run};
+use gds_top::headless::{Options, Outcome, exit_code, run};
 use gds_top::report::Format;
 use gds_top::session::{Command, Feed, State, recording, replay};
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ fn an_export_is_named_file_by_file() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { export: Some((folder.path().to_owned(), Format::ALL.to_vec())), ..Options::default() };
     let (outcome, _, err) = told(&race_events(&usual_paces()), &options);
-    assert_eq!(outcome.exported.len(), 9);
+    assert_eq!(outcome.exported.len(), 10);
     assert!(outcome.exported.iter().all(|f| f.exists() && err.contains(f.to_str().unwrap())));
 }
 
@@ -214,7 +214,7 @@ fn a_lane_that_dies_is_told_with_its_last_words() {
     }
     let (outcome, out, err) = told(&events, &Options::default());
     assert!(err.contains("[4/15] pread hot #1: killed by signal 11") && err.contains("    CUDA_ERROR_ILLEGAL_ADDRESS"));
-    assert!(out.contains("Runs that failed") && out.contains("1 run of 15 failed"));
+    assert!(out.contains("Runs that failed") && out.contains("1 of 15 runs failed: pread."));
     assert!(!err.contains('\u{1b}'));
     assert_eq!(outcome.exit, 0);
 }
@@ -243,13 +243,13 @@ fn a_session_that_breaks_off_is_not_called_fine() {
     events.pop();
     let (outcome, _, err) = told(&events, &Options::default());
     assert_eq!(outcome.exit, 1);
-    assert!(err.contains("broke off"));
+    assert!(err.contains("ended unexpectedly"));
 }
 
 proptest! {
     #[test]
     fn any_state_is_told_without_escapes_at_any_width(seed in any::<u64>(), width in 20_u16..200) {
-        let text = result_text(&any_state(seed), width, false);
+        let text = gds_top::report::text(&any_state(seed), width, false);
         prop_assert!(!text.is_empty() && !text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{}", text);
     }
 }

@@ -1,5 +1,6 @@
 //! Reports of shipped recordings, reckoned again from the runs and tensors that they list: no figure is told that does not follow from these.
 
+use gds_top::present::{SessionAnalysis, together};
 use gds_top::report;
 use gds_top::session::{State, recording};
 use serde_json::Value;
@@ -127,7 +128,7 @@ fn advice_begins_with_what_costs_most_and_its_figures_are_those_of_the_run_in_th
     let advice = list(&told["analysis"], "advice");
     let stakes: Vec<u64> = advice.iter().map(|a| a["at_stake_ns"].as_u64().unwrap_or(0)).collect();
     assert!(stakes.len() > 5 && stakes.is_sorted_by(|a, b| a >= b), "{stakes:?}");
-    let registering = advice.iter().filter(|a| a["text"].as_str().unwrap().ends_with("register once."));
+    let registering = advice.iter().filter(|a| a["text"].as_str().unwrap().contains("Register once"));
     let mut told_of = 0;
     for piece in registering {
         let runs = runs_of(&told, piece, &list(&told, "runs")[0]["model"]);
@@ -150,27 +151,27 @@ fn what_ran_beside_others_is_told_apart_from_what_ran_alone() {
     };
     // 293 ms is the median of the loads alone: with those beside q06 among them it would be another.
     assert!(row("q7b on GPU 0").contains(" 293 ms ") && row("q06 on GPU 0").contains(" 35.0 ms "), "{page}");
-    assert!(row("q7b on GPU 0, beside others").contains(" 322 ms "), "{page}");
+    assert!(row("q7b on GPU 0, together").contains(" 322 ms "), "{page}");
     assert!(page.contains("Loads in blocks have no R²"), "{page}");
 }
 
 #[test]
 fn predictions_are_made_of_what_ran_alone_and_of_nothing_else() {
-    let alone = report::timings(&state("h200x2-together"));
+    let alone = SessionAnalysis::new(&state("h200x2-together")).timings();
     let told: Vec<_> = alone.iter().map(|t| (t.model.as_str(), t.runs.len())).collect();
     assert_eq!(told, [("q7b", 3), ("q06", 3)]);
     let walls: Vec<u64> = alone[0].runs.iter().map(|run| run.wall_ns).collect();
     assert!(walls.iter().all(|ns| (280_000_000..300_000_000).contains(ns)), "{walls:?}");
-    assert!(report::timings(&state("h200x2-qwen2.5-7b")).is_empty(), "parts only");
+    assert!(SessionAnalysis::new(&state("h200x2-qwen2.5-7b")).timings().is_empty(), "parts only");
 }
 
 #[test]
 fn of_lanes_that_ran_together_each_tells_where_its_time_went() {
     for name in ["h200x2-together", "h200x2-qwen2.5-7b"] {
-        let tables = report::group_tables(&state(name));
+        let tables = together::tables(&state(name));
         assert!(!tables.is_empty());
         for table in tables {
-            assert_eq!(table.head.last(), Some(&"where the time went"));
+            assert_eq!(table.heads.last().map(|head| head.title), Some("largest phases"));
             assert!(table.rows.iter().all(|row| row.last().unwrap().contains('%')), "{name}: {table:?}");
         }
     }
@@ -180,7 +181,7 @@ fn of_lanes_that_ran_together_each_tells_where_its_time_went() {
 fn no_column_of_storage_rates_stands_without_the_name_of_its_transfer() {
     let state = state("h200-io");
     for width in [40, 60, 80, 100, 120, 200] {
-        let text = gds_top::headless::result_text(&state, width, false);
+        let text = report::text(&state, width, false);
         let lines: Vec<&str> = text.lines().collect();
         let heads = (1..lines.len()).filter(|at| lines[*at].trim_start().starts_with("block "));
         let named: usize = heads

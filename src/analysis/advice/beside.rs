@@ -1,9 +1,9 @@
-//! What runs teach beside one another: why an engine loses to the fastest.
+//! What several runs teach: why an engine loses to the fastest.
 
-use super::facts::{Advice, RunFacts, named};
-use crate::analysis::compare::{Comparison, Standing};
+use super::facts::{Advice, Lesson, RunFacts};
+use crate::analysis::compare::{ComparisonGroup, RankedEngine};
 use crate::analysis::cost::crossover;
-use crate::domain::{CacheState, Engine, Route, Target, units};
+use crate::domain::{CacheState, Engine, Route, Target};
 
 /// Engines closer than this are equally fast.
 const SAME: f64 = 1.05;
@@ -11,147 +11,103 @@ const SAME: f64 = 1.05;
 const TWICE: f64 = 2.0;
 
 /// O_DIRECT goes to the disk for what the page cache holds.
-pub(super) fn read_again(comparison: &Comparison) -> Option<Advice> {
-    let fastest = comparison.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.opens_cufile())?;
-    let direct = slower(comparison, fastest).find(|s| s.engine == Engine::Direct)?;
-    // auto is a choice among engines, not a promise: where it ran and was no faster, it is no way out.
-    let auto = comparison.standings.iter().find(|s| s.engine == Engine::Auto);
-    let way_out = match auto {
-        Some(auto) if !auto.clearly_ahead_of(direct) => format!("Use {} here.", fastest.engine),
-        _ => "Use auto, which looks there first.".to_owned(),
-    };
-    (comparison.cache == CacheState::Hot).then(|| Advice {
-        engine: Some(Engine::Direct),
-        cache: Some(CacheState::Hot),
-        text: format!(
-            "direct (hot) is {}× slower than {}: it reads from the disk what lies in the page cache. {way_out}",
-            units::three_digits(direct.ratio_to_fastest),
-            fastest.engine
-        ),
-        at_stake_ns: Some(direct.wall_ns.saturating_sub(fastest.wall_ns)),
-        explains: true,
-        crossing: false,
+pub(super) fn read_again(group: &ComparisonGroup) -> Option<Advice> {
+    let fastest = group.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.opens_cufile())?;
+    let direct = slower(group, fastest).find(|s| s.engine == Engine::Direct)?;
+    // auto is a choice among engines, not a promise: if it ran and was no faster, it does not help.
+    let auto = group.engines.iter().find(|s| s.engine == Engine::Auto);
+    let use_auto = auto.is_none_or(|auto| auto.clearly_ahead_of(direct));
+    (group.cache == CacheState::Hot).then(|| {
+        let (ratio, fastest_engine) = (direct.ratio_to_fastest, fastest.engine.clone());
+        explained(group, direct, fastest, Lesson::ReadsPastTheCache { ratio, fastest: fastest_engine, use_auto })
     })
 }
 
+/// Advice about an engine that loses to the fastest.
+fn explained(group: &ComparisonGroup, slower: &RankedEngine, fastest: &RankedEngine, lesson: Lesson) -> Advice {
+    let at_stake_ns = Some(slower.wall_ns.saturating_sub(fastest.wall_ns));
+    Advice { at_stake_ns, explains: true, ..Advice::of(&slower.engine, group.cache, lesson) }
+}
+
 /// One thread that copies from memory which is not pinned.
-pub(super) fn pageable(comparison: &Comparison) -> Option<Advice> {
-    let fastest = comparison.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
-    let mmap = comparison.standings.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
-    let on_gpu = comparison.target != Target::Host.to_string();
-    (comparison.cache == CacheState::Hot && on_gpu).then(|| Advice {
-        engine: Some(Engine::Mmap),
-        cache: Some(CacheState::Hot),
-        text: format!(
-            "mmap (hot) is {}× slower than {}: one thread copies from memory that is not pinned, so the driver copies every byte once more. Read into a small \
-             pinned ring over several threads.",
-            units::three_digits(mmap.ratio_to_fastest),
-            fastest.engine
-        ),
-        at_stake_ns: Some(mmap.wall_ns.saturating_sub(fastest.wall_ns)),
-        explains: true, crossing: false,
+pub(super) fn pageable(group: &ComparisonGroup) -> Option<Advice> {
+    let fastest = group.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
+    let mmap = group.engines.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
+    let on_gpu = group.target != Target::Host.to_string();
+    (group.cache == CacheState::Hot && on_gpu).then(|| {
+        let lesson = Lesson::PageableCopies { ratio: mmap.ratio_to_fastest, fastest: fastest.engine.clone() };
+        explained(group, mmap, fastest, lesson)
     })
 }
 
 /// Engines behind the fastest by more than noise.
-fn slower<'a>(comparison: &'a Comparison, fastest: &'a Standing) -> impl Iterator<Item = &'a Standing> {
-    comparison.standings.iter().filter(|s| s.ratio_to_fastest > SAME && fastest.clearly_ahead_of(s))
+fn slower<'a>(group: &'a ComparisonGroup, fastest: &'a RankedEngine) -> impl Iterator<Item = &'a RankedEngine> {
+    group.engines.iter().filter(|s| s.ratio_to_fastest > SAME && fastest.clearly_ahead_of(s))
 }
 
 /// Compat explains why cuFile loses only against what went another way, to a target that has a straight one: not to host memory, and not against a copy in
 /// host memory that no disk is behind.
-pub(super) fn compat_loses(comparison: &Comparison, facts: &[RunFacts<'_>]) -> Option<Advice> {
-    if comparison.target == Target::Host.to_string() {
+pub(super) fn compat_loses(group: &ComparisonGroup, facts: &[RunFacts<'_>]) -> Option<Advice> {
+    if group.target == Target::Host.to_string() {
         return None;
     }
     let through_compat = |engine: &Engine, proven: bool| {
         facts.iter().any(|f| {
             f.run.engine == *engine
-                && f.run.cache == comparison.cache
-                && f.run.model == comparison.model
-                && f.run.target == comparison.target
+                && f.run.cache == group.cache
+                && f.run.model == group.model
+                && f.run.target == group.target
                 && f.run.route.as_ref().is_some_and(|r| r.route == Route::Compat && (r.proven || !proven))
         })
     };
     let from_disk =
-        |s: &&Standing| !matches!(&s.engine, Engine::Workload(name) if name.split('/').nth(1) == Some("ram"));
-    let fastest = comparison.standings.iter().find(from_disk)?;
+        |s: &&RankedEngine| !matches!(&s.engine, Engine::Workload(name) if name.split('/').nth(1) == Some("ram"));
+    let fastest = group.engines.iter().find(from_disk)?;
     if fastest.engine.opens_cufile() || through_compat(&fastest.engine, false) {
         return None;
     }
-    let slower = slower(comparison, fastest).find(|s| through_compat(&s.engine, true))?;
+    let slower = slower(group, fastest).find(|s| through_compat(&s.engine, true))?;
     let ratio = slower.wall_ns as f64 / fastest.wall_ns.max(1) as f64;
     if ratio <= SAME {
         return None;
     }
-    let what = if slower.engine.direction() == Some("write") { "writes" } else { "reads" };
-    Some(Advice {
-        engine: Some(slower.engine.clone()),
-        cache: Some(comparison.cache),
-        text: format!(
-            "{} is {}× slower than {}: its {what} went through compat, so through host memory like all others. Use {} here until cuFile has a direct route.",
-            named(&slower.engine, comparison.cache),
-            units::three_digits(ratio),
-            fastest.engine.label(),
-            fastest.engine.label()
-        ),
-        at_stake_ns: Some(slower.wall_ns.saturating_sub(fastest.wall_ns)),
-        explains: true,
-        crossing: false,
-    })
+    let lesson = Lesson::Compat { ratio, fastest: fastest.engine.clone() };
+    Some(explained(group, slower, fastest, lesson))
 }
 
 /// Cold loads that all took the same time. Of `auto` and what it took one is counted; and workloads pace themselves, by their computing too.
-pub(super) fn disk_decides(comparison: &Comparison) -> Option<Advice> {
-    let level: Vec<&Standing> = comparison.standings.iter().filter(|s| s.ratio_to_fastest <= SAME).collect();
-    let twin = |s: &&&Standing| s.engine == Engine::Auto && level.iter().any(|other| s.is_twin_of(other));
-    let close: Vec<String> = level.iter().filter(|s| !twin(s)).map(|s| s.engine.label()).collect();
+pub(super) fn disk_decides(group: &ComparisonGroup) -> Option<Advice> {
+    let level: Vec<&RankedEngine> = group.engines.iter().filter(|s| s.ratio_to_fastest <= SAME).collect();
+    let twin = |s: &&&RankedEngine| s.engine == Engine::Auto && level.iter().any(|other| s.is_twin_of(other));
+    let engines: Vec<Engine> = level.iter().filter(|s| !twin(s)).map(|s| s.engine.clone()).collect();
     let loads = level.iter().all(|s| s.engine.direction().is_none() && !s.in_doubt);
-    let (last, others) = close.split_last()?;
-    (comparison.cache == CacheState::Cold && loads && close.len() >= 3).then(|| Advice {
+    let bytes_per_s = group.fastest()?.bytes_per_s;
+    (group.cache == CacheState::Cold && loads && engines.len() >= 3).then(|| Advice {
         engine: None,
         cache: Some(CacheState::Cold),
-        text: format!(
-            "Cold, {} and {last} are within 5 % of each other at {}: between them the disk decides, not the engine.",
-            others.join(", "),
-            units::rate(comparison.standings[0].bytes_per_s)
-        ),
+        model: None,
+        lesson: Lesson::DiskBound { engines, bytes_per_s },
+        wall_ns: None,
         at_stake_ns: None,
         explains: true,
-        crossing: false,
     })
 }
 
-pub(super) fn crossing(comparison: &Comparison, facts: &[&RunFacts<'_>]) -> Vec<Advice> {
+pub(super) fn crossing(group: &ComparisonGroup, facts: &[&RunFacts<'_>]) -> Vec<Advice> {
     let cost = |engine: &Engine| {
         facts
             .iter()
             .find(|f| {
-                f.run.engine == *engine
-                    && f.run.cache == comparison.cache
-                    && f.run.model == comparison.model
-                    && f.cost.is_some()
+                f.run.engine == *engine && f.run.cache == group.cache && f.run.model == group.model && f.cost.is_some()
             })
             .and_then(|f| f.cost.as_ref())
     };
     let Some(mmap) = cost(&Engine::Mmap) else { return Vec::new() };
     let mut told = Vec::new();
-    for standing in comparison.standings.iter().filter(|s| s.engine.uses_cufile()) {
-        let Some(cross) = cost(&standing.engine).and_then(|c| crossover(mmap, c)) else { continue };
+    for ranked in group.engines.iter().filter(|s| s.engine.uses_cufile()) {
+        let Some(cross) = cost(&ranked.engine).and_then(|c| crossover(mmap, c)) else { continue };
         if cross.first_wins_below && !cross.extrapolated {
-            told.push(Advice {
-                engine: Some(standing.engine.clone()),
-                cache: Some(comparison.cache),
-                text: format!(
-                    "Tensors under {} load faster by mmap than by {} ({}).",
-                    units::bytes(cross.bytes),
-                    standing.engine,
-                    comparison.cache
-                ),
-                at_stake_ns: None,
-                explains: false,
-                crossing: true,
-            });
+            told.push(Advice::of(&ranked.engine, group.cache, Lesson::Crossover { bytes: cross.bytes }));
         }
     }
     told

@@ -1,4 +1,4 @@
-//! The facts of a run that advice is based on, and a piece of advice.
+//! The facts of a run that advice is based on, and a piece of advice as data.
 
 use crate::analysis::cost::CostModel;
 use crate::analysis::median_u64;
@@ -53,25 +53,119 @@ fn first_reads_ns(spans: &[Span], slots: u32) -> u64 {
     first.values().map(beyond).fold(0, u64::saturating_add) / u64::from(slots)
 }
 
+/// What was seen, with the figures that support it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lesson {
+    /// Many buffer registrations take much of the time.
+    Registrations {
+        /// How many.
+        count: u64,
+        /// Their time.
+        ns: u64,
+        /// What libcufile pins for each in compat mode, if less would do.
+        pinned_each_bytes: Option<u64>,
+    },
+    /// The overhead of many tensors takes much of the time.
+    PerTensor {
+        /// How many.
+        tensors: u64,
+        /// The overhead of each.
+        each_ns: u64,
+        /// The overhead of all.
+        ns: u64,
+    },
+    /// Allocating and registering memory once takes much of the time.
+    Setup {
+        /// Its time.
+        ns: u64,
+    },
+    /// Workers idle.
+    IdleWorkers {
+        /// How many workers.
+        slots: u32,
+        /// Share of their time, 0 to 1.
+        fraction: f64,
+    },
+    /// The first read of each thread takes much longer than later ones.
+    FirstReads {
+        /// How many threads.
+        slots: u32,
+        /// How much longer, on average.
+        ns: u64,
+    },
+    /// O_DIRECT reads from disk what is in the page cache.
+    ReadsPastTheCache {
+        /// How many times slower it is.
+        ratio: f64,
+        /// Than this engine.
+        fastest: Engine,
+        /// Whether `auto` would have looked at the page cache first.
+        use_auto: bool,
+    },
+    /// One thread copies from memory that is not pinned.
+    PageableCopies {
+        /// How many times slower it is.
+        ratio: f64,
+        /// Than this engine.
+        fastest: Engine,
+    },
+    /// cuFile copies through host memory as other engines do.
+    Compat {
+        /// How many times slower it is.
+        ratio: f64,
+        /// Than this engine.
+        fastest: Engine,
+    },
+    /// The disk decides: engines take the same time.
+    DiskBound {
+        /// The engines.
+        engines: Vec<Engine>,
+        /// Their rate.
+        bytes_per_s: f64,
+    },
+    /// mmap loads small tensors faster than an engine of cuFile.
+    Crossover {
+        /// Below this size.
+        bytes: u64,
+    },
+}
+
 /// A piece of advice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
     /// The engine that it is about, if one.
     pub engine: Option<Engine>,
     /// The cache state in which it was seen, if one.
     pub cache: Option<CacheState>,
-    /// What was seen and what to do.
-    pub text: String,
+    /// The model, if the session loaded several.
+    pub model: Option<String>,
+    /// What was seen.
+    pub lesson: Lesson,
+    /// Wall time of the run, in nanoseconds; `None` if several runs were compared.
+    pub wall_ns: Option<u64>,
     /// The part of the wall time that is at stake, in nanoseconds, if it was measured.
     pub at_stake_ns: Option<u64>,
-    /// Says why the fastest is faster than another engine, and not only what one of them could do better.
+    /// Whether it explains why the fastest engine is faster than another one.
     pub explains: bool,
-    /// Tells where two lines cross, which reports list beside the lines.
-    pub crossing: bool,
 }
 
-/// `pread (hot)`; of a workload's lane its variant with the direction: `gds (read, cold)`.
-pub(super) fn named(engine: &Engine, cache: CacheState) -> String {
-    let direction = engine.direction().map(|direction| format!("{direction}, ")).unwrap_or_default();
-    format!("{} ({direction}{cache})", engine.label())
+impl Advice {
+    /// About an engine in a cache state.
+    pub(super) fn of(engine: &Engine, cache: CacheState, lesson: Lesson) -> Self {
+        Self {
+            engine: Some(engine.clone()),
+            cache: Some(cache),
+            model: None,
+            lesson,
+            wall_ns: None,
+            at_stake_ns: None,
+            explains: false,
+        }
+    }
+
+    /// Whether reports list it with the fitted lines.
+    #[must_use]
+    pub const fn is_crossover(&self) -> bool {
+        matches!(self.lesson, Lesson::Crossover { .. })
+    }
 }

@@ -51,10 +51,10 @@ fn where_nothing_was_checked_that_is_said_with_the_key_that_checks_and_no_key_th
     let mut ui = UiState { unasked: true, ..UiState::default() };
     let shown = drawn(&mut ui, &state, (80, 24));
     assert!(shown.contains("not checked") && shown.contains("r       checks this machine"), "{shown}");
-    assert!(!shown.contains("Looking") && !shown.contains("filter") && !shown.contains("move"), "{shown}");
+    assert!(!shown.contains("Checking") && !shown.contains("filter") && !shown.contains("move"), "{shown}");
     press(&mut ui, &state, KeyCode::Char('r'));
     let shown = drawn(&mut ui, &state, (80, 24));
-    assert!(shown.contains("Looking at this machine"), "{shown}");
+    assert!(shown.contains("Checking this machine"), "{shown}");
 }
 
 #[test]

@@ -47,8 +47,8 @@ fn a_click_on_a_tab_a_lane_and_a_tensor_selects_it() {
     let (x, y) = find(&shown, "○ mmap");
     mouse(&mut ui, &state, CLICK, x, y);
     let chosen = ui.race.selected.unwrap();
-    let heats = crate::tui::entries::heats(&state);
-    let entry = heats.iter().flat_map(|h| &h.entries).nth(chosen).unwrap();
+    let groups = crate::present::row_groups(&state);
+    let entry = groups.iter().flat_map(|h| &h.rows).nth(chosen).unwrap();
     assert_eq!(entry.engine.to_string(), "mmap");
     mouse(&mut ui, &state, CLICK, 119, 35);
     assert_eq!(ui.race.selected, Some(chosen), "a click beside everything changes nothing");
@@ -83,7 +83,8 @@ fn y_copies_the_answer_and_x_exports_only_where_that_can_be_done() {
     let state = testdata::state(Scene::Done);
     let mut ui = UiState { screen: Screen::Race, ..UiState::default() };
     let copied = key(&mut ui, &state, 'y').copy.unwrap();
-    assert!(copied.contains("fastest"), "{copied}");
+    let answers = crate::present::headline::race(&state, state.now_ns);
+    assert!(copied.contains(&answers[0].text()), "{copied}");
     assert!(!key(&mut ui, &state, 'x').export);
     ui.can_export = true;
     assert!(key(&mut ui, &state, 'x').export);
@@ -156,7 +157,7 @@ fn a_race_is_stopped_between_two_of_its_lanes_too() {
     let mut ui = UiState { screen: Screen::Race, ..UiState::default() };
     assert_eq!(key(&mut ui, &state, 'c').commands, []);
     let shown = text(&frame(&state, &mut ui, &theme(), 120, 36));
-    assert!(shown.contains("never ran") && !shown.contains("to come"), "{shown}");
+    assert!(shown.contains("never started") && !shown.contains("to come"), "{shown}");
 }
 
 #[test]

@@ -152,8 +152,8 @@ fn the_arrows_go_from_layer_to_layer_and_charts_come_back_by_a_key() {
     press(&mut ui, &state, KeyCode::Right);
     assert_eq!(ui.race.layer, Some(1));
     let drawn = shown(&mut ui, &state, (200, 60));
-    assert!(drawn.contains("layer 1 of 28") && drawn.contains("87 % of the loading hides"), "{drawn}");
+    assert!(drawn.contains("layer 1 of 28") && drawn.contains("87 % of the loading is hidden"), "{drawn}");
     press(&mut ui, &state, KeyCode::Char('L'));
     let charts = shown(&mut ui, &state, (200, 60));
-    assert!(charts.contains("Bandwidth") && !charts.contains("of the loading hides"));
+    assert!(charts.contains("Bandwidth") && !charts.contains("of the loading is hidden"));
 }

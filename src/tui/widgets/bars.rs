@@ -1,6 +1,7 @@
 //! Bars: progress in eighths of a column, phases stacked on a common scale of time.
 
 use crate::domain::{PHASES, Phase, PhaseTimes};
+use crate::present::phases::title;
 use crate::tui::pen::{Pen, Run, width};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
@@ -62,7 +63,7 @@ pub(crate) fn phases(
         }
         let percent = format!("{:.0} %", ns as f64 * 100.0 / total as f64);
         let room = usize::from(end.saturating_sub(start));
-        let long = format!(" {} {percent} ", phase_word(phase));
+        let long = format!(" {} {percent} ", title(phase));
         let fits = width(&long) <= room;
         named |= fits && Some(phase) == greatest;
         let label = if fits { long } else { format!(" {percent} ") };
@@ -117,7 +118,7 @@ pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
     for phase in in_legend(times) {
         let (style, fill) = theme.phase(phase);
         runs.push((fill.to_string(), style));
-        runs.push((format!(" {}  ", phase_word(phase)), theme.dim));
+        runs.push((format!(" {}  ", title(phase)), theme.dim));
     }
     runs
 }
@@ -125,22 +126,4 @@ pub(crate) fn phase_legend(times: &[PhaseTimes], theme: &Theme) -> Vec<Run> {
 /// The phases that a legend names, in their order: those that took more than a hundredth of any load.
 pub(crate) fn in_legend(times: &[PhaseTimes]) -> impl Iterator<Item = Phase> + '_ {
     PHASES.into_iter().filter(|phase| times.iter().any(|t| t.get(*phase) > t.total_ns() / 100))
-}
-
-/// A phase as people say it.
-pub(crate) const fn phase_word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Open => "open",
-        Phase::Map => "map",
-        Phase::Allocate => "allocate",
-        Phase::RegisterHandle => "register file",
-        Phase::RegisterBuffer => "register buffer",
-        Phase::Submit => "submit",
-        Phase::Transfer => "transfer",
-        Phase::Copy => "copy",
-        Phase::Sync => "sync",
-        Phase::Deregister => "deregister",
-        Phase::Release => "release",
-        Phase::Idle => "idle",
-    }
 }

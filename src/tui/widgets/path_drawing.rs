@@ -3,7 +3,6 @@
 use crate::domain::Route;
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
-use crate::tui::words::route_word;
 use ratatui::style::Style;
 
 /// What is drawn.
@@ -54,7 +53,7 @@ pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), way: &Way, filled: 
         direct => {
             let pass = theme.status(crate::domain::Status::Pass);
             arrow(pen, after_first, at_last, y, '═', pass);
-            let label = format!(" {} ", route_word(direct));
+            let label = format!(" {} ", direct);
             let middle = (after_first + at_last).saturating_sub(width(&label) as u16) / 2;
             pen.text(middle, y, &label, pass);
         }

@@ -106,13 +106,24 @@ pub(crate) fn scrollbar(pen: &mut Pen<'_>, total: usize, first: usize, theme: &T
 
 /// A label in a narrow left column and text wrapped beside it.
 pub(crate) fn labelled(label: &str, text: &str, room: u16, label_style: Style, style: Style) -> Vec<Vec<Run>> {
-    const LABEL: u16 = 8;
-    wrap(text, room.saturating_sub(LABEL))
+    labelled_in(8, label, text, room, label_style, style)
+}
+
+/// The same with a label column of this width.
+pub(crate) fn labelled_in(
+    columns: u16,
+    label: &str,
+    text: &str,
+    room: u16,
+    label_style: Style,
+    style: Style,
+) -> Vec<Vec<Run>> {
+    wrap(text, room.saturating_sub(columns))
         .into_iter()
         .enumerate()
         .map(|(i, line)| {
             let head = if i == 0 { label } else { "" };
-            vec![(format!("{head:<8}"), label_style), (line, style)]
+            vec![(format!("{head:<columns$}", columns = usize::from(columns)), label_style), (line, style)]
         })
         .collect()
 }

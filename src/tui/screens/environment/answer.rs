@@ -1,13 +1,13 @@
 //! Beneath the answer of screen 1: why it is so, and which key mends it.
 
 use crate::domain::{Finding, FixPlan, FixStage, Route, Status, Verdict};
+use crate::present::verdict::{no_gpu, steps};
 use crate::session::State;
 use crate::tui::app::{Screen, UiState};
 use crate::tui::keymap::Action;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, width, wrap};
 use crate::tui::theme::Theme;
-use crate::tui::words::{route_word, steps};
 
 /// Columns of the labels, which stand before everything that explains the answer.
 pub(super) const LABEL: u16 = 6;
@@ -87,28 +87,23 @@ pub(super) fn draw(
         let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
         let key = (ui.keys.key_of(action), action);
         put("fix", Some(key), &format!("{number}{}", plan.title), super::fix::needs_words(plan), 2);
-    } else if let Some(advice) =
-        to_do.iter().filter(|_| !without_gpu(state, verdict)).find_map(|finding| finding.advice.as_deref())
+    } else if let Some(advice) = to_do.iter().filter(|_| !no_gpu(verdict)).find_map(|finding| finding.advice.as_deref())
     {
         put("fix", None, advice, "", 2);
-    } else if let Some(words) = invitation(state, verdict, ui) {
+    } else if let Some(words) = invitation(verdict, ui) {
         let race = Action::Screen(Screen::Race);
         put("next", Some((ui.keys.key_of(race), race)), words, "", 1);
     }
     y
 }
 
-fn without_gpu(state: &State, verdict: &Verdict) -> bool {
-    verdict.gpu.is_none() && state.machine.as_ref().is_none_or(|m| m.gpus.is_empty())
-}
-
 /// What to do where nothing is to be mended.
-fn invitation(state: &State, verdict: &Verdict, ui: &UiState) -> Option<&'static str> {
+fn invitation(verdict: &Verdict, ui: &UiState) -> Option<&'static str> {
     if ui.captured || ui.replay || ui.over {
         return None;
     }
     Some(match verdict.route {
-        _ if without_gpu(state, verdict) => "Race: how fast models load into host memory here, and why",
+        _ if no_gpu(verdict) => "Race: how fast models load into host memory here, and why",
         route if route.is_direct() && !verdict.proven => "Race: a load proves the route by its counters",
         route if route.is_direct() => "Race: what it buys for your model",
         Route::None => return None,
@@ -118,7 +113,7 @@ fn invitation(state: &State, verdict: &Verdict, ui: &UiState) -> Option<&'static
 
 /// How the goal is written beside its drawing.
 pub(super) fn goal(state: &State, verdict: &Verdict, room: u16, theme: &Theme) -> Vec<Run> {
-    let mut runs: Vec<Run> = vec![(format!("{:<9} ", route_word(verdict.possible)), theme.status(Status::Pass))];
+    let mut runs: Vec<Run> = vec![(format!("{:<9} ", verdict.possible), theme.status(Status::Pass))];
     let steps = steps(state, verdict);
     let price = match steps.len() {
         0 => String::new(),

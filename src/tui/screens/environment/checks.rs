@@ -3,6 +3,7 @@
 use super::answer;
 use super::view::verdict;
 use crate::domain::{Finding, Group, Status};
+use crate::present::verdict::steps;
 use crate::session::State;
 use crate::tui::app::{Pane, RowKey, UiState};
 use crate::tui::keymap::Action;
@@ -10,7 +11,6 @@ use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
-use crate::tui::words::{self, route_word};
 
 pub(super) const GROUPS: [Group; 7] =
     [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
@@ -47,7 +47,7 @@ fn worst(findings: &[&Finding]) -> Status {
 fn open_groups(state: &State, ui: &UiState) -> Vec<Group> {
     let count = |group: Group| state.group(group).count();
     let all = |group: Group| state.group(group).collect::<Vec<&Finding>>();
-    let steps = verdict(state, ui).map(|verdict| words::steps(state, verdict)).unwrap_or_default();
+    let steps = verdict(state, ui).map(|verdict| steps(state, verdict)).unwrap_or_default();
     let next = steps.first().map(|finding| finding.group);
     // What is to be mended first, then what failed, then what is only a warning.
     let rank = |group: Group| match worst(&all(group)) {
@@ -104,7 +104,7 @@ pub(crate) fn selected_row(state: &State, ui: &UiState) -> Option<RowKey> {
     }
     if let Some(verdict) = verdict(state, ui) {
         let row = |step: &&Finding| rows.iter().find(|row| matches!(row, RowKey::Check(id) if *id == step.id));
-        if let Some(row) = words::steps(state, verdict).iter().find_map(row) {
+        if let Some(row) = steps(state, verdict).iter().find_map(row) {
             return Some(row.clone());
         }
     }
@@ -257,7 +257,7 @@ fn check(finding: &Finding, state: &State, ui: &UiState, room: u16, theme: &Them
 
 /// The routes that a check blocks.
 fn blocked(finding: &Finding) -> Option<String> {
-    let routes: Vec<&str> = finding.blocks.iter().map(|r| route_word(*r)).collect();
+    let routes: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
     (finding.status == Status::Fail && !routes.is_empty()).then(|| routes.join(", "))
 }
 

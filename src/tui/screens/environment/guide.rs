@@ -8,7 +8,6 @@ use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
-use crate::tui::words::route_word;
 use ratatui::style::Style;
 
 /// Columns of the widest sheet.
@@ -89,7 +88,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
     let (done, all) = (guide.done(), guide.steps.len());
     let title = [
-        (format!("To GPUDirect Storage by {}", route_word(guide.route)), theme.strong),
+        (format!("To GPUDirect Storage by {}", guide.route), theme.strong),
         (format!("  {done} of {all} steps are done"), theme.dim),
     ];
     let ours = |action| matches!(action, Action::Open | Action::CopyCommands | Action::Recheck | Action::Close);

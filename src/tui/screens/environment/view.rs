@@ -11,6 +11,8 @@ use super::answer;
 use super::checks::{GROUPS, detail, list};
 use crate::domain::units::rate;
 use crate::domain::{Finding, Route, Status, Verdict};
+use crate::present::labels::proof;
+use crate::present::verdict;
 use crate::session::{LaneStatus, State};
 use crate::tui::app::{Pane, Screen, UiState};
 use crate::tui::keymap::Action;
@@ -20,7 +22,7 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
 use crate::tui::widgets::path_drawing::{self, HOST_MEMORY, Way};
 use crate::tui::widgets::sheet::{self, labelled};
-use crate::tui::words::{self, route_word};
+use crate::tui::words;
 
 pub(crate) fn verdict<'s>(state: &'s State, ui: &UiState) -> Option<&'s Verdict> {
     state.verdicts.get(ui.environment.verdict.min(state.verdicts.len().saturating_sub(1)))
@@ -151,17 +153,12 @@ fn ways(
         step > 1 || !two,
         theme,
     );
-    let status = match verdict.route {
-        Route::None if gpu => Status::Fail,
-        Route::None => Status::Na,
-        Route::Compat => Status::Warn,
-        _ => Status::Pass,
-    };
+    let status = verdict::status(verdict);
     let mut now: Vec<Run> = Vec::new();
     if gpu {
-        let word = if verdict.route == Route::None { "no route" } else { route_word(verdict.route) };
+        let word = if verdict.route == Route::None { "no route".to_owned() } else { verdict.route.to_string() };
         now.push((format!("{word:<9} "), theme.status(status)));
-        now.push((if verdict.proven { "proven" } else { "not proven" }.to_owned(), theme.dim));
+        now.push((proof(verdict.proven).to_owned(), theme.dim));
     } else {
         now.push(("no GPU here".to_owned(), theme.dim));
     }

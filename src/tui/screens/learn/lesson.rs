@@ -3,9 +3,9 @@
 
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
 use crate::domain::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
+use crate::present::{EngineRow, row_groups};
 use crate::session::State;
 use crate::session::shipped;
-use crate::tui::entries::{Entry, heats};
 use std::sync::Arc;
 
 /// Loads of one model.
@@ -64,7 +64,7 @@ fn shows_timeline(engine: &Engine) -> bool {
 }
 
 impl Seed {
-    fn of(entry: &Entry<'_>) -> Option<Self> {
+    fn of(entry: &EngineRow<'_>) -> Option<Self> {
         let lane = entry.typical()?;
         let result = lane.result.as_deref()?;
         let load = Load {
@@ -95,7 +95,7 @@ impl Seed {
 impl Seeds {
     /// The loads of a state; `None` while it has no model.
     pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
-        let seeds = heats(state).iter().flat_map(|h| &h.entries).filter_map(Seed::of).collect();
+        let seeds = row_groups(state).iter().flat_map(|h| &h.rows).filter_map(Seed::of).collect();
         Some(Self { name: name.to_owned(), model: state.model.clone()?, seeds })
     }
 

@@ -3,7 +3,6 @@
 use super::lesson::{Lesson, Load, Told};
 use crate::domain::units::{bytes, count, duration, rate, three_digits};
 use crate::domain::{CacheState, Engine, Phase};
-use crate::tui::words::same_unit;
 
 /// Number of steps.
 pub(crate) const STEPS: usize = 8;
@@ -86,7 +85,7 @@ pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
 }
 
 fn time(load: &Load) -> String {
-    same_unit(load.wall_ns, load.wall_ns)
+    duration(load.wall_ns)
 }
 
 /// Time of a load that moved no bytes, as a share.

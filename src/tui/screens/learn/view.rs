@@ -12,6 +12,7 @@ use super::lesson::{Lesson, Load, Simulation, Told};
 use super::steps::{Figure, STEPS, Step, step};
 use crate::domain::units::{bytes, count, duration, three_digits};
 use crate::domain::{CacheState, Engine, Phase, Route, Status};
+use crate::present::phases::title;
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::keymap::Action;
@@ -21,7 +22,7 @@ use crate::tui::widgets::headline;
 use crate::tui::widgets::path_drawing::{self, Way};
 use crate::tui::widgets::scatter::{self, Cloud};
 use crate::tui::widgets::{bars, sheet, timeline};
-use crate::tui::words::{Headline, cache_word, same_unit};
+use crate::tui::words::Headline;
 
 /// Fewest rows of a figure below the words, its border included.
 const fn least_rows(figure: Figure) -> u16 {
@@ -114,16 +115,13 @@ fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
             format!(
                 "Measuring here: {} ({}), {far}, load {number} of {}. c stops it.",
                 lane.engine,
-                cache_word(lane.cache),
+                lane.cache,
                 state.lanes.len()
             ),
         );
     } else if let Some(here) = &ui.learn.here {
-        let loads: Vec<String> = here
-            .loads
-            .iter()
-            .map(|l| format!("{} {} {}", l.engine, cache_word(l.cache), same_unit(l.wall_ns, l.wall_ns)))
-            .collect();
+        let loads: Vec<String> =
+            here.loads.iter().map(|l| format!("{} {} {}", l.engine, l.cache, duration(l.wall_ns))).collect();
         words.insert(0, format!("Measured here with {}: {}.", here.model, loads.join(", ")));
     } else if !state.lanes.is_empty() && state.lanes.iter().all(|lane| lane.ended_ns.is_some()) {
         words.insert(
@@ -248,8 +246,8 @@ fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiS
             (
                 format!(
                     "  {}, {} (n = {}), {} reads, {}",
-                    cache_word(load.cache),
-                    same_unit(load.wall_ns, load.wall_ns),
+                    load.cache,
+                    duration(load.wall_ns),
                     load.runs,
                     load.count(Phase::Transfer),
                     match load.count(Phase::RegisterBuffer) {
@@ -291,7 +289,7 @@ fn by_phase(pen: &mut Pen<'_>, told: &Told, load: &Load, theme: &Theme) {
         let sum = spans.fold(0_u64, |sum, span| sum.saturating_add(span.duration_ns()));
         let each = if sum > 0 { duration(sum / told.tensors.max(1)) } else { "–".to_owned() };
         let (style, fill) = theme.phase(phase);
-        pen.text(0, y, bars::phase_word(phase), theme.text);
+        pen.text(0, y, title(phase), theme.text);
         pen.right(26, y, &each, theme.strong);
         pen.right(32, y, &format!("{:.0} %", ns as f64 * 100.0 / total), theme.dim);
         bars::bar(pen, 34, y, w.saturating_sub(34), ns as f64 / total, (fill, style), (' ', theme.faint));
@@ -350,7 +348,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
             inside.fit(x + 2, 0, (room * own).saturating_sub(2), &told.model, theme.strong);
         }
         before = Some(told);
-        inside.right(x + room, 1, cache_word(*cache), theme.faint_text());
+        inside.right(x + room, 1, &cache.to_string(), theme.faint_text());
     }
     let mut y = 2;
     for engine in Engine::NAMED {
@@ -363,7 +361,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
             let x = 18 + (i as u16 + 1) * room;
             let load = told.load_in(&engine, *cache);
             let best = told.fastest(*cache).is_some_and(|best| best.engine == engine);
-            let words = load.map_or_else(|| "–".to_owned(), |l| same_unit(l.wall_ns, l.wall_ns));
+            let words = load.map_or_else(|| "–".to_owned(), |l| duration(l.wall_ns));
             let style = if best { theme.status(Status::Pass) } else { theme.text };
             inside.right(x, y, &words, style);
             if best {
@@ -389,13 +387,13 @@ fn races(pen: &mut Pen<'_>, told: &[&Told], theme: &Theme) {
         if columns < 8 || loads.is_empty() || y + 1 + loads.len() as u16 > h {
             continue;
         }
-        pen.text(1, y, &format!("{}, {}: time, shorter is better", told.model, cache_word(cache)), theme.dim);
+        pen.text(1, y, &format!("{}, {}: time, shorter is better", told.model, cache), theme.dim);
         for (load, row) in loads.iter().zip(y + 1..) {
             pen.cell(1, row, theme.marker(&load.engine), theme.lane(&load.engine));
             pen.text(3, row, &load.engine.to_string(), theme.text);
             let share = load.wall_ns as f64 / slowest.max(1) as f64;
             bars::bar(pen, 18, row, columns, share, ('▆', theme.lane(&load.engine)), (' ', theme.faint));
-            pen.right(w.saturating_sub(1), row, &same_unit(load.wall_ns, slowest), theme.text);
+            pen.right(w.saturating_sub(1), row, &duration(load.wall_ns), theme.text);
         }
         y += loads.len() as u16 + 2;
     }

@@ -3,14 +3,15 @@
 use super::view::selected_entry;
 use super::{lanes, phases};
 use crate::domain::{Metric, Target};
+use crate::present::progress::elapsed_ns;
+use crate::present::{RowGroup, row_groups, series};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
-use crate::tui::entries::{Heat, elapsed_ns, heats};
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::chart::{Chart, Extras, Series};
-use crate::tui::words::variant_name;
+use crate::tui::words::{row_name, variant_name};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Meters are read ten times a second; twice that apart and more, something was not read.
@@ -79,8 +80,8 @@ fn part(whole: (f64, f64), ui: &UiState) -> (f64, f64) {
 
 /// The time that the charts are about, in seconds on the clock of the lanes: what zoom, pan and cursor move in.
 pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
-    let heat = heat(state, ui);
-    let end = heat.as_ref().map_or(0.0, |heat| end_of(heat, ui));
+    let group = group(state, ui);
+    let end = group.as_ref().map_or(0.0, |group| end_of(group, ui));
     let (mut from, mut to) = (0.0, end);
     if let Some(((a, b), _)) = chosen(state, ui).and_then(|lane| window(lane, now_ns(ui))) {
         (from, to) = (a.min(from), b.max(to));
@@ -100,18 +101,18 @@ fn seconds(lane: &Lane, ui: &UiState) -> f64 {
     held.map_or(ran, |held| held.min(ran)) as f64 / 1e9
 }
 
-/// The heat of the selected entry.
-fn heat<'s>(state: &'s State, ui: &UiState) -> Option<Heat<'s>> {
+/// The group of the selected entry.
+fn group<'s>(state: &'s State, ui: &UiState) -> Option<RowGroup<'s>> {
     let at = selected_entry(state, ui).unwrap_or(0);
     let mut before = 0;
-    heats(state).into_iter().find(|h| {
-        before += h.entries.len();
+    row_groups(state).into_iter().find(|h| {
+        before += h.rows.len();
         at < before
     })
 }
 
-fn end_of(heat: &Heat<'_>, ui: &UiState) -> f64 {
-    heat.entries.iter().filter_map(|e| e.shown()).map(|lane| seconds(lane, ui)).fold(0.0, f64::max)
+fn end_of(group: &RowGroup<'_>, ui: &UiState) -> f64 {
+    group.rows.iter().filter_map(|e| e.shown()).map(|lane| seconds(lane, ui)).fold(0.0, f64::max)
 }
 
 /// Draws a chart and remembers where it can be clicked.
@@ -152,7 +153,7 @@ fn on_host(state: &State, ui: &UiState) -> bool {
 /// The lane that the memory charts are about.
 fn chosen<'s>(state: &'s State, ui: &UiState) -> Option<&'s Lane> {
     let at = selected_entry(state, ui)?;
-    heats(state).iter().flat_map(|h| &h.entries).nth(at)?.shown()
+    row_groups(state).iter().flat_map(|h| &h.rows).nth(at)?.shown()
 }
 
 fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run> {
@@ -166,10 +167,10 @@ fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run>
 }
 
 fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
-    let heat = heat(state, ui);
+    let group = group(state, ui);
     let mut series = Vec::new();
-    let entries = heat.as_ref().map(|h| h.entries.as_slice()).unwrap_or_default();
-    let end = heat.as_ref().map_or(0.0, |heat| end_of(heat, ui));
+    let entries = group.as_ref().map(|h| h.rows.as_slice()).unwrap_or_default();
+    let end = group.as_ref().map_or(0.0, |group| end_of(group, ui));
     for entry in entries {
         let Some(lane) = entry.shown() else { continue };
         // One mean a column, and not more than thirty for a lane: finer is the noise of the blocks.
@@ -178,7 +179,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
             name: match entry.place() {
-                Some(_) => entry.short_name(LEGEND),
+                Some(_) => row_name(entry, LEGEND),
                 None => variant_name(entry.engine, LEGEND),
             },
             marker: lanes::entry_marker(entry, theme),
@@ -203,7 +204,9 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     let chart = Chart {
         series: &series,
         x: part((0.0, if end > 0.0 { end } else { 1.0 }), ui),
-        ceiling: heat.as_ref().and_then(|h| measured_ceiling(state, h).or_else(|| pcie_ceiling(state, h.target))),
+        ceiling: group
+            .as_ref()
+            .and_then(|group| measured_ceiling(state, group).or_else(|| pcie_ceiling(state, group.target))),
         cursor: ui.race.time.cursor,
         empty: "Bytes have not begun to move.",
     };
@@ -215,11 +218,9 @@ fn unread(lane: Option<&Lane>, [so_far, at_all]: [&'static str; 2]) -> &'static 
     if lane.is_some_and(|lane| lane.ended_ns.is_some()) { at_all } else { so_far }
 }
 
-/// The lowest ceiling that was measured for loads of a heat, in GB/s.
-fn measured_ceiling(state: &State, heat: &Heat<'_>) -> Option<(f64, String)> {
-    let lane = heat.entries.first()?.lanes.first()?;
-    let ceiling = state.ceiling(heat.cache, heat.target, &state.model_of(lane)?.name)?;
-    Some((ceiling.bytes_per_s / 1e9, format!("{}, measured", ceiling.kind.words())))
+/// The lowest ceiling that was measured for loads of a group, in GB/s.
+fn measured_ceiling(state: &State, group: &RowGroup<'_>) -> Option<(f64, String)> {
+    series::ceiling(state, group.rows.first()?.lanes.first()?)
 }
 
 /// What the GPU's PCIe link can carry by its generation and width, in GB/s (PCI Express Base Specification: transfer rate times coding).

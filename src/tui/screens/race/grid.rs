@@ -9,10 +9,9 @@
 //! ╰────────────────────────────────────────────────────────╯
 //! ```
 
-use crate::analysis::{
-    GridTable, cell_text, cell_words, grid_failures, grid_sentences, grid_tables, rate_range, warmth,
-};
-use crate::domain::{Access, CellKey, CellResult, Grid, Status, Transfer, units};
+use crate::analysis::{GridTable, grid_tables, rate_range, warmth};
+use crate::domain::{Access, CellKey, Grid, Status, Transfer, units};
+use crate::present::{Answer, grid as words, headline as answers};
 use crate::session::State;
 use crate::tui::app::UiState;
 use crate::tui::mouse::Spot;
@@ -20,7 +19,6 @@ use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::headline;
-use crate::tui::words::Headline;
 use ratatui::style::{Modifier, Style};
 
 /// Columns of the block sizes, and between two transfers.
@@ -41,22 +39,19 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
-    let sentences = grid_sentences(grid);
-    let status = match (grid.done(), sentences.is_empty()) {
-        (0, _) => Status::Info,
-        (_, true) => Status::Fail,
-        _ => Status::Pass,
-    };
-    let text = sentences.first().cloned().unwrap_or_else(|| waiting(state, grid));
-    y += headline::draw(&mut pen.part(0, y, w, 3), &Headline { status, text }, theme);
-    if let Some((share, words)) = progress(grid) {
+    let all = words::answers(grid);
+    let first = all.first().cloned().unwrap_or_else(|| answers::grid_waits(state, grid));
+    y += headline::draw(&mut pen.part(0, y, w, 3), &first.into(), theme);
+    if let Some((share, words)) = words::progress(grid) {
         let bar = w.saturating_sub(8).min(24);
         bars::bar(pen, 3, y, bar, share, ('█', theme.accent), ('░', theme.faint));
         pen.fit(4 + bar, y, w.saturating_sub(6 + bar), &words, theme.dim);
         y += 1;
     }
-    for line in sentences.iter().skip(1).take(if airy { 4 } else { usize::from(grid.running.is_none() && h >= 17) }) {
-        for line in wrap(line, w.saturating_sub(5)).iter().take(2) {
+    for line in
+        all.iter().skip(1).map(Answer::text).take(if airy { 4 } else { usize::from(grid.running.is_none() && h >= 17) })
+    {
+        for line in wrap(&line, w.saturating_sub(5)).iter().take(2) {
             pen.text(3, y, line, theme.dim);
             y += 1;
         }
@@ -112,31 +107,6 @@ fn meaning(pen: &mut Pen<'_>, transfers: &[Transfer], theme: &Theme) {
         pen.text(x, y, transfer.name(), theme.accent);
         pen.fit(x + 16, y, each.saturating_sub(17), transfer.meaning(), theme.dim);
     }
-}
-
-fn waiting(state: &State, grid: &Grid) -> String {
-    if grid.written.is_some() {
-        return format!("Writing the test files into {} …", grid.plan.dir.display());
-    }
-    match state.messages.last() {
-        Some((_, _, text)) if grid.done() == 0 => text.clone(),
-        _ if grid.done() == 0 => format!("Measuring the storage under {} …", grid.plan.dir.display()),
-        _ => grid_failures(grid).first().cloned().unwrap_or_else(|| "No cell has ended yet.".to_owned()),
-    }
-}
-
-/// How far it has come, 0 to 1, and in words; `None` when nothing is under way.
-fn progress(grid: &Grid) -> Option<(f64, String)> {
-    if let Some((bytes, of)) = grid.written {
-        let words = format!("{} of {} of test files written", units::bytes(bytes), units::bytes(of));
-        return Some((bytes as f64 / of.max(1) as f64, words));
-    }
-    let running = grid.running?;
-    let (done, all) = (grid.done(), grid.plan.cells.len());
-    let now = grid.plan.cells.get(running as usize).map(|key| format!(" · now {} {}", key.access, cell_words(key)));
-    let left = (all - done) as u64 * grid.plan.cell_ns;
-    let words = format!("{done} of {all} cells, {} or more to go{}", units::duration(left), now.unwrap_or_default());
-    Some((done as f64 / all.max(1) as f64, words))
 }
 
 /// How large cells are drawn and which of them.
@@ -254,7 +224,7 @@ fn draw_table(
     theme: &Theme,
 ) {
     let all = table.columns().count();
-    let mut title = vec![(table.title(), theme.strong), (" ── GB/s".to_owned(), theme.dim)];
+    let mut title = vec![(words::title(table), theme.strong), (" ── GB/s".to_owned(), theme.dim)];
     if sizes.columns.len() < all {
         let part = format!(" ── columns {} to {} of {all}", sizes.columns.start + 1, sizes.columns.end);
         title.push((part, theme.dim));
@@ -285,7 +255,7 @@ fn draw_table(
         for (row, block) in shown() {
             let key = table.key(*block, column);
             let style = cell_style(grid, &key, range, theme);
-            let text = if running == Some(key) { "▸".to_owned() } else { short(grid, &key) };
+            let text = if running == Some(key) { "▸".to_owned() } else { words::cell(grid, &key) };
             for line in 0..tall {
                 let y = top(row) + line;
                 inside.text(x, y, &" ".repeat(usize::from(wide)), style);
@@ -331,19 +301,6 @@ fn scale(pen: &mut Pen<'_>, grid: &Grid, more: Option<&str>, theme: &Theme) {
     }
 }
 
-/// A rate that fits a cell.
-fn short(grid: &Grid, key: &CellKey) -> String {
-    let wrong = grid.result(key).is_some_and(|r| r.verified == Some(false));
-    match grid.result(key).filter(|r| r.error.is_none()).and_then(|r| r.bytes_per_s) {
-        Some(rate) => {
-            let rate = rate / 1e9;
-            let digits = if rate < 1.0 { 2 } else { usize::from(rate < 100.0) };
-            format!("{rate:.digits$}{}", if wrong { "!" } else { "" })
-        }
-        None => cell_text(grid, key),
-    }
-}
-
 /// The heat of a cell as its background; without colours, as weight.
 fn cell_style(grid: &Grid, key: &CellKey, range: (f64, f64), theme: &Theme) -> Style {
     let Some(result) = grid.result(key) else { return theme.faint };
@@ -357,14 +314,9 @@ fn cell_style(grid: &Grid, key: &CellKey, range: (f64, f64), theme: &Theme) -> S
 /// The cell under the cursor in words.
 fn describe(pen: &mut Pen<'_>, grid: &Grid, key: &CellKey, theme: &Theme) {
     let w = pen.width();
-    let head = format!("{} {}", key.access, cell_words(key));
-    let Some(result) = grid.result(key) else {
-        pen.fit(3, 0, w.saturating_sub(5), &format!("{head}: not measured yet"), theme.dim);
-        return;
-    };
-    let mut lines = words(&head, result);
+    let mut lines = words::details(grid, key);
     if lines.iter().any(|line| width(line) + 5 > usize::from(w)) {
-        lines = few_words(key, result);
+        lines = words::short_details(grid, key);
     }
     for (y, line) in lines.iter().enumerate() {
         pen.fit(3, y as u16, w.saturating_sub(5), line, if y == 0 { theme.text } else { theme.dim });
@@ -373,72 +325,9 @@ fn describe(pen: &mut Pen<'_>, grid: &Grid, key: &CellKey, theme: &Theme) {
 
 /// The cell under the cursor, for the clipboard.
 pub(crate) fn copied(grid: &Grid, ui: &UiState) -> Vec<String> {
-    let mut lines: Vec<String> = grid_sentences(grid).into_iter().take(1).collect();
+    let mut lines: Vec<String> = words::answers(grid).iter().take(1).map(Answer::text).collect();
     if let Some(key) = selected(grid, ui).and_then(|at| cursor_order(grid).get(at).copied()) {
-        let head = format!("{} {}", key.access, cell_words(&key));
-        match grid.result(&key) {
-            Some(result) => lines.extend(words(&head, result)),
-            None => lines.push(format!("{head}: not measured yet")),
-        }
-    }
-    lines
-}
-
-/// The same for narrow screens.
-fn few_words(key: &CellKey, result: &CellResult) -> Vec<String> {
-    let head = format!("{} {}, {}, {} threads", key.access, key.transfer, units::bytes(key.block_bytes), key.threads);
-    if let Some(why) = &result.error {
-        return vec![format!("{head}: failed"), why.clone()];
-    }
-    let rate = result.bytes_per_s.map_or_else(|| "–".to_owned(), units::rate);
-    let verified = match result.verified {
-        Some(true) => "verified",
-        Some(false) => "WRONG BYTES",
-        None => "not verified",
-    };
-    let mut lines = vec![format!("{head}: {rate}, {verified}")];
-    lines.extend(result.latency_ns.map(|l| {
-        format!(
-            "latency p50 {}, p90 {}, p99 {}",
-            units::duration(l.p50),
-            units::duration(l.p90),
-            units::duration(l.p99)
-        )
-    }));
-    if let Some(route) = &result.route {
-        lines.push(format!("route {}, {}", route.route, if route.proven { "proven" } else { "not proven" }));
-    }
-    lines
-}
-
-fn words(head: &str, result: &CellResult) -> Vec<String> {
-    if let Some(why) = &result.error {
-        return vec![format!("{head}: failed"), why.clone()];
-    }
-    let rate = result.bytes_per_s.map_or_else(|| "–".to_owned(), units::rate);
-    let verified = match result.verified {
-        Some(true) => "last blocks verified",
-        Some(false) => "WRONG BYTES",
-        None => "not verified",
-    };
-    let mut lines = vec![format!("{head}: {rate}, {} operations, {verified}", units::count(result.operations))];
-    let latency = result.latency_ns.map(|l| {
-        format!(
-            "latency p50 {}, p90 {}, p99 {}, max {}",
-            units::duration(l.p50),
-            units::duration(l.p90),
-            units::duration(l.p99),
-            units::duration(l.max)
-        )
-    });
-    let cpu = result
-        .cpu_ns
-        .filter(|_| result.wall_ns > 0)
-        .map(|ns| format!("CPU {:.0} % of one", ns as f64 * 100.0 / result.wall_ns as f64));
-    lines.push(latency.into_iter().chain(cpu).collect::<Vec<_>>().join(" · "));
-    if let Some(route) = &result.route {
-        let proven = if route.proven { "proven" } else { "not proven" };
-        lines.push(format!("route {}, {proven}: {}", route.route, route.source));
+        lines.extend(words::details(grid, &key));
     }
     lines
 }

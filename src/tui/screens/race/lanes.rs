@@ -2,17 +2,22 @@
 
 use super::phases;
 use super::view::selected_entry;
-use crate::domain::units::{bytes, count, rate, three_digits};
-use crate::domain::{Engine, ModelInfo, Route, Status, Target};
+use crate::domain::units::{bytes, count, duration, rate};
+use crate::domain::{Engine, ModelInfo, Status, Target};
+use crate::present::engine_rows::{unavailable, without_run};
+use crate::present::failures::stderr_tail;
+use crate::present::progress::{elapsed_ns, landed_at, rate_now, stage_words};
+use crate::present::table::{ROUTE, ResultRow, TIME, VERIFIED};
+use crate::present::{EngineRow, GAP, RowGroup, headline, labels, row_groups};
 use crate::session::{LaneStatus, State};
 use crate::tui::app::UiState;
-use crate::tui::entries::{Entry, Heat, elapsed_ns, heats, landed_at, rate_now, stage_words};
 use crate::tui::frame::spinner;
 use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, runs_width, width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
-use crate::tui::words::{cache_word, route_word, same_unit};
+use crate::tui::words::{chosen, row_name};
+use ratatui::style::Style;
 
 /// Columns of the figures, from the right; a column of width 0 is not shown.
 struct Columns {
@@ -28,15 +33,15 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(w: u16, state: &State, ui: &UiState, heats: &[Heat<'_>]) -> Self {
-        let entries = || heats.iter().flat_map(|h| &h.entries);
+    fn new(w: u16, state: &State, ui: &UiState, groups: &[RowGroup<'_>]) -> Self {
+        let entries = || groups.iter().flat_map(|h| &h.rows);
         let places = entries().filter(|e| e.place().is_some()).map(|e| width(&e.name()));
         let placed = places.max().unwrap_or(0) as u16;
         let repeats = entries().any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.opens_cufile());
-        let moving = heats.iter().any(|h| racing(h, state, ui)) || state.running_lane().is_some();
+        let moving = groups.iter().any(|h| racing(h, state, ui)) || state.running_lane().is_some();
         // Parts of one model have nothing that they could be compared with.
-        let compared = heats.iter().any(|h| !h.together())
+        let compared = groups.iter().any(|h| !h.together())
             || entries().filter_map(|e| e.lanes.first()).any(|lane| state.alone_ns(lane).is_some());
         let mut columns = Self {
             name: longest_name(state, w).max(placed.min(26)) + 5,
@@ -49,9 +54,8 @@ impl Columns {
             route: match w {
                 _ if !cufile => 0,
                 0..90 => 0,
-                90..110 => 14,
                 // As wide as the words are.
-                _ => 4 + entries().map(|entry| width(&route_words(entry, true).0)).max().unwrap_or(0).max(9) as u16,
+                _ => 4 + entries().map(|entry| width(&route(entry).0)).max().unwrap_or(0).max(9) as u16,
             },
             verified: if w >= 110 { 14 } else { 3 },
         };
@@ -82,20 +86,20 @@ pub(crate) fn longest_name(state: &State, w: u16) -> u16 {
 
 /// Rows that the lanes take with their border, without phases.
 pub(crate) fn rows(state: &State, ui: &UiState, w: u16) -> u16 {
-    let heats = heats(state);
-    if heats.is_empty() {
+    let groups = row_groups(state);
+    if groups.is_empty() {
         return 5 + unavailable(state).len().min(12) as u16;
     }
     let _ = (ui, w);
-    let heads = if heats.len() > 1 { heats.len() } else { 0 };
-    let entries: usize = heats.iter().flat_map(|h| &h.entries).map(|e| 1 + usize::from(last_words(e).is_some())).sum();
+    let heads = if groups.len() > 1 { groups.len() } else { 0 };
+    let entries: usize = groups.iter().flat_map(|h| &h.rows).map(|e| 1 + usize::from(last_line(e).is_some())).sum();
     (3 + heads + entries + unavailable(state).len()) as u16
 }
 
-fn title(state: &State, heats: &[Heat<'_>], w: u16, theme: &Theme) -> Vec<Run> {
+fn title(state: &State, groups: &[RowGroup<'_>], w: u16, theme: &Theme) -> Vec<Run> {
     let Some(model) = &state.model else { return vec![("Race".to_owned(), theme.strong)] };
     let models: Vec<&ModelInfo> = match state.models.as_slice() {
-        [_, _, ..] if heats.iter().any(|h| h.share.is_some()) => state.models.iter().map(AsRef::as_ref).collect(),
+        [_, _, ..] if groups.iter().any(|h| h.share.is_some()) => state.models.iter().map(AsRef::as_ref).collect(),
         _ => vec![model.as_ref()],
     };
     let sum = |of: &dyn Fn(&ModelInfo) -> u64| models.iter().fold(0_u64, |sum, m| sum.saturating_add(of(m)));
@@ -112,11 +116,11 @@ fn title(state: &State, heats: &[Heat<'_>], w: u16, theme: &Theme) -> Vec<Run> {
     if shards > 1 {
         parts.push((format!("{shards} {files}"), theme.text));
     }
-    if let [heat] = heats {
-        parts.push((format!("{} cache", cache_word(heat.cache)), theme.text));
+    if let [group] = groups {
+        parts.push((format!("{} cache", group.cache), theme.text));
     }
-    if let Some(heat) = heats.first()
-        && *heat.target == Target::Host
+    if let Some(group) = groups.first()
+        && *group.target == Target::Host
     {
         parts.push(("into host memory".to_owned(), theme.status(Status::Na)));
     }
@@ -136,34 +140,34 @@ fn title(state: &State, heats: &[Heat<'_>], w: u16, theme: &Theme) -> Vec<Run> {
 
 /// Draws the lanes and, in the last `phase_rows` rows of the pane, where the time went.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, phase_rows: u16) {
-    let heats = heats(state);
-    let title = title(state, &heats, pen.width(), theme);
+    let groups = row_groups(state);
+    let title = title(state, &groups, pen.width(), theme);
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
-    if heats.is_empty() {
+    if groups.is_empty() {
         nothing(&mut inside, state, ui, theme);
         return;
     }
-    let columns = Columns::new(w, state, ui, &heats);
+    let columns = Columns::new(w, state, ui, &groups);
     let lanes_height = h.saturating_sub(phase_rows);
     let mut lanes = inside.part(0, 0, w, lanes_height);
     let selected = selected_entry(state, ui);
     let mut rows: Vec<Row<'_, '_>> = Vec::new();
     let mut index = 0;
-    for heat in &heats {
-        if heats.len() > 1 {
-            rows.push(Row::Heat(heat));
+    for group in &groups {
+        if groups.len() > 1 {
+            rows.push(Row::Group(group));
         }
-        for entry in &heat.entries {
-            rows.push(Row::Entry(heat, entry, index));
-            if let Some(words) = last_words(entry) {
-                rows.push(Row::LastWords(words));
+        for entry in &group.rows {
+            rows.push(Row::Entry(group, entry, index));
+            if let Some(line) = last_line(entry) {
+                rows.push(Row::StderrTail(line));
             }
             index += 1;
         }
     }
     rows.extend(unavailable(state).into_iter().map(|(engines, why)| Row::Unavailable(engines, why)));
-    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &heats, state, ui, theme);
+    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, state, ui, theme);
     let room = usize::from(lanes_height.saturating_sub(1));
     let at = rows.iter().position(|r| matches!(r, Row::Entry(_, _, i) if Some(*i) == selected)).unwrap_or(0);
     let first = at.saturating_sub(room.saturating_sub(2)).min(rows.len().saturating_sub(room));
@@ -172,17 +176,17 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
     for (y, row) in rows.iter().skip(first).take(room).enumerate() {
         // Cold or hot must be told of the first line that is seen too: its heading stays above it.
-        let above = rows.iter().take(first).rfind(|r| matches!(r, Row::Heat(_)));
+        let above = rows.iter().take(first).rfind(|r| matches!(r, Row::Group(_)));
         let row = match (y, row, above) {
-            (0, Row::Entry(..) | Row::LastWords(_), Some(heading)) => heading,
+            (0, Row::Entry(..) | Row::StderrTail(_), Some(heading)) => heading,
             _ => row,
         };
         let mut line = lanes.part(0, y as u16 + 1, w, 1);
         match row {
-            Row::Heat(heat) => heat_row(&mut line, heat, theme),
-            Row::Entry(heat, entry, i) => {
+            Row::Group(group) => group_row(&mut line, group, theme),
+            Row::Entry(group, entry, i) => {
                 line.hit(ui, 0, 0, w, Spot::Entry(*i));
-                entry_row(&mut line, &columns, heat, entry, state, ui, theme);
+                entry_row(&mut line, &columns, group, entry, state, ui, theme);
                 if Some(*i) == selected {
                     if ui.race.selected.is_some() && !theme.mono {
                         line.restyle(0, 0, w, 1, theme.selected);
@@ -190,12 +194,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
                     line.cell(0, 0, '▸', theme.accent);
                 }
             }
-            Row::LastWords(words) => {
+            Row::StderrTail(text) => {
                 line.fit(
                     columns.name,
                     0,
                     w.saturating_sub(columns.name + 1),
-                    &format!("last words: {words}"),
+                    &format!("standard error: {text}"),
                     theme.dim,
                 );
             }
@@ -205,7 +209,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
                 let room = if engine.contains(", ") { w } else { columns.name.saturating_sub(5) };
                 let name = line.fit(4, 0, room, engine, theme.dim);
                 let at = columns.name.max(name + 1);
-                line.fit(at, 0, w.saturating_sub(at + 1), &format!("cannot run here: {why}"), theme.dim);
+                line.fit(at, 0, w.saturating_sub(at + 1), why, theme.dim);
             }
         }
     }
@@ -215,59 +219,45 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 }
 
 enum Row<'a, 's> {
-    Heat(&'a Heat<'s>),
-    Entry(&'a Heat<'s>, &'a Entry<'s>, usize),
-    LastWords(&'s str),
-    Unavailable(String, &'s str),
+    Group(&'a RowGroup<'s>),
+    Entry(&'a RowGroup<'s>, &'a EngineRow<'s>, usize),
+    StderrTail(String),
+    Unavailable(String, String),
 }
 
 fn nothing(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
-    let words = match (&state.model, state.ended) {
-        (_, Some(_)) => "The session ended without a race.".to_owned(),
-        (None, None) => format!("{} The model's files are being read.", spinner(ui)),
-        (Some(_), None) => format!("{} The race is being planned.", spinner(ui)),
-    };
-    pen.text(2, 1, &words, theme.dim);
+    let spinner = if state.ended.is_some() { '–' } else { spinner(ui) };
+    for answer in headline::race(state, ui.clock_ns).iter().take(1) {
+        pen.text(2, 1, &format!("{spinner} {}", answer.headline), theme.dim);
+    }
     for (i, (engine, why)) in unavailable(state).iter().enumerate() {
-        let text = format!("– {engine} cannot run here: {why}");
+        let text = format!("– {engine} {why}");
         pen.fit(2, 3 + i as u16, pen.width().saturating_sub(4), &text, theme.dim);
     }
 }
 
-/// Engines that cannot run, those with the same reason together: five lines that say the same hide the others.
-fn unavailable(state: &State) -> Vec<(String, &str)> {
-    let mut groups: Vec<(String, &str)> = Vec::new();
-    for (engine, why) in &state.unavailable {
-        match groups.iter_mut().find(|(_, known)| known == why) {
-            Some((engines, _)) => {
-                let label = engine.label();
-                // What cannot be written cannot be read either: a variant is named once.
-                if !engines.split(", ").any(|known| known == label) {
-                    engines.push_str(", ");
-                    engines.push_str(&label);
-                }
-            }
-            None => groups.push((engine.label(), why)),
-        }
-    }
-    groups
-}
-
-/// The last line that a dead lane wrote.
-fn last_words<'s>(entry: &Entry<'s>) -> Option<&'s str> {
+/// The last line that a lane which died wrote to standard error.
+fn last_line(entry: &EngineRow<'_>) -> Option<String> {
     let (lane, _) = entry.failed()?;
-    lane.last_words.as_deref()?.lines().map(str::trim).rfind(|line| !line.is_empty())
+    stderr_tail(lane.last_words.as_deref()?).pop()
 }
 
 /// Whether bars show how far lanes have come; otherwise they compare speeds.
-fn racing(heat: &Heat<'_>, state: &State, ui: &UiState) -> bool {
-    !heat.settled() && !ui.over && state.ended.is_none()
+fn racing(group: &RowGroup<'_>, state: &State, ui: &UiState) -> bool {
+    !group.settled() && !ui.over && state.ended.is_none()
 }
 
-fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state: &State, ui: &UiState, theme: &Theme) {
+fn column_heads(
+    pen: &mut Pen<'_>,
+    columns: &Columns,
+    groups: &[RowGroup<'_>],
+    state: &State,
+    ui: &UiState,
+    theme: &Theme,
+) {
     let style = theme.faint_text();
-    let any_racing = heats.iter().any(|h| racing(h, state, ui));
-    let all_racing = heats.iter().all(|h| racing(h, state, ui));
+    let any_racing = groups.iter().any(|h| racing(h, state, ui));
+    let all_racing = groups.iter().all(|h| racing(h, state, ui));
     let (long, short) = match (any_racing, all_racing) {
         (true, true) => ("loaded   ▒ the others at that time", "loaded"),
         (true, false) => ("loaded, or speed where all is done", "loaded"),
@@ -280,7 +270,7 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state:
         (columns.percent, ""),
         (columns.rate, "rate"),
         (columns.time, "time"),
-        (columns.ratio, if heats.iter().all(Heat::together) { "vs alone" } else { "vs best" }),
+        (columns.ratio, if groups.iter().all(RowGroup::together) { "vs alone" } else { "vs best" }),
         (columns.n, "runs"),
     ] {
         x += column;
@@ -293,16 +283,12 @@ fn column_heads(pen: &mut Pen<'_>, columns: &Columns, heats: &[Heat<'_>], state:
     }
     x += columns.route;
     if columns.verified > 6 {
-        pen.text(x + 2, 0, "bytes", style);
+        pen.text(x + 2, 0, VERIFIED.title, style);
     }
 }
 
-fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
-    let direction = heat.entries.first().and_then(|entry| entry.engine.direction());
-    let words = match direction {
-        Some(direction) => format!("{direction}, {}", heat.words(cache_word(heat.cache))),
-        None => heat.words(cache_word(heat.cache)),
-    };
+fn group_row(pen: &mut Pen<'_>, group: &RowGroup<'_>, theme: &Theme) {
+    let words = group.title();
     // Half a sentence is worse than its first clause.
     let room = usize::from(pen.width().saturating_sub(2));
     let clause = words.rsplit_once(", ").map_or(words.as_str(), |(first, _)| first);
@@ -313,8 +299,8 @@ fn heat_row(pen: &mut Pen<'_>, heat: &Heat<'_>, theme: &Theme) {
     }
 }
 
-/// The engine's mark, or the number of a lane that runs beside others.
-pub(crate) fn entry_marker(entry: &Entry<'_>, theme: &Theme) -> char {
+/// The engine's mark, or the number of a lane that runs with others.
+pub(crate) fn entry_marker(entry: &EngineRow<'_>, theme: &Theme) -> char {
     let number = entry.place().and_then(|(number, _)| char::from_digit(number, 10));
     number.unwrap_or_else(|| theme.marker(entry.engine))
 }
@@ -322,8 +308,8 @@ pub(crate) fn entry_marker(entry: &Entry<'_>, theme: &Theme) -> char {
 fn entry_row(
     pen: &mut Pen<'_>,
     columns: &Columns,
-    heat: &Heat<'_>,
-    entry: &Entry<'_>,
+    group: &RowGroup<'_>,
+    entry: &EngineRow<'_>,
     state: &State,
     ui: &UiState,
     theme: &Theme,
@@ -333,50 +319,37 @@ fn entry_row(
     let running = entry.running();
     pen.cell(2, 0, entry_marker(entry, theme), style);
     let name = if running.is_some() { theme.strong } else { theme.text };
-    let end = pen.text(4, 0, &entry.short_name(columns.name.saturating_sub(5)), name);
-    if let Some(took) = entry.took().map(|took| format!(" → {took}"))
+    let end = pen.text(4, 0, &row_name(entry, columns.name.saturating_sub(5)), name);
+    if let Some(took) = chosen(entry)
         && usize::from(columns.name.saturating_sub(end)) > width(&took)
     {
         pen.text(end, 0, &took, theme.dim);
     }
-    if entry.n() == 0
-        && running.is_none()
-        && let Some((_, why)) = entry.failed()
-    {
-        let text = format!("{} failed: {why}", Status::Fail.mark());
-        pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &text, theme.status(Status::Fail));
-        return;
-    }
-    if entry.n() == 0 && running.is_none() && entry.stopped() {
-        let text = format!("{} stopped before it had loaded", Status::Na.mark());
-        pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &text, theme.status(Status::Na));
-        return;
-    }
     if entry.n() == 0 && running.is_none() {
-        let words = if state.ended.is_some() || ui.over { "never ran" } else { "waits" };
-        pen.text(columns.name, 0, words, theme.dim);
+        let (status, words) = without_run(entry, state.ended.is_some() || ui.over);
+        pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &words, theme.status(status));
         return;
     }
     let total = entry.lanes.first().map_or(0, |lane| state.bytes_of(lane));
     let mut x = columns.name;
-    let live = racing(heat, state, ui);
+    let live = racing(group, state, ui);
     let share_of = |landed: u64| if total > 0 { landed as f64 / total as f64 } else { 0.0 };
     let (share, fill, rest) = match (running, live) {
         (Some(lane), _) => (share_of(lane.landed_bytes()), '▆', '─'),
         (None, true) => {
-            let ghost = entry.typical().map_or(0, |lane| match leader_time(heat, ui) {
+            let ghost = entry.typical().map_or(0, |lane| match leader_time(group, ui) {
                 Some(time) => landed_at(lane, time),
                 None => lane.result.as_deref().map_or(0, |r| r.bytes),
             });
             (share_of(ghost), '▒', '─')
         }
-        (None, false) if heat.together() => {
+        (None, false) if group.together() => {
             // Lanes that run together may load models of different sizes: what compares is their rate.
-            let best = heat.entries.iter().filter_map(speed_of).fold(0.0, f64::max);
-            (speed_of(entry).filter(|_| best > 0.0).map_or(0.0, |speed| speed / best), '▆', ' ')
+            let best = group.rows.iter().filter_map(EngineRow::bytes_per_s).fold(0.0, f64::max);
+            (entry.bytes_per_s().filter(|_| best > 0.0).map_or(0.0, |speed| speed / best), '▆', ' ')
         }
         (None, false) => {
-            let best = heat.fastest().and_then(Entry::wall_ns).unwrap_or(0);
+            let best = group.fastest().and_then(EngineRow::wall_ns).unwrap_or(0);
             (best as f64 / entry.wall_ns().unwrap_or(1).max(1) as f64, '▆', ' ')
         }
     };
@@ -398,86 +371,61 @@ fn entry_row(
     let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ui.clock_ns));
     let speed = match running {
         Some(lane) => rate_now(lane),
-        None => speed_of(entry),
+        None => entry.bytes_per_s(),
     };
     figure(pen, &mut x, columns.rate, &speed.map_or_else(|| "–".to_owned(), rate), theme.text);
-    let time = wall.map_or_else(|| "–".to_owned(), |ns| same_unit(ns, slowest(heat)));
+    let ranked = group.ranked_engine(entry).filter(|_| running.is_none());
+    let row = ranked.map(|ranked| ResultRow::new(ranked, entry.good().collect()));
+    let time = match (&row, wall) {
+        (Some(row), _) => (TIME.cell)(row),
+        (None, wall) => wall.map_or_else(|| GAP.to_owned(), duration),
+    };
     figure(pen, &mut x, columns.time, &time, theme.strong);
-    let ratio = heat.fastest().and_then(Entry::wall_ns).filter(|best| *best > 0 && running.is_none());
-    // Beside others a lane's own time alone is what it is measured by.
-    let alone = heat.together().then(|| entry.lanes.first().and_then(|lane| state.alone_ns(lane)));
-    let ratio = alone.map_or(ratio, |alone| alone.filter(|_| running.is_none()));
-    let ratio = ratio.zip(wall).map(|(best, wall)| format!("{}×", three_digits(wall as f64 / best as f64)));
-    figure(pen, &mut x, columns.ratio, ratio.as_deref().unwrap_or("–"), theme.text);
+    // Lanes that run together are compared with their own time alone.
+    let alone = || entry.lanes.first().and_then(|lane| state.alone_ns(lane)).filter(|ns| *ns > 0);
+    let ratio = match ranked {
+        Some(ranked) if group.together() => alone().map(|alone| labels::factor(ranked.wall_ns as f64 / alone as f64)),
+        ranked => ranked.map(labels::ratio),
+    };
+    figure(pen, &mut x, columns.ratio, ratio.as_deref().unwrap_or(GAP), theme.text);
     let n = entry.n();
-    let runs = if n == entry.lanes.len() { format!("n={n}") } else { format!("{n}/{}", entry.lanes.len()) };
+    let runs = if n == entry.lanes.len() { n.to_string() } else { format!("{n}/{}", entry.lanes.len()) };
     figure(pen, &mut x, columns.n, &runs, theme.dim);
     if columns.route > 0 {
-        let (word, style) = route(entry, w >= 110, theme);
+        let (word, status) = route(entry);
+        let style = status.map_or(theme.dim, |status| theme.status(status));
         pen.fit(x + 3, 0, columns.route.saturating_sub(3), &word, style);
         x += columns.route;
     }
-    let (mark, word, style) = verified(entry, theme);
+    let (mark, word, style) = verified(entry, row.as_ref(), theme);
     let text = if columns.verified > 6 { format!("{mark} {word}") } else { mark.to_string() };
     pen.text(x + 2, 0, &text, style);
 }
 
-/// Bytes a second at the median time.
-fn speed_of(entry: &Entry<'_>) -> Option<f64> {
-    crate::domain::units::bytes_per_s(entry.results().map(|r| r.bytes).max()?, entry.wall_ns()?)
-}
-
-/// The longest median of a heat: its unit is everybody's.
-fn slowest(heat: &Heat<'_>) -> u64 {
-    heat.entries.iter().filter_map(Entry::wall_ns).max().unwrap_or(1_000_000_000)
-}
-
 /// The time on the clock of the lane that loads now, at which ghosts are shown.
-fn leader_time(heat: &Heat<'_>, ui: &UiState) -> Option<u64> {
-    let lane = heat.entries.iter().find_map(Entry::running)?;
+fn leader_time(group: &RowGroup<'_>, ui: &UiState) -> Option<u64> {
+    let lane = group.rows.iter().find_map(EngineRow::running)?;
     elapsed_ns(lane, ui.clock_ns)
 }
 
-/// The route of an entry's reads in its colour.
-fn route(entry: &Entry<'_>, in_words: bool, theme: &Theme) -> (String, ratatui::style::Style) {
-    let (words, status) = route_words(entry, in_words);
-    (words, status.map_or(theme.dim, |status| theme.status(status)))
+/// The route of a row's reads, and how good it is.
+fn route(entry: &EngineRow<'_>) -> (String, Option<Status>) {
+    let counts = entry.typical().and_then(|lane| lane.result.as_deref()?.route.as_ref());
+    let row = entry.ranked().map(|ranked| ResultRow::new(ranked, entry.good().collect()));
+    let cell = row.map_or_else(|| GAP.to_owned(), |row| (ROUTE.cell)(&row));
+    (cell, counts.map(labels::route_status))
 }
 
-/// The route of an entry's reads with its proof, as words or as a mark, and how good it is.
-fn route_words(entry: &Entry<'_>, in_words: bool) -> (String, Option<Status>) {
-    let counts = entry.typical().and_then(|l| l.result.as_deref()?.route.as_ref());
-    if counts.is_none() && !entry.engine.opens_cufile() {
-        return ("–".to_owned(), None);
+fn verified(entry: &EngineRow<'_>, row: Option<&ResultRow<'_>>, theme: &Theme) -> (char, String, Style) {
+    let Some(row) = row.filter(|_| entry.failed().is_none()) else {
+        return match entry.failed() {
+            Some(_) => (Status::Fail.mark(), "one failed".to_owned(), theme.status(Status::Fail)),
+            None => (' ', String::new(), theme.dim),
+        };
+    };
+    let status = VERIFIED.status.map_or(Status::Na, |status| status(row));
+    if status == Status::Pass && entry.cancelled() {
+        return (status.mark(), "one stopped".to_owned(), theme.status(Status::Na));
     }
-    let Some(counts) = counts else {
-        return ("not known".to_owned(), None);
-    };
-    let status = match counts.route {
-        Route::Compat => Status::Warn,
-        Route::None => Status::Fail,
-        _ if counts.straight() => Status::Pass,
-        _ => Status::Warn,
-    };
-    let proof = match (in_words, counts.proven) {
-        (true, true) => ", proven",
-        (true, false) => ", unproven",
-        (false, true) => " ✔",
-        (false, false) => " ?",
-    };
-    (format!("{}{proof}", route_word(counts.route)), Some(status))
-}
-
-fn verified(entry: &Entry<'_>, theme: &Theme) -> (char, &'static str, ratatui::style::Style) {
-    if entry.failed().is_some() {
-        (Status::Fail.mark(), "one failed", theme.status(Status::Fail))
-    } else if entry.n() == 0 {
-        (' ', "", theme.dim)
-    } else if entry.verified() && entry.stopped() {
-        (Status::Pass.mark(), "one stopped", theme.status(Status::Na))
-    } else if entry.verified() {
-        (Status::Pass.mark(), "verified", theme.status(Status::Pass))
-    } else {
-        (Status::Na.mark(), "not verified", theme.status(Status::Na))
-    }
+    (status.mark(), (VERIFIED.cell)(row), theme.status(status))
 }

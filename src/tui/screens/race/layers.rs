@@ -13,9 +13,10 @@
 
 use super::view::{self, selected_entry};
 use crate::domain::{Engine, LayerTimes, Phase, Status, WorkloadResult, units};
+use crate::present::row_groups;
+use crate::present::workload::hidden;
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
-use crate::tui::entries::heats;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
@@ -39,7 +40,7 @@ pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
         return None;
     }
     let lanes: Vec<Option<&Lane>> =
-        heats(state).iter().flat_map(|heat| heat.entries.iter().map(|entry| entry.typical())).collect();
+        row_groups(state).iter().flat_map(|group| group.rows.iter().map(|entry| entry.typical())).collect();
     let read = |lane: &'s Lane| {
         let result = lane.result.as_deref()?.workload.as_ref()?;
         (!result.layers.is_empty()).then_some(Read { lane, result })
@@ -85,14 +86,13 @@ impl Read<'_> {
         let waited: u64 = layers.iter().map(|layer| layer.wait_ns).sum();
         let slow = layers.iter().filter(|layer| layer.wait_ns > layer.compute_ns / 10).count();
         let Some(hidden) = self.result.hidden_fraction else {
-            return (Status::Na, "How much of the loading hides behind computing was not measured.".to_owned());
+            return (Status::Na, hidden(self.result));
         };
-        // Rounded down: what is not all hidden is not called so.
         let percent = (hidden * 100.0).floor();
         let status = if hidden >= 0.9 { Status::Pass } else { Status::Warn };
-        let (hides, waited) = (format!("{percent} % of the loading hides behind computing"), units::duration(waited));
+        let (hides, waited) = (self::hidden(self.result), units::duration(waited));
         let texts = [
-            format!("{hides}; computing waited {waited} in all, for {slow} of {} layers noticeably.", layers.len()),
+            format!("{hides}; computing waited {waited}, noticeably for {slow} of {} layers.", layers.len()),
             format!("{hides}; computing waited {waited}."),
             format!("{percent} % of loading is hidden, waited {waited}"),
         ];

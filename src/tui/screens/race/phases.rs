@@ -3,14 +3,15 @@
 use super::lanes::{entry_marker, longest_name};
 use super::view::selected_entry;
 use crate::domain::{Phase, PhaseTimes, RunResult};
+use crate::present::phases::{share, split};
+use crate::present::{EngineRow, RowGroup, row_groups};
 use crate::session::State;
 use crate::tui::app::UiState;
-use crate::tui::entries::{Entry, Heat, heats};
 use crate::tui::frame::spinner;
 use crate::tui::pen::{Pen, Run, runs_width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
-use crate::tui::words::cache_word;
+use crate::tui::words::row_name;
 
 /// Rows that the phases take below the lanes: a heading, the bars, a legend; 0 while there is nothing to show.
 pub(crate) fn rows(state: &State, ui: &UiState) -> u16 {
@@ -20,25 +21,25 @@ pub(crate) fn rows(state: &State, ui: &UiState) -> u16 {
     }
 }
 
-/// The heat of the selected entry alone: times of a cold and a hot cache do not belong on one scale.
+/// The group of the selected entry alone: times of a cold and a hot cache do not belong on one scale.
 struct Shown<'s> {
-    heat: Heat<'s>,
+    group: RowGroup<'s>,
     /// The selected entry in it.
     selected: usize,
-    /// Of several heats.
+    /// Of several groups.
     several: bool,
 }
 
 impl<'s> Shown<'s> {
     fn of(state: &'s State, ui: &UiState) -> Option<Self> {
         let at = selected_entry(state, ui)?;
-        let all = heats(state);
+        let all = row_groups(state);
         let several = all.len() > 1;
         let mut before = 0;
-        for heat in all {
-            let next = before + heat.entries.len();
+        for group in all {
+            let next = before + group.rows.len();
             if at < next {
-                return Some(Self { heat, selected: at - before, several });
+                return Some(Self { group, selected: at - before, several });
             }
             before = next;
         }
@@ -46,8 +47,8 @@ impl<'s> Shown<'s> {
     }
 
     /// Entries whose phases are known, with their number and the run that stands for them.
-    fn timed(&self) -> Vec<(usize, &Entry<'s>, &'s RunResult)> {
-        let entries = self.heat.entries.iter().enumerate();
+    fn timed(&self) -> Vec<(usize, &EngineRow<'s>, &'s RunResult)> {
+        let entries = self.group.rows.iter().enumerate();
         entries
             .filter_map(|(number, e)| Some((number, e, e.typical()?.result.as_deref()?)))
             .filter(|(_, _, result)| result.phases.total_ns() > 0)
@@ -58,8 +59,8 @@ impl<'s> Shown<'s> {
 /// Draws the bars below the lanes, `name` columns from the left, under a heading.
 pub(crate) fn below(pen: &mut Pen<'_>, state: &State, ui: &UiState, name: u16, theme: &Theme) {
     let Some(shown) = Shown::of(state, ui) else { return };
-    let heat = if shown.several { format!(", {} cache", cache_word(shown.heat.cache)) } else { String::new() };
-    pen.text(name, 1, &format!("where the time went{heat}"), theme.faint_text());
+    let group = if shown.several { format!(", {} cache", shown.group.cache) } else { String::new() };
+    pen.text(name, 1, &format!("where the time went{group}"), theme.faint_text());
     let (w, h) = (pen.width(), pen.height());
     bars_of(&mut pen.part(0, 2, w, h.saturating_sub(2)), &shown, name, theme);
 }
@@ -69,7 +70,7 @@ pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut title = vec![("Where the time went".to_owned(), theme.strong)];
     let shown = Shown::of(state, ui);
     if let Some(shown) = shown.as_ref().filter(|shown| shown.several) {
-        title.push((format!(" ─ {}", cache_word(shown.heat.cache)), theme.dim));
+        title.push((format!(" ─ {}", shown.group.cache), theme.dim));
     }
     let mut inside = pen.frame(&title, theme.faint);
     let Some(shown) = shown.filter(|shown| !shown.timed().is_empty()) else {
@@ -113,7 +114,7 @@ fn bars_of(pen: &mut Pen<'_>, shown: &Shown<'_>, name: u16, theme: &Theme) {
     for (y, (_, entry, result)) in timed.iter().skip(first).take(room).enumerate() {
         let y = y as u16;
         pen.cell(2, y, entry_marker(entry, theme), theme.lane(entry.engine));
-        pen.text(4, y, &entry.short_name(name.saturating_sub(5)), theme.text);
+        pen.text(4, y, &row_name(entry, name.saturating_sub(5)), theme.text);
         if bars::phases(pen, name, y, columns, &result.phases, scale, theme) {
             continue;
         }
@@ -151,11 +152,6 @@ fn legend(items: &[Vec<Run>], room: u16) -> Vec<Vec<Run>> {
 
 /// The greatest phases in words, for bars too short to hold them.
 fn greatest(times: &PhaseTimes, most: usize, theme: &Theme) -> Vec<Run> {
-    let total = times.total_ns().max(1) as f64;
-    let mut all: Vec<_> = times.iter().filter(|(_, ns)| *ns as f64 / total >= 0.005).collect();
-    all.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    all.iter()
-        .take(most)
-        .map(|(phase, ns)| (format!("{} {:.0} %  ", bars::phase_word(*phase), *ns as f64 * 100.0 / total), theme.dim))
-        .collect()
+    let shares = split(times, times.total_ns()).into_iter().filter(|(_, share)| *share >= 0.005);
+    shares.take(most).map(|phase| (format!("{}  ", share(phase)), theme.dim)).collect()
 }

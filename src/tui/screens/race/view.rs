@@ -12,14 +12,16 @@
 use super::{charts, lanes, layers, phases};
 use crate::analysis::Advice;
 use crate::domain::Engine;
+use crate::present::advice::sentence;
+use crate::present::headline::race;
+use crate::present::{EngineRow, row_groups};
 use crate::session::State;
 use crate::tui::app::UiState;
-use crate::tui::entries::{Entry, heats};
 use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, wrap};
-use crate::tui::race_words;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
+use crate::tui::words::headline_in;
 
 /// Panes that small screens show one at a time: lanes, phases, three charts.
 const PANES: usize = 5;
@@ -36,15 +38,15 @@ pub(crate) fn panes(state: &State, ui: &UiState) -> usize {
 /// Fewest rows in which the two timelines of a read's layers stand, their border included.
 const LAYER_ROWS: u16 = 6;
 
-/// Number of entries, over all heats.
+/// Number of entries, over all groups.
 pub(crate) fn entry_count(state: &State) -> usize {
-    heats(state).iter().map(|h| h.entries.len()).sum()
+    row_groups(state).iter().map(|h| h.rows.len()).sum()
 }
 
 /// The selected entry: the user's, else the one under way, else the fastest, else the first.
 pub(crate) fn selected_entry(state: &State, ui: &UiState) -> Option<usize> {
-    let heats = heats(state);
-    let entries: Vec<&Entry<'_>> = heats.iter().flat_map(|h| &h.entries).collect();
+    let groups = row_groups(state);
+    let entries: Vec<&EngineRow<'_>> = groups.iter().flat_map(|h| &h.rows).collect();
     if entries.is_empty() {
         return None;
     }
@@ -65,14 +67,15 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     ui.race.more.set(false);
     let airy = h >= 26;
     let room = w.saturating_sub(6);
-    let answer = race_words::race_in(state, ui.clock_ns, room, if airy && h < 40 { 2 } else { 3 });
+    let answers = race(state, ui.clock_ns);
+    let answer = headline_in(&answers, room, if airy && h < 40 { 2 } else { 3 });
     // The question ends in "and why?": why the fastest is, of the ways of cuFile first, for which people come; else what cost the most that could be spared.
     let advice = ui.derived.advice();
     let about_cufile = |advice: &&Advice| advice.engine.as_ref().is_some_and(Engine::opens_cufile);
     let why = || advice.iter().filter(|advice| advice.explains);
     let advice = why().find(about_cufile).or(why().next()).or(advice.first());
     let advice = advice.filter(|_| airy && state.running_lane().is_none());
-    let mut advice: Vec<String> = advice.map(|advice| wrap(&advice.text, room)).unwrap_or_default();
+    let mut advice: Vec<String> = advice.map(|advice| wrap(&sentence(advice), room)).unwrap_or_default();
     // Air above and below the words is worth less than a pane, and so is the reason in words: the panes show it.
     let said = wrap(&answer.text, room).len().min(3) as u16;
     let fewest = lanes::rows(state, ui, w).saturating_add(CHART_ROWS);

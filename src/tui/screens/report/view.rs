@@ -1,25 +1,29 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
-use crate::analysis::{grid_failures, grid_sentences};
-use crate::domain::units::{self, bytes, count, duration, rate};
-use crate::domain::{LogLevel, Machine, RunResult, Status};
-use crate::session::{LaneStatus, State};
+use crate::domain::{Engine, Status};
+use crate::present::comparisons::naming;
+use crate::present::failures::failed_runs;
+use crate::present::table::{COLUMNS, Column, ResultRow};
+use crate::present::{advice, comparisons, gaps, grid, headline as answers, machine, verdict, winner};
+use crate::session::State;
 use crate::tui::app::UiState;
-use crate::tui::entries::{Entry, heats};
 use crate::tui::keymap::Action;
-use crate::tui::pen::{Pen, Run, wrap};
-use crate::tui::race_words;
+use crate::tui::pen::{Pen, Run, width, wrap};
 use crate::tui::screens::environment::answer;
 use crate::tui::screens::race::{charts, phases};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
-use crate::tui::widgets::sheet::{self, labelled};
-use crate::tui::words::{self, Headline, cache_word, route_word};
+use crate::tui::widgets::sheet::{self, labelled_in};
+use crate::tui::words::{Headline, headline_in};
 
 type Lines = Vec<Vec<Run>>;
 
 /// Columns from which there is room for a page and pictures.
 const PICTURES_FROM: u16 = 170;
+/// Columns of the labels of the machine's facts.
+const LABEL: u16 = 11;
+/// Columns between two cells.
+const GAP: usize = 2;
 
 /// Draws the screen; returns how far it scrolls.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
@@ -27,11 +31,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let airy = h >= 26;
     let mut y = u16::from(airy);
     let lines = if airy { 4 } else { 3 };
-    let answer = headline(state, ui, w.saturating_sub(6), lines);
+    let answer = answer_of(state, ui, w.saturating_sub(6), usize::from(lines));
     y += headline::draw(&mut pen.part(0, y, w, lines), &answer, theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
-    // Beside the page, where there is room, the pictures that the exported report has too.
+    // Next to the page, if there is room, the pictures that the exported report has too.
     let pictures = if w >= PICTURES_FROM && !state.lanes.is_empty() { w * 2 / 5 } else { 0 };
     if pictures > 0 {
         // Bars, a legend that may take two lines, and the border.
@@ -44,12 +48,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut inside = pane.frame(&[("Report".to_owned(), theme.strong)], theme.faint);
     let room = inside.width().saturating_sub(6);
     let mut lines = Lines::new();
-    machine(&mut lines, state, ui, room, theme);
-    findings(&mut lines, (state, ui), room, theme);
-    runs(&mut lines, state, room, theme);
+    facts(&mut lines, state, room, theme);
+    findings(&mut lines, state, room, theme);
+    results(&mut lines, state, room, theme);
+    failures(&mut lines, state, room, theme);
     storage(&mut lines, state, room, theme);
-    lessons(&mut lines, state, ui, room, theme);
-    gaps(&mut lines, state, room, theme);
+    list(&mut lines, "Advice", &ui.derived.advice().iter().map(advice::sentence).collect::<Vec<_>>(), room, theme);
+    list(&mut lines, "Notes and gaps", &gaps::gaps(state), room, theme);
     section(&mut lines, "As files", theme);
     let mut words = String::new();
     if ui.can_export {
@@ -64,51 +69,17 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.report_scroll, theme)
 }
 
-/// The answer and what stands behind it in so many lines of `room` columns; where that is too much, the answer is told more briefly, at last alone.
-fn headline(state: &State, ui: &UiState, room: u16, lines: u16) -> Headline {
-    let done: Vec<&RunResult> =
-        state.lanes.iter().filter(|l| l.status == LaneStatus::Done).filter_map(|l| l.result.as_deref()).collect();
-    let failed = state.lanes.iter().filter(|l| matches!(l.status, LaneStatus::Failed(_))).count();
-    let verified = done.iter().filter(|r| r.verified == Some(true)).count();
-    let loads = match (done.len(), verified) {
-        (0, _) => "no load has finished".to_owned(),
-        (n, v) if n == v => format!("{} loaded, all bytes verified", times(n)),
-        (n, v) => format!("{} loaded, {v} of them verified", times(n)),
+/// The winners, else the storage, else the verdict; and what the session did.
+fn answer_of(state: &State, ui: &UiState, room: u16, lines: usize) -> Headline {
+    let verdict = || state.verdicts.first().map(|verdict| verdict::answer(verdict));
+    let mut all = match &state.grid {
+        Some(grid) if state.lanes.is_empty() => grid::answers(grid).into_iter().take(1).collect(),
+        _ if !state.lanes.is_empty() => answers::race(state, ui.clock_ns),
+        _ => verdict().into_iter().collect(),
     };
-    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-    let status = if failed > 0 { Status::Warn } else { Status::Info };
-    // Which load won is what a reader wants first; how much stands behind it comes after.
-    let route = state.verdicts.first().filter(|_| done.is_empty());
-    let route = route.map(|verdict| words::environment(state, Some(verdict), ui));
-    let status = route.as_ref().map_or(status, |route| route.status);
-    let checks = match state.checks.len() {
-        0 => "Nothing checked".to_owned(),
-        1 => "One check".to_owned(),
-        n => format!("{n} checks"),
-    };
-    let measured = state.grid.as_ref().filter(|_| state.lanes.is_empty());
-    let behind = match measured {
-        Some(grid) => format!("{checks}; {} of {} cells of the grid measured.", grid.done(), grid.plan.cells.len()),
-        None => format!("{checks}; {loads}{failures}."),
-    };
-    let best = measured.and_then(|grid| grid_sentences(grid).into_iter().next());
-    let text = match route {
-        None if best.is_some() => format!("{} {behind}", best.unwrap_or_default()),
-        Some(route) => format!("{} {behind}", route.text),
-        None if done.is_empty() => behind,
-        None => {
-            let fits = |text: &String| wrap(text, room).len() <= usize::from(lines);
-            let briefly = |lines: u16| race_words::race_in(state, ui.clock_ns, room, usize::from(lines)).text;
-            let all = [race_words::race(state, ui.clock_ns).text, briefly(lines - 1), briefly(1)];
-            let all = all.into_iter().map(|answer| format!("{answer} {behind}")).find(fits);
-            all.unwrap_or_else(|| briefly(lines))
-        }
-    };
-    Headline { status, text }
-}
-
-fn times(n: usize) -> String {
-    if n == 1 { "once".to_owned() } else { format!("{n} times") }
+    let status = answers::worst(&all);
+    all.push(answers::extent(state));
+    Headline { status, ..headline_in(&all, room, lines) }
 }
 
 fn section(lines: &mut Lines, name: &str, theme: &Theme) {
@@ -118,92 +89,43 @@ fn section(lines: &mut Lines, name: &str, theme: &Theme) {
     lines.push(vec![(name.to_owned(), theme.accent)]);
 }
 
-fn machine(lines: &mut Lines, state: &State, ui: &UiState, room: u16, theme: &Theme) {
-    let Some(machine) = &state.machine else { return };
-    section(lines, "Machine", theme);
-    let cufile = match (words::unchecked(state, ui), state.runs().iter().any(|run| run.route.is_some())) {
-        // Only the checks look for it; lanes find their own.
-        (_, true) => "used by loads, which did not ask for its version",
-        (true, false) => "not looked for",
-        (false, false) => "no libcufile",
-    };
-    for (label, text) in machine_facts(machine, cufile) {
-        lines.extend(labelled(label, &text, room, theme.dim, theme.text));
+fn facts(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let facts = machine::facts(state);
+    if !facts.is_empty() {
+        section(lines, "Machine", theme);
+    }
+    for (label, text) in facts {
+        lines.extend(labelled_in(LABEL, label, &text, room, theme.dim, theme.text));
     }
 }
 
-fn machine_facts(machine: &Machine, unnamed_cufile: &str) -> Vec<(&'static str, String)> {
-    let (cpus, memory) = machine.size();
-    let mut facts = vec![
-        ("Host", format!("{}, {}, Linux {}", machine.host, machine.distribution, machine.kernel)),
-        ("Has", format!("{cpus}, {memory}")),
-    ];
-    for gpu in &machine.gpus {
-        let memory = gpu.memory_total_bytes.map_or_else(String::new, |b| format!(", {}", bytes(b)));
-        let link = match (gpu.pcie_generation, gpu.pcie_width) {
-            (Some((_, generation)), Some((_, width))) => format!(", PCIe {generation}.0 ×{width}"),
-            _ => String::new(),
-        };
-        facts.push(("GPU", format!("{} {}{memory}{link}, {}", gpu.index, gpu.name, gpu.pci_bus_id)));
+/// A text with the mark of its status before its first line.
+fn marked(lines: &mut Lines, status: Status, text: &str, room: u16, theme: &Theme) {
+    for (i, line) in wrap(text, room.saturating_sub(2)).into_iter().enumerate() {
+        let mark = if i == 0 { status.mark() } else { ' ' };
+        lines.push(vec![(format!("{mark} "), theme.status(status)), (line, theme.text)]);
     }
-    if machine.gpus.is_empty() {
-        facts.push(("GPU", "none".to_owned()));
-    }
-    let or_none = |version: Option<&String>| version.cloned().unwrap_or_else(|| "none".to_owned());
-    facts.push((
-        "Driver",
-        match (&machine.driver, &machine.cuda) {
-            (None, None) => "none".to_owned(),
-            (driver, cuda) => format!("{}, CUDA {}", or_none(driver.as_ref()), or_none(cuda.as_ref())),
-        },
-    ));
-    let cufile = machine.libcufile.as_ref();
-    facts.push((
-        "cuFile",
-        cufile.map_or_else(
-            || unnamed_cufile.to_owned(),
-            |lib| format!("{} at {}", lib.version.as_deref().unwrap_or("version not told"), lib.path),
-        ),
-    ));
-    facts.extend(machine.container.iter().map(|c| ("Inside", c.clone())));
-    facts
 }
 
-fn findings(lines: &mut Lines, (state, ui): (&State, &UiState), room: u16, theme: &Theme) {
+fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     if state.verdicts.is_empty() && state.checks.is_empty() {
         return;
     }
     section(lines, "Route", theme);
-    // Where nothing was loaded, the answer about the only path is the headline already.
-    let told = state.verdicts.len() == 1 && !state.lanes.iter().any(|lane| lane.status == LaneStatus::Done);
     for verdict in &state.verdicts {
-        let mut answer = words::environment(state, Some(verdict), ui);
-        if told {
-            answer.text.clear();
-        }
-        for (i, line) in wrap(&answer.text, room.saturating_sub(2)).into_iter().enumerate() {
-            let mark = if i == 0 { answer.status.mark() } else { ' ' };
-            lines.push(vec![(format!("{mark} "), theme.status(answer.status)), (line, theme.text)]);
-        }
+        let answer = verdict::answer(verdict);
+        marked(lines, answer.status, &answer.text(), room, theme);
         if !verdict.proof.is_empty() {
             let label = if verdict.proven { "proof: " } else { "no proof: " };
-            lines.extend(
-                wrap(&format!("{label}{}", verdict.proof), room.saturating_sub(2))
-                    .into_iter()
-                    .map(|line| vec![("  ".to_owned(), theme.dim), (line, theme.dim)]),
-            );
+            let proof = wrap(&format!("{label}{}", verdict.proof), room.saturating_sub(2));
+            lines.extend(proof.into_iter().map(|line| vec![("  ".to_owned(), theme.dim), (line, theme.dim)]));
         }
     }
     let mut wrong: Vec<_> = state.checks.iter().filter(|f| matches!(f.status, Status::Warn | Status::Fail)).collect();
-    // What failed before what is only a warning; what another one causes after its cause.
+    // Failures before warnings, causes before consequences.
     wrong.sort_by_key(|f| (f.status != Status::Fail, f.cause.is_some()));
     for finding in wrong {
-        for (i, line) in
-            wrap(&format!("{}: {}", finding.id, finding.summary), room.saturating_sub(2)).into_iter().enumerate()
-        {
-            let mark = if i == 0 { finding.status.mark() } else { ' ' };
-            lines.push(vec![(format!("{mark} "), theme.status(finding.status)), (line, theme.text)]);
-        }
+        marked(lines, finding.status, &format!("{}: {}", finding.id, finding.summary), room, theme);
         let remedy = answer::plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
         for (i, line) in wrap(&remedy.unwrap_or_default(), room.saturating_sub(4)).into_iter().enumerate() {
             let arrow = if i == 0 { "  → " } else { "    " };
@@ -212,110 +134,92 @@ fn findings(lines: &mut Lines, (state, ui): (&State, &UiState), room: u16, theme
     }
 }
 
-fn runs(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
-    let heats = heats(state);
-    if heats.is_empty() {
-        return;
-    }
-    section(lines, "Loads", theme);
-    // What a workload's lane writes and what it reads differ by a word more.
-    let named = if heats.iter().flat_map(|h| &h.entries).any(|e| e.engine.direction().is_some()) { 20 } else { 16 };
-    let wide = room >= 76 + named;
-    let name = usize::from(named);
-    let head = format!("  {:<name$} {:<9}{:>4} {:>10} {:>10}", "engine", "cache", "n", "median", "rate");
-    let more = if wide {
-        format!(" {:>10} {:>10} {:>10}  {:<12}", "host peak", "pinned", "CPU", "route")
-    } else {
-        String::new()
-    };
-    lines.push(vec![(head + &more, theme.dim)]);
-    for entry in heats.iter().flat_map(|h| &h.entries) {
-        lines.push(run_line(entry, named, wide, theme));
-    }
-}
-
-fn run_line(entry: &Entry<'_>, named: u16, wide: bool, theme: &Theme) -> Vec<Run> {
-    let mark = (format!("{} ", theme.marker(entry.engine)), theme.lane(entry.engine));
-    let engine = match entry.engine.direction() {
-        Some(direction) => format!("{direction} {}", words::variant_name(entry.engine, named - 6)),
-        None => words::short_engine(entry.engine, named),
-    };
-    let name = format!("{engine:<room$} {:<9}", cache_word(entry.cache), room = usize::from(named));
-    let (Some(wall), Some(result)) = (entry.wall_ns(), entry.typical().and_then(|l| l.result.as_deref())) else {
-        let (status, words) = match entry.failed() {
-            Some((_, why)) => (Status::Fail, format!("failed: {why}")),
-            None => (Status::Na, "not finished".to_owned()),
-        };
-        return vec![mark, (name, theme.text), (format!("   {words}"), theme.status(status))];
-    };
-    let size = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), bytes);
-    // Of an even number of runs none is the median: the rate is that of the time beside it.
-    let speed = units::bytes_per_s(result.bytes, wall).map_or_else(|| "–".to_owned(), rate);
-    let mut text = format!("{name}{:>4} {:>10} {speed:>10}", entry.n(), duration(wall));
-    if wide {
-        let cpu = result.cpu_ns.map_or_else(|| "–".to_owned(), duration);
-        let (host, pinned) = (size(result.host_peak_bytes), size(result.pinned_peak_bytes));
-        let route = result.route.as_ref().map_or("–", |r| route_word(r.route));
-        text.push_str(&format!(" {host:>10} {pinned:>10} {cpu:>10}  {route:<10}"));
-    }
-    let verified = if entry.verified() { Status::Pass } else { Status::Na };
-    let word = if entry.verified() { "verified" } else { "not verified" };
-    vec![mark, (text, theme.text), (format!("  {} {word}", verified.mark()), theme.status(verified))]
-}
-
-/// What the storage gave, in the sentences of its screen; the figures are there and in the exported report.
-fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
-    let Some(grid) = &state.grid else { return };
-    section(lines, "Storage", theme);
-    let words = format!("{}, into {}", grid.plan.dir.display(), grid.plan.target);
-    lines.extend(wrap(&words, room).into_iter().map(|line| vec![(line, theme.dim)]));
-    for said in grid_sentences(grid).iter().chain(&grid_failures(grid)) {
-        lines.extend(bullet(said, room, theme));
-    }
-}
-
-fn lessons(lines: &mut Lines, state: &State, ui: &UiState, room: u16, theme: &Theme) {
-    let advice = ui.derived.advice();
-    if advice.is_empty() {
-        return;
-    }
-    section(lines, "What it teaches", theme);
-    if let Some(model) = &state.model {
-        let words =
-            format!("{}: {} tensors, {}", model.name, count(model.tensors.len() as u64), bytes(model.tensor_bytes()));
-        lines.push(vec![(words, theme.dim)]);
-    }
-    for advice in advice {
-        lines.extend(bullet(&advice.text, room, theme));
-    }
-}
-
-fn bullet(text: &str, room: u16, theme: &Theme) -> Lines {
-    let mark = |i: usize| if i == 0 { "• ".to_owned() } else { "  ".to_owned() };
-    wrap(text, room.saturating_sub(2))
-        .into_iter()
-        .enumerate()
-        .map(|(i, line)| vec![(mark(i), theme.dim), (line, theme.text)])
-        .collect()
-}
-
-/// What could not be run, measured or finished, and what engines wanted said.
-fn gaps(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
-    let mut said: Vec<String> =
-        state.unavailable.iter().map(|(engine, why)| format!("{engine} cannot run here: {why}")).collect();
-    for lane in &state.lanes {
-        for note in lane.result.iter().flat_map(|r| &r.notes) {
-            said.push(format!("{} ({}): {note}", lane.engine, cache_word(lane.cache)));
+/// The results table of each group, as many columns as fit.
+fn results(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let comparisons = comparisons(state);
+    let naming = naming(&comparisons);
+    for comparison in &comparisons {
+        section(lines, &comparison.title(), theme);
+        if let Some(answer) = winner::answer(&comparison.group, naming) {
+            marked(lines, answer.status, &answer.text(), room, theme);
+        }
+        let rows = comparison.rows();
+        let columns = columns(&rows, usize::from(room));
+        let head = columns.iter().map(|(column, width)| aligned(column.title, *width, column.right));
+        lines.push(vec![("  ".to_owned(), theme.dim), (head.collect(), theme.dim)]);
+        for row in &rows {
+            let engine: &Engine = &row.ranked.engine;
+            let mut line: Vec<Run> = vec![(format!("{} ", theme.marker(engine)), theme.lane(engine))];
+            for (column, width) in &columns {
+                let style = column.status.map_or(theme.text, |status| theme.status(status(row)));
+                line.push((aligned(&column.marked(row), *width, column.right), style));
+            }
+            lines.push(line);
         }
     }
-    said.extend(state.messages.iter().filter(|(_, level, _)| *level > LogLevel::Info).map(|(_, _, text)| text.clone()));
-    let mut seen = std::collections::BTreeSet::new();
-    said.retain(|text| seen.insert(text.clone()));
-    if said.is_empty() {
-        return;
+}
+
+/// The columns that fit with their widths, in order: those that a terminal shows before the others.
+fn columns(rows: &[ResultRow<'_>], room: usize) -> Vec<(&'static Column, usize)> {
+    let needs = |column: &Column| {
+        let cells = rows.iter().map(|row| width(&column.marked(row)));
+        cells.chain([width(column.title)]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = COLUMNS.iter().map(needs).collect();
+    let mut order: Vec<usize> = (0..COLUMNS.len()).collect();
+    order.sort_by_key(|at| COLUMNS[*at].detail);
+    let mut left = room.saturating_sub(2);
+    let mut shown: Vec<usize> = Vec::new();
+    for at in order {
+        if let Some(rest) = left.checked_sub(widths[at] + GAP) {
+            left = rest;
+            shown.push(at);
+        }
     }
-    section(lines, "To know", theme);
-    for text in said {
-        lines.extend(bullet(&text, room, theme));
+    shown.sort_unstable();
+    shown.into_iter().map(|at| (&COLUMNS[at], widths[at])).collect()
+}
+
+fn aligned(text: &str, columns: usize, right: bool) -> String {
+    let space = " ".repeat(columns.saturating_sub(width(text)));
+    let gap = " ".repeat(GAP);
+    if right { format!("{space}{text}{gap}") } else { format!("{text}{space}{gap}") }
+}
+
+fn failures(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let failed = failed_runs(state);
+    if !failed.is_empty() {
+        section(lines, "Runs that failed", theme);
+    }
+    for run in failed {
+        marked(lines, Status::Fail, &run.sentence, room, theme);
+        for line in run.stderr_tail.iter().flat_map(|line| wrap(line, room.saturating_sub(4))) {
+            lines.push(vec![("    ".to_owned(), theme.dim), (line, theme.dim)]);
+        }
+    }
+}
+
+/// What the storage gave; the figures are on its screen and in the exported report.
+fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+    let Some(measured) = &state.grid else { return };
+    section(lines, "Storage", theme);
+    lines.extend(wrap(&grid::place(measured), room).into_iter().map(|line| vec![(line, theme.dim)]));
+    for answer in grid::answers(measured) {
+        marked(lines, answer.status, &answer.text(), room, theme);
+    }
+    for failure in grid::failures(measured) {
+        marked(lines, Status::Fail, &failure, room, theme);
+    }
+}
+
+/// Sentences under a title; nothing without any.
+fn list(lines: &mut Lines, title: &str, sentences: &[String], room: u16, theme: &Theme) {
+    if !sentences.is_empty() {
+        section(lines, title, theme);
+    }
+    for text in sentences {
+        let mark = |i: usize| if i == 0 { "• ".to_owned() } else { "  ".to_owned() };
+        let wrapped = wrap(text, room.saturating_sub(2)).into_iter().enumerate();
+        lines.extend(wrapped.map(|(i, line)| vec![(mark(i), theme.dim), (line, theme.text)]));
     }
 }

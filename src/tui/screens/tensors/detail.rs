@@ -5,11 +5,12 @@ use super::table::{Shown, shorten};
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{PHASES, Phase};
+use crate::present::phases::title;
 use crate::session::Lane;
 use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run, width, wrap};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::bars::{self, phase_word};
+use crate::tui::widgets::bars;
 use crate::tui::words::short_engine;
 
 /// Columns of the names of phases.
@@ -89,7 +90,7 @@ fn phases(
             continue;
         }
         let texts: Vec<String> = ns.iter().map(|ns| if *ns > 0 { duration(*ns) } else { "–".to_owned() }).collect();
-        let y = line(pen, phase_word(phase), &texts, theme.text);
+        let y = line(pen, title(phase), &texts, theme.text);
         let room = each.saturating_sub(13);
         let (style, fill) = theme.phase(phase);
         for (i, ns) in ns.iter().enumerate().filter(|_| room >= 4 && scale > 0) {
@@ -150,7 +151,7 @@ fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::domain::Span], them
     for read in reads.iter().take(whole) {
         let speed = crate::domain::units::bytes_per_s(read.bytes, read.duration_ns());
         let cells = [
-            phase_word(read.phase).to_owned(),
+            title(read.phase).to_owned(),
             read.slot.to_string(),
             duration(read.duration_ns()),
             bytes(read.bytes),

@@ -3,9 +3,10 @@
 use super::order::{Names, OrderKey, Sort, by_rank, put_in_order};
 use crate::analysis::{CostModel, Crossover, TensorRow, crossover};
 use crate::domain::{Engine, LaneId, ModelInfo, PhaseTimes, Span};
+use crate::present::engine_rows::group_of;
+use crate::present::{EngineRow, row_groups};
 use crate::session::{Lane, State};
 use crate::tui::app::UiState;
-use crate::tui::entries::{Entry, heat_of, heats};
 use crate::tui::screens::race::view::selected_entry;
 use crate::tui::study::{Question, Study};
 use std::collections::BTreeMap;
@@ -118,14 +119,14 @@ impl TensorsUi {
     }
 }
 
-fn with_spans<'s>(entry: &Entry<'s>) -> Option<&'s Lane> {
+fn with_spans<'s>(entry: &EngineRow<'s>) -> Option<&'s Lane> {
     entry.typical().filter(|lane| !lane.spans.is_empty())
 }
 
 /// Entries (numbered as on the Race screen) whose tensors are known.
 pub(crate) fn entries_with_spans(state: &State) -> Vec<usize> {
-    let heats = heats(state);
-    let entries = heats.iter().flat_map(|h| &h.entries).enumerate();
+    let groups = row_groups(state);
+    let entries = groups.iter().flat_map(|h| &h.rows).enumerate();
     entries.filter(|(_, e)| with_spans(e).is_some()).map(|(i, _)| i).collect()
 }
 
@@ -133,8 +134,8 @@ pub(crate) fn entries_with_spans(state: &State) -> Vec<usize> {
 /// first that has a timeline.
 pub(crate) fn entry_index(state: &State, ui: &UiState) -> Option<usize> {
     let known = entries_with_spans(state);
-    let heats = heats(state);
-    let pays = || heats.iter().flat_map(|h| &h.entries).position(|e| *e.engine == Engine::GdsPerTensor);
+    let groups = row_groups(state);
+    let pays = || groups.iter().flat_map(|h| &h.rows).position(|e| *e.engine == Engine::GdsPerTensor);
     let selected = match ui.race.selected {
         None => pays().filter(|at| known.contains(at)).or_else(|| selected_entry(state, ui))?,
         Some(_) => selected_entry(state, ui)?,
@@ -144,11 +145,11 @@ pub(crate) fn entry_index(state: &State, ui: &UiState) -> Option<usize> {
 
 /// The lane whose tensors are shown, and the one that it is compared with.
 fn chosen<'s>(ui: &UiState, state: &'s State) -> Option<(&'s Lane, Option<&'s Lane>)> {
-    let heats = heats(state);
-    let entry = entry_index(state, ui).and_then(|at| heats.iter().flat_map(|h| &h.entries).nth(at))?;
+    let groups = row_groups(state);
+    let entry = entry_index(state, ui).and_then(|at| groups.iter().flat_map(|h| &h.rows).nth(at))?;
     let lane = with_spans(entry)?;
     // mmap is what people use without thinking about it; against mmap itself the fastest other run is the question.
-    let mut others: Vec<&Entry<'_>> = heat_of(&heats, lane)
+    let mut others: Vec<&EngineRow<'_>> = group_of(&groups, lane)
         .into_iter()
         .flat_map(|h| h.ranked())
         .filter(|e| e.engine != entry.engine && with_spans(e).is_some())

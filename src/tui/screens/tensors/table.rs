@@ -12,7 +12,7 @@ use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
-use crate::tui::words::{cache_word, short_engine};
+use crate::tui::words::short_engine;
 use ratatui::style::Style;
 
 /// What is drawn: a run, and the one that it is compared with.
@@ -102,7 +102,7 @@ fn title(shown: &Shown<'_>, ui: &UiState, w: u16, theme: &Theme) -> Vec<Run> {
     let room = if w < 80 { 18 } else { 24 };
     let mut title = vec![
         (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
-        (format!("{} ─ {}", short_engine(&lane.engine, room), cache_word(lane.cache)), theme.strong),
+        (format!("{} ─ {}", short_engine(&lane.engine, room), lane.cache), theme.strong),
     ];
     if let Some((other, _)) = shown.other {
         title.push((" against ".to_owned(), theme.dim));

@@ -17,7 +17,7 @@ use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
 use crate::tui::widgets::scatter::{self, Cloud};
-use crate::tui::words::{Headline, cache_word, short_engine};
+use crate::tui::words::{Headline, short_engine};
 
 /// Rows from which the map has room to be tall.
 const TALL_MAP: u16 = 38;
@@ -284,6 +284,6 @@ fn formula(lane: &Lane, run: &Tensors, on_clock: bool, theme: &Theme) -> Vec<Run
         (format!("{} ", theme.marker(&lane.engine)), theme.lane(&lane.engine)),
         (format!("{}  ", short_engine(&lane.engine, 18)), theme.text),
         (line, theme.strong),
-        (format!("  {}{slots}", cache_word(lane.cache)), theme.dim),
+        (format!("  {}{slots}", lane.cache), theme.dim),
     ]
 }

@@ -1,9 +1,14 @@
-//! The report as JSON, `schema/report.schema.json`: sizes in bytes, times in nanoseconds, never formatted text.
+//! The report as JSON, `schema/report.schema.json`: sizes in bytes, times in nanoseconds. `summary` alone holds text: the answers and tables as they are shown.
 
-use super::document::{Document, LaneReport, model_bytes};
-use crate::analysis::{TensorRow, size_classes};
+mod grid;
+mod summary;
+mod together;
+
+use crate::analysis::{ComparisonGroup, Outcome, TensorRow, size_classes};
 use crate::domain::{FixPlan, FixProgress};
-use crate::session::{LaneStatus, State};
+use crate::present::analysed::{SessionAnalysis, model_bytes};
+use crate::present::{advice, ceilings};
+use crate::session::{Lane, LaneStatus, State};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -16,7 +21,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 #[must_use]
 pub fn json(state: &State) -> Value {
     // Every part is made of maps with text keys, of text and of finite numbers, which cannot fail.
-    serde_json::to_value(Report::new(&Document::new(state))).unwrap_or(Value::Null)
+    serde_json::to_value(Report::new(&SessionAnalysis::new(state))).unwrap_or(Value::Null)
 }
 
 /// Writes the report as JSON, tensor by tensor.
@@ -24,8 +29,8 @@ pub fn json(state: &State) -> Value {
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(state: &State, mut out: impl Write) -> io::Result<()> {
-    let document = Document::new(state);
-    serde_json::to_writer(&mut out, &Report::new(&document))?;
+    let analysis = SessionAnalysis::new(state);
+    serde_json::to_writer(&mut out, &Report::new(&analysis))?;
     out.write_all(b"\n")
 }
 
@@ -35,6 +40,7 @@ struct Report<'a> {
     tool: &'a str,
     started_unix_ms: u64,
     ended: Option<&'static str>,
+    summary: Value,
     machine: &'a Option<crate::domain::Machine>,
     checks: &'a [crate::domain::Finding],
     verdicts: &'a [crate::domain::Verdict],
@@ -62,22 +68,22 @@ struct Plan<'a> {
     fix_log: &'a [FixProgress],
 }
 
-/// What plans before this one measured in the same session, in order; an export has a folder with the whole report of each.
+/// Results of earlier plans of the same session, in order; an export has a folder with the full report of each.
 fn earlier(state: &State) -> Vec<Value> {
     let one = |(number, page): (usize, &std::sync::Arc<State>)| {
         let title = page.race_title();
-        let document = Document::new(page);
-        let runs: Vec<Value> = document.lanes.iter().map(|lane| run(page, lane)).collect();
+        let ended = page.lanes.iter().filter(|lane| lane.ended_ns.is_some());
+        let runs: Vec<Value> = ended.map(|lane| run(page, lane)).collect();
         let mut told = json!({
             "title": title,
-            "folder": super::export::page_name(number, &title),
+            "folder": super::sections::folder_name(number, &title),
             "plan": plan(page),
             "runs": runs,
-            "together": super::groups::json(page),
+            "together": together::json(page),
             "ceilings": page.ceilings,
         });
         if let (Some(grid), Some(told)) = (&page.grid, told.as_object_mut()) {
-            told.insert("grid".to_owned(), super::grid::json(grid));
+            told.insert("grid".to_owned(), grid::json(grid));
         }
         told
     };
@@ -85,24 +91,25 @@ fn earlier(state: &State) -> Vec<Value> {
 }
 
 impl<'a> Report<'a> {
-    fn new(document: &'a Document<'a>) -> Self {
-        let state = document.state;
+    fn new(analysis: &'a SessionAnalysis<'a>) -> Self {
+        let state = analysis.state;
         Self {
             schema_version: SCHEMA_VERSION,
             tool: &state.tool,
             started_unix_ms: state.started_unix_ms,
             ended: state.ended.map(|interrupted| if interrupted { "interrupted" } else { "whole" }),
+            summary: summary::json(analysis),
             machine: &state.machine,
             checks: &state.checks,
             verdicts: &state.verdicts,
             plan: plan(state),
-            runs: document.lanes.iter().map(|lane| run(state, lane)).collect(),
-            together: super::groups::json(state),
+            runs: analysis.runs.iter().map(|analysed| run(state, analysed.lane)).collect(),
+            together: together::json(state),
             ceilings: &state.ceilings,
-            tensors: Tensors(document),
+            tensors: Tensors(analysis),
             samples: Samples(state),
-            analysis: analysis(document),
-            grid: state.grid.as_ref().map(super::grid::json),
+            analysis: figures(analysis),
+            grid: state.grid.as_ref().map(grid::json),
             earlier: earlier(state),
             messages: state
                 .messages
@@ -113,7 +120,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A number, or null where it is none: JSON has neither NaN nor infinity.
+/// A number; null for NaN and infinity, which JSON does not have.
 fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
@@ -157,15 +164,14 @@ fn plan(state: &State) -> Plan<'_> {
     }
 }
 
-fn run(state: &State, report: &LaneReport<'_>) -> Value {
-    let lane = report.lane;
+fn run(state: &State, lane: &Lane) -> Value {
     let Some(r) = &lane.result else {
-        // The lane died: what it would have measured is unknown.
+        // The lane died: its measurements are unknown.
         return json!({
             "lane": lane.id, "engine": lane.engine, "model": null, "cache": lane.cache, "cache_resident_before_fraction": null,
             "target": lane.target.to_string(), "repeat": lane.repeat, "bytes": null, "wall_ns": null, "setup_ns": null,
             "bytes_per_s": null, "verified": null, "route": null, "phases": {}, "host_peak_bytes": null,
-            "pinned_peak_bytes": null, "gpu_peak_bytes": null, "cpu_ns": null, "error": report.error(),
+            "pinned_peak_bytes": null, "gpu_peak_bytes": null, "cpu_ns": null, "error": lane.error(),
             "last_words": lane.last_words,
         });
     };
@@ -182,14 +188,36 @@ fn run(state: &State, report: &LaneReport<'_>) -> Value {
         "bytes_per_s": if r.wall_ns > 0 { number(r.bytes_per_s) } else { Value::Null },
         "verified": r.verified, "route": route, "phases": r.phases, "slots": r.slots,
         "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
-        "ceiling": super::ceilings::of_run(state, lane),
+        "ceiling": ceiling(state, lane),
         "outside": r.outside, "cpu_ns": r.cpu_ns, "knobs": r.knobs, "knobs_why": r.knobs_why, "setup_parts_ns": r.setup_parts_ns, "auto_choice": r.auto_choice,
         "first_difference": r.first_difference, "notes": r.notes, "workload": r.workload,
-        "error": report.error(), "last_words": lane.last_words,
+        "error": lane.error(), "last_words": lane.last_words,
     })
 }
 
-struct Tensors<'a>(&'a Document<'a>);
+/// The ceiling of a run and the share of it that was reached; null if none was measured.
+fn ceiling(state: &State, lane: &Lane) -> Value {
+    ceilings::reached(state, lane).map_or(
+        Value::Null,
+        |(ceiling, share)| json!({"kind": ceiling.kind, "bytes_per_s": ceiling.bytes_per_s, "fraction": share}),
+    )
+}
+
+/// The cold loads next to a plain reader.
+fn beside_plain_reads(state: &State) -> Vec<Value> {
+    let one = |cold: &ceilings::ColdReads<'_>| {
+        let rounds = cold.by_round();
+        json!({
+            "engine": cold.engine, "model": cold.ceiling.model, "target": cold.target, "runs": cold.rates.len(),
+            "passes": cold.ceiling.passes.len(), "run_bytes_per_s": cold.median_rate(), "read_bytes_per_s": cold.ceiling.bytes_per_s,
+            "fraction": cold.median_rate() / cold.ceiling.bytes_per_s,
+            "lowest_fraction": rounds.map(|r| r.0), "highest_fraction": rounds.map(|r| r.1),
+        })
+    };
+    ceilings::cold_reads(state).iter().map(one).collect()
+}
+
+struct Tensors<'a>(&'a SessionAnalysis<'a>);
 
 #[derive(Serialize)]
 struct Tensor<'a> {
@@ -210,7 +238,7 @@ struct Tensor<'a> {
 impl Serialize for Tensors<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
-        for lane in &self.0.lanes {
+        for lane in &self.0.runs {
             let Some(model) = self.0.state.model_of(lane.lane) else { continue };
             for row in &lane.rows {
                 let TensorRow { bytes, file_offset, aligned, start_ns, end_ns, phases, .. } = *row;
@@ -240,19 +268,30 @@ struct Samples<'a>(&'a State);
 impl Serialize for Samples<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.samples.iter().map(|timed| {
-            // A reading that is no number is a gap: it is left out.
+            // NaN and infinity are gaps: they are left out.
             let values: Map<String, Value> = timed
                 .readings()
                 .filter(|(_, v)| v.is_finite())
-                .map(|(metric, v)| (super::metric_name(metric), number(v)))
+                .map(|(metric, v)| (super::common::metric_name(metric), number(v)))
                 .collect();
             json!({"at_ns": timed.at_ns, "lane": timed.lane, "values": values})
         }))
     }
 }
 
-fn analysis(document: &Document<'_>) -> Value {
-    let engines: Vec<Value> = document
+/// The outcome of a group's ranking.
+fn outcome(group: &ComparisonGroup) -> &'static str {
+    match group.outcome() {
+        None | Some(Outcome::NothingMoved) => "nothing_moved",
+        Some(Outcome::Alone { .. }) => "alone",
+        Some(Outcome::SingleRun { .. }) => "single_run",
+        Some(Outcome::Tie { .. }) => "tie",
+        Some(Outcome::Winner { .. }) => "winner",
+    }
+}
+
+fn figures(analysis: &SessionAnalysis<'_>) -> Value {
+    let engines: Vec<Value> = analysis
         .costs()
         .into_iter()
         .map(|(lane, cost)| {
@@ -280,26 +319,29 @@ fn analysis(document: &Document<'_>) -> Value {
             })
         })
         .collect();
-    let comparisons: Vec<Value> = document
+    let comparisons: Vec<Value> = analysis
         .comparisons
         .iter()
-        .map(|c| {
-            let standings: Vec<Value> = c
-                .standings
+        .map(|comparison| {
+            let group = &comparison.group;
+            let engines: Vec<Value> = group
+                .engines
                 .iter()
-                .map(|s| {
+                .map(|e| {
                     json!({
-                        "engine": s.engine, "runs": s.runs, "failed": s.failed, "wall_ns": s.wall_ns,
-                        "wall_min_ns": s.wall_range_ns.0, "wall_max_ns": s.wall_range_ns.1, "bytes_per_s": number(s.bytes_per_s),
-                        "ratio_to_fastest": if s.in_doubt { Value::Null } else { number(s.ratio_to_fastest) },
-                        "verified": s.verified, "in_doubt": s.in_doubt,
+                        "engine": e.engine, "runs": e.runs, "failed": e.failed, "wall_ns": e.wall_ns,
+                        "wall_min_ns": e.wall_range_ns.0, "wall_max_ns": e.wall_range_ns.1, "bytes_per_s": number(e.bytes_per_s),
+                        "ratio_to_fastest": if e.in_doubt { Value::Null } else { number(e.ratio_to_fastest) },
+                        "verified": e.verified, "in_doubt": e.in_doubt, "auto_chose": e.auto_chose,
                     })
                 })
                 .collect();
-            json!({"model": c.model, "target": c.target, "cache": c.cache, "standings": standings})
+            json!({
+                "model": group.model, "target": group.target, "cache": group.cache, "outcome": outcome(group), "standings": engines,
+            })
         })
         .collect();
-    let crossovers: Vec<Value> = document
+    let crossovers: Vec<Value> = analysis
         .crossings()
         .iter()
         .map(|c| {
@@ -310,24 +352,24 @@ fn analysis(document: &Document<'_>) -> Value {
             })
         })
         .collect();
-    let predictions: Vec<Value> = document
-        .checks_of_the_cost_model()
+    let predictions: Vec<Value> = analysis
+        .predictions()
         .iter()
         .map(|p| {
             json!({
                 "engine": p.engine, "cache": p.cache, "model": p.model, "in_sample": true,
-                "wall_ns": p.told.wall_ns, "low_ns": p.told.low_ns, "high_ns": p.told.high_ns, "measured_ns": p.measured_ns,
-                "repeats_apart_fraction": p.told.repeats_apart,
+                "wall_ns": p.predicted.wall_ns, "low_ns": p.predicted.low_ns, "high_ns": p.predicted.high_ns, "measured_ns": p.measured_ns,
+                "repeats_apart_fraction": p.predicted.repeats_apart,
             })
         })
         .collect();
-    let advice: Vec<Value> = document
+    let advice: Vec<Value> = analysis
         .advice
         .iter()
-        .map(|a| json!({"engine": a.engine, "cache": a.cache, "text": a.text, "at_stake_ns": a.at_stake_ns}))
+        .map(|a| json!({"engine": a.engine, "cache": a.cache, "text": advice::sentence(a), "at_stake_ns": a.at_stake_ns}))
         .collect();
     json!({
         "engines": engines, "comparisons": comparisons, "crossovers": crossovers, "predictions": predictions, "advice": advice,
-        "timings": document.timings(), "beside_plain_reads": super::ceilings::beside_json(document.state),
+        "timings": analysis.timings(), "beside_plain_reads": beside_plain_reads(analysis.state),
     })
 }

@@ -1,5 +1,5 @@
-//! Tables as lines of text. A number is never cut, for a part of it is another number: columns that do not fit stand below, beside the first column again, or
-//! beside the first few where it takes them to tell the rows apart.
+//! Tables as lines of text. A number is never cut, since a part of it is another number: columns that do not fit follow in a second table below, with the
+//! first columns repeated, as many as identify the rows.
 
 use std::collections::HashSet;
 use unicode_width::UnicodeWidthStr;
@@ -9,7 +9,7 @@ const GAP: usize = 2;
 /// Least columns for words that are broken at the edge.
 const WORDS: usize = 24;
 
-/// The rows of a table as lines of at most `width` columns, where its single columns allow it; `right` tells columns of numbers. A last column of words is
+/// The rows of a table as lines of at most `width` columns, if its single columns allow it; `right` marks columns of numbers. A last column of words is
 /// broken at the edge.
 pub(super) fn lines(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     let widths = widths(rows, right.len());
@@ -36,7 +36,7 @@ fn widths(rows: &[Vec<String>], columns: usize) -> Vec<usize> {
     (0..columns).map(of).collect()
 }
 
-/// How many columns it takes to tell the rows apart, of those that are words and stand first; 1 where that cannot be, or no other has room beside them.
+/// The number of leading columns of words that identify the rows; 1 if none do, or if they leave no room for another.
 fn keys(rows: &[Vec<String>], right: &[bool], widths: &[usize], width: usize) -> usize {
     let words = right.iter().take_while(|is_number| !**is_number).count();
     let differ = |count: &usize| {
@@ -48,7 +48,7 @@ fn keys(rows: &[Vec<String>], right: &[bool], widths: &[usize], width: usize) ->
     (1..=words).find(differ).filter(|count| taken(*count) + other(*count) <= width).unwrap_or(1)
 }
 
-/// The columns that stand beside each other: as many as fit, one at least beside the first `keys`, which each band begins with.
+/// The columns of each band: the first `keys`, and as many others as fit, at least one.
 fn bands(widths: &[usize], keys: usize, words: bool, width: usize) -> Vec<Vec<usize>> {
     let first: usize = widths.iter().take(keys).map(|own| own + GAP).sum();
     let begin: Vec<usize> = (0..keys).collect();
@@ -69,7 +69,7 @@ fn bands(widths: &[usize], keys: usize, words: bool, width: usize) -> Vec<Vec<us
     bands
 }
 
-/// A table whose first column leaves the others no room: what stands in it is a line, and the row of the others stands under it.
+/// A table whose first column leaves the others no room: its cell is a line, and the other cells follow below.
 fn under_names(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     let rest: Vec<Vec<String>> = rows.iter().map(|row| row.get(1..).unwrap_or_default().to_vec()).collect();
     let indent = " ".repeat(GAP);
@@ -86,7 +86,7 @@ fn under_names(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String
     under.into_iter().map(|line| line.replace(TIE, " ")).collect()
 }
 
-/// The lines of one row: columns as wide as their cells, and where `edge` is given the last one broken there.
+/// The lines of one row: columns as wide as their cells; with an `edge`, the last one is broken there.
 fn band_lines(
     row: &[String],
     band: &[usize],
@@ -117,7 +117,7 @@ fn band_lines(
 /// Holds words together that are one part; a plain space in the end.
 const TIE: char = '\u{a0}';
 
-/// Words in lines of at most `width` columns; a longer word has a line of its own.
+/// Words in lines of at most `width` columns; a longer word has a separate line.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -173,7 +173,7 @@ mod tests {
         let right = [false, false, true, true];
         let told = lines(&rows, &right, 19);
         assert_eq!(told[4..], ["  lane  cache  p50", "  a     hot     22", "  a     cold    44"]);
-        // Where that leaves too little room for the rest, by the first alone.
+        // If that leaves too little room for the rest, the first column alone.
         assert_eq!(lines(&rows, &right, 18)[4..], ["  lane  rate  p50", "  a        1   22", "  a        3   44"]);
     }
 

@@ -1,6 +1,9 @@
-//! Charts as inline SVG: lines, scatter and stacked bars. Colours are variables of the page's style sheet, so that they follow light and dark.
+//! Charts as inline SVG: lines, dots, stacked bars and timelines of layers. Colours are variables of the page's style sheet, so that they follow light and
+//! dark.
 
-use crate::domain::{Engine, LaneInks, PHASES, PhaseTimes};
+use super::section::{Axis, Bar, Scale, Series};
+use crate::domain::{LayerTimes, PHASES, units};
+use crate::present::phases;
 use std::fmt::Write;
 
 const WIDTH: f64 = 960.0;
@@ -9,45 +12,19 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 40.0;
 
-/// The colour of a lane, the same as on the screen.
-pub(super) fn lane_colour(inks: &LaneInks, engine: &Engine) -> String {
-    format!("var(--l{})", inks.place(engine))
+/// A colour of the eleven of engines, the same as on the screens; grey without one.
+fn colour(number: Option<usize>) -> String {
+    number.map_or_else(|| "#888888".to_owned(), |number| format!("var(--l{number})"))
 }
 
 /// Text inside markup.
 pub(super) fn markup(text: &str) -> String {
-    super::words::plain(text)
+    super::common::plain(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
         .replace('\'', "&#39;")
-}
-
-/// Points of one colour.
-pub(super) struct Series {
-    pub(super) label: String,
-    pub(super) colour: String,
-    /// Finite pairs; where `None` stands the line is broken.
-    pub(super) points: Vec<Option<(f64, f64)>>,
-    /// A line drawn through, rather than dots.
-    pub(super) line: bool,
-    /// A dashed line: colour alone would not tell the cold run of an engine from its hot one.
-    pub(super) dashed: bool,
-}
-
-/// How an axis counts.
-#[derive(Clone, Copy)]
-pub(super) enum Scale {
-    Linear,
-    Log,
-}
-
-/// An axis: its name, its scale and how a tick reads.
-pub(super) struct Axis {
-    pub(super) name: &'static str,
-    pub(super) scale: Scale,
-    pub(super) tick: fn(f64) -> String,
 }
 
 struct Fitted<'a> {
@@ -94,10 +71,10 @@ fn round_step(value: f64) -> f64 {
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= value * 0.999).unwrap_or(power * 10.0)
 }
 
-/// A chart of lines or dots; `None` where there is nothing to draw.
+/// A chart of lines or dots; `None` if there is nothing to draw.
 pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: f64) -> Option<String> {
     let usable = |axis: &Axis, v: f64| v.is_finite() && v >= 0.0 && (v > 0.0 || matches!(axis.scale, Scale::Linear));
-    let points = series.iter().flat_map(|s| s.points.iter().flatten()).filter(|(a, b)| usable(x, *a) && usable(y, *b));
+    let points = series.iter().flat_map(|s| &s.points).filter(|(a, b)| usable(x, *a) && usable(y, *b));
     let fx = Fitted::new(x, points.clone().map(|p| p.0))?;
     let fy = Fitted::new(y, points.map(|p| p.1))?;
     let (inner_w, inner_h) = (WIDTH - LEFT - RIGHT, height - TOP - BOTTOM);
@@ -136,32 +113,25 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
     );
     for s in series {
         let _ = write!(svg, "<g><title>{}</title>", markup(&s.label));
+        let ink = colour(s.colour);
+        let usable = s.points.iter().filter(|(a, b)| usable(x, *a) && usable(y, *b));
         if s.line {
-            for run in s.points.split(Option::is_none) {
-                let path: Vec<String> = run
-                    .iter()
-                    .flatten()
-                    .filter(|(a, b)| usable(x, *a) && usable(y, *b))
-                    .map(|(a, b)| format!("{:.1},{:.1}", px(*a), py(*b)))
-                    .collect();
-                if !path.is_empty() {
-                    let _ = write!(
-                        svg,
-                        "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-linejoin=\"round\"{} points=\"{}\"/>",
-                        s.colour,
-                        if s.dashed { " stroke-dasharray=\"7 4\"" } else { "" },
-                        path.join(" ")
-                    );
-                }
-            }
-        } else {
-            for (a, b) in s.points.iter().flatten().filter(|(a, b)| usable(x, *a) && usable(y, *b)) {
+            let path: Vec<String> = usable.map(|(a, b)| format!("{:.1},{:.1}", px(*a), py(*b))).collect();
+            if !path.is_empty() {
+                let dashes = if s.dashed { " stroke-dasharray=\"7 4\"" } else { "" };
                 let _ = write!(
                     svg,
-                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\" fill=\"{}\" fill-opacity=\"0.55\"/>",
+                    "<polyline fill=\"none\" stroke=\"{ink}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dashes} points=\"{}\"/>",
+                    path.join(" ")
+                );
+            }
+        } else {
+            for (a, b) in usable {
+                let _ = write!(
+                    svg,
+                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\" fill=\"{ink}\" fill-opacity=\"0.55\"/>",
                     px(*a),
-                    py(*b),
-                    s.colour
+                    py(*b)
                 );
             }
         }
@@ -169,15 +139,6 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
     }
     svg.push_str("</svg>");
     Some(svg)
-}
-
-/// One bar: a name, its colour, its wall time, what stands at its end, and its phases.
-pub(super) struct Bar {
-    pub(super) name: String,
-    pub(super) colour: String,
-    pub(super) wall_ns: u64,
-    pub(super) note: String,
-    pub(super) phases: PhaseTimes,
 }
 
 /// Bars of wall time, split into phases, longest to the right edge.
@@ -196,7 +157,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
             svg,
             "<rect x=\"0\" y=\"{:.1}\" width=\"10\" height=\"10\" rx=\"5\" fill=\"{}\"/>",
             y + 8.0,
-            bar.colour
+            colour(Some(bar.colour))
         );
         let _ = write!(svg, "<text x=\"18\" y=\"{:.1}\">{}</text>", y + 17.0, markup(&bar.name));
         let width = bar.wall_ns as f64 / longest * (WIDTH - name - NOTE);
@@ -206,7 +167,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
             let _ = write!(
                 svg,
                 "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.2}\" height=\"26\" fill=\"{}\"/>",
-                bar.colour
+                colour(Some(bar.colour))
             );
         }
         for (phase, ns) in bar.phases.iter() {
@@ -216,7 +177,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
                 svg,
                 "<rect x=\"{x:.2}\" y=\"{y:.1}\" width=\"{part:.2}\" height=\"26\" fill=\"var(--p{})\"><title>{} {percent:.1} %</title></rect>",
                 phase as usize,
-                phase.name()
+                phases::title(phase)
             );
             x += part;
         }
@@ -229,7 +190,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
             legend,
             "<span class=\"key\" style=\"background:var(--p{})\"></span>{}",
             phase as usize,
-            phase.name().replace('_', " ")
+            phases::title(phase)
         );
     }
     Some(svg + &legend + "</figcaption>")
@@ -239,9 +200,81 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
 pub(super) fn legend(series: &[Series]) -> String {
     let mut out = String::new();
     for s in series.iter().filter(|s| !s.label.is_empty()) {
-        let _ = write!(out, "<span class=\"key\" style=\"background:{}\"></span>{}", s.colour, markup(&s.label));
+        let _ =
+            write!(out, "<span class=\"key\" style=\"background:{}\"></span>{}", colour(s.colour), markup(&s.label));
     }
     out
+}
+
+/// Rows of the two timelines, and of a layer below them.
+const TIMELINE: f64 = 16.0;
+const ROW: f64 = 7.0;
+/// Loading has the colour of transfers, the others those of the page.
+const LOAD: &str = "var(--p6)";
+const COMPUTE: &str = "var(--l4)";
+const WAIT: &str = "var(--warn)";
+
+/// Loading, computing and waiting of layers over time.
+pub(super) fn layers(title: &str, layers: &[LayerTimes]) -> String {
+    let end = layers
+        .iter()
+        .map(|l| l.load_start_ns.saturating_add(l.load_ns).max(l.compute_start_ns.saturating_add(l.compute_ns)))
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    let top = 2.0 * TIMELINE + 12.0;
+    let bottom = top + ROW * layers.len() as f64;
+    let height = bottom + 22.0;
+    let x = |ns: u64| LEFT + ns as f64 / end as f64 * (WIDTH - LEFT - RIGHT);
+    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">", markup(title));
+    let mut bar = |(from, length): (u64, u64), y: f64, height: f64, fill: &str| {
+        if length > 0 {
+            let (a, b) = (x(from), x(from.saturating_add(length)));
+            let _ = write!(
+                svg,
+                "<rect x=\"{a:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" style=\"fill:{fill}\"/>",
+                (b - a).max(0.3)
+            );
+        }
+    };
+    for (number, layer) in layers.iter().enumerate() {
+        let y = top + ROW * number as f64;
+        let load = (layer.load_start_ns, layer.load_ns);
+        let wait = (layer.compute_start_ns.saturating_sub(layer.wait_ns), layer.wait_ns);
+        let compute = (layer.compute_start_ns, layer.compute_ns);
+        bar(load, 0.0, TIMELINE - 2.0, LOAD);
+        bar(compute, TIMELINE, TIMELINE - 2.0, COMPUTE);
+        bar(wait, TIMELINE, TIMELINE - 2.0, WAIT);
+        bar(load, y, ROW - 1.0, LOAD);
+        bar(compute, y, ROW - 1.0, COMPUTE);
+        bar(wait, y + ROW / 2.0 - 1.0, ROW / 2.0, WAIT);
+    }
+    let mut text = |x: f64, y: f64, anchor: &str, words: &str| {
+        let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", markup(words));
+    };
+    text(LEFT - 6.0, TIMELINE - 5.0, "end", "load");
+    text(LEFT - 6.0, 2.0 * TIMELINE - 5.0, "end", "compute");
+    text(LEFT - 6.0, top + ROW, "end", "layer 0");
+    if layers.len() > 4 {
+        text(LEFT - 6.0, bottom, "end", &(layers.len() - 1).to_string());
+    }
+    text(LEFT, height - 4.0, "start", "0");
+    text(WIDTH - RIGHT, height - 4.0, "end", &units::duration(end));
+    for (number, layer) in layers.iter().enumerate() {
+        // One invisible row each, so that a thin bar needs no aim.
+        let _ = write!(
+            svg,
+            "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{ROW}\" style=\"fill:transparent\"><title>layer {number}: loaded in {}, computed in \
+             {}, waited {}</title></rect>",
+            top + ROW * number as f64,
+            WIDTH - LEFT - RIGHT,
+            units::duration(layer.load_ns),
+            units::duration(layer.compute_ns),
+            units::duration(layer.wait_ns)
+        );
+    }
+    svg.push_str("</svg>");
+    svg
 }
 
 #[cfg(test)]
@@ -256,12 +289,32 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_no_chart_and_gaps_break_the_line() {
+    fn nothing_to_draw_is_no_chart_and_labels_are_escaped() {
         let axis = || Axis { name: "s", scale: Scale::Linear, tick: |v| format!("{v}") };
-        let series = |points| Series { label: "<a>".into(), colour: "red".into(), points, line: true, dashed: false };
+        let series = |points| Series { label: "<a>".into(), colour: None, points, line: true, dashed: false };
         assert!(chart("t", &[series(vec![])], &axis(), &axis(), 200.0).is_none());
-        assert!(chart("t", &[series(vec![Some((f64::NAN, 1.0))])], &axis(), &axis(), 200.0).is_none());
-        let svg = chart("t", &[series(vec![Some((1.0, 1.0)), None, Some((3.0, 2.0))])], &axis(), &axis(), 200.0);
-        assert_eq!(svg.map(|s| (s.matches("<polyline").count(), s.contains("<a>"))), Some((2, false)));
+        assert!(chart("t", &[series(vec![(f64::NAN, 1.0)])], &axis(), &axis(), 200.0).is_none());
+        let svg = chart("t", &[series(vec![(1.0, 1.0), (3.0, 2.0)])], &axis(), &axis(), 200.0);
+        assert_eq!(svg.map(|s| (s.matches("<polyline").count(), s.contains("<a>"))), Some((1, false)));
+    }
+
+    #[test]
+    fn every_layer_has_its_bars_and_a_wait_only_where_there_was_one() {
+        let layer = |start, wait| LayerTimes {
+            load_start_ns: start,
+            load_ns: 10,
+            compute_start_ns: start + 10 + wait,
+            compute_ns: 20,
+            wait_ns: wait,
+        };
+        let drawn = layers("a <lane>", &[layer(0, 10), layer(30, 0)]);
+        assert!(drawn.contains("a &lt;lane&gt;") && drawn.ends_with("</svg>"));
+        // Twice: on the timelines and in the layer's own row.
+        assert_eq!(
+            (drawn.matches(LOAD).count(), drawn.matches(COMPUTE).count(), drawn.matches(WAIT).count()),
+            (4, 4, 2)
+        );
+        assert_eq!(drawn.matches("<title>layer ").count(), 2);
+        assert!(!layers("none", &[]).contains("NaN"));
     }
 }

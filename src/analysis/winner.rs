@@ -1,0 +1,174 @@
+//! The one rule that says whether an engine wins its group. Screens, reports and advice use it.
+
+use super::compare::{ComparisonGroup, RankedEngine};
+
+/// `auto` and the engine that it chose are two samples of the same reads: medians closer than this say nothing about either.
+const TWINS_DIFFER: f64 = 1.05;
+/// With one run of each engine, times closer than this are called a tie.
+const SINGLE_RUNS_DIFFER: f64 = 1.03;
+
+/// What the ranking of a group shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome<'g> {
+    /// No engine moved a byte: every lookup missed, or there was nothing to load.
+    NothingMoved,
+    /// There is one engine, or `auto` and the engine that it chose.
+    Alone {
+        /// The engine.
+        first: &'g RankedEngine,
+    },
+    /// One of the two fastest engines ran only once, so that the noise is not known.
+    SingleRun {
+        /// The fastest.
+        first: &'g RankedEngine,
+        /// The next.
+        next: &'g RankedEngine,
+    },
+    /// The runs of the two fastest engines overlap: the difference is within noise.
+    Tie {
+        /// The fastest median.
+        first: &'g RankedEngine,
+        /// The next.
+        next: &'g RankedEngine,
+    },
+    /// Every run of the first engine was faster than every run of the next.
+    Winner {
+        /// The winner.
+        first: &'g RankedEngine,
+        /// The next.
+        next: &'g RankedEngine,
+    },
+}
+
+impl RankedEngine {
+    /// Whether it is clearly faster than a slower engine: their runs do not overlap. With a single run of each, times more than 3 % apart.
+    #[must_use]
+    pub fn clearly_ahead_of(&self, next: &Self) -> bool {
+        if self.runs > 1 || next.runs > 1 {
+            self.wall_range_ns.1 < next.wall_range_ns.0
+        } else {
+            next.wall_ns as f64 > self.wall_ns as f64 * SINGLE_RUNS_DIFFER
+        }
+    }
+}
+
+impl ComparisonGroup {
+    /// The engines that compete, the fastest first: without those in doubt, and without the slower of `auto` and the engine that it chose, unless the
+    /// repeats of both show that one is clearly faster.
+    #[must_use]
+    pub fn contenders(&self) -> Vec<&RankedEngine> {
+        let mut contenders: Vec<&RankedEngine> = self.engines.iter().filter(|engine| !engine.in_doubt).collect();
+        if let [first, second, ..] = contenders.as_slice()
+            && first.is_twin_of(second)
+        {
+            let repeated = first.runs > 1 && second.runs > 1;
+            let apart = second.wall_ns as f64 > first.wall_ns as f64 * TWINS_DIFFER;
+            if !(repeated && apart && first.clearly_ahead_of(second)) {
+                contenders.remove(1);
+            }
+        }
+        contenders
+    }
+
+    /// What the ranking shows; `None` for a group without engines.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome<'_>> {
+        let contenders = self.contenders();
+        let first = *contenders.first()?;
+        if !self.engines.iter().any(RankedEngine::moved) {
+            return Some(Outcome::NothingMoved);
+        }
+        let Some(next) = contenders.get(1).copied() else { return Some(Outcome::Alone { first }) };
+        Some(match (first.runs.min(next.runs), first.clearly_ahead_of(next)) {
+            (_, false) => Outcome::Tie { first, next },
+            (0 | 1, true) => Outcome::SingleRun { first, next },
+            (_, true) => Outcome::Winner { first, next },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{CacheState, Engine};
+
+    fn engine(engine: Engine, median: u64, slowest: u64) -> RankedEngine {
+        RankedEngine {
+            engine,
+            runs: 3,
+            failed: 0,
+            wall_ns: median,
+            wall_range_ns: (median - 2, slowest),
+            bytes_per_s: 1e9,
+            setup_ns: 0,
+            ratio_to_fastest: 1.0,
+            verified: Some(true),
+            in_doubt: false,
+            auto_chose: None,
+        }
+    }
+
+    fn auto(median: u64, slowest: u64, chose: Engine) -> RankedEngine {
+        RankedEngine { auto_chose: Some(chose), ..engine(Engine::Auto, median, slowest) }
+    }
+
+    fn group(engines: Vec<RankedEngine>) -> ComparisonGroup {
+        ComparisonGroup { model: "m".into(), target: "GPU 0".into(), cache: CacheState::Cold, engines }
+    }
+
+    /// The outcome in a word and its engines.
+    fn told(engines: Vec<RankedEngine>) -> (&'static str, Vec<Engine>) {
+        let group = group(engines);
+        match group.outcome().expect("engines") {
+            Outcome::NothingMoved => ("nothing moved", vec![]),
+            Outcome::Alone { first } => ("alone", vec![first.engine.clone()]),
+            Outcome::SingleRun { first, next } => ("single run", vec![first.engine.clone(), next.engine.clone()]),
+            Outcome::Tie { first, next } => ("tie", vec![first.engine.clone(), next.engine.clone()]),
+            Outcome::Winner { first, next } => ("winner", vec![first.engine.clone(), next.engine.clone()]),
+        }
+    }
+
+    #[test]
+    fn an_engine_wins_if_its_runs_do_not_overlap_with_the_next_and_both_were_repeated() {
+        use Engine::{Mmap, Pread};
+        assert_eq!(told(vec![engine(Pread, 100, 105), engine(Mmap, 300, 310)]), ("winner", vec![Pread, Mmap]));
+        assert_eq!(told(vec![engine(Pread, 100, 299), engine(Mmap, 300, 310)]), ("tie", vec![Pread, Mmap]));
+        let once = |median| RankedEngine { runs: 1, wall_range_ns: (median, median), ..engine(Pread, median, median) };
+        let other = |median| RankedEngine { engine: Mmap, ..once(median) };
+        assert_eq!(told(vec![once(100), other(300)]), ("single run", vec![Pread, Mmap]));
+        assert_eq!(told(vec![once(100), other(102)]).0, "tie");
+        assert_eq!(told(vec![once(100), engine(Mmap, 300, 310)]).0, "single run");
+        assert_eq!(told(vec![engine(Mmap, 300, 310)]), ("alone", vec![Mmap]));
+        assert_eq!(group(vec![]).outcome(), None);
+    }
+
+    #[test]
+    fn auto_and_what_it_chose_are_one_contender_unless_one_is_clearly_faster() {
+        use Engine::{Auto, Direct, Mmap, Pread};
+        let mmap = || engine(Mmap, 300, 310);
+        assert_eq!(told(vec![auto(100, 125, Direct), engine(Direct, 120, 130), mmap()]), ("winner", vec![Auto, Mmap]));
+        assert_eq!(
+            told(vec![engine(Direct, 100, 125), auto(110, 130, Direct), mmap()]),
+            ("winner", vec![Direct, Mmap])
+        );
+        assert_eq!(
+            told(vec![auto(100, 105, Direct), engine(Direct, 120, 130), mmap()]),
+            ("winner", vec![Auto, Direct])
+        );
+        // Apart, but by less than 5 %.
+        assert_eq!(told(vec![auto(118, 118, Direct), engine(Direct, 122, 123), mmap()]).1, [Auto, Mmap]);
+        let mut once = vec![auto(100, 100, Direct), engine(Direct, 120, 120), mmap()];
+        once[..2].iter_mut().for_each(|e| e.runs = 1);
+        assert_eq!(told(once), ("single run", vec![Auto, Mmap]));
+        assert_eq!(told(vec![auto(100, 125, Direct), engine(Direct, 120, 130)]), ("alone", vec![Auto]));
+        assert_eq!(told(vec![auto(100, 125, Pread), engine(Direct, 120, 130)]), ("tie", vec![Auto, Direct]));
+    }
+
+    #[test]
+    fn what_moved_nothing_or_is_in_doubt_wins_nothing() {
+        let miss = RankedEngine { bytes_per_s: 0.0, ..engine(Engine::Mmap, 5, 7) };
+        assert_eq!(told(vec![miss]), ("nothing moved", vec![]));
+        let doubtful = RankedEngine { in_doubt: true, ..engine(Engine::Command("true".into()), 5, 7) };
+        assert_eq!(told(vec![engine(Engine::Mmap, 300, 310), doubtful]), ("alone", vec![Engine::Mmap]));
+    }
+}

@@ -1,0 +1,273 @@
+//! The measured ceilings in sentences, and each engine as a share of its ceiling.
+
+use super::labels::{engine, engine_in};
+use super::together::how;
+use crate::analysis::{median, median_u64};
+use crate::domain::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
+use crate::session::{Group, Lane, State};
+
+/// The ceiling of a lane that loaded, and the share of it that was reached.
+#[must_use]
+pub fn reached<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64)> {
+    let run = lane.result.as_deref().filter(|run| run.is_good())?;
+    let rate = units::bytes_per_s(run.bytes, run.wall_ns)?;
+    let ceiling = state.ceiling(lane.cache, &lane.target, &run.model)?;
+    Some((ceiling, rate / ceiling.bytes_per_s))
+}
+
+/// The run of a group that loaded, its ceiling, and the share of it that was reached.
+#[must_use]
+pub fn whole_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g RunResult, CeilingKind, f64, f64)> {
+    let run = group.whole.as_ref().filter(|run| run.is_good())?;
+    let rate = units::bytes_per_s(run.bytes, run.wall_ns)?;
+    let (kind, bound) = state.group_ceiling(group)?;
+    Some((run, kind, bound, rate / bound))
+}
+
+/// The ceilings, each a sentence, then each engine as a share of its ceiling, its repeats as one. Empty if none was measured.
+#[must_use]
+pub fn sentences(state: &State) -> Vec<String> {
+    let mut said: Vec<String> = state.ceilings.iter().map(ceiling).collect();
+    let mut kinds: Vec<Repeats> = Vec::new();
+    for lane in &state.lanes {
+        // Lanes that run together share a ceiling; they follow below as one run.
+        let Some((ceiling, _)) = reached(state, lane).filter(|_| lane.group().is_none()) else { continue };
+        // Follows below, with the reads that alternated with it.
+        if ceiling.kind == CeilingKind::DirectRead && !ceiling.passes.is_empty() && lane.cache == CacheState::Cold {
+            continue;
+        }
+        let share = lane.share.as_ref().map(|share| share.label(&lane.target));
+        let what = engine_in(&lane.engine, lane.cache, share.as_deref());
+        if let Some(run) = lane.result.as_deref() {
+            Repeats::add(&mut kinds, what, ceiling.kind, ceiling.bytes_per_s, run);
+        }
+    }
+    said.extend(kinds.iter().filter_map(|kind| kind.sentence("")));
+    let cold = cold_reads(state);
+    let several = cold.iter().any(|one| one.ceiling.model != cold[0].ceiling.model);
+    said.extend(cold.iter().map(|one| one.sentence(several)));
+    let mut wholes: Vec<Repeats> = Vec::new();
+    let mut shared_disk = false;
+    for group in state.groups() {
+        let Some((run, kind, bound, _)) = whole_reached(state, &group) else { continue };
+        let what = format!("{} ({}, {} {} {})", engine(&run.engine), run.cache, run.model, how(&group), run.target);
+        // Whether models share a disk is not known; if they do, less is possible.
+        shared_disk |= kind == CeilingKind::DirectRead && !group.is_one_model();
+        Repeats::add(&mut wholes, what, kind, bound, run);
+    }
+    let caveat = if shared_disk { ", if each model has a separate disk" } else { "" };
+    said.extend(wholes.iter().filter_map(|kind| kind.sentence(caveat)));
+    said
+}
+
+/// `pinned copy rate (GPU-…): 55.1 GB/s (block size, threads; measured in 210 ms)`.
+fn ceiling(ceiling: &Ceiling) -> String {
+    let of = ceiling.model.as_deref().or(ceiling.gpu.as_deref()).map_or_else(String::new, |of| format!(" ({of})"));
+    format!(
+        "{}{of}: {} ({}; measured in {}).",
+        ceiling.kind.words(),
+        units::rate(ceiling.bytes_per_s),
+        ceiling.how,
+        units::duration(ceiling.took_ns)
+    )
+}
+
+/// The repeats of a load that one ceiling bounds.
+struct Repeats {
+    what: String,
+    kind: CeilingKind,
+    bound_bytes_per_s: f64,
+    /// Bytes and time of each.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Repeats {
+    fn add(all: &mut Vec<Self>, what: String, kind: CeilingKind, bound_bytes_per_s: f64, run: &RunResult) {
+        let one = (run.bytes, run.wall_ns);
+        match all.iter_mut().find(|known| known.what == what && known.kind == kind) {
+            Some(known) => known.runs.push(one),
+            None => all.push(Self { what, kind, bound_bytes_per_s, runs: vec![one] }),
+        }
+    }
+
+    /// `pread (hot): 49.7 GB/s, 90 % of the pinned copy rate (89 % to 92 %).` The rate is that of the median time, as in the results table.
+    fn sentence(&self, caveat: &str) -> Option<String> {
+        let (bytes, walls): (Vec<u64>, Vec<u64>) = self.runs.iter().copied().unzip();
+        let rate = units::bytes_per_s(median_u64(&bytes)?, median_u64(&walls)?)?;
+        let percent = |rate: f64| format!("{:.0} %", rate / self.bound_bytes_per_s * 100.0);
+        let shares = || self.runs.iter().filter_map(|(bytes, ns)| units::bytes_per_s(*bytes, *ns));
+        let (low, high) = (percent(shares().reduce(f64::min)?), percent(shares().reduce(f64::max)?));
+        let range = if low == high { String::new() } else { format!(" ({low} to {high})") };
+        Some(format!(
+            "{}: {}, {} of the {}{caveat}{range}.",
+            self.what,
+            units::rate(rate),
+            percent(rate),
+            self.kind.words()
+        ))
+    }
+}
+
+/// The cold loads of an engine next to the plain reader's passes over the same files, one with each round of them.
+#[derive(Debug)]
+pub struct ColdReads<'s> {
+    /// The engine.
+    pub engine: &'s Engine,
+    /// The rate of the plain reader.
+    pub ceiling: &'s Ceiling,
+    /// The target of the loads.
+    pub target: String,
+    /// Rates of the loads, and of the pass before each if there was one.
+    pub rates: Vec<(f64, Option<f64>)>,
+}
+
+impl ColdReads<'_> {
+    /// The median rate of the loads.
+    #[must_use]
+    pub fn median_rate(&self) -> f64 {
+        median(&self.rates.iter().map(|(rate, _)| *rate).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    /// Lowest and highest share of the pass of the same round.
+    #[must_use]
+    pub fn by_round(&self) -> Option<(f64, f64)> {
+        let shares = || self.rates.iter().filter_map(|(rate, pass)| Some(rate / (*pass)?));
+        Some((shares().reduce(f64::min)?, shares().reduce(f64::max)?))
+    }
+
+    fn sentence(&self, several: bool) -> String {
+        let model = self.ceiling.model.as_deref().filter(|_| several);
+        // One round has nothing but its median.
+        let range = self.by_round().filter(|_| self.rates.len() > 1);
+        let rounds = range.map_or_else(String::new, |(low, high)| {
+            format!(" Round by round: {:.0} % to {:.0} %.", low * 100.0, high * 100.0)
+        });
+        format!(
+            "{} into {}: {}, {:.0} % of the {} of a plain O_DIRECT reader. Medians of {} and {}, alternating.{rounds}",
+            engine_in(self.engine, CacheState::Cold, model),
+            self.target,
+            units::rate(self.median_rate()),
+            self.median_rate() / self.ceiling.bytes_per_s * 100.0,
+            units::rate(self.ceiling.bytes_per_s),
+            units::plural(self.rates.len() as u64, "load"),
+            units::plural(self.ceiling.passes.len() as u64, "read"),
+        )
+    }
+}
+
+/// Cold loads next to a plain reader: one for each engine, model and target; none if no plain reader alternated with the loads.
+#[must_use]
+pub fn cold_reads(state: &State) -> Vec<ColdReads<'_>> {
+    let mut all: Vec<ColdReads<'_>> = Vec::new();
+    for lane in state.lanes.iter().filter(|lane| lane.cache == CacheState::Cold && lane.group().is_none()) {
+        let Some(run) = lane.result.as_deref().filter(|run| run.is_good()) else { continue };
+        let Some(rate) = units::bytes_per_s(run.bytes, run.wall_ns) else { continue };
+        let reads = |c: &&Ceiling| c.kind == CeilingKind::DirectRead && c.model.as_deref() == Some(&run.model);
+        let Some(ceiling) = state.ceilings.iter().find(reads).filter(|c| !c.passes.is_empty()) else { continue };
+        let pass = ceiling.passes.iter().find(|pass| pass.round == lane.repeat).map(|pass| pass.bytes_per_s);
+        let same = |known: &&mut ColdReads<'_>| {
+            *known.engine == lane.engine && known.target == run.target && known.ceiling.model == ceiling.model
+        };
+        match all.iter_mut().find(same) {
+            Some(known) => known.rates.push((rate, pass)),
+            None => all.push(ColdReads {
+                engine: &lane.engine,
+                ceiling,
+                target: run.target.clone(),
+                rates: vec![(rate, pass)],
+            }),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::domain::{Event, EventBody, LaneId, ModelInfo, PhaseTimes, ReadPass, Target};
+    use serde_json::json;
+
+    #[test]
+    fn repeats_are_one_sentence_with_the_rate_of_their_median_time() {
+        let mut kinds = Vec::new();
+        for (what, wall_ns) in [("pread (hot)", 100), ("mmap (hot)", 900), ("pread (hot)", 125), ("pread (hot)", 110)] {
+            let run = serde_json::from_value(json!({
+                "engine": "pread", "model": "m", "cache": "hot", "target": "host memory", "repeat": 0, "bytes": 1000, "wall_ns": wall_ns, "setup_ns": 1,
+                "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "knobs": {}, "setup_parts_ns": {}, "notes": [],
+            }));
+            Repeats::add(&mut kinds, what.to_owned(), CeilingKind::PinnedCopy, 10e9, &run.unwrap());
+        }
+        let said: Vec<String> = kinds.iter().filter_map(|kind| kind.sentence("")).collect();
+        assert_eq!(
+            said,
+            [
+                "pread (hot): 9.09 GB/s, 91 % of the pinned copy rate (80 % to 100 %).",
+                "mmap (hot): 1.11 GB/s, 11 % of the pinned copy rate."
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cold_load_names_its_model_if_there_are_several_and_its_rounds_if_there_were_some() {
+        let ceiling: Ceiling = serde_json::from_value(json!({
+            "kind": "direct_read", "gpu": null, "model": "m", "bytes_per_s": 2e9, "how": "", "took_ns": 1, "passes": [{"round": 0, "bytes_per_s": 2e9}],
+        }))
+        .unwrap();
+        let said = |rounds: usize, several| {
+            let rates = vec![(1e9, Some(2e9)); rounds];
+            ColdReads { engine: &Engine::Direct, ceiling: &ceiling, target: "host memory".to_owned(), rates }
+                .sentence(several)
+        };
+        let one = said(1, true);
+        assert!(one.starts_with("O_DIRECT (cold, m) into host memory: ") && !one.contains("Round by round"), "{one}");
+        let two = said(2, false);
+        assert!(
+            two.starts_with("O_DIRECT (cold) into host memory: ") && two.ends_with("Round by round: 50 % to 50 %.")
+        );
+    }
+
+    #[test]
+    fn cold_loads_are_compared_with_the_reads_of_their_own_rounds() {
+        let mut state = State::default();
+        let mut tell = |body| state.reduce(&Event { at_ns: 0, body });
+        tell(EventBody::ModelOpened { model: ModelInfo { name: "m".into(), ..ModelInfo::default() } });
+        // The disk is half as fast in the second round, for loads and reader alike, and the pass before the fourth failed.
+        let rounds = [(1_900, Some(2e9)), (1_000, Some(1e9)), (1_960, Some(2e9)), (1_900, None)];
+        let passes = (0..).zip(rounds).filter_map(|(round, (_, pass))| Some(ReadPass { round, bytes_per_s: pass? }));
+        let ceiling = Ceiling {
+            kind: CeilingKind::DirectRead,
+            gpu: None,
+            model: Some("m".into()),
+            bytes_per_s: 2e9,
+            how: String::new(),
+            took_ns: 1,
+            reader: None,
+            passes: passes.collect(),
+        };
+        tell(EventBody::CeilingMeasured { ceiling });
+        for (repeat, (megabytes, _)) in (0..).zip(rounds) {
+            for (lane, cache) in [(2 * repeat, CacheState::Cold), (2 * repeat + 1, CacheState::Hot)] {
+                let (lane, engine, target) = (LaneId(lane), Engine::Direct, Target::Host);
+                tell(EventBody::LanePlanned { lane, engine: engine.clone(), cache, target, repeat });
+                let result: RunResult = serde_json::from_value(json!({
+                    "engine": engine, "model": "m", "cache": cache, "target": "host memory", "repeat": repeat, "bytes": megabytes * 1_000_000,
+                    "wall_ns": units::NS_PER_S, "setup_ns": 1, "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "knobs": {},
+                    "setup_parts_ns": {}, "notes": [],
+                }))
+                .unwrap();
+                tell(EventBody::LaneFinished { lane, result: Box::new(result) });
+            }
+        }
+        let cold = cold_reads(&state);
+        assert_eq!((cold.len(), cold[0].rates.len(), cold[0].ceiling.passes.len()), (1, 4, 3));
+        assert!((cold[0].median_rate() - 1.9e9).abs() < 1.0);
+        let (low, high) = cold[0].by_round().unwrap();
+        assert!((low - 0.95).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
+        let said = sentences(&state).join("\n");
+        assert!(
+            said.contains("95 % of the 2.00 GB/s of a plain O_DIRECT reader. Medians of 4 loads and 3 reads"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! The groups of a session with the runs behind each engine: the data of results tables and winners.
+
+use super::engine_rows::row_groups;
+use super::table::ResultRow;
+use super::winner::Naming;
+use crate::analysis::{ComparisonGroup, compare};
+use crate::domain::{Engine, RunResult};
+use crate::session::State;
+use std::borrow::Cow;
+
+/// A group of a session with its runs.
+#[derive(Clone, Debug)]
+pub struct Comparison<'s> {
+    /// The ranking.
+    pub group: ComparisonGroup,
+    /// Whether its runs are several lanes that ran together: parts of a model, or several models.
+    pub together: bool,
+    runs: Vec<Cow<'s, RunResult>>,
+}
+
+/// The groups of a session that have a good run: engines that ran alone in the order of their first runs, then lanes that ran together.
+#[must_use]
+pub fn comparisons(state: &State) -> Vec<Comparison<'_>> {
+    let mut all = Vec::new();
+    for group in row_groups(state).into_iter().filter(|group| !group.together()) {
+        let runs: Vec<Cow<'_, RunResult>> =
+            group.rows.iter().flat_map(|row| row.results()).map(Cow::Borrowed).collect();
+        all.extend(Comparison::of(runs, false));
+    }
+    let wholes: Vec<Cow<'_, RunResult>> =
+        state.groups().into_iter().filter_map(|group| group.whole).map(Cow::Owned).collect();
+    all.extend(Comparison::of(wholes, true));
+    all
+}
+
+/// The parts of their names that differ between these groups.
+#[must_use]
+pub fn naming(comparisons: &[Comparison<'_>]) -> Naming {
+    Naming::of(&comparisons.iter().map(|comparison| &comparison.group).collect::<Vec<_>>())
+}
+
+impl<'s> Comparison<'s> {
+    /// The groups of these runs: one, unless they are of several models.
+    fn of(runs: Vec<Cow<'s, RunResult>>, together: bool) -> Vec<Self> {
+        let groups = compare(&runs.iter().map(AsRef::as_ref).collect::<Vec<_>>());
+        let held = |group: &ComparisonGroup| runs.iter().filter(|run| group.holds(run)).cloned().collect();
+        groups.into_iter().map(|group| Self { runs: held(&group), group, together }).collect()
+    }
+
+    /// The good runs of an engine.
+    #[must_use]
+    pub fn runs_of(&self, engine: &Engine) -> Vec<&RunResult> {
+        self.runs.iter().map(AsRef::as_ref).filter(|run| run.engine == *engine && run.is_good()).collect()
+    }
+
+    /// The rows of its results table, the fastest engine first.
+    #[must_use]
+    pub fn rows(&self) -> Vec<ResultRow<'_>> {
+        self.group.engines.iter().map(|ranked| ResultRow::new(ranked, self.runs_of(&ranked.engine))).collect()
+    }
+
+    /// The title of its results table: `Qwen3-0.6B, cold cache, NVIDIA H200 (GPU 0)`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let direction = self.group.direction().map_or_else(String::new, |direction| format!("{direction}s, "));
+        format!("{direction}{}, {} cache, {}", self.group.model, self.group.cache, self.group.target)
+    }
+}

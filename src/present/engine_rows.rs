@@ -1,0 +1,369 @@
+//! The runs of a session as rows: the repeats of one engine in a row, and rows that may be compared in a group. Runs that have not ended are part of them.
+
+use super::labels;
+use crate::analysis::{RankedEngine, of_median_time, rank_engines};
+use crate::domain::{CacheState, Engine, Failure, LaneShare, RunResult, Status, Target};
+use crate::session::{Lane, LaneStatus, State};
+use std::cell::OnceCell;
+
+/// All runs of one engine in one cache state.
+#[derive(Clone, Debug)]
+pub struct EngineRow<'s> {
+    /// The engine.
+    pub engine: &'s Engine,
+    /// Cache state.
+    pub cache: CacheState,
+    /// Its runs, in order; at least one.
+    pub lanes: Vec<&'s Lane>,
+    /// Its figures: read many times in a frame, computed once.
+    ranked: OnceCell<Option<RankedEngine>>,
+}
+
+/// Rows that may be compared: same cache state, target and model. Lanes that run at the same time are a group too, each a row.
+#[derive(Clone, Debug)]
+pub struct RowGroup<'s> {
+    /// Cache state.
+    pub cache: CacheState,
+    /// The target of the first lane.
+    pub target: &'s Target,
+    /// The share of the first lane, if the session has several models or targets.
+    pub share: Option<&'s LaneShare>,
+    /// The rows, in the order of their first lanes.
+    pub rows: Vec<EngineRow<'s>>,
+    /// Its ranking: read many times in a frame, computed once.
+    ranking: OnceCell<Vec<RankedEngine>>,
+}
+
+/// The groups of a session, in the order of their first lanes.
+#[must_use]
+pub fn row_groups(state: &State) -> Vec<RowGroup<'_>> {
+    let mut groups: Vec<RowGroup<'_>> = Vec::new();
+    // Group and row of each kind of lane: nearly every lane of a long session is a repeat of an earlier one.
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (number, lane) in state.lanes.iter().enumerate() {
+        let kind = state.kind(number);
+        if let Some((group, row)) = kind.and_then(|kind| places.get(kind)) {
+            groups[*group].rows[*row].lanes.push(lane);
+            continue;
+        }
+        let share = lane.share.as_ref();
+        let group = groups.iter().position(|group| group.holds(lane)).unwrap_or_else(|| {
+            groups.push(RowGroup {
+                cache: lane.cache,
+                target: &lane.target,
+                share,
+                rows: Vec::new(),
+                ranking: OnceCell::new(),
+            });
+            groups.len() - 1
+        });
+        let rows = &mut groups[group].rows;
+        let row = rows.iter().position(|row| row.holds(lane)).unwrap_or_else(|| {
+            let (engine, cache) = (&lane.engine, lane.cache);
+            rows.push(EngineRow { engine, cache, lanes: Vec::new(), ranked: OnceCell::new() });
+            rows.len() - 1
+        });
+        rows[row].lanes.push(lane);
+        if kind.is_some() {
+            places.push((group, row));
+        }
+    }
+    groups
+}
+
+/// The group of a lane.
+#[must_use]
+pub fn group_of<'g, 's>(groups: &'g [RowGroup<'s>], lane: &Lane) -> Option<&'g RowGroup<'s>> {
+    groups.iter().find(|group| group.holds(lane))
+}
+
+impl<'s> EngineRow<'s> {
+    /// Whether a lane of its group belongs to it: the same engine, and if lanes run together the same share on the same target.
+    fn holds(&self, lane: &Lane) -> bool {
+        let slot = |l: &Lane| {
+            l.share.as_ref().filter(|s| s.group.is_some()).map(|s| (s.model.clone(), s.part, l.target.clone()))
+        };
+        *self.engine == lane.engine && self.lanes.first().is_some_and(|first| slot(first) == slot(lane))
+    }
+
+    /// Its place among the lanes that run at the same time: the number of its part or model, from 1, and its name. `None` if it runs alone.
+    #[must_use]
+    pub fn place(&self) -> Option<(u32, String)> {
+        let lane = self.lanes.first()?;
+        let share = lane.share.as_ref().filter(|s| s.group.is_some())?;
+        let place = match &lane.target {
+            Target::Gpu { ordinal, .. } => format!("GPU {ordinal}"),
+            Target::Host => "host".to_owned(),
+        };
+        Some(match share.part {
+            Some(part) => {
+                (part.index.saturating_add(1), format!("{}/{} {place}", part.index.saturating_add(1), part.of))
+            }
+            None => (
+                lane.id.0.saturating_sub(share.group.unwrap_or(0)).saturating_add(1),
+                match &lane.target {
+                    Target::Gpu { .. } => format!("{} {place}", share.model),
+                    Target::Host => share.model.clone(),
+                },
+            ),
+        })
+    }
+
+    /// The engine, and the place if it runs together with others.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.place() {
+            Some((_, place)) => format!("{} {place}", self.engine),
+            None => self.engine.to_string(),
+        }
+    }
+
+    /// The results of all runs that ended.
+    pub fn results(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
+        self.lanes.iter().filter_map(|lane| lane.result.as_deref())
+    }
+
+    /// The results of the good runs.
+    pub fn good(&self) -> impl Iterator<Item = &'s RunResult> + '_ {
+        self.results().filter(|run| run.is_good())
+    }
+
+    /// Its figures over the good runs; `None` without one. Its ratio to the fastest is 1.
+    #[must_use]
+    pub fn ranked(&self) -> Option<&RankedEngine> {
+        self.ranked.get_or_init(|| rank_engines(&self.results().collect::<Vec<_>>()).into_iter().next()).as_ref()
+    }
+
+    /// Number of good runs.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        self.ranked().map_or(0, |ranked| ranked.runs)
+    }
+
+    /// The median wall time.
+    #[must_use]
+    pub fn wall_ns(&self) -> Option<u64> {
+        self.ranked().map(|ranked| ranked.wall_ns)
+    }
+
+    /// Bytes per second at the median time.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        self.ranked().filter(|ranked| ranked.moved()).map(|ranked| ranked.bytes_per_s)
+    }
+
+    /// The good run with the median time, which charts show.
+    #[must_use]
+    pub fn typical(&self) -> Option<&'s Lane> {
+        let good: Vec<&Lane> =
+            self.lanes.iter().copied().filter(|lane| lane.result.as_deref().is_some_and(RunResult::is_good)).collect();
+        of_median_time(good, |lane| lane.result.as_deref().map_or(0, |run| run.wall_ns))
+    }
+
+    /// The engine that `auto` chose, if all its runs chose the same.
+    #[must_use]
+    pub fn auto_chose(&self) -> Option<&Engine> {
+        self.ranked()?.auto_chose.as_ref()
+    }
+
+    /// The running run.
+    #[must_use]
+    pub fn running(&self) -> Option<&'s Lane> {
+        self.lanes.iter().copied().find(|lane| lane.is_running())
+    }
+
+    /// The first run that failed, and why.
+    #[must_use]
+    pub fn failed(&self) -> Option<(&'s Lane, &'s Failure)> {
+        self.lanes.iter().copied().find_map(|lane| match &lane.status {
+            LaneStatus::Failed(why) => Some((lane, why)),
+            _ => None,
+        })
+    }
+
+    /// Whether the user stopped a run.
+    #[must_use]
+    pub fn cancelled(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.status == LaneStatus::Cancelled)
+    }
+
+    /// Whether all good runs were verified.
+    #[must_use]
+    pub fn verified(&self) -> bool {
+        self.ranked().is_some_and(|ranked| ranked.verified == Some(true))
+    }
+
+    /// Whether all of its runs have ended.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let over =
+            |status: &LaneStatus| matches!(status, LaneStatus::Done | LaneStatus::Failed(_) | LaneStatus::Cancelled);
+        self.lanes.iter().all(|lane| over(&lane.status))
+    }
+
+    /// The run to draw: the running one, else the typical one, else the last.
+    #[must_use]
+    pub fn shown(&self) -> Option<&'s Lane> {
+        self.running().or_else(|| self.typical()).or_else(|| self.lanes.last().copied())
+    }
+}
+
+impl<'s> RowGroup<'s> {
+    fn holds(&self, lane: &Lane) -> bool {
+        self.cache == lane.cache
+            && match (self.share, &lane.share) {
+                // Writes and reads are not compared.
+                (None, None) => {
+                    *self.target == lane.target
+                        && self.rows.first().is_none_or(|first| first.engine.direction() == lane.engine.direction())
+                }
+                // Lanes that run at the same time are one group on any targets.
+                (Some(ours), Some(theirs)) if ours.group.is_some() || theirs.group.is_some() => {
+                    ours.group.is_some() == theirs.group.is_some()
+                }
+                (Some(ours), Some(theirs)) => *self.target == lane.target && ours.model == theirs.model,
+                _ => false,
+            }
+    }
+
+    /// Whether its lanes run at the same time.
+    #[must_use]
+    pub fn together(&self) -> bool {
+        self.share.is_some_and(|share| share.group.is_some())
+    }
+
+    /// The name of the group within its session: `cold cache, into host memory`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let cache = self.cache;
+        let direction = self.rows.first().and_then(|row| row.engine.direction());
+        let direction = direction.map_or_else(String::new, |direction| format!("{direction}, "));
+        let what = match self.share {
+            Some(LaneShare { group: Some(_), part: Some(part), .. }) => {
+                format!("{cache} cache, {} parts load at the same time", part.of)
+            }
+            Some(LaneShare { group: Some(_), .. }) => {
+                format!("{cache} cache, all models at the same time, compared with each alone")
+            }
+            Some(share) => format!("{cache} cache, {} alone on {}", share.model, self.target),
+            None if *self.target == Target::Host => format!("{cache} cache, into host memory"),
+            None => format!("{cache} cache"),
+        };
+        direction + &what
+    }
+
+    /// The engines of its good runs, the fastest first; none of lanes that run together, which are parts of one run.
+    fn ranking(&self) -> &[RankedEngine] {
+        self.ranking.get_or_init(|| match self.together() {
+            true => Vec::new(),
+            false => rank_engines(&self.rows.iter().flat_map(EngineRow::results).collect::<Vec<_>>()),
+        })
+    }
+
+    /// The figures of a row in its group; `None` without a good run.
+    #[must_use]
+    pub fn ranked_engine<'g>(&'g self, row: &'g EngineRow<'s>) -> Option<&'g RankedEngine> {
+        self.ranking().iter().find(|ranked| ranked.engine == *row.engine).or_else(|| row.ranked())
+    }
+
+    /// Rows with a good run, the fastest first; commands that do not show that they loaded the model come last.
+    #[must_use]
+    pub fn ranked(&self) -> Vec<&EngineRow<'s>> {
+        let mut done: Vec<&EngineRow<'s>> = self.rows.iter().filter(|row| row.n() > 0).collect();
+        done.sort_by_key(|row| (self.ranking().iter().position(|ranked| ranked.engine == *row.engine), row.wall_ns()));
+        done
+    }
+
+    /// The fastest row.
+    #[must_use]
+    pub fn fastest(&self) -> Option<&EngineRow<'s>> {
+        self.ranked().first().copied()
+    }
+
+    /// Whether all of its runs have ended.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        self.rows.iter().all(EngineRow::settled)
+    }
+}
+
+/// The text of a row without a good run; `over` if the session has ended.
+#[must_use]
+pub fn without_run(row: &EngineRow<'_>, over: bool) -> (Status, String) {
+    match row.failed() {
+        Some((_, why)) => (Status::Fail, format!("{} failed: {why}", Status::Fail.mark())),
+        None if row.cancelled() => (Status::Na, format!("{} stopped before it had loaded", Status::Na.mark())),
+        None if over => (Status::Na, "never started".to_owned()),
+        None => (Status::Na, "waits".to_owned()),
+    }
+}
+
+/// Engines that cannot run, those with the same reason together: `gds-slab, gds-batch`, `cannot run here: …`.
+#[must_use]
+pub fn unavailable(state: &State) -> Vec<(String, String)> {
+    let mut reasons: Vec<(Vec<String>, &str)> = Vec::new();
+    for (engine, why) in &state.unavailable {
+        let name = labels::engine(engine);
+        match reasons.iter_mut().find(|(_, known)| known == why) {
+            // A variant that can be neither written nor read is named once.
+            Some((names, _)) if names.contains(&name) => {}
+            Some((names, _)) => names.push(name),
+            None => reasons.push((vec![name], why)),
+        }
+    }
+    reasons.into_iter().map(|(names, why)| (names.join(", "), cannot_run(why))).collect()
+}
+
+/// That an engine cannot run, after its name.
+#[must_use]
+pub fn cannot_run(why: &str) -> String {
+    format!("cannot run here: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Event, EventBody, LaneId, Part};
+
+    fn planned(lanes: &[(u32, Option<LaneShare>)]) -> State {
+        let mut state = State::default();
+        for (lane, (ordinal, share)) in (0_u32..).map(LaneId).zip(lanes) {
+            let target = Target::Gpu { ordinal: *ordinal, uuid: None, name: "H".into() };
+            let (engine, cache) = (Engine::Pread, CacheState::Hot);
+            state.reduce(&Event { at_ns: 0, body: EventBody::LanePlanned { lane, engine, cache, target, repeat: 0 } });
+            if let Some(share) = share.clone() {
+                state.reduce(&Event { at_ns: 0, body: EventBody::LaneShared { lane, share } });
+            }
+        }
+        state
+    }
+
+    fn share(group: Option<u32>, model: &str, part: Option<Part>) -> Option<LaneShare> {
+        Some(LaneShare { group, model: model.into(), bytes: 1, part })
+    }
+
+    #[test]
+    fn lanes_that_run_together_are_one_group_with_a_row_each_over_all_repeats() {
+        let part = |group, index| share(Some(group), "m", Some(Part { index, of: 2 }));
+        let state = planned(&[(0, part(0, 0)), (1, part(0, 1)), (0, part(2, 0)), (1, part(2, 1))]);
+        let groups = row_groups(&state);
+        assert_eq!(groups.len(), 1);
+        assert!(groups[0].together());
+        let names: Vec<(String, usize)> = groups[0].rows.iter().map(|e| (e.name(), e.lanes.len())).collect();
+        assert_eq!(names, [("pread 1/2 GPU 0".to_owned(), 2), ("pread 2/2 GPU 1".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn models_alone_are_groups_of_their_own() {
+        let lanes = [("a", None), ("b", None), ("a", Some(2)), ("b", Some(2))];
+        let state = planned(&lanes.map(|(model, group)| (0, share(group, model, None))));
+        let groups = row_groups(&state);
+        assert_eq!(
+            groups.iter().map(|h| (h.together(), h.rows.len())).collect::<Vec<_>>(),
+            [(false, 1), (false, 1), (true, 2)]
+        );
+        assert!(group_of(&groups, &state.lanes[3]).is_some_and(RowGroup::together));
+        assert_eq!(groups[2].rows[1].name(), "pread b GPU 0");
+        assert_eq!(planned(&[(0, None), (0, None)]).lanes.len(), 2);
+    }
+}

@@ -1,0 +1,73 @@
+//! Gaps in the measurements, and notes of the runs.
+
+use super::labels::engine_in;
+use super::progress;
+use crate::domain::{LogLevel, Status};
+use crate::session::{Lane, State};
+use std::collections::BTreeSet;
+
+/// Gaps and notes of a session: each a sentence, each once.
+#[must_use]
+pub fn gaps(state: &State) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut say = |sentence: String| {
+        if seen.insert(sentence.clone()) {
+            said.push(sentence);
+        }
+    };
+    for (engines, why) in super::engine_rows::unavailable(state) {
+        say(format!("{engines} {why}"));
+    }
+    for finding in state.checks.iter().filter(|finding| finding.status == Status::Na) {
+        say(format!("{} was not checked: {}", finding.id, finding.summary));
+    }
+    let of_first: BTreeSet<String> = state
+        .lanes
+        .iter()
+        .filter(|lane| lane.repeat == 0)
+        .filter_map(|lane| Some((name(lane, false), lane.result.as_deref()?)))
+        .flat_map(|(name, run)| progress::notes(run).into_iter().map(move |note| format!("{name}: {note}")))
+        .collect();
+    for lane in &state.lanes {
+        let Some(run) = &lane.result else { continue };
+        let name_of_all = name(lane, false);
+        if state.model_of(lane).is_some_and(|model| model.name != run.model) {
+            say(format!("{name_of_all}: tensors of {} are left out; the session ended with another model.", run.model));
+        }
+        // If nothing moved there is nothing to verify, and nothing to find in the page cache.
+        if run.verified.is_none() && run.error.is_none() && run.bytes > 0 {
+            say(format!("{name_of_all}: the bytes were not verified."));
+        }
+        // A run that failed before its clock started did not look. Of a workload only a read of files has a page cache to find them in.
+        let files = run.workload.as_ref().is_none_or(|w| w.lookup_ns.is_some() && run.bytes > 0);
+        if run.cache_resident_before_fraction.is_none() && run.wall_ns > 0 && files {
+            say(format!("{name_of_all}: how much of the model was cached is unknown."));
+        }
+        if let Some(route) = run.route.as_ref().filter(|route| !route.proven) {
+            say(format!("{name_of_all}: the route is not proven ({}).", route.source));
+        }
+        for note in progress::notes(run) {
+            // A note of every repeat is listed once, a note of a later one with its number.
+            let told = format!("{name_of_all}: {note}");
+            let first = lane.repeat == 0 || of_first.contains(&told);
+            say(if first { told } else { format!("{}: {note}", name(lane, true)) });
+        }
+    }
+    if !state.lanes.is_empty() && state.samples.is_empty() {
+        say("No meters were read during the runs.".to_owned());
+    }
+    for (_, level, text) in &state.messages {
+        if *level != LogLevel::Info {
+            say(text.clone());
+        }
+    }
+    said
+}
+
+/// `gds-slab (hot)`, with the repeat `gds-slab (hot) #2`.
+fn name(lane: &Lane, repeat: bool) -> String {
+    let share = lane.share.as_ref().map(|share| share.label(&lane.target));
+    let name = engine_in(&lane.engine, lane.cache, share.as_deref());
+    if repeat { format!("{name} #{}", lane.repeat.saturating_add(1)) } else { name }
+}

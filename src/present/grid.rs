@@ -1,0 +1,256 @@
+//! The grid of storage measurements in sentences, cells and tables.
+
+use super::labels::{factor, plural, proof};
+use super::view::{Answer, GAP};
+use crate::analysis::{GridTable, rate_ratio};
+use crate::domain::{Access, CellKey, CellResult, Grid, Status, Transfer, units};
+
+/// `sequential read`.
+#[must_use]
+pub fn title(table: &GridTable) -> String {
+    format!("{} {}", table.pattern, table.access)
+}
+
+/// A cell in a few letters: a rate in GB/s, `✖` if it failed, `!` after the rate if it moved wrong bytes, `·` if it was not measured.
+#[must_use]
+pub fn cell(grid: &Grid, key: &CellKey) -> String {
+    match grid.result(key) {
+        None => "·".to_owned(),
+        Some(CellResult { error: Some(_), .. }) => "✖".to_owned(),
+        Some(r) => {
+            let rate = r.bytes_per_s.map_or_else(|| GAP.to_owned(), |rate| units::three_digits(rate / 1e9));
+            if r.verified == Some(false) { rate + "!" } else { rate }
+        }
+    }
+}
+
+/// A cell by its coordinates: `cpu, 1.00 MiB blocks, 4 threads, sequential`.
+#[must_use]
+pub fn cell_name(key: &CellKey) -> String {
+    let (threads, blocks) = (units::plural(u64::from(key.threads), "thread"), units::bytes(key.block_bytes));
+    format!("{}, {blocks} blocks, {threads}, {}", key.transfer, key.pattern)
+}
+
+/// The result of a cell in a line: its rate, or why it failed.
+#[must_use]
+pub fn cell_result(result: &CellResult) -> String {
+    match (&result.error, result.bytes_per_s) {
+        (Some(why), _) => why.clone(),
+        (None, rate) => rate.map_or_else(|| GAP.to_owned(), units::rate),
+    }
+}
+
+/// The answers of a grid, the fastest reads and writes first.
+#[must_use]
+pub fn answers(grid: &Grid) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    for access in Access::ALL.iter().copied() {
+        let Some(best) = grid.best(|c| c.access == access) else { continue };
+        let what = if access == Access::Read { "Reads" } else { "Writes" };
+        let latency = best.latency_ns.map_or_else(String::new, |latency| {
+            format!("Latency p50 {}, p99 {}.", units::duration(latency.p50), units::duration(latency.p99))
+        });
+        let rate = units::rate(best.bytes_per_s.unwrap_or(0.0));
+        answers.push(Answer::new(Status::Pass, format!("{what}: at most {rate} ({}).", cell_name(&best.key)), latency));
+        for (a, b, than) in [
+            (Transfer::GdsRegistered, Transfer::Gds, "with registered buffers"),
+            (Transfer::Gds, Transfer::CpuGpu, "as O_DIRECT and a copy"),
+        ] {
+            answers.extend(compared(grid, access, a, b, than));
+        }
+        if let Some(route) =
+            grid.best(|c| c.access == access && c.transfer.uses_cufile()).and_then(|c| c.route.as_ref())
+        {
+            let headline = format!("cuFile {access}s took {}, {}.", route.route, proof(route.proven));
+            answers.push(Answer::new(Status::Info, headline, format!("Source: {}.", route.source)));
+        }
+    }
+    let cells = |count: usize| format!("{count} {}", plural(count, "cell"));
+    let wrong = grid.results.iter().flatten().filter(|r| r.verified == Some(false)).count();
+    if wrong > 0 {
+        answers.push(Answer::new(Status::Fail, format!("{} moved wrong bytes.", cells(wrong)), ""));
+    }
+    let (all, left) = (grid.plan.cells.len(), grid.plan.cells.len() - grid.done());
+    if left > 0 && grid.ended {
+        answers.push(Answer::new(Status::Warn, format!("{left} of {} were not measured.", cells(all)), ""));
+    }
+    answers
+}
+
+fn compared(grid: &Grid, access: Access, a: Transfer, b: Transfer, than: &str) -> Option<Answer> {
+    let ratio = rate_ratio(grid, access, a, b)?;
+    let (low, high) = ratio.range;
+    let pairs = format!(
+        "Median of {} of cells, {} to {}.",
+        units::plural(ratio.pairs as u64, "pair"),
+        factor(low),
+        factor(high)
+    );
+    Some(Answer::new(Status::Info, format!("cuFile {access}s are {} as fast {than}.", factor(ratio.median)), pairs))
+}
+
+/// Why cells failed: each reason once, with the number of cells.
+#[must_use]
+pub fn failures(grid: &Grid) -> Vec<String> {
+    let mut counted: Vec<(&str, usize, CellKey)> = Vec::new();
+    for result in grid.results.iter().flatten() {
+        let Some(why) = &result.error else { continue };
+        match counted.iter_mut().find(|(known, _, first)| known == why && first.transfer == result.key.transfer) {
+            Some((_, count, _)) => *count += 1,
+            None => counted.push((why, 1, result.key)),
+        }
+    }
+    let one = |(why, count, first): (&str, usize, CellKey)| {
+        format!("{count} {} of {}: {why}", plural(count, "cell"), first.transfer)
+    };
+    counted.into_iter().map(one).collect()
+}
+
+/// The place of a grid: `/data, into host memory`.
+#[must_use]
+pub fn place(grid: &Grid) -> String {
+    format!("{}, into {}", grid.plan.dir.display(), grid.plan.target)
+}
+
+/// The activity while no cell has a result.
+#[must_use]
+pub fn waiting(grid: &Grid) -> Answer {
+    let dir = grid.plan.dir.display();
+    let headline = match (grid.written, grid.done()) {
+        (Some(_), _) => format!("Writing the test files into {dir} …"),
+        (None, 0) => format!("Measuring the storage under {dir} …"),
+        (None, _) => failures(grid).into_iter().next().unwrap_or_else(|| "No cell has ended yet.".to_owned()),
+    };
+    Answer::new(Status::Info, headline, "")
+}
+
+/// How far the grid is, 0 to 1, and in words; `None` if nothing is running.
+#[must_use]
+pub fn progress(grid: &Grid) -> Option<(f64, String)> {
+    if let Some((bytes, of)) = grid.written {
+        let words = format!("{} of {} of test files written", units::bytes(bytes), units::bytes(of));
+        return Some((bytes as f64 / of.max(1) as f64, words));
+    }
+    let running = grid.running?;
+    let (done, all) = (grid.done(), grid.plan.cells.len());
+    let now = grid.plan.cells.get(running as usize).map(|key| format!(" · now {} {}", key.access, cell_name(key)));
+    let left = (all - done) as u64 * grid.plan.cell_ns;
+    let words = format!("{done} of {all} cells, at least {} left{}", units::duration(left), now.unwrap_or_default());
+    Some((done as f64 / all.max(1) as f64, words))
+}
+
+/// A cell in full, a line each: rate, latency, route.
+#[must_use]
+pub fn details(grid: &Grid, key: &CellKey) -> Vec<String> {
+    let head = format!("{} {}", key.access, cell_name(key));
+    match grid.result(key) {
+        None => vec![format!("{head}: not measured yet")],
+        Some(CellResult { error: Some(why), .. }) => vec![format!("{head}: failed"), why.clone()],
+        Some(result) => {
+            let latency = result.latency_ns.map(|l| {
+                format!(
+                    "latency p50 {}, p90 {}, p99 {}, max {}",
+                    units::duration(l.p50),
+                    units::duration(l.p90),
+                    units::duration(l.p99),
+                    units::duration(l.max)
+                )
+            });
+            let cpu = result
+                .cpu_ns
+                .filter(|_| result.wall_ns > 0)
+                .map(|ns| format!("CPU {:.0} % of one", ns as f64 * 100.0 / result.wall_ns as f64));
+            let operations = units::plural(result.operations, "operation");
+            let mut lines = vec![format!("{head}: {}, {operations}, {}", cell_result(result), verified(result))];
+            lines.push(latency.into_iter().chain(cpu).collect::<Vec<_>>().join(" · "));
+            lines
+                .extend(result.route.as_ref().map(|r| format!("route {}, {}: {}", r.route, proof(r.proven), r.source)));
+            lines
+        }
+    }
+}
+
+/// The same for narrow screens.
+#[must_use]
+pub fn short_details(grid: &Grid, key: &CellKey) -> Vec<String> {
+    let head = format!("{} {}, {}, {} threads", key.access, key.transfer, units::bytes(key.block_bytes), key.threads);
+    match grid.result(key) {
+        None => vec![format!("{head}: not measured yet")],
+        Some(CellResult { error: Some(why), .. }) => vec![format!("{head}: failed"), why.clone()],
+        Some(result) => {
+            let mut lines = vec![format!("{head}: {}, {}", cell_result(result), verified(result))];
+            lines.extend(result.latency_ns.map(|l| {
+                format!(
+                    "latency p50 {}, p90 {}, p99 {}",
+                    units::duration(l.p50),
+                    units::duration(l.p90),
+                    units::duration(l.p99)
+                )
+            }));
+            lines.extend(result.route.as_ref().map(|r| format!("route {}, {}", r.route, proof(r.proven))));
+            lines
+        }
+    }
+}
+
+const fn verified(result: &CellResult) -> &'static str {
+    match result.verified {
+        Some(true) => "last blocks verified",
+        Some(false) => "wrong bytes",
+        None => "not verified",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::grid_tables;
+    use crate::domain::{GridPlan, Pattern, Percentiles};
+
+    fn grid() -> Grid {
+        let cells = GridPlan::cells_of(
+            &[Transfer::GdsRegistered, Transfer::Gds],
+            &[Access::Read],
+            &[Pattern::Sequential],
+            &[4096, 65536],
+            &[1, 4],
+        );
+        let plan =
+            GridPlan { dir: "/d".into(), target: "host memory".to_owned(), file_bytes: 1 << 30, cell_ns: 1, cells };
+        let mut grid = Grid::new(plan.clone());
+        grid.end();
+        for (i, key) in plan.cells.iter().enumerate().take(7) {
+            let mut r = CellResult::failed(*key, "it broke");
+            if i != 6 {
+                let rate = if key.transfer == Transfer::GdsRegistered { 3e9 } else { 2e9 };
+                r = CellResult {
+                    error: None,
+                    verified: Some(i != 1),
+                    bytes_per_s: Some(rate),
+                    latency_ns: Some(Percentiles { p50: 10_000, p90: 11_000, p99: 12_000, max: 13_000 }),
+                    ..r
+                };
+            }
+            grid.results[i] = Some(r);
+        }
+        grid
+    }
+
+    #[test]
+    fn cells_show_their_rate_failure_wrong_bytes_or_that_they_are_to_come() {
+        let grid = grid();
+        let shown: Vec<String> = grid.plan.cells.iter().map(|key| cell(&grid, key)).collect();
+        assert_eq!(shown, ["3.00", "3.00!", "3.00", "3.00", "2.00", "2.00", "✖", "·"]);
+        assert_eq!(grid_tables(&grid).iter().map(title).collect::<Vec<_>>(), ["sequential read"]);
+    }
+
+    #[test]
+    fn the_answers_are_the_best_rate_the_effect_of_registering_and_what_is_missing() {
+        let all: Vec<(Status, String)> = answers(&grid()).into_iter().map(|a| (a.status, a.headline)).collect();
+        assert!(all[0].1.starts_with("Reads: at most 3.00 GB/s (gds-registered, "), "{all:?}");
+        assert_eq!(all[1].1, "cuFile reads are 1.5× as fast with registered buffers.");
+        assert!(all.contains(&(Status::Fail, "1 cell moved wrong bytes.".to_owned())), "{all:?}");
+        assert!(all.contains(&(Status::Warn, "1 of 8 cells were not measured.".to_owned())), "{all:?}");
+        assert_eq!(failures(&grid()), ["1 cell of gds: it broke"]);
+    }
+}

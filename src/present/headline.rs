@@ -1,0 +1,181 @@
+//! The answers of a session: its verdicts, its winners, its problems.
+
+use super::comparisons::{Comparison, comparisons, naming};
+use super::engine_rows::{EngineRow, RowGroup, row_groups};
+use super::labels::{self, plural};
+use super::view::Answer;
+use super::{grid, progress, verdict, winner};
+use crate::domain::{Grid, Status, units};
+use crate::session::{LaneStatus, State};
+
+/// The answers of a session, the most important first.
+#[must_use]
+pub fn answers(state: &State) -> Vec<Answer> {
+    let mut answers: Vec<Answer> = Vec::new();
+    for verdict in &state.verdicts {
+        // Two GPUs may have the same answer.
+        let answer = verdict::answer(verdict);
+        if !answers.contains(&answer) {
+            answers.push(answer);
+        }
+    }
+    let comparisons = comparisons(state);
+    answers.extend(winners(&comparisons));
+    answers.extend(fallbacks(state));
+    let all_ended = || state.lanes.iter().all(|lane| lane.ended_ns.is_some());
+    if !state.lanes.is_empty() && comparisons.is_empty() && all_ended() {
+        answers.push(Answer::new(Status::Fail, "No engine loaded the model.", ""));
+    }
+    answers.extend(state.grid.iter().flat_map(grid::answers));
+    answers.extend(problems(state));
+    if state.ended == Some(true) {
+        answers.push(Answer::new(Status::Warn, "The session was interrupted. Results are incomplete.", ""));
+    }
+    answers
+}
+
+/// The winner of each group.
+#[must_use]
+pub fn winners(comparisons: &[Comparison<'_>]) -> Vec<Answer> {
+    let naming = naming(comparisons);
+    comparisons.iter().filter_map(|comparison| winner::answer(&comparison.group, naming)).collect()
+}
+
+/// Which engine is fastest here? During a run, how far it is.
+#[must_use]
+pub fn race(state: &State, clock_ns: u64) -> Vec<Answer> {
+    if let Some(lane) = state.running_lane() {
+        return vec![progress::answer(state, lane, clock_ns)];
+    }
+    if state.lanes.is_empty() {
+        return vec![no_runs(state)];
+    }
+    let mut answers = winners(&comparisons(state));
+    let problems = problems(state);
+    if answers.is_empty() && problems.is_empty() {
+        answers.push(match state.ended {
+            Some(_) => Answer::new(Status::Info, "The session ended before a run finished.", ""),
+            None => {
+                Answer::new(Status::Info, format!("{} planned; the first starts soon.", runs(state.lanes.len())), "")
+            }
+        });
+    }
+    answers.extend(problems);
+    let waiting = state.lanes.iter().filter(|lane| lane.status == LaneStatus::Waiting).count();
+    if waiting > 0 && waiting < state.lanes.len() {
+        answers.push(Answer::new(
+            Status::Info,
+            match state.ended {
+                None if !state.stopped => format!("{} to come.", runs(waiting)),
+                _ => format!("{} never started.", runs(waiting)),
+            },
+            "",
+        ));
+    }
+    answers
+}
+
+/// The worst status of several answers.
+#[must_use]
+pub fn worst(answers: &[Answer]) -> Status {
+    answers.iter().map(|answer| answer.status).max_by_key(|status| status.weight()).unwrap_or(Status::Info)
+}
+
+fn no_runs(state: &State) -> Answer {
+    match (&state.model, state.unavailable.first()) {
+        (_, Some((engine, why))) => {
+            Answer::new(Status::Fail, format!("No engine can run here. {}: {why}", labels::engine(engine)), "")
+        }
+        (Some(_), None) => Answer::new(Status::Info, "The model is open; the runs are being planned …", ""),
+        (None, None) => Answer::new(Status::Info, "No runs yet: no model is open.", ""),
+    }
+}
+
+fn runs(count: usize) -> String {
+    format!("{count} {}", plural(count, "run"))
+}
+
+/// Runs that failed and runs that the user stopped.
+fn problems(state: &State) -> Vec<Answer> {
+    let groups = row_groups(state);
+    let all = state.lanes.len();
+    let count = |is_so: fn(&LaneStatus) -> bool| state.lanes.iter().filter(|lane| is_so(&lane.status)).count();
+    let failed = count(|status| matches!(status, LaneStatus::Failed(_)));
+    let cancelled = count(|status| *status == LaneStatus::Cancelled);
+    let mut answers = Vec::new();
+    if failed > 0 {
+        let engines = engines(&groups, |row| row.failed().is_some());
+        answers.push(Answer::new(Status::Warn, format!("{failed} of {} failed: {engines}.", runs(all)), ""));
+    }
+    if cancelled > 0 {
+        let were = if cancelled == 1 { "was" } else { "were" };
+        let engines = engines(&groups, |row| row.cancelled());
+        answers.push(Answer::new(Status::Info, format!("{cancelled} of {} {were} stopped: {engines}.", runs(all)), ""));
+    }
+    answers
+}
+
+/// The engines of rows, each once.
+fn engines(groups: &[RowGroup<'_>], is_so: impl Fn(&EngineRow<'_>) -> bool) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for row in groups.iter().flat_map(|group| &group.rows).filter(|row| is_so(row)) {
+        let name = labels::engine(row.engine);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
+}
+
+/// Engines that were to use cuFile and fell back: of each the run in which most transfers did.
+fn fallbacks(state: &State) -> Vec<Answer> {
+    let mut most: Vec<(String, u64, u64, String)> = Vec::new();
+    for (engine, w) in state.lanes.iter().filter_map(|l| Some((&l.engine, l.result.as_ref()?.workload.as_ref()?))) {
+        let fell = w.fallbacks.iter().fold(0_u64, |sum, fallback| sum.saturating_add(fallback.operations));
+        if fell == 0 {
+            continue;
+        }
+        let mut reasons: Vec<&str> = w.fallbacks.iter().map(|fallback| fallback.reason.name()).collect();
+        reasons.dedup();
+        let (name, reasons) = (engine.to_string(), reasons.join(", "));
+        match most.iter_mut().find(|(known, ..)| *known == name) {
+            Some(known) if known.1 >= fell => {}
+            Some(known) => *known = (name, fell, w.operations, reasons),
+            None => most.push((name, fell, w.operations, reasons)),
+        }
+    }
+    let count = units::count;
+    most.into_iter()
+        .map(|(name, fell, of, reasons)| {
+            let headline = format!("{name}: {} of {} transfers fell back to staging.", count(fell), count(of));
+            Answer::new(Status::Warn, headline, format!("Reason: {reasons}."))
+        })
+        .collect()
+}
+
+/// A plan that ran before the last one of a session: `load Qwen3-0.6B: 9 of 9 runs finished, all bytes verified.`
+#[must_use]
+pub fn earlier_plan(page: &State) -> String {
+    format!("{}: {}", page.race_title(), super::machine::measured(page))
+}
+
+/// The answer of a session that did nothing.
+#[must_use]
+pub fn nothing_done() -> Answer {
+    Answer::new(Status::Info, "Nothing was checked and nothing was run.", "")
+}
+
+/// The extent of the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
+#[must_use]
+pub fn extent(state: &State) -> Answer {
+    Answer::new(Status::Info, "", super::machine::extent(state))
+}
+
+/// The activity of a grid without a measured cell: the newest message, if there is one.
+#[must_use]
+pub fn grid_waits(state: &State, measured: &Grid) -> Answer {
+    match state.messages.last().filter(|_| measured.done() == 0 && measured.written.is_none()) {
+        Some((_, _, text)) => Answer::new(Status::Info, text.clone(), ""),
+        None => grid::waiting(measured),
+    }
+}

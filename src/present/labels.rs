@@ -1,0 +1,253 @@
+//! Names and values as every front end writes them.
+
+use super::view::GAP;
+use crate::analysis::RankedEngine;
+use crate::domain::{AutoChoice, AutoReason, CacheState, Engine, Route, RouteCounts, RunResult, Status, units};
+
+/// An engine in a sentence. Tables and options have its name as it is typed.
+#[must_use]
+pub fn engine(engine: &Engine) -> String {
+    const MOST: usize = 32;
+    match engine {
+        Engine::Direct => "O_DIRECT".to_owned(),
+        Engine::Loader(name) => name.clone(),
+        Engine::Command(line) if line.chars().count() > MOST => {
+            line.chars().take(MOST - 1).chain(std::iter::once('…')).collect()
+        }
+        Engine::Command(line) => line.clone(),
+        _ => engine.label(),
+    }
+}
+
+/// An engine of a ranking in a sentence, with the engine that `auto` chose.
+#[must_use]
+pub fn ranked(ranked: &RankedEngine) -> String {
+    match &ranked.auto_chose {
+        Some(chosen) => format!("{} ({})", engine(&ranked.engine), engine(chosen)),
+        None => engine(&ranked.engine),
+    }
+}
+
+/// An engine in a cache state: `gds-slab (hot)`, of a workload `gds (cold read)`, and with a model's name if several were loaded.
+#[must_use]
+pub fn engine_in(of: &Engine, cache: CacheState, model: Option<&str>) -> String {
+    let direction = of.direction().map_or_else(String::new, |direction| format!(" {direction}"));
+    let model = model.map_or_else(String::new, |model| format!(", {model}"));
+    format!("{} ({cache}{direction}{model})", engine(of))
+}
+
+/// A cache state at the beginning of a sentence.
+#[must_use]
+pub const fn cache_capital(cache: CacheState) -> &'static str {
+    match cache {
+        CacheState::Cold => "Cold",
+        CacheState::Hot => "Hot",
+        CacheState::AsIs => "As-is",
+    }
+}
+
+/// How many times more: `1.03×`, `1.3×`, `38×`.
+#[must_use]
+pub fn factor(ratio: f64) -> String {
+    match ratio {
+        ratio if !ratio.is_finite() => GAP.to_owned(),
+        ratio if ratio < 1.095 => format!("{ratio:.2}×"),
+        ratio if ratio < 9.95 => format!("{ratio:.1}×"),
+        ratio => format!("{ratio:.0}×"),
+    }
+}
+
+/// A part as a share: `93 %`, `0.4 %`; a gap for nothing.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> String {
+    match (part, whole) {
+        (0, _) | (_, 0) => GAP.to_owned(),
+        _ => match part as f64 * 100.0 / whole as f64 {
+            share if share < 0.05 => "< 0.1 %".to_owned(),
+            share if share < 0.95 => format!("{share:.1} %"),
+            share => format!("{share:.0} %"),
+        },
+    }
+}
+
+/// A number of things at the beginning of a sentence: `Two fixes`, `12 fixes`.
+#[must_use]
+pub fn counted(count: usize, thing: &str) -> String {
+    const WORDS: [&str; 10] = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine"];
+    let number = WORDS.get(count).map_or_else(|| count.to_string(), |word| (*word).to_owned());
+    format!("{number} {}", plural(count, thing))
+}
+
+/// `fix`, `fixes`; `run`, `runs`.
+pub(super) fn plural(count: usize, thing: &str) -> String {
+    match (count, thing.ends_with('x')) {
+        (1, _) => thing.to_owned(),
+        (_, true) => format!("{thing}es"),
+        (_, false) => format!("{thing}s"),
+    }
+}
+
+/// The route of reads with whether it is proven: `compat, proven`.
+#[must_use]
+pub fn route(counts: Option<&RouteCounts>) -> String {
+    counts.map_or_else(|| GAP.to_owned(), |counts| format!("{}, {}", counts.route, proof(counts.proven)))
+}
+
+/// Whether a route is proven.
+#[must_use]
+pub const fn proof(proven: bool) -> &'static str {
+    if proven { "proven" } else { "not proven" }
+}
+
+/// How good a route is.
+#[must_use]
+pub fn route_status(counts: &RouteCounts) -> Status {
+    match counts.route {
+        Route::None => Status::Fail,
+        _ if counts.straight() => Status::Pass,
+        _ => Status::Warn,
+    }
+}
+
+/// The routes of several runs: one if all took the same, else each with its number of runs.
+#[must_use]
+pub fn routes(runs: &[&RunResult]) -> String {
+    each_once(runs, |run| route(run.route.as_ref()), "not known")
+}
+
+/// The evidence of the routes of several runs: `proven by cuFile level-3 statistics`. `None` if no run has a route.
+#[must_use]
+pub fn routes_evidence(runs: &[&RunResult]) -> Option<String> {
+    let evidence = |run: &RunResult| {
+        run.route.as_ref().map_or_else(
+            || GAP.to_owned(),
+            |counts| match counts.proven {
+                true => format!("{}, proven by {}", counts.route, counts.source),
+                false => format!("{}, not proven: {}", counts.route, counts.source),
+            },
+        )
+    };
+    runs.iter().any(|run| run.route.is_some()).then(|| each_once(runs, evidence, "not known"))
+}
+
+/// A text of each run: once if all have the same, else each with its number of runs, for a proof of one run proves nothing of another.
+fn each_once(runs: &[&RunResult], text: impl Fn(&RunResult) -> String, unknown: &str) -> String {
+    let mut texts: Vec<(String, usize)> = Vec::new();
+    for text in runs.iter().map(|run| text(run)) {
+        match texts.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => texts.push((text, 1)),
+        }
+    }
+    match texts.as_slice() {
+        [] => GAP.to_owned(),
+        [(only, _)] => only.clone(),
+        several => {
+            let one = |(text, count): &(String, usize)| {
+                let text = if text == GAP { unknown } else { text };
+                format!("{text} ({count} of {})", runs.len())
+            };
+            several.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// Whether the bytes of an engine's runs were verified, for a cell, and how good that is.
+#[must_use]
+pub fn verified(ranked: &RankedEngine) -> (Status, &'static str) {
+    match ranked.verified {
+        _ if ranked.in_doubt => (Status::Warn, "in doubt"),
+        _ if !ranked.moved() => (Status::Na, GAP),
+        Some(true) if ranked.engine.is_outside() => (Status::Info, "by the command"),
+        Some(true) => (Status::Pass, "yes"),
+        Some(false) => (Status::Fail, "wrong bytes"),
+        None => (Status::Na, "not asked"),
+    }
+}
+
+/// Whether the bytes of one run were verified, after a comma.
+#[must_use]
+pub const fn run_verified(run: &RunResult) -> &'static str {
+    match run.verified {
+        Some(true) => "verified",
+        Some(false) => "wrong bytes",
+        None if run.bytes == 0 => "nothing to verify",
+        None => "not verified",
+    }
+}
+
+/// The ratio to the fastest engine, for a cell.
+#[must_use]
+pub fn ratio(ranked: &RankedEngine) -> String {
+    if ranked.in_doubt || !ranked.moved() { GAP.to_owned() } else { factor(ranked.ratio_to_fastest) }
+}
+
+/// The rate at the median time, for a cell.
+#[must_use]
+pub fn rate(ranked: &RankedEngine) -> String {
+    if ranked.moved() { units::rate(ranked.bytes_per_s) } else { GAP.to_owned() }
+}
+
+/// Good and failed runs, for a cell.
+#[must_use]
+pub fn runs(ranked: &RankedEngine) -> String {
+    if ranked.failed > 0 { format!("{}, {} failed", ranked.runs, ranked.failed) } else { ranked.runs.to_string() }
+}
+
+/// What `auto` chose and why: `chose pread: 100 % of the model is cached`.
+#[must_use]
+pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
+    let share = resident.map(|share| format!("{:.0} %", share * 100.0));
+    let cached =
+        share.map_or_else(|| "how much is cached is unknown".to_owned(), |s| format!("{s} of the model is cached"));
+    let name = engine(&choice.engine);
+    match choice.reason {
+        None => format!("chose {name}"),
+        Some(AutoReason::Cached) => format!("chose {name}: {cached}"),
+        Some(AutoReason::DirectRoute(route)) => format!("chose {name}: {cached}, and a test read took {route}"),
+        Some(AutoReason::NotCached) => format!("chose {name}: {cached}"),
+        Some(AutoReason::NoDirectIo) => format!("chose {name}: {cached}, but its file system refuses O_DIRECT"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(route: Option<&str>) -> Option<RunResult> {
+        let route = route.map(|route| {
+            serde_json::json!({"route": route, "nvfs_reads": null, "p2p_reads": null, "posix_reads": 1, "source": "statistics", "proven": true})
+        });
+        serde_json::from_value(serde_json::json!({
+            "engine": "gds-slab", "model": "m", "cache": "hot", "target": "GPU", "repeat": 0, "bytes": 1, "wall_ns": 5, "setup_ns": 1,
+            "bytes_per_s": 0.0, "phases": {}, "slots": 1, "knobs": {}, "setup_parts_ns": {}, "notes": [], "route": route,
+        }))
+        .ok()
+    }
+
+    #[test]
+    fn the_route_of_one_run_is_not_claimed_for_another() {
+        let runs = [run(Some("compat")), run(Some("p2pdma")), run(None), run(Some("compat"))];
+        let runs: Vec<&RunResult> = runs.iter().flatten().collect();
+        assert_eq!(routes(&runs), "compat, proven (2 of 4); p2pdma, proven (1 of 4); not known (1 of 4)");
+        assert_eq!((routes(&runs[..1]).as_str(), routes(&[]).as_str()), ("compat, proven", GAP));
+        assert_eq!(routes_evidence(&runs[..1]).as_deref(), Some("compat, proven by statistics"));
+        assert_eq!(routes_evidence(&runs[2..3]), None);
+    }
+
+    #[test]
+    fn factors_show_what_differs_and_counts_are_words() {
+        let shown = [1.0, 1.03, 1.306, 9.94, 9.96, 38.2, f64::NAN].map(factor);
+        assert_eq!(shown, ["1.00×", "1.03×", "1.3×", "9.9×", "10×", "38×", GAP]);
+        assert_eq!([0, 1, 2, 12].map(|n| counted(n, "fix")), ["No fixes", "One fix", "Two fixes", "12 fixes"]);
+    }
+
+    #[test]
+    fn long_commands_are_cut_and_o_direct_is_not_confused_with_a_direct_route() {
+        assert_eq!(engine(&Engine::Direct), "O_DIRECT");
+        let long = engine(&Engine::Command("python3 load.py --model a-very-long-name".to_owned()));
+        assert!(long.chars().count() == 32 && long.ends_with('…'));
+        assert_eq!(engine_in(&Engine::Workload("lmcache/gds/read".into()), CacheState::Cold, None), "gds (cold read)");
+        assert_eq!(engine_in(&Engine::GdsSlab, CacheState::Hot, Some("q")), "gds-slab (hot, q)");
+    }
+}

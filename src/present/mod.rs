@@ -1,0 +1,31 @@
+//! View models: every sentence, label, table cell and chart series about a result, made once from [`crate::session::State`]. Screens, the headless mode and
+//! reports render them and write no other sentence about results. Text from other programs is not sanitised here: each renderer does that.
+
+pub mod advice;
+pub mod analysed;
+pub mod ceilings;
+pub mod comparisons;
+pub mod cost;
+pub mod engine_rows;
+pub mod failures;
+pub mod gaps;
+pub mod grid;
+pub mod headline;
+pub mod labels;
+pub mod machine;
+pub mod phase_table;
+pub mod phases;
+pub mod progress;
+pub mod series;
+pub mod setup;
+pub mod table;
+pub mod together;
+pub mod verdict;
+pub mod view;
+pub mod winner;
+pub mod workload;
+
+pub use analysed::SessionAnalysis;
+pub use comparisons::{Comparison, comparisons};
+pub use engine_rows::{EngineRow, RowGroup, row_groups};
+pub use view::{Answer, GAP, Head, Table};

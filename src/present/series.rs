@@ -1,0 +1,165 @@
+//! The series of charts: bandwidth and memory over time, and tensors by size and time.
+
+use super::analysed::{AnalysedRun, SessionAnalysis};
+use super::labels::engine_in;
+use crate::analysis::{CostModel, LandingCurve};
+use crate::domain::{CacheState, Ceiling, Engine, Metric, units};
+use crate::session::{Lane, State};
+
+/// Points of a line, about two a column of a wide screen.
+const POINTS: f64 = 240.0;
+/// Dots of a scatter beyond which only some are drawn.
+const MOST_DOTS: usize = 1500;
+
+/// Points of one engine or ceiling.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name in the legend; empty for the dots of a line that has one.
+    pub label: String,
+    /// The engine, which sets the colour; `None` for a ceiling.
+    pub engine: Option<Engine>,
+    /// The points.
+    pub points: Vec<(f64, f64)>,
+    /// A line through the points, or dots.
+    pub line: bool,
+    /// Drawn dashed: colour alone does not separate cold and hot runs.
+    pub dashed: bool,
+}
+
+/// The bandwidth of a lane over the seconds of its clock: from its spans if it has finished, else from its progress.
+#[must_use]
+pub fn landing_curve(lane: &Lane) -> LandingCurve {
+    match lane.result.as_deref().filter(|_| !lane.spans.is_empty()) {
+        Some(run) => LandingCurve::of_spans(&lane.spans.unpack(), run.wall_ns),
+        None => progress_curve(lane),
+    }
+}
+
+/// The same from the lane's progress.
+#[must_use]
+pub fn progress_curve(lane: &Lane) -> LandingCurve {
+    let clock = lane.clock_ns.unwrap_or(u64::MAX);
+    let points = lane.progress.iter().filter(|(at, _)| *at >= clock).map(|(at, bytes)| (at - clock, *bytes));
+    LandingCurve::of_progress(points)
+}
+
+/// The lowest ceiling that was measured for loads like a lane's: its rate in GB/s and its name.
+#[must_use]
+pub fn ceiling(state: &State, lane: &Lane) -> Option<(f64, String)> {
+    let model = &state.model_of(lane)?.name;
+    state.ceiling(lane.cache, &lane.target, model).map(|ceiling| (ceiling.bytes_per_s / 1e9, ceiling_name(ceiling)))
+}
+
+fn ceiling_name(ceiling: &Ceiling) -> String {
+    format!("{}, measured", ceiling.kind.words())
+}
+
+/// One good run for each engine, model and cache state: of several parts or models that ran together, the first.
+fn shown<'d, 'a>(analysis: &'d SessionAnalysis<'a>) -> Vec<&'d AnalysedRun<'a>> {
+    let mut shown: Vec<&AnalysedRun<'a>> = Vec::new();
+    for run in analysis.typical(|_| true) {
+        let kind = |r: &AnalysedRun<'_>| (r.lane.engine.clone(), r.lane.cache, r.good().map(|run| run.model.clone()));
+        if !shown.iter().any(|known| kind(known) == kind(run)) {
+            shown.push(run);
+        }
+    }
+    shown
+}
+
+fn label(analysis: &SessionAnalysis<'_>, run: &AnalysedRun<'_>) -> String {
+    engine_in(&run.lane.engine, run.lane.cache, analysis.which(run).as_deref())
+}
+
+fn is_dashed(run: &AnalysedRun<'_>) -> bool {
+    run.lane.cache == CacheState::Cold
+}
+
+/// Bandwidth in GB/s over seconds, with the measured ceilings.
+#[must_use]
+pub fn bandwidth(analysis: &SessionAnalysis<'_>) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for run in shown(analysis) {
+        let (curve, wall_s) = (landing_curve(run.lane), run.good().map_or(0.0, |r| r.wall_ns as f64 / 1e9));
+        if curve.is_empty() {
+            continue;
+        }
+        let rates = curve.rates((wall_s / POINTS).max(curve.grain_s));
+        all.push(Series {
+            label: label(analysis, run),
+            engine: Some(run.lane.engine.clone()),
+            points: rates.into_iter().map(|(s, rate)| (s, rate / 1e9)).collect(),
+            line: true,
+            dashed: is_dashed(run),
+        });
+    }
+    let end = all.iter().flat_map(|series| &series.points).map(|(s, _)| *s).fold(0.0, f64::max);
+    for run in shown(analysis) {
+        let Some((level, name)) = ceiling(analysis.state, run.lane).filter(|_| end > 0.0) else { continue };
+        let label = format!("{} ceiling: {name}", run.lane.cache);
+        if !all.iter().any(|series| series.label == label) {
+            let points = vec![(0.0, level), (end, level)];
+            all.push(Series { label, engine: None, points, line: true, dashed: true });
+        }
+    }
+    all
+}
+
+/// Resident memory of the loading process in GiB over seconds.
+#[must_use]
+pub fn host_memory(analysis: &SessionAnalysis<'_>) -> Vec<Series> {
+    let of = |run: &AnalysedRun<'_>| {
+        let clock_ns = run.lane.clock_ns?;
+        let points: Vec<(f64, f64)> = analysis
+            .state
+            .series(Metric::LaneRssBytes, Some(run.lane.id))
+            .filter(|(at, value)| *at >= clock_ns && value.is_finite())
+            .map(|(at, value)| ((at - clock_ns) as f64 / 1e9, value / units::GIB as f64))
+            .collect();
+        (points.len() > 1).then(|| Series {
+            label: label(analysis, run),
+            engine: Some(run.lane.engine.clone()),
+            points,
+            line: true,
+            dashed: is_dashed(run),
+        })
+    };
+    shown(analysis).into_iter().filter_map(of).collect()
+}
+
+/// Tensors by size and time with their fitted lines, and the number of tensors per dot.
+#[must_use]
+pub fn tensors(analysis: &SessionAnalysis<'_>) -> (Vec<Series>, usize) {
+    let costs = analysis.costs();
+    let every = costs.iter().map(|(run, _)| run.rows.len()).sum::<usize>().div_ceil(MOST_DOTS).max(1);
+    let mut all = Vec::new();
+    for (run, cost) in &costs {
+        let busy = run.rows.iter().map(|row| (row.bytes as f64, row.busy_ns() as f64)).filter(|(_, ns)| *ns > 0.0);
+        all.push(Series {
+            label: String::new(),
+            engine: Some(run.lane.engine.clone()),
+            points: busy.step_by(every).collect(),
+            line: false,
+            dashed: false,
+        });
+        let (low, high) = (cost.fit.sizes_bytes.0.max(1) as f64, cost.fit.sizes_bytes.1.max(1) as f64);
+        let sizes = (0..=60).map(|i| low * (high / low).powf(f64::from(i) / 60.0));
+        all.push(Series {
+            label: format!("{}: {}", label(analysis, run), formula(cost)),
+            engine: Some(run.lane.engine.clone()),
+            points: sizes.map(|bytes| (bytes, cost.fit.tensor_ns(bytes as u64))).collect(),
+            line: true,
+            dashed: is_dashed(run),
+        });
+    }
+    (all, every)
+}
+
+/// The fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`.
+#[must_use]
+pub fn formula(cost: &CostModel) -> String {
+    let overhead = match cost.has_overhead() {
+        true => format!("{} + ", units::duration(cost.fit.overhead_ns as u64)),
+        false => String::new(),
+    };
+    format!("t = {overhead}bytes / {}", units::rate(cost.fit.bytes_per_s))
+}

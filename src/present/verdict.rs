@@ -1,0 +1,173 @@
+//! The one sentence about a path: do its reads go straight to the GPU?
+
+use super::labels::counted;
+use super::view::Answer;
+use crate::domain::{Basis, Finding, Route, Status, Verdict};
+use crate::session::State;
+
+/// Why a session has no verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The checks of this machine are running, or about to run.
+    Running,
+    /// The session only measured; it will not check.
+    NeverChecked,
+    /// Nothing was checked yet; the user can ask for it.
+    NotAsked,
+}
+
+/// Whether the verdict is about a machine without a GPU.
+#[must_use]
+pub fn no_gpu(verdict: &Verdict) -> bool {
+    verdict.basis == Basis::NoGpu
+}
+
+/// The findings to fix on the way to the goal of a verdict, in order.
+#[must_use]
+pub fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
+    let of = |id: &String| state.checks.iter().find(|finding| finding.id == *id);
+    verdict.steps.iter().filter_map(of).collect()
+}
+
+/// How good the route of a verdict is.
+#[must_use]
+pub fn status(verdict: &Verdict) -> Status {
+    match verdict.route {
+        _ if no_gpu(verdict) => Status::Na,
+        Route::None => Status::Fail,
+        Route::Compat => Status::Warn,
+        _ if verdict.proven => Status::Pass,
+        _ => Status::Warn,
+    }
+}
+
+/// Do reads of the path go straight to the GPU?
+#[must_use]
+pub fn answer(verdict: &Verdict) -> Answer {
+    let path = verdict.path.display();
+    let status = status(verdict);
+    if no_gpu(verdict) {
+        return Answer::new(
+            status,
+            format!("No GPU: reads of {path} go to host memory."),
+            "You can still run the benchmark.",
+        );
+    }
+    let route = verdict.route;
+    let headline = match route {
+        Route::None => format!("No: cuFile cannot read {path}."),
+        Route::Compat => format!("No: reads of {path} are copied through host memory (compat)."),
+        _ if verdict.proven => format!("Yes: reads of {path} go straight to the GPU ({route}, proven)."),
+        _ => format!("Probably: reads of {path} should go straight to the GPU ({route})."),
+    };
+    let mut conditions: Vec<String> = Vec::new();
+    if !route.is_direct() {
+        conditions.push(distance(verdict));
+    }
+    if !verdict.proven {
+        conditions.push("No read proved it yet.".to_owned());
+    }
+    Answer::new(status, headline, conditions.join(" "))
+}
+
+/// How far the goal is: `Two fixes away from direct.`
+fn distance(verdict: &Verdict) -> String {
+    let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
+    let away = match (verdict.steps.len(), verdict.possible) {
+        (_, possible) if possible == verdict.route => return "This machine has no direct route.".to_owned(),
+        (0, possible) if verdict.basis == Basis::LibraryDenies => {
+            return format!("The checks find no obstacle to {possible}, but libcufile does not list it.");
+        }
+        (0, possible) => return format!("The checks find no obstacle to {possible}."),
+        (n, _) => format!("{} away from {goal}.", counted(n, "fix")),
+    };
+    // A goal through host memory is as far as such a machine goes.
+    match verdict.possible {
+        Route::Compat => format!("{away} A direct route is not possible here."),
+        _ => away,
+    }
+}
+
+/// The answer of a session without a verdict.
+#[must_use]
+pub fn missing(state: &State, why: Missing) -> Answer {
+    let (status, headline) = match why {
+        Missing::NeverChecked => (Status::Na, "This session only measured; it did not check the machine.".to_owned()),
+        Missing::NotAsked => (Status::Na, "This machine is not checked yet.".to_owned()),
+        Missing::Running if state.checks_took_ns.is_some() => {
+            (Status::Na, "The checks are done; they examined no path.".to_owned())
+        }
+        Missing::Running if state.checks.is_empty() => (Status::Info, "Checking this machine …".to_owned()),
+        Missing::Running => (Status::Info, format!("Checking this machine … {} checks done.", state.checks.len())),
+    };
+    Answer::new(status, headline, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(route: Route, possible: Route, proven: bool, steps: &[&str]) -> Verdict {
+        Verdict {
+            path: "/data/models".into(),
+            gpu: Some("GPU-1".into()),
+            route,
+            possible,
+            proven,
+            basis: Basis::Checks,
+            proof: String::new(),
+            blockers: Vec::new(),
+            steps: steps.iter().map(|id| (*id).to_owned()).collect(),
+            advice: String::new(),
+        }
+    }
+
+    fn said(verdict: &Verdict) -> String {
+        answer(verdict).text()
+    }
+
+    #[test]
+    fn nothing_is_called_direct_without_saying_whether_a_read_proved_it() {
+        use Route::{Nvfs, P2pdma};
+        assert_eq!(
+            said(&verdict(P2pdma, P2pdma, true, &[])),
+            "Yes: reads of /data/models go straight to the GPU (p2pdma, proven)."
+        );
+        assert_eq!(
+            said(&verdict(Nvfs, Nvfs, false, &[])),
+            "Probably: reads of /data/models should go straight to the GPU (nvfs). No read proved it yet."
+        );
+    }
+
+    #[test]
+    fn a_detour_is_told_with_the_number_of_fixes_to_the_goal() {
+        use Route::{Compat, None, P2pdma};
+        assert_eq!(
+            said(&verdict(Compat, P2pdma, true, &["udev-database", "p2pdma-config"])),
+            "No: reads of /data/models are copied through host memory (compat). Two fixes away from direct."
+        );
+        assert!(said(&verdict(Compat, Compat, true, &[])).ends_with("This machine has no direct route."));
+        assert_eq!(
+            said(&verdict(None, Compat, true, &["cfg-compat"])),
+            "No: cuFile cannot read /data/models. One fix away from compat. A direct route is not possible here."
+        );
+        assert!(
+            said(&verdict(None, P2pdma, false, &["a"])).ends_with("One fix away from direct. No read proved it yet.")
+        );
+    }
+
+    #[test]
+    fn a_goal_without_steps_says_what_libcufile_says() {
+        let open = verdict(Route::Compat, Route::Nvfs, true, &[]);
+        assert!(said(&open).ends_with("The checks find no obstacle to nvfs."));
+        let denied = Verdict { basis: Basis::LibraryDenies, ..open };
+        assert!(said(&denied).ends_with("but libcufile does not list it."));
+    }
+
+    #[test]
+    fn without_a_gpu_the_benchmark_is_offered() {
+        let verdict = Verdict { gpu: None, basis: Basis::NoGpu, ..verdict(Route::None, Route::None, false, &[]) };
+        assert_eq!(said(&verdict), "No GPU: reads of /data/models go to host memory. You can still run the benchmark.");
+        assert_eq!(status(&verdict), Status::Na);
+    }
+}

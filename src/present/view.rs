@@ -1,0 +1,67 @@
+//! The forms that view models have: an answer and a table.
+
+use crate::domain::Status;
+
+/// One answer of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// How good it is.
+    pub status: Status,
+    /// The answer, at most twelve words.
+    pub headline: String,
+    /// The conditions under which it holds, one or two sentences; may be empty.
+    pub conditions: String,
+}
+
+impl Answer {
+    pub(super) fn new(status: Status, headline: impl Into<String>, conditions: impl Into<String>) -> Self {
+        Self { status, headline: headline.into(), conditions: conditions.into() }
+    }
+
+    /// The answer with its conditions.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let parts = [self.headline.as_str(), self.conditions.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The title of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The title.
+    pub title: &'static str,
+    /// Whether its cells are numbers, which are aligned right.
+    pub right: bool,
+}
+
+/// A column of text.
+pub(super) const fn text(title: &'static str) -> Head {
+    Head { title, right: false }
+}
+
+/// A column of numbers.
+pub(super) const fn number(title: &'static str) -> Head {
+    Head { title, right: true }
+}
+
+/// A table before it has a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its title.
+    pub title: String,
+    /// Its content in a sentence or two.
+    pub note: String,
+    /// The titles of the columns.
+    pub heads: Vec<Head>,
+    /// Rows of as many cells.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// The cell of a value that is not known.
+pub const GAP: &str = "–";
+
+/// The value, or a gap.
+pub(super) fn or_gap(value: Option<String>) -> String {
+    value.unwrap_or_else(|| GAP.to_owned())
+}

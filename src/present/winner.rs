@@ -1,0 +1,237 @@
+//! The sentence that says which engine wins a group, only as strongly as its runs allow.
+
+use super::labels::{cache_capital, engine, factor, plural, ranked};
+use super::view::Answer;
+use crate::analysis::{ComparisonGroup, Outcome, RankedEngine};
+use crate::domain::{Engine, Status, Target, units};
+
+/// The parts of a group's name that differ between the groups of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Naming {
+    /// Several models were loaded.
+    pub model: bool,
+    /// Several targets were loaded.
+    pub target: bool,
+}
+
+impl Naming {
+    /// The parts that differ between these groups.
+    #[must_use]
+    pub fn of(groups: &[&ComparisonGroup]) -> Self {
+        let differ = |of: fn(&ComparisonGroup) -> &str| groups.iter().any(|group| of(group) != of(groups[0]));
+        Self { model: differ(|group| &group.model), target: differ(|group| &group.target) }
+    }
+}
+
+/// `Cold`; `Hot reads`; `Hot, Qwen3-0.6B on 2 × NVIDIA H200`.
+fn opening(group: &ComparisonGroup, naming: Naming) -> String {
+    let mut opening = cache_capital(group.cache).to_owned();
+    if let Some(direction) = group.direction() {
+        opening += &format!(" {direction}s");
+    }
+    if naming.model {
+        opening += &format!(", {}", group.model);
+    }
+    if naming.target {
+        opening += &format!("{} {}", if naming.model { " on" } else { ", on" }, group.target);
+    }
+    opening
+}
+
+/// Which engine wins the group? `None` for a group without engines.
+#[must_use]
+pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
+    let opening = opening(group, naming);
+    let time = |ranked: &RankedEngine| units::duration(ranked.wall_ns);
+    let (headline, caveat) = match group.outcome()? {
+        Outcome::NothingMoved => return Some(nothing_moved(group, &opening)),
+        Outcome::Alone { first } => (format!("{opening}: {} took {}.", ranked(first), time(first)), None),
+        Outcome::Tie { first, next } => (
+            format!("{opening}: {} and {} tie, {} and {}.", ranked(first), ranked(next), time(first), time(next)),
+            Some("Their runs overlap.".to_owned()),
+        ),
+        Outcome::SingleRun { first, next } => {
+            let once = match group.engines.iter().all(|engine| engine.runs == 1) {
+                true => format!("One run each{}", into_host(group)),
+                false if first.runs == 1 => format!("{} ran once", ranked(first)),
+                false => format!("{} ran once", ranked(next)),
+            };
+            (
+                format!("{opening}: {} leads, {}{}.", ranked(first), time(first), ahead(group, first, next)),
+                Some(format!("{once}; run 3 for a winner.")),
+            )
+        }
+        Outcome::Winner { first, next } => {
+            (format!("{opening}: {} wins, {}{}.", ranked(first), time(first), ahead(group, first, next)), None)
+        }
+    };
+    let mut conditions: Vec<String> = caveat.into_iter().collect();
+    conditions.push(measured(group, conditions.is_empty() || group.engines.iter().any(|engine| engine.runs > 1)));
+    conditions.extend(doubts(group));
+    Some(Answer::new(Status::Pass, headline, conditions.join(" ")))
+}
+
+/// ` (1.3× faster than mmap)`: against mmap, the usual loader, if it ran, else against the next engine.
+fn ahead(group: &ComparisonGroup, first: &RankedEngine, next: &RankedEngine) -> String {
+    let usual = |other: &&RankedEngine| other.engine == Engine::Mmap && first.engine != Engine::Mmap;
+    let other = group.contenders().into_iter().find(usual).unwrap_or(next);
+    format!(" ({} faster than {})", factor(other.wall_ns as f64 / first.wall_ns.max(1) as f64), ranked(other))
+}
+
+/// ` into host memory` if the bytes landed there.
+fn into_host(group: &ComparisonGroup) -> &'static str {
+    if group.target == Target::Host.to_string() { " into host memory" } else { "" }
+}
+
+/// `3 runs, all bytes verified.`, or without the number `All bytes verified.`
+fn measured(group: &ComparisonGroup, with_runs: bool) -> String {
+    if !with_runs {
+        let verification = verification(group);
+        let (first, rest) = verification.split_at(verification.chars().next().map_or(0, char::len_utf8));
+        return format!("{}{rest}.", first.to_uppercase());
+    }
+    let most = group.engines.iter().map(|engine| engine.runs).max().unwrap_or(0);
+    let least = group.engines.iter().map(|engine| engine.runs).min().unwrap_or(0);
+    let runs = if least == most { most.to_string() } else { format!("{least} to {most}") };
+    format!("{runs} {}{}, {}.", plural(most, "run"), into_host(group), verification(group))
+}
+
+fn verification(group: &ComparisonGroup) -> String {
+    let engines = || group.engines.iter().filter(|ranked| !ranked.in_doubt);
+    let named = |ranked: Vec<&RankedEngine>| {
+        let names: Vec<String> = ranked.into_iter().map(|ranked| engine(&ranked.engine)).collect();
+        names.join(", ")
+    };
+    let unverified: Vec<&RankedEngine> = engines().filter(|ranked| ranked.verified != Some(true)).collect();
+    let by_itself: Vec<&RankedEngine> =
+        engines().filter(|ranked| ranked.verified == Some(true) && ranked.engine.is_outside()).collect();
+    match (unverified.len(), by_itself.len()) {
+        (0, 0) => "all bytes verified".to_owned(),
+        (0, _) => format!("all bytes verified ({}: by the command)", named(by_itself)),
+        (n, _) if n == engines().count() => "bytes not verified".to_owned(),
+        _ => format!("bytes verified except {}", named(unverified)),
+    }
+}
+
+/// Commands that ended without showing that they loaded the model.
+fn doubts(group: &ComparisonGroup) -> Vec<String> {
+    let doubted = group.engines.iter().filter(|ranked| ranked.in_doubt);
+    doubted
+        .map(|ranked| {
+            format!(
+                "{} took {}, but nothing shows that it loaded the model.",
+                engine(&ranked.engine),
+                units::duration(ranked.wall_ns)
+            )
+        })
+        .collect()
+}
+
+/// Lookups that all missed are not compared: the fastest may be the one that looked nowhere.
+fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
+    let what = if group.direction() == Some("read") { "every lookup missed" } else { "there was nothing to load" };
+    let times: Vec<String> = group
+        .engines
+        .iter()
+        .map(|ranked| format!("{} {}", engine(&ranked.engine), units::duration(ranked.wall_ns)))
+        .collect();
+    Answer::new(Status::Info, format!("{opening}: {what}."), format!("{}.", times.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::CacheState;
+
+    fn engine_of(engine: Engine, ms: u64, runs: usize) -> RankedEngine {
+        RankedEngine {
+            engine,
+            runs,
+            failed: 0,
+            wall_ns: ms * 1_000_000,
+            wall_range_ns: (ms * 1_000_000, ms * 1_000_000),
+            bytes_per_s: 1e9,
+            setup_ns: 0,
+            ratio_to_fastest: 1.0,
+            verified: Some(true),
+            in_doubt: false,
+            auto_chose: None,
+        }
+    }
+
+    fn group(engines: Vec<RankedEngine>) -> ComparisonGroup {
+        ComparisonGroup { model: "m".into(), target: "NVIDIA H200 (GPU 0)".into(), cache: CacheState::Cold, engines }
+    }
+
+    fn said(engines: Vec<RankedEngine>) -> String {
+        answer(&group(engines), Naming::default()).map(|answer| answer.text()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_winner_is_named_with_its_time_and_its_lead_over_mmap() {
+        let all =
+            vec![engine_of(Engine::Direct, 625, 3), engine_of(Engine::Pread, 700, 3), engine_of(Engine::Mmap, 817, 3)];
+        assert_eq!(said(all), "Cold: O_DIRECT wins, 625 ms (1.3× faster than mmap). 3 runs, all bytes verified.");
+        let without = vec![engine_of(Engine::Mmap, 100, 3), engine_of(Engine::Pread, 200, 2)];
+        assert_eq!(said(without), "Cold: mmap wins, 100 ms (2.0× faster than pread). 2 to 3 runs, all bytes verified.");
+        let auto = RankedEngine { auto_chose: Some(Engine::Direct), ..engine_of(Engine::Auto, 100, 3) };
+        let chosen = vec![auto, engine_of(Engine::Direct, 101, 3), engine_of(Engine::Mmap, 200, 3)];
+        assert_eq!(
+            said(chosen),
+            "Cold: auto (O_DIRECT) wins, 100 ms (2.0× faster than mmap). 3 runs, all bytes verified."
+        );
+    }
+
+    #[test]
+    fn one_run_of_each_engine_names_no_winner() {
+        let once = vec![engine_of(Engine::Direct, 625, 1), engine_of(Engine::Mmap, 817, 1)];
+        assert_eq!(
+            said(once),
+            "Cold: O_DIRECT leads, 625 ms (1.3× faster than mmap). One run each; run 3 for a winner. All bytes verified."
+        );
+        let some = vec![engine_of(Engine::Direct, 625, 3), engine_of(Engine::Mmap, 817, 1)];
+        assert!(said(some).contains("mmap ran once; run 3 for a winner."));
+    }
+
+    #[test]
+    fn ties_single_engines_and_misses_are_told_as_what_they_are() {
+        let tie = vec![engine_of(Engine::Direct, 625, 3), engine_of(Engine::Mmap, 625, 3)];
+        assert_eq!(
+            said(tie),
+            "Cold: O_DIRECT and mmap tie, 625 ms and 625 ms. Their runs overlap. 3 runs, all bytes verified."
+        );
+        assert_eq!(said(vec![engine_of(Engine::Mmap, 300, 3)]), "Cold: mmap took 300 ms. 3 runs, all bytes verified.");
+        let miss = |name: &str| RankedEngine {
+            bytes_per_s: 0.0,
+            verified: None,
+            ..engine_of(Engine::Workload(format!("llmd/{name}/read")), 5, 3)
+        };
+        assert_eq!(said(vec![miss("ram"), miss("gds")]), "Cold reads: every lookup missed. ram 5.00 ms, gds 5.00 ms.");
+    }
+
+    #[test]
+    fn bytes_that_were_not_verified_and_commands_in_doubt_are_named() {
+        let command = || engine_of(Engine::Command("load".into()), 900, 3);
+        let own = || engine_of(Engine::Mmap, 300, 3);
+        assert!(said(vec![own(), command()]).ends_with("all bytes verified (load: by the command)."));
+        let unasked = RankedEngine { verified: None, ..command() };
+        assert!(said(vec![own(), unasked]).ends_with("bytes verified except load."));
+        let doubted = RankedEngine { in_doubt: true, ..command() };
+        assert!(said(vec![own(), doubted]).ends_with("load took 900 ms, but nothing shows that it loaded the model."));
+        let none = vec![RankedEngine { verified: None, ..own() }];
+        assert!(said(none).ends_with("3 runs, bytes not verified."));
+    }
+
+    #[test]
+    fn groups_are_told_apart_by_their_models_and_targets() {
+        let one = group(vec![engine_of(Engine::Mmap, 300, 3)]);
+        let other = ComparisonGroup { model: "q".into(), target: "host memory".into(), ..one.clone() };
+        let naming = Naming::of(&[&one, &other]);
+        let told = |group| answer(group, naming).map(|answer| answer.headline);
+        assert_eq!(told(&one).as_deref(), Some("Cold, m on NVIDIA H200 (GPU 0): mmap took 300 ms."));
+        assert_eq!(told(&other).as_deref(), Some("Cold, q on host memory: mmap took 300 ms."));
+        assert!(
+            answer(&other, Naming::default()).is_some_and(|a| a.conditions.starts_with("3 runs into host memory,"))
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! KV-cache workloads: rates and latencies, hits, files and registrations, fallbacks, layers, and the conditions of a direct route.
+
+use super::labels::proof;
+use super::machine::unnamed_library;
+use super::view::{Head, Table, number, or_gap, text};
+use crate::domain::{HandleCacheCounts, Percentiles, RouteCounts, RunResult, WorkloadResult, units};
+use crate::session::State;
+
+/// Layers of a run beyond which only some are shown; `layers.csv` and the JSON have all.
+const MOST_LAYERS: usize = 12;
+
+/// Runs of workloads without an error.
+pub fn runs(state: &State) -> impl Iterator<Item = (&RunResult, &WorkloadResult)> {
+    state
+        .lanes
+        .iter()
+        .filter_map(|lane| lane.result.as_deref())
+        .filter(|run| run.error.is_none())
+        .filter_map(|run| Some((run, run.workload.as_ref()?)))
+}
+
+/// Whether a workload ran.
+#[must_use]
+pub fn any(state: &State) -> bool {
+    runs(state).next().is_some()
+}
+
+/// The tables of a session with a workload; none otherwise.
+#[must_use]
+pub fn tables(state: &State) -> Vec<Table> {
+    if !any(state) {
+        return Vec::new();
+    }
+    let all = [
+        Some(transfers(state)),
+        Some(cache_use(state)),
+        files(state),
+        fallbacks(state),
+        layers(state),
+        Some(conditions(state)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn percent(fraction: Option<f64>) -> String {
+    or_gap(fraction.map(|f| format!("{:.0} %", f * 100.0)))
+}
+
+fn name(run: &RunResult) -> String {
+    let repeat = if run.repeat > 0 { format!(" #{}", run.repeat + 1) } else { String::new() };
+    format!("{} {}{repeat}", run.engine, run.cache)
+}
+
+/// The first column is text, the others are numbers.
+fn heads(titles: &[&'static str]) -> Vec<Head> {
+    titles.iter().enumerate().map(|(i, title)| if i == 0 { text(title) } else { number(title) }).collect()
+}
+
+fn transfers(state: &State) -> Table {
+    let rows = runs(state).map(|(run, w)| {
+        let latency = |of: fn(&Percentiles) -> u64| or_gap(w.latency_ns.as_ref().map(|l| units::duration(of(l))));
+        vec![
+            name(run),
+            or_gap(w.busy_bytes_per_s.map(units::rate)),
+            latency(|l| l.p50),
+            latency(|l| l.p90),
+            latency(|l| l.p99),
+            latency(|l| l.max),
+            units::count(w.operations),
+            units::bytes(w.operation_bytes),
+        ]
+    });
+    Table {
+        title: "KV-cache transfers".to_owned(),
+        note:
+            "Rate: while transfers were in flight. Latency: of one transfer, with opening and registering if it has to."
+                .to_owned(),
+        heads: heads(&["run", "rate", "p50", "p90", "p99", "max", "transfers", "largest"]),
+        rows: rows.collect(),
+    }
+}
+
+fn cache_use(state: &State) -> Table {
+    let rows = runs(state).map(|(run, w)| {
+        vec![
+            name(run),
+            units::duration(run.wall_ns),
+            percent(w.hit_rate_fraction),
+            or_gap(w.lookups.zip(w.hits).map(|(all, hits)| format!("{hits} of {all}"))),
+            or_gap(w.lookup_ns.map(units::duration)),
+            percent(w.hidden_fraction),
+            percent(w.busy_fraction),
+            or_gap(run.cpu_ns.filter(|_| run.wall_ns > 0).map(|ns| format!("{:.2}", ns as f64 / run.wall_ns as f64))),
+            or_gap(run.pinned_peak_bytes.map(units::bytes)),
+        ]
+    });
+    Table {
+        title: "Hits, hidden loading and resources".to_owned(),
+        note: "Hidden: the share of the loading that computing did not wait for. Busy: the share of the time with transfers in flight. CPUs: CPU time over time."
+            .to_owned(),
+        heads: heads(&["run", "time", "hit rate", "found", "lookups", "hidden", "busy", "CPUs", "pinned peak"]),
+        rows: rows.collect(),
+    }
+}
+
+fn files(state: &State) -> Option<Table> {
+    // Only a store with a limit loses chunks.
+    let limited = runs(state).any(|(_, w)| w.evicted_chunks.is_some());
+    let mut heads = heads(&["run", "limit", "reused", "opened", "closed", "most", "files reg.", "buffers reg."]);
+    heads.extend(limited.then(|| number("evicted")));
+    let rows: Vec<Vec<String>> = runs(state)
+        .filter(|(_, w)| w.handle_cache.is_some())
+        .map(|(run, w)| {
+            let of = |of: fn(&HandleCacheCounts) -> u64| or_gap(w.handle_cache.as_ref().map(|h| units::count(of(h))));
+            let mut row = vec![
+                name(run),
+                of(|h| h.limit),
+                of(|h| h.hits),
+                of(|h| h.misses),
+                of(|h| h.evictions),
+                of(|h| h.peak),
+                units::count(w.handle_registrations),
+                units::count(w.buffer_registrations),
+            ];
+            row.extend(limited.then(|| or_gap(w.evicted_chunks.map(units::count))));
+            row
+        })
+        .collect();
+    let evicted = if limited { " Evicted: chunks removed because the store was full." } else { "" };
+    (!rows.is_empty()).then(|| Table {
+        title: "Files, handles and registrations".to_owned(),
+        note: format!(
+            "Handles: the limit of the cache, reused from it, opened, closed because of the limit, and most open at once. Registrations of files and buffers \
+             with cuFile.{evicted}"
+        ),
+        heads,
+        rows,
+    })
+}
+
+fn fallbacks(state: &State) -> Option<Table> {
+    let mut shown: Vec<&str> = Vec::new();
+    let rows: Vec<Vec<String>> = runs(state)
+        .flat_map(|(run, w)| w.fallbacks.iter().map(move |fallback| (run, fallback)))
+        .map(|(run, fallback)| {
+            let before = shown.contains(&fallback.detail.as_str());
+            shown.push(&fallback.detail);
+            let detail = if before { "as above".to_owned() } else { fallback.detail.clone() };
+            vec![name(run), fallback.reason.to_string(), units::count(fallback.operations), detail]
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Fallbacks to staging".to_owned(),
+        note: "Transfers that were to use cuFile and used plain reads or writes through pinned buffers.".to_owned(),
+        heads: vec![text("run"), text("reason"), number("transfers"), text("first case")],
+        rows,
+    })
+}
+
+fn layers(state: &State) -> Option<Table> {
+    let mut rows = Vec::new();
+    for (run, w) in runs(state).filter(|(_, w)| !w.layers.is_empty()) {
+        let step = w.layers.len().div_ceil(MOST_LAYERS).max(1);
+        for (number, layer) in w.layers.iter().enumerate().step_by(step) {
+            rows.push(vec![
+                name(run),
+                number.to_string(),
+                units::duration(layer.load_ns),
+                units::duration(layer.compute_ns),
+                units::duration(layer.wait_ns),
+            ]);
+        }
+    }
+    (!rows.is_empty()).then(|| Table {
+        title: "Layers: loading and simulated computing".to_owned(),
+        note: format!("At most {MOST_LAYERS} layers of a run, evenly spaced. Computing is simulated by sleeping."),
+        heads: heads(&["run", "layer", "load", "compute (simulated)", "waited"]),
+        rows,
+    })
+}
+
+/// How much of the loading of a layer-wise read computing hides: `93 % of the loading is hidden`.
+#[must_use]
+pub fn hidden(result: &WorkloadResult) -> String {
+    // Rounded down: loading that is not all hidden is not called so.
+    result.hidden_fraction.map_or_else(
+        || "how much of the loading is hidden was not measured".to_owned(),
+        |hidden| format!("{} % of the loading is hidden behind computing", (hidden * 100.0).floor()),
+    )
+}
+
+/// The conditions that guides for KV caches on GDS list, as far as this session knows them.
+fn conditions(state: &State) -> Table {
+    let machine = state.machine.as_ref();
+    let unknown = || ("?", "the machine was not examined".to_owned());
+    let mark = |met: bool| if met { "✔" } else { "✖" };
+    let driver = machine.map_or_else(unknown, |m| match m.nvidia_fs.as_ref() {
+        Some(seen) => ("✔", format!("nvidia-fs {}", seen.version.as_deref().unwrap_or("of unknown version"))),
+        None => ("✖", "nvidia-fs is not loaded; P2PDMA may serve instead, as the route shows".to_owned()),
+    });
+    let library = machine.map_or_else(unknown, |m| match m.libcufile.as_ref() {
+        Some(seen) => {
+            ("✔", format!("libcufile {} ({})", seen.version.as_deref().unwrap_or("of unknown version"), seen.path))
+        }
+        None => {
+            let (met, words) = unnamed_library(state);
+            (met.map_or("?", mark), words.to_owned())
+        }
+    });
+    let cuda = machine.map_or_else(unknown, |m| match m.cuda.as_deref() {
+        Some(version) => {
+            let mut parts = version.split('.').map_while(|part| part.parse::<u32>().ok());
+            let known = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+            (mark(known >= (11, 4)), format!("CUDA {version}"))
+        }
+        None => ("✖", "no CUDA driver answers".to_owned()),
+    });
+    let mut routes: Vec<String> = runs(state)
+        .filter_map(|(run, _)| Some((run, run.route.as_ref()?)))
+        .map(|(run, route)| {
+            let mixed = match route.posix_reads {
+                Some(reads) if reads > 0 && route.route.is_direct() => {
+                    format!(", {} by POSIX", units::plural(reads, "read"))
+                }
+                _ => String::new(),
+            };
+            format!("{}: {} ({}{mixed})", run.engine, route.route, proof(route.proven))
+        })
+        .collect();
+    // Repeats say the same again.
+    let mut seen = std::collections::BTreeSet::new();
+    routes.retain(|route| seen.insert(route.clone()));
+    let direct = runs(state).filter_map(|(run, _)| run.route.as_ref()).any(RouteCounts::straight);
+    let route = match routes.is_empty() {
+        true => ("✖", "no run used cuFile".to_owned()),
+        false => (mark(direct), routes.join("; ")),
+    };
+    let rows = [
+        ("GDS driver", driver),
+        ("cuFile library", library),
+        ("CUDA 11.4 or later", cuda),
+        ("direct route to the GPU", route),
+    ];
+    Table {
+        title: "Conditions of a direct route".to_owned(),
+        note: "The first requirements of guides for KV caches on GDS. `gds-top check DIR` examines each, with fixes."
+            .to_owned(),
+        heads: vec![text("condition"), text("met"), text("found")],
+        rows: rows.into_iter().map(|(what, (mark, found))| vec![what.to_owned(), mark.to_owned(), found]).collect(),
+    }
+}

@@ -1,0 +1,36 @@
+//! The overhead per tensor: dots, fitted lines, phases by size, and where two engines take the same time.
+
+use super::charts;
+use crate::domain::units;
+use crate::present::cost::{by_size, crossings, lines};
+use crate::present::{SessionAnalysis, series};
+use crate::report::section::{Axis, Block, Chart, Scale, Section};
+
+pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Section> {
+    let mut all: Vec<Section> = Vec::new();
+    all.extend(scatter(analysis).filter(|_| full));
+    let mut fitted = lines(analysis).map(Section::from);
+    let crossings = crossings(analysis);
+    if let Some(section) = fitted.as_mut().filter(|_| !crossings.is_empty()) {
+        section.blocks.push(Block::List(crossings));
+    }
+    all.extend(fitted);
+    all.extend(by_size(analysis).filter(|_| full).map(Section::from));
+    all
+}
+
+fn scatter(analysis: &SessionAnalysis<'_>) -> Option<Section> {
+    let (series, every) = series::tensors(analysis);
+    let every = if every > 1 { format!(" One dot in {every} is drawn.") } else { String::new() };
+    let chart = Chart {
+        title: "Size and time",
+        caption: format!(
+            "Time of each tensor on its worker and its size, with the fitted line. Cold runs are dashed.{every}"
+        ),
+        series: charts::coloured(analysis, series),
+        x: Axis { name: "size of the tensor", scale: Scale::Log, tick: |value| units::bytes(value as u64) },
+        y: Axis { name: "time", scale: Scale::Log, tick: |value| units::duration(value as u64) },
+        height: 380.0,
+    };
+    (!chart.series.is_empty()).then(|| charts::section(chart))
+}

@@ -1,0 +1,31 @@
+//! Plans that ran in the same session before this one: a line each, and the folder of their report.
+
+use crate::present::headline::earlier_plan;
+use crate::report::section::Section;
+use crate::session::State;
+
+pub(super) fn section(state: &State) -> Option<Section> {
+    let line = |(number, page): (usize, &std::sync::Arc<State>)| {
+        format!("{} An export has its report in {}/.", earlier_plan(page), folder_name(number, &page.race_title()))
+    };
+    Section::list("Earlier plans of the same session", state.earlier.iter().enumerate().map(line).collect())
+}
+
+/// `1-kv-lmcache`: of a name from elsewhere, only what is harmless in a path.
+pub(in crate::report) fn folder_name(number: usize, title: &str) -> String {
+    let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();
+    format!("{}-{}", number + 1, words.join("-").chars().take(60).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_plan_has_its_number_and_title() {
+        assert_eq!(folder_name(0, "load Qwen3-0.6B, cold and hot"), "1-load-Qwen3-0.6B-cold-and-hot");
+        assert_eq!(folder_name(1, "load ../../etc"), "2-load-..-..-etc");
+        assert_eq!(folder_name(2, &"x".repeat(300)).len(), 62);
+    }
+}

@@ -1,0 +1,24 @@
+//! Runs that failed.
+
+use crate::domain::Status;
+use crate::present::failures::{FailedRun, failed_runs};
+use crate::report::section::{Block, Detail, Item, Section};
+use crate::session::State;
+
+pub(super) fn section(state: &State) -> Option<Section> {
+    let failed = failed_runs(state);
+    (!failed.is_empty())
+        .then(|| Section::new("Runs that failed").block(Block::Items(failed.into_iter().map(item).collect())))
+}
+
+fn item(run: FailedRun) -> Item {
+    let line = |text| Detail { label: "standard error", text, command: false, long: true };
+    Item {
+        status: Status::Fail,
+        name: String::new(),
+        text: run.sentence,
+        details: run.stderr_tail.into_iter().map(line).collect(),
+        folded: false,
+        minor: false,
+    }
+}

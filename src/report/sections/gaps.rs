@@ -1,0 +1,9 @@
+//! Notes of the runs and gaps in the measurements.
+
+use crate::present::gaps::gaps;
+use crate::report::section::Section;
+use crate::session::State;
+
+pub(super) fn section(state: &State) -> Option<Section> {
+    Section::list("Notes and gaps", gaps(state))
+}

@@ -1,0 +1,50 @@
+//! Engines compared: for each group its winner, bars and the results table.
+
+use crate::domain::{LaneInks, units};
+use crate::present::comparisons::{Comparison, naming};
+use crate::present::table::{self, ResultRow};
+use crate::present::{SessionAnalysis, labels, winner};
+use crate::report::section::{Bar, Block, Cells, Section};
+
+pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Section> {
+    let inks = LaneInks::of(analysis.state.lanes.iter().map(|lane| &lane.engine));
+    let naming = naming(&analysis.comparisons);
+    let one = |comparison: &Comparison<'_>| {
+        let mut section = Section::new(comparison.title());
+        // A terminal has the same sentences among its answers, right above.
+        let answer = winner::answer(&comparison.group, naming).filter(|_| full);
+        section.text.extend(answer.map(|answer| answer.text()));
+        let rows = comparison.rows();
+        if full {
+            section.blocks.push(Block::Bars(rows.iter().map(|row| bar(row, &inks)).collect()));
+        }
+        section.blocks.push(Block::Table(cells(&rows, full)));
+        let evidence = rows.iter().filter_map(|row| {
+            let evidence = labels::routes_evidence(&row.runs)?;
+            Some(format!("Route of {}: {evidence}.", row.ranked.engine))
+        });
+        section.block(Block::List(evidence.collect()))
+    };
+    analysis.comparisons.iter().map(one).collect()
+}
+
+fn cells(rows: &[ResultRow<'_>], full: bool) -> Cells {
+    let table = table::table(String::new(), String::new(), rows, full);
+    let judged = |(at, row): (usize, &ResultRow<'_>)| {
+        let status = |(column, of): (usize, &table::Column)| Some((at, column, (of.status?)(row)));
+        table::columns(full).enumerate().filter_map(status).collect::<Vec<_>>()
+    };
+    let statuses = rows.iter().enumerate().flat_map(judged).collect();
+    Cells { heads: table.heads, rows: table.rows, statuses }
+}
+
+fn bar(row: &ResultRow<'_>, inks: &LaneInks) -> Bar {
+    let ranked = row.ranked;
+    Bar {
+        name: ranked.engine.to_string(),
+        colour: inks.place(&ranked.engine),
+        wall_ns: ranked.wall_ns,
+        note: format!("{} · {}", units::duration(ranked.wall_ns), labels::rate(ranked)),
+        phases: row.typical.map(|run| run.phases).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Sections as text for a terminal or a pipe: the answers first, then the figures, then what to do.
+
+use super::section::{Block, Cells, HeatTable, Item, Section};
+use super::sections::{Extent, answers, sections};
+use super::text_table;
+use crate::domain::Status;
+use crate::present::SessionAnalysis;
+use crate::session::State;
+use unicode_width::UnicodeWidthStr;
+
+/// The result as text of at most `width` columns if words allow; `colour` adds ANSI colours to status marks only.
+#[must_use]
+pub fn text(state: &State, width: u16, colour: bool) -> String {
+    let analysis = SessionAnalysis::new(state);
+    let mut text = Text { out: String::new(), width: usize::from(width).clamp(40, 240), colour };
+    for answer in answers(state) {
+        text.marked(answer.status, &answer.text());
+    }
+    for section in sections(&analysis, Extent::Terminal) {
+        text.section(&section);
+    }
+    text.out
+}
+
+/// Text in the colour of a status.
+#[must_use]
+pub fn paint(colour: bool, status: Status, text: &str) -> String {
+    let code = match status {
+        Status::Pass => "32",
+        Status::Info => "34",
+        Status::Warn => "33",
+        Status::Fail => "31",
+        Status::Na => "2",
+    };
+    if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+struct Text {
+    out: String,
+    width: usize,
+    colour: bool,
+}
+
+impl Text {
+    fn line(&mut self, text: &str) {
+        self.out.push_str(text.trim_end());
+        self.out.push('\n');
+    }
+
+    fn section(&mut self, section: &Section) {
+        self.line("");
+        self.line(&super::common::plain(&section.title));
+        for text in &section.text {
+            self.wrapped("", text);
+        }
+        for block in &section.blocks {
+            match block {
+                Block::Table(cells) => self.table(cells),
+                Block::Facts(facts) => {
+                    facts.iter().for_each(|(label, value)| self.wrapped(&format!("{label:<10} "), value));
+                }
+                Block::List(items) => items.iter().for_each(|item| self.wrapped("- ", item)),
+                Block::Items(items) => items.iter().filter(|item| !item.minor).for_each(|item| self.item(item)),
+                Block::Heat(tables) => tables.iter().for_each(|table| self.heat(table)),
+                Block::Bars(_) | Block::Chart(_) | Block::Layers(..) => {}
+            }
+        }
+    }
+
+    /// A line with the mark of a status before it.
+    fn marked(&mut self, status: Status, text: &str) {
+        let mark = status.mark().to_string();
+        self.wrapped_as(&format!("{} ", paint(self.colour, status, &mark)), 2, text);
+    }
+
+    /// Words broken at the width; lines after the first are indented as far as the first's mark is long.
+    fn wrapped(&mut self, mark: &str, text: &str) {
+        self.wrapped_as(mark, mark.width(), text);
+    }
+
+    /// The same for a mark that takes fewer columns than it has characters.
+    fn wrapped_as(&mut self, mark: &str, columns: usize, text: &str) {
+        let text = super::common::plain(text);
+        let (mut line, mut used, mut empty) = (mark.to_owned(), columns, true);
+        for word in text.split_whitespace() {
+            if !empty && used + 1 + word.width() > self.width {
+                self.line(&line);
+                (line, used, empty) = (" ".repeat(columns), columns, true);
+            }
+            if !empty {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+            used += word.width();
+            empty = false;
+        }
+        self.line(&line);
+    }
+
+    fn item(&mut self, item: &Item) {
+        let name = if item.name.is_empty() { String::new() } else { format!("{}: ", item.name) };
+        self.marked(item.status, &format!("{name}{}", item.text));
+        // The last words of a process are short, and there is nothing else to go by.
+        for detail in item.details.iter().filter(|detail| !detail.long || item.name.is_empty()) {
+            self.wrapped(&format!("    {}: ", detail.label), &detail.text);
+        }
+    }
+
+    fn table(&mut self, cells: &Cells) {
+        let heads = cells.heads.iter().map(|head| head.title.to_owned()).collect();
+        let rows = cells.rows.iter().map(|row| row.iter().map(|cell| super::common::plain(cell)).collect());
+        let right: Vec<bool> = cells.heads.iter().map(|head| head.right).collect();
+        self.rows(&std::iter::once(heads).chain(rows).collect::<Vec<_>>(), &right);
+    }
+
+    fn rows(&mut self, rows: &[Vec<String>], right: &[bool]) {
+        for line in text_table::lines(rows, right, self.width) {
+            self.line(&line);
+        }
+    }
+
+    /// The columns of a group stay together, below its title: as many groups next to one another as fit.
+    fn heat(&mut self, table: &HeatTable) {
+        self.line("");
+        self.line(&format!("{}, by {}", table.title, table.columns_title));
+        let mut from = 0;
+        while from < table.groups.len() {
+            let fits = |to: &usize| {
+                let rows = heat_rows(table, from..*to);
+                text_table::lines(&rows, &vec![true; rows[1].len()], self.width).len() == rows.len()
+            };
+            let to = (from + 1..=table.groups.len()).rev().find(fits).unwrap_or(from + 1);
+            let rows = heat_rows(table, from..to);
+            self.rows(&rows, &vec![true; rows[1].len()]);
+            from = to;
+            if from < table.groups.len() {
+                self.line("");
+            }
+        }
+    }
+}
+
+/// The rows of some groups: their titles, those of the columns, and the cells.
+fn heat_rows(table: &HeatTable, groups: std::ops::Range<usize>) -> Vec<Vec<String>> {
+    let each = table.columns.len();
+    let title = |group: &String| {
+        (0..each).map(move |column| if column == 0 { group.clone() } else { String::new() }).collect::<Vec<_>>()
+    };
+    let titles = std::iter::once(String::new()).chain(table.groups[groups.clone()].iter().flat_map(title)).collect();
+    let columns = groups.clone().flat_map(|_| table.columns.iter().cloned());
+    let columns = std::iter::once(table.rows_title.to_owned()).chain(columns).collect();
+    let row = |(title, cells): &(String, Vec<super::section::HeatCell>)| {
+        let cells = cells[groups.start * each..groups.end * each].iter().map(|cell| cell.text.clone());
+        std::iter::once(title.clone()).chain(cells).collect()
+    };
+    [titles, columns].into_iter().chain(table.rows.iter().map(row)).collect()
+}

@@ -1,0 +1,209 @@
+//! The same answers, verdicts and table cells everywhere: on the screens, in text, Markdown, HTML and JSON, for every shipped recording.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use gds_top::present::table::{COLUMNS, Column, columns};
+use gds_top::present::{Answer, comparisons, headline, verdict};
+use gds_top::report;
+use gds_top::session::{State, recording};
+use gds_top::tui::{Rehearsal, Screen};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// Each recording with its state and all forms of it.
+static ALL: LazyLock<Vec<(String, State, Forms)>> = LazyLock::new(|| {
+    let one = |path: PathBuf| {
+        let state = state(&path);
+        (path.display().to_string(), Forms::of(&state), state)
+    };
+    recordings().into_iter().map(one).map(|(name, forms, state)| (name, state, forms)).collect()
+});
+
+fn state(path: &Path) -> State {
+    let mut state = State::default();
+    recording::read(path).unwrap().for_each(|event| state.reduce(&event.unwrap()));
+    state
+}
+
+/// Every recording below these folders.
+fn recordings() -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from("assets/recordings"), PathBuf::from("tests")];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "gdsrec") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Words with one space between them: where lines are broken does not matter.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A screen as it is after all that it asked for is known.
+fn screen(screen: Screen, state: &State) -> String {
+    let mut stage = Rehearsal::new(screen, 400, 700);
+    stage.frame(state);
+    stage.settle();
+    stage.frame(state);
+    stage.text()
+}
+
+fn markdown(state: &State) -> String {
+    let mut text = String::new();
+    let mut chars = report::markdown(state).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    chars.retain(|c| c != '\r');
+    let mut chars = chars.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => text.extend(chars.next()),
+            // Bold.
+            '*' if chars.peek() == Some(&'*') => {
+                chars.next();
+            }
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+/// The page without its tags, which are line ends.
+fn html(state: &State) -> String {
+    let mut text = String::new();
+    let mut tag = false;
+    for c in report::html(state).chars() {
+        match c {
+            '<' => (tag, text) = (true, text + "\n"),
+            '>' if tag => tag = false,
+            c if !tag => text.push(c),
+            _ => {}
+        }
+    }
+    for (coded, plain) in [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")] {
+        text = text.replace(coded, plain);
+    }
+    text
+}
+
+/// What every form says of a state.
+struct Forms {
+    text: String,
+    markdown: String,
+    html: String,
+    json: serde_json::Value,
+    report_screen: String,
+    race_screen: String,
+    environment_screen: String,
+}
+
+impl Forms {
+    fn of(state: &State) -> Self {
+        Self {
+            text: report::text(state, 240, false),
+            markdown: markdown(state),
+            html: html(state),
+            json: report::json(state)["summary"].clone(),
+            report_screen: screen(Screen::Report, state),
+            race_screen: screen(Screen::Race, state),
+            environment_screen: screen(Screen::Environment, state),
+        }
+    }
+
+    /// Holds that every form outside the screens has the answer, its headline and its conditions.
+    fn has(&self, name: &str, answer: &Answer) {
+        for (form, text) in [("text", &self.text), ("Markdown", &self.markdown), ("HTML", &self.html)] {
+            for part in [&answer.headline, &answer.conditions] {
+                assert!(words(text).contains(&words(part)), "{name}: not in {form}: {part}\n{text}");
+            }
+        }
+        let in_json = self.json["answers"].as_array().unwrap().iter().any(|told| {
+            told["headline"] == answer.headline.as_str() && told["conditions"] == answer.conditions.as_str()
+        });
+        assert!(in_json, "{name}: not in JSON: {answer:?}");
+    }
+}
+
+/// Whether a line has these cells in order.
+fn has_row(text: &str, cells: &[String]) -> bool {
+    let in_order = |line: &str| {
+        let mut rest = line;
+        cells.iter().all(|cell| match rest.find(cell.replace('\u{a0}', " ").as_str()) {
+            Some(at) => {
+                rest = &rest[at + cell.replace('\u{a0}', " ").len()..];
+                true
+            }
+            None => false,
+        })
+    };
+    text.lines().any(|line| in_order(&line.replace('\u{a0}', " ")))
+}
+
+#[test]
+fn answers_are_the_same_in_every_form() {
+    for (name, state, forms) in &*ALL {
+        for answer in headline::answers(state) {
+            forms.has(name, &answer);
+        }
+        let shown = headline::winners(&comparisons(state));
+        for answer in &shown {
+            for (screen, text) in [("Race", &forms.race_screen), ("Report", &forms.report_screen)] {
+                assert!(words(text).contains(&words(&answer.headline)), "{name}: not on {screen}: {answer:?}\n{text}");
+            }
+        }
+        for (number, verdict) in state.verdicts.iter().enumerate() {
+            let answer = verdict::answer(verdict);
+            assert!(words(&forms.report_screen).contains(&words(&answer.headline)), "{name}: {answer:?}");
+            assert!(
+                number > 0 || words(&forms.environment_screen).contains(&words(&answer.text())),
+                "{name}: {answer:?}"
+            );
+        }
+        assert_eq!(forms.json["answers"].as_array().unwrap().len(), headline::answers(state).len(), "{name}");
+    }
+}
+
+#[test]
+fn results_tables_have_the_same_cells_in_every_form() {
+    let mut tables = 0;
+    for (name, state, forms) in &*ALL {
+        let compared = comparisons(state);
+        let told = forms.json["results"].as_array().unwrap();
+        assert_eq!(told.len(), compared.len(), "{name}");
+        for (comparison, in_json) in compared.iter().zip(told) {
+            tables += 1;
+            assert_eq!(in_json["title"], comparison.title(), "{name}");
+            for (row, in_json) in comparison.rows().iter().zip(in_json["rows"].as_array().unwrap()) {
+                let cells: Vec<String> = COLUMNS.iter().map(|column| column.marked(row)).collect();
+                assert_eq!(serde_json::json!(cells), *in_json, "{name}");
+                assert!(has_row(&forms.markdown, &cells), "{name}: not in Markdown: {cells:?}\n{}", forms.markdown);
+                let lines = cells.join("\n").replace('\u{a0}', " ");
+                assert!(forms.html.replace('\u{a0}', " ").contains(&lines), "{name}: not in HTML: {cells:?}");
+                let short: Vec<String> = columns(false).map(|column: &Column| column.marked(row)).collect();
+                for (form, text) in [("text", &forms.text), ("the Report screen", &forms.report_screen)] {
+                    assert!(has_row(text, &short), "{name}: not in {form}: {short:?}\n{text}");
+                }
+                let time = (gds_top::present::table::TIME.cell)(row);
+                assert!(words(&forms.race_screen).contains(&time), "{name}: {time}\n{}", forms.race_screen);
+            }
+        }
+    }
+    assert!(tables > 20, "{tables}");
+}
+
+#[test]
+fn headlines_have_at_most_twelve_words() {
+    for (name, state, _) in &*ALL {
+        for answer in headline::answers(state) {
+            let count =
+                answer.headline.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count();
+            assert!(count <= 12, "{name}: {count}: {}", answer.headline);
+        }
+    }
+}
