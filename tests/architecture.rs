@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("domain", &[]),
     ("trust", &[]),
     ("host", &["domain", "device", "trust"]),

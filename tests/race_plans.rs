@@ -89,6 +89,8 @@ impl Session {
     fn end(mut self) {
         self.send(Command::Quit);
         self.until("the end", |body, _| matches!(body, EventBody::SessionEnded { .. }));
+        // The recording gets its name after the last event, before the session drops its sender.
+        while self.feed.events.recv_timeout(PATIENCE).is_ok() {}
     }
 }
 

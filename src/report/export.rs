@@ -184,8 +184,3 @@ fn readable(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-}
