@@ -88,6 +88,7 @@ impl ComparisonGroup {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
     use crate::domain::{CacheState, Engine};

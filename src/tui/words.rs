@@ -47,7 +47,7 @@ pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ui: &UiState
         true if ui.replay || ui.over || state.ended.is_some() => Missing::NeverChecked,
         true => Missing::NotAsked,
     };
-    verdict.map_or_else(|| verdict::missing(state, missing), |verdict| verdict::answer(verdict)).into()
+    verdict.map_or_else(|| verdict::missing(state, missing), verdict::answer).into()
 }
 
 /// An engine's name in a narrow place. Of a command, which may be long, what it runs says more than that it is one; of a workload its variant, whose

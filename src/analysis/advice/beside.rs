@@ -82,7 +82,7 @@ pub(super) fn disk_decides(group: &ComparisonGroup) -> Option<Advice> {
     let engines: Vec<Engine> = level.iter().filter(|s| !twin(s)).map(|s| s.engine.clone()).collect();
     let loads = level.iter().all(|s| s.engine.direction().is_none() && !s.in_doubt);
     let bytes_per_s = group.fastest()?.bytes_per_s;
-    (group.cache == CacheState::Cold && loads && engines.len() >= 3).then(|| Advice {
+    (group.cache == CacheState::Cold && loads && engines.len() >= 3).then_some(Advice {
         engine: None,
         cache: Some(CacheState::Cold),
         model: None,

@@ -71,7 +71,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 
 /// The winners, else the storage, else the verdict; and what the session did.
 fn answer_of(state: &State, ui: &UiState, room: u16, lines: usize) -> Headline {
-    let verdict = || state.verdicts.first().map(|verdict| verdict::answer(verdict));
+    let verdict = || state.verdicts.first().map(verdict::answer);
     let mut all = match &state.grid {
         Some(grid) if state.lanes.is_empty() => grid::answers(grid).into_iter().take(1).collect(),
         _ if !state.lanes.is_empty() => answers::race(state, ui.clock_ns),
