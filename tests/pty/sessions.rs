@@ -130,7 +130,7 @@ fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
     let arguments = [&["kv", "lmcache", dir], &small[..]].concat();
     let mut terminal = Terminal::start(&arguments, &[("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0")]);
     // The layers of the read are there by themselves once it has ended, and so are the other plans.
-    terminal.until("of the loading hides behind computing");
+    terminal.until("of the loading is hidden behind computing");
     terminal.until("P plans");
     terminal.keys("P");
     terminal.until("io grid");
