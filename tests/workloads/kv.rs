@@ -257,8 +257,8 @@ fn a_recording_makes_every_form_of_the_report_again() {
     let output = place.run(&["report", record.to_str().unwrap(), "--export", out.to_str().unwrap()], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for (file, words) in [
-        ("report.md", "Layers: loading against simulated computing"),
-        ("report.html", "Hits, hiding and what it takes"),
+        ("report.md", "Layers: loading and simulated computing"),
+        ("report.html", "Hits, hidden loading and resources"),
         ("workloads.csv", "lmcache/ram/read"),
         ("layers.csv", "lmcache/disk/read"),
         ("runs.csv", "lmcache/disk/write"),
