@@ -63,7 +63,7 @@ fn the_checklist_leads_to_a_fix_that_is_applied_streamed_and_taken_up_again() {
     terminal.until("i checklist");
     terminal.keys("i");
     terminal.until("To GPUDirect Storage by");
-    terminal.until("To GPUDirect Storage by P2PDMA");
+    terminal.until("To GPUDirect Storage by p2pdma");
     terminal.until("▸ → Map the GPU's BAR1 statically");
     terminal.keys("\r");
     terminal.until("Fix Map the GPU's BAR1 statically");

@@ -64,7 +64,7 @@ fn a_race_that_was_left_with_q_is_recorded_whole() {
     let folder = folder();
     let recording = folder.path().join("race.gdsrec");
     let mut terminal = race(folder.path(), &["--engine", "pread", "--record", recording.to_str().unwrap()]);
-    terminal.until("✔ verified");
+    terminal.until("✔ yes");
     terminal.keys("q");
     assert_eq!(terminal.end(), 0);
     let events = gds_top::session::recording::read(&recording).unwrap();
