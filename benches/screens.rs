@@ -7,7 +7,7 @@ use gds_top::domain::{
     SpanBatch, Target, TensorInfo,
 };
 use gds_top::session::State;
-use gds_top::tui::{Rehearsal, Screen};
+use gds_top::tui::{OffScreen, ScreenId};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -133,8 +133,8 @@ fn main() {
     let state = state();
     let spans: usize = state.lanes.iter().map(|lane| lane.spans.len()).sum();
     println!("{TENSORS} tensors, {spans} spans, 200x60");
-    for screen in Screen::ALL {
-        let mut stage = Rehearsal::new(screen, 200, 60);
+    for screen in ScreenId::ALL {
+        let mut stage = OffScreen::new(screen, 200, 60);
         bench(&format!("{}: the first frame", screen.title()), 1, |_| {
             stage.frame(&state);
         });
@@ -146,7 +146,7 @@ fn main() {
             stage.frame(&state);
         });
     }
-    let mut stage = Rehearsal::new(Screen::Tensors, 200, 60);
+    let mut stage = OffScreen::new(ScreenId::Tensors, 200, 60);
     stage.frame(&state);
     stage.settle();
     stage.frame(&state);

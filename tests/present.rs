@@ -6,7 +6,7 @@ use gds_top::present::table::{COLUMNS, Column, columns};
 use gds_top::present::{Answer, comparisons, headline, verdict};
 use gds_top::report;
 use gds_top::session::{State, recording};
-use gds_top::tui::{Rehearsal, Screen};
+use gds_top::tui::{OffScreen, ScreenId};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -48,8 +48,8 @@ fn words(text: &str) -> String {
 }
 
 /// A screen as it is after all that it asked for is known.
-fn screen(screen: Screen, state: &State) -> String {
-    let mut stage = Rehearsal::new(screen, 400, 700);
+fn screen(screen: ScreenId, state: &State) -> String {
+    let mut stage = OffScreen::new(screen, 400, 700);
     stage.frame(state);
     stage.settle();
     stage.frame(state);
@@ -110,9 +110,9 @@ impl Forms {
             markdown: markdown(state),
             html: html(state),
             json: report::json(state)["summary"].clone(),
-            report_screen: screen(Screen::Report, state),
-            race_screen: screen(Screen::Race, state),
-            environment_screen: screen(Screen::Environment, state),
+            report_screen: screen(ScreenId::Report, state),
+            race_screen: screen(ScreenId::Race, state),
+            environment_screen: screen(ScreenId::Environment, state),
         }
     }
 

@@ -319,14 +319,6 @@ pub(super) enum Sub {
     },
     #[command(name = "__probe-nixl", hide = true)]
     ProbeNixl,
-    #[command(name = "__pictures", hide = true)]
-    Pictures {
-        /// Destination folder
-        dir: PathBuf,
-        /// The captured machine for the Environment screen
-        #[arg(long, value_name = "DIR")]
-        machine: PathBuf,
-    },
 }
 
 impl Cli {
@@ -361,7 +353,6 @@ impl Sub {
                 | Self::ProbeRead { .. }
                 | Self::ProbeCuda
                 | Self::ProbeNixl
-                | Self::Pictures { .. }
         )
     }
 }

@@ -81,7 +81,7 @@ pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) ->
     }
     let look = settings::look(output)?;
     let feed = live::start(SessionConfig { end_after_race: false, ..config }).map_err(|error| error.to_string())?;
-    race::screens(feed, look, tui::Screen::Race, REAL_TIME, export)
+    race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, export)
 }
 
 fn config(args: &IoArgs) -> Result<SessionConfig, String> {

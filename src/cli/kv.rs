@@ -158,7 +158,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         config.end_after_race = false;
         live::start(config)
             .map_err(|error| error.to_string())
-            .and_then(|feed| race::screens(feed, look, tui::Screen::Race, REAL_TIME, args.export.plan()))
+            .and_then(|feed| race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, args.export.plan()))
     } else {
         race::follow(config, &args.output, args.export.plan(), None)
     };

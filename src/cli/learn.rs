@@ -6,7 +6,7 @@ use super::race::{config, screens};
 use super::settings;
 use crate::report;
 use crate::session::{Feed, REAL_TIME, live};
-use crate::tui::{self, Screen};
+use crate::tui::{self, ScreenId};
 use std::path::Path;
 
 /// Shows the lesson, or writes it.
@@ -21,7 +21,7 @@ pub(super) fn run(model: Option<String>, export: Option<&Path>, race: &RaceArgs,
     }
     let look = settings::look(output)?;
     let feed = feed(model, race)?;
-    screens(feed, look, Screen::Learn, REAL_TIME, None)
+    screens(feed, look, ScreenId::Learn, REAL_TIME, None)
 }
 
 /// A session that waits to measure the model, or, where none is named, a small one that it then makes.

@@ -15,7 +15,6 @@ mod measured;
 mod models;
 mod outcome;
 mod overhead;
-mod pictures;
 mod predict;
 mod race;
 mod recordings;
@@ -93,7 +92,6 @@ fn run(cli: Cli) -> Ran {
         }
         Some(Sub::Outside { line }) => Ok(crate::session::live::supervise(&line)),
         Some(Sub::ProbeNixl) => Ok(engines::probe::probe_nixl()),
-        Some(Sub::Pictures { dir, machine }) => Ok(pictures::write(&dir, &machine)),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
             Ok(models.iter().map(|model| sweep::run(model, &race, &output)).max().unwrap_or(0))
         }

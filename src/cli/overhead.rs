@@ -10,7 +10,7 @@ use crate::report::plain;
 use crate::session::live;
 use crate::session::{Feed, REAL_TIME, State, recording};
 use crate::trust::Scratch;
-use crate::tui::Screen;
+use crate::tui::ScreenId;
 use rustix::process::{Pid, Signal, getpid, ioctl_tiocsctty, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -381,7 +381,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
     if let Err(error) = begun {
         return Ok(fail(super::outcome::NOTHING_RAN, &units::no_thread(error)));
     }
-    race::screens(shown, look, Screen::Race, REAL_TIME, None)
+    race::screens(shown, look, ScreenId::Race, REAL_TIME, None)
 }
 
 #[cfg(test)]

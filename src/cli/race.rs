@@ -50,11 +50,11 @@ pub(super) fn interactive(
     config.folder = folder;
     config.end_after_race = false;
     let feed = live::start(config).map_err(|error| error.to_string())?;
-    screens_of(feed, look, (tui::Screen::Environment, captured), REAL_TIME, export)
+    screens_of(feed, look, (tui::ScreenId::Environment, captured), REAL_TIME, export)
 }
 
 /// Shows a feed on screens, `first` at first; exports at the end where asked. `speed` is that of a replay, in sixteenths of real time.
-pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, export: Option<Export>) -> Ran {
+pub(super) fn screens(feed: Feed, look: Look, first: tui::ScreenId, speed: u32, export: Option<Export>) -> Ran {
     screens_of(feed, look, (first, false), speed, export)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn screens(feed: Feed, look: Look, first: tui::Screen, speed: u32, ex
 fn screens_of(
     feed: Feed,
     look: Look,
-    (first, captured): (tui::Screen, bool),
+    (first, captured): (tui::ScreenId, bool),
     speed: u32,
     export: Option<Export>,
 ) -> Ran {
@@ -80,7 +80,7 @@ fn screens_of(
         first_screen: first,
         captured,
         // The lesson comes without checks.
-        unasked: !replay && first == tui::Screen::Learn,
+        unasked: !replay && first == tui::ScreenId::Learn,
         speed,
         export: Some(export_here),
         baseline: Some(keep_baseline),

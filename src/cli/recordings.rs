@@ -8,7 +8,7 @@ use super::settings;
 use crate::analysis::against;
 use crate::headless;
 use crate::session::{REAL_TIME, replay};
-use crate::tui::Screen;
+use crate::tui::ScreenId;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
     let sixteenths = (speed * f64::from(REAL_TIME)).clamp(0.0, 1e6);
     // Slower than the least step is still a speed; 0 would be as fast as possible.
     let sixteenths = if speed > 0.0 { sixteenths.round().max(1.0) } else { 0.0 };
-    screens(feed, settings::look(output)?, Screen::Race, sixteenths as u32, export)
+    screens(feed, settings::look(output)?, ScreenId::Race, sixteenths as u32, export)
 }
 
 /// Renders the reports of recordings again; several are compared, and each with a baseline where one is named.

@@ -1,288 +1,407 @@
-//! What the person at the keyboard has chosen: screen, selection, folds, filter, sheet. Everything else is `State`.
+//! The screens together: which one is shown, what inputs do, what is drawn. It knows a screen only as a [`Screen`].
 
-use super::choices::{EnvironmentUi, LearnUi, PLAY, RaceUi, SystemUi};
-pub(crate) use super::choices::{Pane, RowKey};
-use super::derived::Derived;
-use super::keys::Keymap;
-use super::mouse::Hit;
-use super::screens::Limits;
-use super::screens::environment::{answer, checks, guide, view as environment};
-use super::screens::learn::lesson::Seeds;
-use super::screens::tensors::runs::{self, TensorsUi};
-use super::study::{Answer, Desk, Question};
-use crate::domain::{AppliedFix, FixPlan};
-use crate::session::State;
-use std::cell::RefCell;
-use std::sync::Arc;
+use super::clicks::{Clicks, Spot};
+use super::context::{Context, Ui};
+use super::effect::Effect;
+use super::jobs::queue::{Job, JobDone, JobQueue, JobResult};
+use super::keys::action::Action;
+use super::keys::bindings::{Binding, Place};
+use super::keys::key::Key;
+use super::lane_stats::LaneStats;
+use super::pen::{Pen, cut, wrap};
+use super::screen::Screen;
+use super::screen_id::ScreenId;
+use super::theme::Theme;
+use super::widgets::scroll::Scroll;
+use super::{ascii, everywhere, frame, help, layout, screens};
+use crate::domain::FixStage;
+use crate::session::{Command, REAL_TIME, State};
+use crossterm::event::{
+    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
 use std::time::Duration;
 
-/// A screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Screen {
-    /// Will reads go straight to the GPU?
-    #[default]
-    Environment,
-    /// Which way of loading is fastest here, and why?
-    Race,
-    /// What does each tensor cost?
-    Tensors,
-    /// Who is using GPUs and storage right now?
-    System,
-    /// Why can GDS be slower on a small model?
-    Learn,
-    /// What was found and measured, as it is exported.
-    Report,
-}
-
-impl Screen {
-    /// The screens of this version, in the order of their keys.
-    pub const ALL: [Self; 6] = [Self::Environment, Self::Race, Self::Tensors, Self::System, Self::Learn, Self::Report];
-
-    /// The title on the tab.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Environment => "Environment",
-            Self::Race => "Race",
-            Self::Tensors => "Tensors",
-            Self::System => "System",
-            Self::Learn => "Learn",
-            Self::Report => "Report",
-        }
-    }
-
-    /// The title where there is little room.
-    #[must_use]
-    pub const fn short_title(self) -> &'static str {
-        match self {
-            Self::Environment => "Env",
-            other => other.title(),
-        }
-    }
-
-    /// The key of the tab.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Environment => 1,
-            Self::Race => 2,
-            Self::Tensors => 3,
-            Self::System => 4,
-            Self::Learn => 5,
-            Self::Report => 6,
-        }
-    }
-}
-
-/// What lies over the screen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sheet {
-    /// The keys.
-    Help,
-    /// A fix, by the id of its plan.
-    Fix(String),
-    /// The way to a direct route, step by step.
-    Guide,
-    /// What else can be run, and what ran.
-    Plans,
-}
-
-/// All choices.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct UiState {
-    pub(crate) screen: Screen,
-    pub(crate) environment: EnvironmentUi,
-    pub(crate) race: RaceUi,
-    pub(crate) tensors: TensorsUi,
-    pub(crate) system: SystemUi,
-    pub(crate) learn: LearnUi,
+/// All screens and what they share.
+pub(crate) struct App {
+    pub(crate) ctx: Context,
+    pub(crate) current: ScreenId,
+    pub(crate) screens: Vec<Box<dyn Screen>>,
+    /// The help is open.
+    pub(crate) help: Option<Scroll>,
+    /// Jobs for another thread.
+    pub(crate) jobs: JobQueue,
     /// Where the last frame can be clicked.
-    pub(crate) hits: RefCell<Vec<Hit>>,
-    /// The report can be written from here.
-    pub(crate) can_export: bool,
-    /// The filter of the screen is being typed.
-    pub(crate) filtering: bool,
-    pub(crate) sheet: Option<Sheet>,
-    pub(crate) sheet_scroll: usize,
-    /// The sheet was scrolled by hand, so that it does not follow what it says.
-    pub(crate) sheet_held: bool,
-    /// How far the sheet of the last frame could be scrolled.
-    pub(crate) sheet_last: usize,
-    /// The selected line of the checklist: a step or a fix.
-    pub(crate) guide_at: usize,
-    /// The selected line of the plans.
-    pub(crate) plan_at: usize,
-    /// The open fix was chosen in the checklist, and closing it leads back there.
-    pub(crate) from_guide: bool,
-    /// Fixes for root are applied by sudo, which may ask for a password.
-    pub(crate) needs_sudo: bool,
-    pub(crate) report_scroll: usize,
-    /// A replay, not a live session.
-    pub(crate) replay: bool,
-    /// The session examines the machine only when it is asked to, and was not yet.
-    pub(crate) unasked: bool,
-    /// A folder stands for the machine, so nothing runs on it.
-    pub(crate) captured: bool,
-    pub(crate) paused: bool,
-    /// Speed of a replay in sixteenths of real time; 0 is as fast as possible.
-    pub(crate) speed: u32,
-    /// The feed closed: the session is over, the screens stay.
-    pub(crate) over: bool,
-    /// Session time now, in nanoseconds; runs on between events while a live lane runs.
-    pub(crate) clock_ns: u64,
-    /// Frames drawn while something moved, for the spinner.
-    pub(crate) beat: u64,
-    /// The terminal has room for one pane only (told by the last size).
-    pub(crate) small: bool,
-    /// Too narrow for a table with a picture beside it (told by the last size).
-    pub(crate) narrow: bool,
-    /// Messages of the session that have had their time in the footer.
-    pub(crate) messages_seen: usize,
-    /// A line for the user, until the next key.
-    pub(crate) notice: Option<String>,
-    /// `q` was pressed while work is under way.
-    pub(crate) quit_asked: bool,
-    /// What is drawn from spans, computed once a lane.
-    pub(crate) derived: Derived,
-    /// What is to be found out before the screens are whole.
-    pub(crate) desk: Desk,
-    /// Pictures a second while something moves, where that was chosen.
-    pub(crate) frames_per_second: Option<u32>,
-    /// The keys in use.
-    pub(crate) keys: Arc<Keymap>,
+    clicks: Clicks,
+    /// `q` was pressed while something was in progress.
+    quit_asked: bool,
+    /// The page for which things were computed.
+    page: usize,
 }
 
-/// A plan that was offered for a finding, or one of the checklist; of a fix that is applied, what it did.
-pub(crate) fn plan_of<'s>(state: &'s State, id: &str) -> Option<&'s FixPlan> {
-    let applied = state.applied.iter().find(|fix| fix.plan.id == id);
-    if let Some(fix) = applied.filter(|fix| fix.stands) {
-        return Some(&fix.plan);
-    }
-    let steps = state.guide.iter().flat_map(|guide| &guide.steps).flat_map(|step| &step.plans);
-    state.plans.iter().chain(steps).find(|plan| plan.id == id).or(applied.map(|fix| &fix.plan))
-}
-
-impl UiState {
-    /// Holds scrolling back at the ends that the last frame found.
-    pub(crate) fn hold_to(&mut self, limits: Limits) {
-        self.sheet_last = limits.sheet_scroll;
-        self.sheet_scroll = self.sheet_scroll.min(limits.sheet_scroll);
-        self.environment.detail_scroll = self.environment.detail_scroll.min(limits.detail_scroll);
-        self.report_scroll = self.report_scroll.min(limits.report_scroll);
-        self.learn.scroll = self.learn.scroll.min(limits.learn_scroll);
-    }
-
-    /// The plan of the open fix sheet.
-    pub(crate) fn sheet_plan<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
-        match &self.sheet {
-            Some(Sheet::Fix(id)) => plan_of(state, id),
-            Some(Sheet::Guide) => guide::rows(state).get(self.guide_at).and_then(|row| row.plan),
-            _ => None,
+impl App {
+    pub(crate) fn new(first: ScreenId, ctx: Context) -> Self {
+        Self {
+            ctx,
+            current: first,
+            screens: screens::all(),
+            help: None,
+            jobs: JobQueue::default(),
+            clicks: Clicks::default(),
+            quit_asked: false,
+            page: 0,
         }
     }
 
-    /// What the screen shows: the session, or on the screens of measurements the plan before it that was chosen.
-    pub(crate) fn seen<'s>(&self, state: &'s State) -> &'s State {
-        match self.screen {
-            Screen::Race | Screen::Tensors | Screen::Report => {
-                self.race.shown.and_then(|number| state.earlier.get(number)).map_or(state, |page| page)
-            }
-            _ => state,
-        }
+    fn at(&self) -> usize {
+        self.screens.iter().position(|screen| screen.id() == self.current).unwrap_or(0)
     }
 
-    /// Shows what ran: by its number among the earlier plans, or the newest.
-    pub(super) fn show_plan(&mut self, number: Option<usize>) {
-        self.race.shown = number;
-        self.race.forget();
-        self.tensors.at = 0;
-        self.report_scroll = 0;
+    /// The screen that is shown.
+    pub(crate) fn screen(&self) -> &dyn Screen {
+        &*self.screens[self.at()]
     }
 
-    /// The plan that mends the selected check; where it needs none, the first step towards the goal.
-    pub(crate) fn fix_of_selection<'s>(&self, state: &'s State) -> Option<&'s FixPlan> {
-        let own = checks::selected_finding(state, self).and_then(|finding| answer::plan_for(state, finding));
-        own.or_else(|| answer::first_plan(state, environment::verdict(state, self)?))
+    /// The same to be changed, with what it shares.
+    fn screen_mut(&mut self) -> (&mut dyn Screen, &mut Context) {
+        let at = self.at();
+        (&mut *self.screens[at], &mut self.ctx)
     }
 
-    /// The applied fix that undoing means here: that of the selected check, line of the checklist or group, else the one that was applied last.
-    pub(crate) fn undo_of_selection<'s>(&self, state: &'s State) -> Option<&'s AppliedFix> {
-        let newest = |suits: &dyn Fn(&AppliedFix) -> bool| state.applied.iter().rev().find(|fix| suits(fix));
-        let chosen = match (&self.sheet, checks::selected_row(state, self)) {
-            (Some(Sheet::Guide), _) => self.sheet_plan(state).and_then(|plan| newest(&|fix| fix.plan.id == plan.id)),
-            (_, Some(RowKey::Check(id))) => {
-                let named = state.checks.iter().find(|finding| finding.id == id).and_then(|f| f.fix.as_deref());
-                newest(&|fix| fix.plan.check == id || named == Some(fix.plan.id.as_str()))
+    fn is_covered(&self) -> bool {
+        self.help.is_some() || self.screen().table() > 0
+    }
+
+    /// Takes an input; the answer says what the loop must do.
+    pub(crate) fn input(&mut self, input: &Input, session: &State) -> Effect {
+        let effect = match input {
+            Input::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, session),
+            Input::Mouse(event) => self.mouse(*event, session),
+            Input::Paste(text) if self.ctx.filtering => {
+                self.edit_filter(|filter| filter.extend(text.chars().filter(|c| !c.is_control())));
+                Effect::default()
             }
-            (_, Some(RowKey::Group(group))) => {
-                newest(&|fix| state.group(group).any(|finding| finding.id == fix.plan.check))
-            }
-            _ => None,
+            _ => Effect::default(),
         };
-        chosen.or_else(|| newest(&|_| true))
+        if let Some(text) = &effect.copy {
+            self.ctx.notice = Some(format!("copied: {}", cut(text.lines().next().unwrap_or_default(), 60)));
+        }
+        effect
     }
 
-    /// What must be computed before a frame can be drawn.
-    pub(crate) fn prepare(&mut self, state: &State) {
-        if self.race.earlier != state.earlier.len() {
-            // A plan began: its page is shown, and the choices made on the page before mean nothing there.
-            self.race.earlier = state.earlier.len();
-            self.show_plan(None);
+    fn key(&mut self, key: KeyEvent, session: &State) -> Effect {
+        self.ctx.notice = None;
+        self.ctx.messages_seen = session.messages.len();
+        let asked = std::mem::take(&mut self.quit_asked);
+        #[cfg(debug_assertions)]
+        if key.code == KeyCode::Char('P') && std::env::var_os("GDS_TOP_TEST_PANIC").is_some() {
+            // For the test that a panic leaves the terminal whole; not in a release.
+            #[allow(clippy::panic, reason = "the panic is what is tested")]
+            {
+                panic!("asked for by a test");
+            }
         }
-        if self.race.page != self.race.shown.map_or(self.race.earlier, |at| at) {
-            self.race.page = self.race.shown.map_or(self.race.earlier, |at| at);
-            self.derived = Derived::default();
+        if self.ctx.filtering && self.filter_key(key) {
+            return Effect::default();
         }
-        let state = self.seen(state);
-        let mut questions = if self.screen == Screen::Tensors { runs::questions(self, state) } else { Vec::new() };
-        let whole = |q: &Question, lane| matches!(q, Question::Lane(study) if study.lane == lane);
-        for study in self.derived.wants(state) {
+        let pressed = Key::pressed(key);
+        let bound = || self.bindings(session).find(|row| row.keys.contains(&pressed)).map(|row| row.action);
+        match if key.code == KeyCode::Esc { Some(Action::Close) } else { bound() } {
+            Some(action) => self.act(action, asked, session),
+            None => Effect::default(),
+        }
+    }
+
+    /// Keys while a filter is typed; the answer is whether the filter took the key.
+    fn filter_key(&mut self, key: KeyEvent) -> bool {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('u') if control => self.edit_filter(String::clear),
+            KeyCode::Char(_) if control => return false,
+            KeyCode::Char(c) => self.edit_filter(|filter| filter.push(c)),
+            KeyCode::Backspace => self.edit_filter(|filter| _ = filter.pop()),
+            KeyCode::Enter => self.ctx.filtering = false,
+            KeyCode::Esc => {
+                self.ctx.filtering = false;
+                self.edit_filter(String::clear);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn edit_filter(&mut self, edit: impl FnOnce(&mut String)) {
+        let (screen, _) = self.screen_mut();
+        if let Some(filter) = screen.filter_mut() {
+            edit(filter);
+            screen.filter_changed();
+        }
+    }
+
+    /// The bindings that do something now.
+    pub(crate) fn bindings<'a>(&'a self, session: &'a State) -> impl Iterator<Item = &'a Binding> {
+        let table = self.screen().table();
+        let place = if self.help.is_some() { Place::Help } else { Place::Screen(self.current, table) };
+        self.bindings_of(place, self.is_covered(), session)
+    }
+
+    /// The bindings below the help, which lists them.
+    pub(crate) fn bindings_below_help<'a>(&'a self, session: &'a State) -> impl Iterator<Item = &'a Binding> {
+        let table = self.screen().table();
+        self.bindings_of(Place::Screen(self.current, table), table > 0, session)
+    }
+
+    fn bindings_of<'a>(&'a self, place: Place, covered: bool, session: &'a State) -> impl Iterator<Item = &'a Binding> {
+        let screen = self.screen();
+        let page = screen.page(session, &self.ctx);
+        let does_something = move |row: &Binding| match row.place {
+            Place::Everywhere => (everywhere::TABLE[row.row].when)(&Ui { ctx: &self.ctx, screen: &covered }, page),
+            Place::Help => true,
+            Place::Screen(..) => screen.enables(row.row, session, &self.ctx),
+        };
+        let here = self.ctx.keys.iter().filter(move |row| row.place == place || row.place == Place::Everywhere);
+        here.filter(move |row| !row.keys.is_empty() && does_something(row))
+    }
+
+    /// Does what a key or a click stands for. `asked`: the input before was a first `q`.
+    fn act(&mut self, action: Action, asked: bool, session: &State) -> Effect {
+        match action {
+            Action::Screen(screen) => return self.show(screen),
+            Action::Quit => return self.quit(asked, session),
+            Action::Interrupt => return Effect { interrupt: true, ..Command::Quit.into() },
+            Action::Suspend => return Effect { suspend: true, ..Effect::default() },
+            Action::Redraw => return Effect { repaint: true, ..Effect::default() },
+            Action::Export => return Effect { export: true, ..Effect::default() },
+            Action::Copy => {
+                return Effect { copy: Some(self.screen().copied(session, &self.ctx)), ..Effect::default() };
+            }
+            Action::Pause => {
+                self.ctx.paused = !self.ctx.paused;
+                return Command::Pause(self.ctx.paused).into();
+            }
+            Action::Faster => return self.change_speed(true),
+            Action::Slower => return self.change_speed(false),
+            Action::CancelRace => {
+                self.ctx.notice = Some("stopping the race; what was measured stays".to_owned());
+                return Command::CancelRace.into();
+            }
+            Action::Help => self.help = if self.help.is_some() { None } else { Some(Scroll::default()) },
+            _ => {}
+        }
+        match &self.help {
+            Some(_) if action == Action::Close => self.help = None,
+            Some(scroll) => scroll.act(action),
+            None if action == Action::Help => {}
+            None => {
+                self.ctx.filtering |= action == Action::Filter;
+                let (screen, ctx) = self.screen_mut();
+                return screen.act(action, session, ctx);
+            }
+        }
+        Effect::default()
+    }
+
+    /// Shows a screen.
+    fn show(&mut self, id: ScreenId) -> Effect {
+        self.help = None;
+        self.ctx.filtering = false;
+        let (screen, ctx) = self.screen_mut();
+        screen.close_sheets();
+        if screen.id() == id {
+            return Effect::default();
+        }
+        let mut effect = screen.leave(ctx);
+        self.current = id;
+        let (screen, ctx) = self.screen_mut();
+        effect.commands.extend(screen.enter(ctx).commands);
+        effect
+    }
+
+    fn quit(&mut self, asked: bool, session: &State) -> Effect {
+        let live = self.ctx.is_live();
+        let (fixing, racing) = (live && is_fixing(session), live && session.is_measuring());
+        if (fixing || racing) && !asked {
+            self.quit_asked = true;
+            let what = if fixing { "a fix is being applied" } else { "a race is under way" };
+            let key = self.ctx.keys.key_of(Action::Quit);
+            self.ctx.notice = Some(format!("{what}: {key} again stops it and quits"));
+            return Effect::default();
+        }
+        Effect { quit: true, ..Command::Quit.into() }
+    }
+
+    fn change_speed(&mut self, faster: bool) -> Effect {
+        // From a sixteenth of real time to sixteen times.
+        let speed = if self.ctx.speed == 0 { REAL_TIME } else { self.ctx.speed };
+        self.ctx.speed = if faster { speed.saturating_mul(2).min(REAL_TIME * 16) } else { (speed / 2).max(1) };
+        Command::Speed(self.ctx.speed).into()
+    }
+
+    /// The wheel moves what is under it, a click selects what the last frame drew there, a click on what is selected opens it.
+    fn mouse(&mut self, event: MouseEvent, session: &State) -> Effect {
+        let at = Position::new(event.column, event.row);
+        let hit = self.clicks.at(at);
+        let over_chart = !self.is_covered() && matches!(hit, Some((_, Spot::Time { .. })));
+        let action = match event.kind {
+            MouseEventKind::ScrollUp if over_chart => Action::ZoomIn,
+            MouseEventKind::ScrollDown if over_chart => Action::ZoomOut,
+            MouseEventKind::ScrollLeft if over_chart => Action::PanBack,
+            MouseEventKind::ScrollRight if over_chart => Action::PanForward,
+            MouseEventKind::ScrollUp => return self.wheel(Action::Up, hit.map(|(_, spot)| spot), session),
+            MouseEventKind::ScrollDown => return self.wheel(Action::Down, hit.map(|(_, spot)| spot), session),
+            MouseEventKind::Down(MouseButton::Left) => return self.click(at, hit, session),
+            _ => return Effect::default(),
+        };
+        self.act(action, false, session)
+    }
+
+    fn wheel(&mut self, step: Action, under: Option<Spot>, session: &State) -> Effect {
+        if let Some(scroll) = &self.help {
+            (0..3).for_each(|_| scroll.act(step));
+        } else {
+            let (screen, ctx) = self.screen_mut();
+            screen.wheel(step, under, session, ctx);
+        }
+        Effect::default()
+    }
+
+    fn click(&mut self, at: Position, hit: Option<(Rect, Spot)>, session: &State) -> Effect {
+        self.ctx.notice = None;
+        let Some((area, spot)) = hit else { return Effect::default() };
+        match spot {
+            Spot::Screen(screen) => return self.show(screen),
+            Spot::Key(action) => {
+                let asked = std::mem::take(&mut self.quit_asked);
+                return self.act(action, asked, session);
+            }
+            Spot::Time { from_us, to_us } => {
+                let share = f64::from(at.x.saturating_sub(area.x)) / f64::from(area.width.saturating_sub(1).max(1));
+                let at_s = (from_us as f64 + (to_us - from_us) as f64 * share) / 1e6;
+                let (screen, ctx) = self.screen_mut();
+                screen.put_cursor(at_s, session, ctx);
+                Effect::default()
+            }
+            Spot::Row(_) | Spot::Column(_) | Spot::Pane(_) => {
+                let (screen, ctx) = self.screen_mut();
+                screen.click(spot, session, ctx)
+            }
+        }
+    }
+
+    /// Computes what must be known before a frame can be drawn; what takes long is left in [`Self::jobs`].
+    pub(crate) fn prepare(&mut self, session: &State) {
+        if self.ctx.earlier != session.earlier.len() {
+            // A plan began: its page is shown.
+            self.ctx.earlier = session.earlier.len();
+            self.ctx.plan = None;
+        }
+        let page = self.ctx.plan.unwrap_or(self.ctx.earlier);
+        if self.page != page {
+            self.page = page;
+            (self.ctx.stats, self.ctx.entry) = (LaneStats::default(), None);
+            self.screens.iter_mut().for_each(|screen| screen.page_changed());
+        }
+        let (screen, ctx) = self.screen_mut();
+        let mut jobs = screen.jobs(session, ctx);
+        let page = ctx.page(session);
+        for wanted in ctx.stats.wants(page) {
             // Rows are made from the same spans: one look is enough.
-            if !questions.iter().any(|question| whole(question, study.lane)) {
-                questions.push(Question::Lane(Box::new(study)));
+            if !jobs.iter().any(|job| matches!(job, Job::Lane(other) if other.lane == wanted.lane)) {
+                jobs.push(Job::Lane(Box::new(wanted)));
             }
         }
-        if self.screen == Screen::Learn && !self.replay {
-            let finished = state.lanes.iter().filter(|lane| lane.ended_ns.is_some()).count();
-            if finished != self.learn.here_of && state.running_lane().is_none() {
-                self.learn.here_of = finished;
-                let name = state.model.as_ref().map(|model| model.name.clone()).unwrap_or_default();
-                questions.extend(Seeds::of(&name, state).map(Question::Here));
-            }
+        for job in self.jobs.sort(jobs) {
+            self.take(job.run());
         }
-        for question in self.desk.sort(questions) {
-            self.take(question.answer());
-        }
-        self.derived.conclude(state);
-        if self.screen == Screen::Tensors {
-            runs::prepare(self, state);
-        }
+        self.ctx.stats.conclude(self.ctx.page(session));
+        let (screen, ctx) = self.screen_mut();
+        screen.prepare(session, ctx);
     }
 
-    /// Takes in what was found out.
-    pub(crate) fn take(&mut self, answer: Answer) {
-        self.desk.back(&answer);
-        match answer {
-            Answer::Lane(studied) => {
-                let lane = studied.lane;
-                if let Some(run) = self.derived.take(*studied) {
-                    self.tensors.take(lane, run);
-                }
+    /// Takes a job's result to the screen that it is for.
+    pub(crate) fn take(&mut self, done: JobDone) {
+        self.jobs.back(&done);
+        let mut left = match done.result {
+            JobResult::Lane(facts) => {
+                let lane = facts.lane;
+                self.ctx.stats.take(*facts).map(|rows| JobResult::Tensors(lane, Box::new(rows)))
             }
-            Answer::Names(names) => self.tensors.take_names(*names),
-            Answer::Here(told) => self.learn.here = told,
+            other => Some(other),
+        };
+        for screen in &mut self.screens {
+            left = left.and_then(|result| screen.take(result));
         }
     }
 
     /// Lets time pass on what plays by itself.
     pub(crate) fn tick(&mut self, passed: Duration) {
-        if self.screen == Screen::Learn && self.learn.plays() {
-            self.learn.at = (self.learn.at + passed.as_secs_f64() / PLAY.as_secs_f64()).min(1.0);
+        self.screen_mut().0.tick(passed);
+    }
+
+    /// Takes the size of the terminal.
+    pub(crate) fn resize(&mut self, width: u16, height: u16) {
+        self.ctx.small = width < layout::WIDE || height < layout::TALL;
+        self.ctx.narrow = width < layout::SIDE_BY_SIDE;
+    }
+
+    /// Draws a frame.
+    pub(crate) fn draw(&mut self, session: &State, theme: &Theme, buffer: &mut Buffer) {
+        self.ctx.covered = self.is_covered();
+        self.clicks.clear();
+        let (area, screen, ctx) = (buffer.area, self.screen(), &self.ctx);
+        let page = screen.page(session, ctx);
+        let theme = &*theme.among(page.lanes.iter().map(|lane| &lane.engine));
+        buffer.set_style(area, theme.ground);
+        let mut pen = Pen::new(buffer, area).with_clicks(&self.clicks);
+        let (w, h) = (pen.width(), pen.height());
+        if w < 40 || h < 10 {
+            let lines = wrap(&format!("gds-top needs 40×10, this is {w}×{h}"), w);
+            for (y, line) in lines.iter().enumerate().take(usize::from(h)) {
+                pen.text(0, y as u16, line, theme.text);
+            }
+        } else {
+            let head = frame::header(&mut pen, page, ctx, self.current, theme);
+            let mut body = pen.part(0, head, w, h.saturating_sub(head + 1));
+            screen.draw(&mut body, session, ctx, theme);
+            if screen.table() > 0 {
+                self.clicks.cover();
+                body.fade(theme.behind());
+                screen.draw_sheet(&mut body, session, ctx, theme);
+            }
+            if let Some(scroll) = &self.help {
+                self.clicks.cover();
+                body.fade(theme.behind());
+                let bindings: Vec<&Binding> = self.bindings_below_help(session).collect();
+                help::draw(&mut body, self.current, &bindings, scroll, theme);
+            }
+            // Last, since some keys do something only if there was room for what they move.
+            let named = self.footer(session);
+            frame::footer(&mut pen.part(0, h - 1, w, 1), session, ctx, (&named, screen.filter()), theme);
+        }
+        if theme.ascii {
+            ascii::flatten(buffer);
         }
     }
 
-    /// Whether the lesson's recordings are wanted and not there yet.
-    pub(crate) fn wants_lesson(&self) -> bool {
-        self.screen == Screen::Learn && self.learn.lesson.is_none()
+    /// The bindings that the footer names, each action once.
+    fn footer<'a>(&'a self, session: &'a State) -> Vec<&'a Binding> {
+        let mut named: Vec<&Binding> = Vec::new();
+        for binding in self.bindings(session).filter(|b| !b.short.is_empty()) {
+            if !named.iter().any(|other| other.action == binding.action) {
+                named.push(binding);
+            }
+        }
+        named
     }
+}
+
+/// Whether a fix is being applied or verified.
+fn is_fixing(session: &State) -> bool {
+    let mut newer: Vec<&str> = Vec::new();
+    session.fix_log.iter().rev().any(|line| {
+        let is_last = !newer.contains(&line.id.as_str());
+        newer.push(&line.id);
+        is_last && matches!(line.stage, FixStage::Applying | FixStage::Verifying)
+    })
 }

@@ -1,19 +1,15 @@
 //! The one loop: events of the session, keys, signals and, only while something moves, a clock for frames. It blocks in one place.
 
-use super::app::{Screen, UiState};
-use super::dispatch::Effect;
+use super::app::App;
+use super::effect::Effect;
+use super::jobs::queue::AT_ONCE;
+use super::jobs::thread::JobThread;
 use super::painter::Painter;
-use super::screens;
-use super::screens::learn::lesson::Lesson;
-use super::study::AT_ONCE;
 use super::theme::Theme;
-use super::worker::Worker;
-use crate::config::FRAMES_PER_SECOND;
 use crate::session::{Command, Feed, State};
-use crossbeam_channel::{Receiver, after, bounded, never, select};
+use crossbeam_channel::{Receiver, after, never, select};
 use crossterm::event::Event as Input;
 use ratatui::backend::Backend;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Least time between two frames that follow keys.
@@ -40,6 +36,8 @@ pub(crate) struct Wires {
     pub(crate) feed: Feed,
     pub(crate) input: Receiver<Input>,
     pub(crate) signals: Receiver<Signal>,
+    /// Least time between two frames that follow events of the session.
+    pub(crate) frame: Duration,
 }
 
 /// How the loop ended.
@@ -68,63 +66,53 @@ pub(crate) enum Outside<'a> {
 pub(crate) fn run<B: Backend>(
     painter: &mut Painter<B>,
     mut wires: Wires,
-    mut ui: UiState,
+    mut app: App,
     theme: &Theme,
     outside: &mut dyn FnMut(Outside<'_>) -> Option<String>,
 ) -> Result<Ending, B::Error> {
     let mut state = State::default();
-    let frame = Duration::from_secs(1) / ui.frames_per_second.unwrap_or(FRAMES_PER_SECOND).max(1);
-    let mut loop_state = Pace::new(frame);
-    let mut lesson: Receiver<Result<Lesson, String>> = never();
-    let mut lesson_asked = false;
-    let mut worker = Worker::new();
-    ui.desk.at_once = AT_ONCE;
+    let mut pace = Pace::new(wires.frame);
+    let mut thread = JobThread::new();
+    app.jobs.at_once = AT_ONCE;
     loop {
-        let taken = take_events(&mut wires, &mut state, &mut ui);
+        let taken = take_events(&mut wires, &mut state, &mut app);
         if taken.any {
-            loop_state.news();
+            pace.news();
         }
-        loop_state.time_messages(&state, &mut ui);
-        if loop_state.due() {
-            ui.clock_ns = loop_state.clock_ns(&state, &ui);
-            ui.tick(loop_state.since_frame());
-            if ui.wants_lesson() && !lesson_asked {
-                lesson_asked = true;
-                lesson = read_lesson();
+        pace.time_messages(&state, &mut app);
+        if pace.due() {
+            app.ctx.clock_ns = pace.clock_ns(&state, &app);
+            app.tick(pace.since_frame());
+            app.prepare(&state);
+            let mut done = Vec::new();
+            for job in std::mem::take(&mut app.jobs.out) {
+                done.extend(thread.run(job));
             }
-            ui.prepare(&state);
-            let mut at_once = Vec::new();
-            for question in std::mem::take(&mut ui.desk.out) {
-                at_once.extend(worker.ask(question));
+            if !done.is_empty() {
+                done.into_iter().for_each(|done| app.take(done));
+                app.prepare(&state);
             }
-            if !at_once.is_empty() {
-                at_once.into_iter().for_each(|answer| ui.take(answer));
-                ui.prepare(&state);
-            }
-            ui.beat = ui.beat.wrapping_add(1);
-            ui.small = painter.width() < super::layout::WIDE || painter.height() < super::layout::TALL;
-            ui.narrow = painter.width() < super::layout::SIDE_BY_SIDE;
-            let mut limits = screens::Limits::default();
-            painter.paint(|buffer| limits = screens::draw(&state, &ui, theme, buffer))?;
-            ui.hold_to(limits);
-            loop_state.painted(moves(&state, &ui));
+            app.ctx.frames = app.ctx.frames.wrapping_add(1);
+            app.resize(painter.width(), painter.height());
+            painter.paint(|buffer| app.draw(&state, theme, buffer))?;
+            pace.painted(moves(&state, &app));
         }
-        let timer = loop_state.wait().map_or_else(never, after);
+        let timer = pace.wait().map_or_else(never, after);
         // While a frame is due soon, what the session tells can wait for it in the queue: one wake-up a frame and not one an event.
         // A replay at full speed would be slowed down: its queue is short.
-        let full_speed = wires.feed.replay && ui.speed == 0;
-        let wait = !full_speed && taken.all && loop_state.frame_is_coming();
+        let full_speed = wires.feed.replay && app.ctx.speed == 0;
+        let wait = !full_speed && taken.all && pace.frame_is_coming();
         let events = if wait { never() } else { wires.feed.events.clone() };
         select! {
             recv(events) -> event => match event {
                 Ok(event) => {
                     state.reduce(&event);
-                    loop_state.news();
+                    pace.news();
                 }
                 Err(_) => {
                     wires.feed.events = never();
-                    ui.over = true;
-                    loop_state.news();
+                    app.ctx.over = true;
+                    pace.news();
                 }
             },
             recv(wires.input) -> input => {
@@ -136,9 +124,9 @@ pub(crate) fn run<B: Backend>(
                 if matches!(input, Input::Resize(..)) {
                     painter.measure()?;
                 }
-                let effect = ui.input(&input, &state);
-                loop_state.key();
-                if let Some(ending) = carry_out(effect, &wires, painter, &mut Inside { ui: &mut ui, state: &state }, outside)? {
+                let effect = app.input(&input, &state);
+                pace.key();
+                if let Some(ending) = carry_out(effect, &wires, painter, &mut Inside { app: &mut app, state: &state }, outside)? {
                     return Ok(Ending { state, quit: true, signal: ending });
                 }
             },
@@ -150,22 +138,16 @@ pub(crate) fn run<B: Backend>(
                 Ok(signal) => {
                     outside(Outside::Signal(signal));
                     painter.measure()?;
-                    loop_state.key();
+                    pace.key();
                 }
                 Err(_) => wires.signals = never(),
             },
-            recv(lesson) -> read => {
-                let read = read.unwrap_or_else(|_| Err("the thread that read them is gone".to_owned()));
-                ui.learn.lesson = Some(read.map(Arc::new));
-                lesson = never();
-                loop_state.key();
-            },
-            recv(worker.answers) -> answer => match answer {
-                Ok(answer) => {
-                    ui.take(answer);
-                    loop_state.key();
+            recv(thread.done) -> done => match done {
+                Ok(done) => {
+                    app.take(done);
+                    pace.key();
                 }
-                Err(_) => worker = Worker::new(),
+                Err(_) => thread = JobThread::new(),
             },
             recv(timer) -> _ => {}
         }
@@ -174,19 +156,8 @@ pub(crate) fn run<B: Backend>(
 
 /// What the loop knows and shows.
 struct Inside<'a> {
-    ui: &'a mut UiState,
+    app: &'a mut App,
     state: &'a State,
-}
-
-/// Reads the lesson's recordings on a thread of its own: it takes a good part of a second.
-fn read_lesson() -> Receiver<Result<Lesson, String>> {
-    let (sender, receiver) = bounded(1);
-    let spawned = std::thread::Builder::new().name("lesson".to_owned()).spawn(move || {
-        let _ = sender.send(Lesson::load());
-    });
-    // Without a thread the sender is gone, and the receiver says so.
-    drop(spawned);
-    receiver
 }
 
 /// Does what a key asked for. `Some` ends the loop, with the signal that the key stands for.
@@ -208,10 +179,10 @@ fn carry_out<B: Backend>(
         outside(Outside::Copy(text));
     }
     if effect.export {
-        inside.ui.notice = outside(Outside::Export(inside.state));
+        inside.app.ctx.notice = outside(Outside::Export(inside.state));
     }
     if effect.baseline {
-        inside.ui.notice = outside(Outside::Baseline(inside.state));
+        inside.app.ctx.notice = outside(Outside::Baseline(inside.state));
     }
     let lent = !effect.lend.is_empty();
     if lent {
@@ -219,7 +190,7 @@ fn carry_out<B: Backend>(
         if refused.is_none() {
             effect.lend.into_iter().for_each(|command| send(wires, command));
         }
-        inside.ui.notice = refused;
+        inside.app.ctx.notice = refused;
         // Ctrl-C at the password prompt was meant for sudo; the signal reaches everybody on the terminal.
         std::thread::sleep(Duration::from_millis(20));
         for signal in wires.signals.try_iter() {
@@ -257,15 +228,15 @@ struct Taken {
 }
 
 /// Takes in what has arrived, up to a bound, so that a key is never kept waiting behind a flood.
-fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> Taken {
+fn take_events(wires: &mut Wires, state: &mut State, app: &mut App) -> Taken {
     let mut any = false;
     for _ in 0..BATCH {
         match wires.feed.events.try_recv() {
             Ok(event) => state.reduce(&event),
             Err(crossbeam_channel::TryRecvError::Empty) => return Taken { any, all: true },
             Err(crossbeam_channel::TryRecvError::Disconnected) => {
-                any |= !ui.over;
-                ui.over = true;
+                any |= !app.ctx.over;
+                app.ctx.over = true;
                 wires.feed.events = never();
                 break;
             }
@@ -276,8 +247,8 @@ fn take_events(wires: &mut Wires, state: &mut State, ui: &mut UiState) -> Taken 
 }
 
 /// Whether the picture changes without events: the seconds of a lane that runs live.
-fn moves(state: &State, ui: &UiState) -> bool {
-    (!ui.over && !ui.replay && state.running_lane().is_some()) || (ui.screen == Screen::Learn && ui.learn.plays())
+fn moves(state: &State, app: &App) -> bool {
+    (!app.ctx.over && !app.ctx.replay && state.running_lane().is_some()) || app.screen().plays()
 }
 
 /// When to draw.
@@ -310,13 +281,13 @@ impl Pace {
     }
 
     /// Gives each message its time, then takes it away once: without a timer that runs on.
-    fn time_messages(&mut self, state: &State, ui: &mut UiState) {
+    fn time_messages(&mut self, state: &State, app: &mut App) {
         let now = Instant::now();
         let (known, until) = self.messages;
         if state.messages.len() > known {
             self.messages = (state.messages.len(), Some(now + MESSAGE));
         } else if until.is_some_and(|until| until <= now) {
-            ui.messages_seen = known;
+            app.ctx.messages_seen = known;
             self.messages.1 = None;
             self.want(KEY_FRAME);
         }
@@ -352,8 +323,8 @@ impl Pace {
     }
 
     /// Session time now: that of the newest event and, while a live lane runs, what has passed since.
-    fn clock_ns(&self, state: &State, ui: &UiState) -> u64 {
-        let since = if !ui.over && !ui.replay && state.running_lane().is_some() {
+    fn clock_ns(&self, state: &State, app: &App) -> u64 {
+        let since = if !app.ctx.over && !app.ctx.replay && state.running_lane().is_some() {
             self.last_event.elapsed().as_nanos() as u64
         } else {
             0

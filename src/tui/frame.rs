@@ -4,31 +4,25 @@ use crate::domain::{LogLevel, Metric, Route, Status};
 use crate::present::labels::proof;
 use crate::present::verdict;
 use crate::session::{REAL_TIME, State};
-use crate::tui::app::{Screen, UiState};
-use crate::tui::keymap;
-use crate::tui::keys::is_joined;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::context::Context;
+use crate::tui::keys::action::Action;
+use crate::tui::keys::bindings::Binding;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
+use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::words::unchecked;
 
-const SPINNER: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
-
-/// A glyph that turns while something is under way.
-pub(crate) fn spinner(ui: &UiState) -> char {
-    SPINNER[(ui.beat % 8) as usize]
-}
-
 /// The machine in one line, the tabs in the next; returns the rows taken.
-pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> u16 {
+pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ctx: &Context, current: ScreenId, theme: &Theme) -> u16 {
     let (w, h) = (pen.width(), pen.height());
     if h < 20 {
-        tabs(&mut pen.part(0, 0, w, 1), state, ui, theme, true);
+        tabs(&mut pen.part(0, 0, w, 1), state, ctx, current, true, theme);
         return 1;
     }
     let mut top = pen.part(0, 0, w, 3);
     top.frame(&[], theme.faint);
-    let badge = badge(state, ui, theme);
+    let badge = badge(state, ctx, theme);
     let badge_width = runs_width(&badge) as u16 + 2;
     if badge_width + 16 < w {
         let start = w - badge_width - 2;
@@ -47,7 +41,7 @@ pub(crate) fn header(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
         title.push((" ".to_owned(), theme.faint));
         top.runs(2, 0, &title);
     }
-    tabs(&mut top.part(1, 1, w.saturating_sub(2), 1), state, ui, theme, false);
+    tabs(&mut top.part(1, 1, w.saturating_sub(2), 1), state, ctx, current, false, theme);
     3
 }
 
@@ -73,9 +67,9 @@ fn machine_parts(state: &State) -> Vec<String> {
 }
 
 /// The verdict in two words.
-fn badge(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
+fn badge(state: &State, ctx: &Context, theme: &Theme) -> Vec<Run> {
     let Some(verdict) = state.verdicts.first() else {
-        if unchecked(state, ui) {
+        if unchecked(state, ctx) {
             return vec![("– not checked".to_owned(), theme.dim)];
         }
         // A lesson that nobody measures with checks nothing at all.
@@ -98,28 +92,29 @@ fn badge(state: &State, ui: &UiState, theme: &Theme) -> Vec<Run> {
     vec![(format!("{} {word}", status.mark()), style), (format!("  {}", proof(verdict.proven)), theme.dim)]
 }
 
-fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badge: bool) {
+fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, current: ScreenId, with_badge: bool, theme: &Theme) {
     let room = usize::from(pen.width());
     // As much of the titles as fits: all of them, shortened, or that of the current screen alone; beside them what is at the right, in a few words or in short.
-    type Title = fn(Screen) -> &'static str;
-    let needs =
-        |gap: usize, title: Title| Screen::ALL.iter().map(|screen| width(title(*screen)) + 2 + gap).sum::<usize>() + 1;
-    let told = |brief| if with_badge { badge(state, ui, theme) } else { clock(state, ui, brief, theme) };
+    type Title = fn(ScreenId) -> &'static str;
+    let needs = |gap: usize, title: Title| {
+        ScreenId::ALL.iter().map(|screen| width(title(*screen)) + 2 + gap).sum::<usize>() + 1
+    };
+    let told = |brief| if with_badge { badge(state, ctx, theme) } else { clock(state, ctx, brief, theme) };
     let ways: [(usize, Title, bool); 3] =
-        [(3, Screen::title, false), (1, Screen::title, false), (1, Screen::title, true)];
+        [(3, ScreenId::title, false), (1, ScreenId::title, false), (1, ScreenId::title, true)];
     let fits = |(gap, title, brief): &(usize, Title, bool)| needs(gap + 1, *title) + runs_width(&told(*brief)) < room;
     let alone: (usize, Title, bool) = match room {
-        room if needs(4, Screen::title) <= room => (3, Screen::title, true),
-        room if needs(2, Screen::title) <= room => (1, Screen::title, true),
-        _ => (1, Screen::short_title, true),
+        room if needs(4, ScreenId::title) <= room => (3, ScreenId::title, true),
+        room if needs(2, ScreenId::title) <= room => (1, ScreenId::title, true),
+        _ => (1, ScreenId::short_title, true),
     };
     let (gap, title, brief) = ways.into_iter().find(fits).unwrap_or(alone);
     let gap = gap as u16;
     let bare = needs(2, title) > room;
     let mut x = 1;
-    for screen in Screen::ALL {
+    for screen in ScreenId::ALL {
         let start = x;
-        if screen == ui.screen {
+        if screen == current {
             let end = pen.text(x + 1, 0, &format!("{} {}", screen.number(), title(screen)), theme.accent);
             pen.restyle(x, 0, (end + 1).saturating_sub(x), 1, theme.selected);
             x = end + gap;
@@ -127,7 +122,7 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badg
             let end = pen.text(x + 1, 0, &screen.number().to_string(), theme.accent);
             x = if bare { end } else { pen.text(end + 1, 0, title(screen), theme.dim) } + gap;
         }
-        pen.hit(ui, 0, start, x.saturating_sub(start), Spot::Screen(screen));
+        pen.hit(0, start, x.saturating_sub(start), Spot::Screen(screen));
     }
     let right = told(brief);
     let start = pen.width().saturating_sub(runs_width(&right) as u16 + 1);
@@ -137,22 +132,25 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, with_badg
 }
 
 /// Time since the session began, and how a replay runs; in brief as marks.
-fn clock(state: &State, ui: &UiState, brief: bool, theme: &Theme) -> Vec<Run> {
-    let seconds = ui.clock_ns.max(state.now_ns) / 1_000_000_000;
+fn clock(state: &State, ctx: &Context, brief: bool, theme: &Theme) -> Vec<Run> {
+    let seconds = ctx.clock_ns.max(state.now_ns) / 1_000_000_000;
     let mut runs: Vec<Run> = Vec::new();
-    if ui.replay {
-        let (mark, word) = match (ui.over, ui.paused) {
+    if ctx.replay {
+        let (mark, word) = match (ctx.over, ctx.paused) {
             (true, _) => ("■", "replay, at its end".to_owned()),
             (false, true) => ("‖", "replay, paused".to_owned()),
-            (false, false) => ("▶", format!("replay {}", speed_word(ui.speed))),
+            (false, false) => ("▶", format!("replay {}", speed_word(ctx.speed))),
         };
-        let speed =
-            if ui.over || ui.paused || ui.speed == 0 { String::new() } else { format!(" {}", speed_word(ui.speed)) };
+        let speed = if ctx.over || ctx.paused || ctx.speed == 0 {
+            String::new()
+        } else {
+            format!(" {}", speed_word(ctx.speed))
+        };
         runs.push((if brief { format!("{mark}{speed} ") } else { format!("{mark} {word}   ") }, theme.accent));
     } else if let Some(interrupted) = state.ended.filter(|_| !brief) {
         runs.push((if interrupted { "stopped   " } else { "done   " }.to_owned(), theme.dim));
     } else if state.running_lane().is_some() || (state.checks_took_ns.is_none() && !state.checks.is_empty()) {
-        runs.push((format!("{}   ", spinner(ui)), theme.accent));
+        runs.push((format!("{}   ", ctx.spinner()), theme.accent));
     }
     runs.push((format!("{:02}:{:02}", seconds / 60, seconds % 60), theme.dim));
     runs
@@ -167,60 +165,66 @@ fn speed_word(sixteenths: u32) -> String {
     }
 }
 
-/// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place.
-pub(crate) fn footer(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+/// The keys that do something now; at the right the program's own cost. A fresh message or a question takes the keys' place, and so does `filter` while it
+/// is typed.
+pub(crate) fn footer(
+    pen: &mut Pen<'_>,
+    state: &State,
+    ctx: &Context,
+    (bindings, filter): (&[&Binding], &str),
+    theme: &Theme,
+) {
     let w = pen.width();
-    let all: usize = keymap::footer(state, ui).map(|b| width(&b.label) + width(b.short) + 3).sum();
+    let all: usize = bindings.iter().map(|b| width(&b.label) + width(b.short) + 3).sum();
     // Where both do not fit, the keys are worth more.
-    let cost = own_cost(state, ui);
+    let cost = own_cost(state, ctx);
     let cost = if all + width(&cost) + 3 > usize::from(w) && w < 100 { String::new() } else { cost };
     let room = w.saturating_sub(width(&cost) as u16 + 2);
-    if let Some((text, style)) = message(state, ui, theme) {
+    if let Some((text, style)) = message(state, ctx, theme) {
         pen.text(1, 0, &cut(&text, w.saturating_sub(2)), style);
         return;
     }
-    if ui.filtering {
+    if ctx.filtering {
         let end = pen.text(1, 0, "/", theme.accent);
-        let end = pen.text(end, 0, ui.filter(), theme.strong);
+        let end = pen.text(end, 0, filter, theme.strong);
         let end = pen.text(end, 0, "▏", theme.accent);
         pen.text(end + 2, 0, "⏎ keep   Esc clear", theme.dim);
         return;
     }
     // Help and quit are the way out of everything: their room is kept.
-    let bindings: Vec<_> = keymap::footer(state, ui).collect();
-    let wide = |b: &keymap::Binding| (width(&b.label) + width(b.short) + 3) as u16;
-    let (last, first): (Vec<_>, Vec<_>) =
-        bindings.into_iter().partition(|b| matches!(b.action, keymap::Action::Help | keymap::Action::Quit));
+    let wide = |b: &Binding| (width(&b.label) + width(b.short) + 3) as u16;
+    let (last, first): (Vec<&Binding>, Vec<&Binding>) =
+        bindings.iter().partition(|b| matches!(b.action, Action::Help | Action::Quit));
     let kept: u16 = last.iter().map(|b| wide(b)).sum();
     let mut left = room.saturating_sub(kept + 1);
     let mut x = 1;
     for binding in first {
         if wide(binding) <= left {
             left -= wide(binding);
-            x = key(pen, x, binding, ui, theme);
+            x = key(pen, x, binding, theme);
         }
     }
     for binding in last {
-        x = key(pen, x, binding, ui, theme);
+        x = key(pen, x, binding, theme);
     }
     if x < room.saturating_add(1) {
         pen.right(w.saturating_sub(1), 0, &cost, theme.dim);
     }
 }
 
-fn key(pen: &mut Pen<'_>, x: u16, binding: &keymap::Binding, ui: &UiState, theme: &Theme) -> u16 {
+fn key(pen: &mut Pen<'_>, x: u16, binding: &Binding, theme: &Theme) -> u16 {
     let end = pen.text(x, 0, &binding.label, theme.accent);
     let end = pen.text(end + 1, 0, binding.short, theme.dim);
     // A label of several keys stands for several actions: a click could not say which.
-    if !is_joined(binding.action) {
-        pen.hit(ui, 0, x, end.saturating_sub(x), Spot::Key(binding.action));
+    if binding.action.joined().is_empty() {
+        pen.hit(0, x, end.saturating_sub(x), Spot::Key(binding.action));
     }
     end + 2
 }
 
 /// `gds-top 0.4 % cpu 11 MiB`; what was not read is left out. A recording tells of the process that made it, which is not this one.
-fn own_cost(state: &State, ui: &UiState) -> String {
-    if ui.replay {
+fn own_cost(state: &State, ctx: &Context) -> String {
+    if ctx.replay {
         return String::new();
     }
     let last = |metric| state.samples.iter().rev().take(64).find_map(|s| s.get(metric));
@@ -235,11 +239,11 @@ fn own_cost(state: &State, ui: &UiState) -> String {
 }
 
 /// A question of ours, or the newest message of the session while it has its time.
-fn message(state: &State, ui: &UiState, theme: &Theme) -> Option<(String, ratatui::style::Style)> {
-    if let Some(notice) = &ui.notice {
+fn message(state: &State, ctx: &Context, theme: &Theme) -> Option<(String, ratatui::style::Style)> {
+    if let Some(notice) = &ctx.notice {
         return Some((notice.clone(), theme.status(Status::Warn)));
     }
-    let fresh = state.messages.get(ui.messages_seen..).unwrap_or_default();
+    let fresh = state.messages.get(ctx.messages_seen..).unwrap_or_default();
     let (_, level, text) = fresh.iter().rev().find(|(_, level, _)| *level > LogLevel::Info)?;
     let status = if *level == LogLevel::Error { Status::Fail } else { Status::Warn };
     Some((format!("{} {text}", status.mark()), theme.status(status)))

@@ -1,11 +1,22 @@
 //! The help: every key that does something now, and what the words and units mean.
 
-use crate::session::State;
-use crate::tui::app::{Screen, UiState};
-use crate::tui::keymap::Action;
+use crate::tui::keys::action::Action;
+use crate::tui::keys::bindings::Binding;
+use crate::tui::keys::key::plain;
+use crate::tui::keys::table::{Row, always, bind, down, up};
 use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
+use crate::tui::widgets::scroll::Scroll;
 use crate::tui::widgets::sheet;
+use crossterm::event::KeyCode;
+
+/// The keys of the help.
+pub(crate) const TABLE: &[Row<()>] = &[
+    up(always),
+    down(always),
+    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
+];
 
 /// Columns of the widest sheet.
 const WIDEST: u16 = 84;
@@ -63,13 +74,12 @@ const fn is_everywhere(action: Action) -> bool {
     )
 }
 
-/// Draws the help over the screen; returns how far it scrolls.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
-    let under = UiState { sheet: None, ..ui.clone() };
+/// Draws the help over a screen whose bindings these are.
+pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], scroll: &Scroll, theme: &Theme) {
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let (mut here, mut everywhere): (Vec<Vec<Run>>, Vec<Vec<Run>>) = (Vec::new(), Vec::new());
     let mut named = Vec::new();
-    for binding in ui.keys.now(state, &under) {
+    for binding in bindings {
         // Some stand in the table twice, for their place in the footer.
         if named.contains(&binding.action) {
             continue;
@@ -77,7 +87,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         named.push(binding.action);
         let lines = if is_everywhere(binding.action) { &mut everywhere } else { &mut here };
         let text = match binding.action {
-            Action::Screen(screen) => format!("{}: {}", screen.title(), binding.help),
+            Action::Screen(other) => format!("{}: {}", other.title(), binding.help),
             _ => binding.help.to_owned(),
         };
         lines.extend(explained(first(&binding.label), &text, room, theme));
@@ -85,7 +95,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut lines: Vec<Vec<Run>> = Vec::new();
     let words: Vec<Vec<Run>> = WORDS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)).collect();
     let mouse = "The mouse works too: the wheel moves what is under it, a click selects, a second click opens, and keys that are named on the screen can be clicked.";
-    for (head, part) in [(format!("On {}", ui.screen.title()), here), ("Everywhere".to_owned(), everywhere)] {
+    for (head, part) in [(format!("On {}", screen.title()), here), ("Everywhere".to_owned(), everywhere)] {
         if !part.is_empty() {
             lines.push(vec![(head, theme.strong)]);
             lines.extend(part);
@@ -96,12 +106,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     lines.push(Vec::new());
     lines.push(vec![("Words".to_owned(), theme.strong)]);
     lines.extend(words);
-    if ui.screen == Screen::System {
+    if screen == ScreenId::System {
         lines.extend(COLUMNS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)));
     }
     let title = [("Keys and words".to_owned(), theme.strong)];
     let keys = [("? Esc".to_owned(), theme.accent), (" close".to_owned(), theme.dim)];
-    sheet::draw(pen, &title, &lines, &keys, ui.sheet_scroll, WIDEST, theme)
+    scroll.drawn(sheet::draw(pen, &title, &lines, &keys, scroll.at(), WIDEST, theme));
 }
 
 /// A key or a word, and what it means wrapped beside it.

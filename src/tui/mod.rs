@@ -5,62 +5,58 @@
 
 mod app;
 mod ascii;
-mod choices;
-mod copy;
-mod derived;
-mod dispatch;
+mod clicks;
+mod clipboard;
+mod context;
+mod effect;
 mod event_loop;
-mod filter;
+mod everywhere;
 mod frame;
 mod help;
+mod jobs;
 mod keyboard;
 mod keymap;
 mod keys;
+mod lane_stats;
 mod layout;
-mod mouse;
-mod moves;
+mod off_screen;
 mod painter;
 mod pen;
-mod plan_keys;
-mod rehearsal;
+mod remedy;
+mod screen;
+mod screen_id;
 mod screens;
-mod sheet_keys;
-mod study;
+mod selection;
 mod svg;
 mod terminal;
 mod theme;
-mod when;
 mod widgets;
 mod words;
-mod worker;
 
 #[cfg(test)]
 mod testdata;
 #[cfg(test)]
 mod tests;
 
-pub use app::Screen;
-pub use keys::Keymap;
-pub use rehearsal::Rehearsal;
+pub use keymap::Keymap;
+pub use off_screen::OffScreen;
+pub use screen_id::ScreenId;
 pub use screens::learn::page::lesson_page;
 
-use crate::config::{ColourDepth, Markers, Palette, Taste, ThemeName};
-use crate::domain::{CacheState, Engine};
-use crate::present::row_groups;
+use crate::config::{FRAMES_PER_SECOND, Markers, Palette, Taste};
 use crate::session::{Feed, State};
-use app::UiState;
+use app::App;
+use context::Context;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use event_loop::{Outside, Signal, Wires};
 use painter::Painter;
 use ratatui::backend::CrosstermBackend;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
 };
 use signal_hook::iterator::Signals;
 use std::io;
-use std::sync::Arc;
+use std::time::Duration;
 use terminal::{FrameWriter, Loan};
 use theme::Theme;
 
@@ -80,7 +76,7 @@ pub struct Options {
     /// The keys.
     pub keys: Keymap,
     /// The screen that is shown first.
-    pub first_screen: Screen,
+    pub first_screen: ScreenId,
     /// A folder stands for the machine: what runs on this one is not shown as its own.
     pub captured: bool,
     /// Live only: the session examines this machine when it is asked to, and not by itself.
@@ -118,18 +114,18 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
     let signals = listen_to_signals()?;
     let (input, gate) = keyboard::listen()?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
-    let ui = UiState {
-        screen: options.first_screen,
+    let ctx = Context {
         replay: feed.replay,
         captured: options.captured,
         unasked: options.unasked,
         speed: options.speed,
         can_export: options.export.is_some(),
-        frames_per_second: options.frames_per_second,
-        keys: Arc::new(options.keys),
+        keys: options.keys.bindings,
         needs_sudo: options.authorize.is_some(),
-        ..UiState::default()
+        ..Context::default()
     };
+    let app = App::new(options.first_screen, ctx);
+    let frame = Duration::from_secs(1) / options.frames_per_second.unwrap_or(FRAMES_PER_SECOND).max(1);
     let mut trouble = None;
     let mut outside = |wish: Outside<'_>| {
         match wish {
@@ -143,7 +139,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
                     trouble = Some(error);
                 }
             }
-            Outside::Copy(text) => copy::to_clipboard(text),
+            Outside::Copy(text) => clipboard::copy(text),
             Outside::Baseline(state) => return options.baseline.map(|keep| keep(state)),
             Outside::Lend => {
                 let authorize = options.authorize?;
@@ -166,51 +162,12 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         }
         None
     };
-    let ending = event_loop::run(&mut painter, Wires { feed, input, signals }, ui, &theme, &mut outside)?;
+    let ending = event_loop::run(&mut painter, Wires { feed, input, signals, frame }, app, &theme, &mut outside)?;
     drop(loan);
     if let Some(error) = trouble {
         return Err(error);
     }
     Ok(Outcome { state: ending.state, quit: ending.quit, signal: ending.signal })
-}
-
-/// What a picture shows.
-#[derive(Clone, Debug)]
-pub struct Shot<'a> {
-    /// The screen.
-    pub screen: Screen,
-    /// Columns and rows of the terminal.
-    pub size: (u16, u16),
-    /// The engine in a cache state that is selected; `None` leaves the choice to the screen.
-    pub select: Option<(&'a Engine, CacheState)>,
-    /// The step of the lesson, from 0.
-    pub step: usize,
-    /// For those who cannot see the picture.
-    pub title: &'a str,
-}
-
-/// A screen as SVG, as it stands at the end of a recorded session.
-#[must_use]
-pub fn picture(state: &State, shot: &Shot<'_>) -> String {
-    let groups = row_groups(state);
-    let selected = shot.select.and_then(|(engine, cache)| {
-        groups.iter().flat_map(|h| &h.rows).position(|e| e.engine == engine && e.cache == cache)
-    });
-    let mut ui = UiState { screen: shot.screen, over: true, clock_ns: state.now_ns, ..UiState::default() };
-    ui.race.selected = selected;
-    if shot.screen == Screen::Learn {
-        ui.learn.lesson = Some(screens::learn::lesson::Lesson::load().map(std::sync::Arc::new));
-        (ui.learn.step, ui.learn.at) = (shot.step, 1.0);
-    }
-    ui.small = shot.size.0 < layout::WIDE || shot.size.1 < layout::TALL;
-    ui.narrow = shot.size.0 < layout::SIDE_BY_SIDE;
-    ui.prepare(state);
-    // The state of a picture is a recording: nothing of it was measured where the picture is looked at.
-    ui.learn.here = None;
-    let mut buffer = Buffer::empty(Rect::new(0, 0, shot.size.0, shot.size.1));
-    let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });
-    screens::draw(state, &ui, &theme, &mut buffer);
-    svg::picture(&buffer, shot.title)
 }
 
 /// A thread that turns signals into messages, so that the terminal is restored by the thread that holds it.

@@ -1,7 +1,6 @@
 //! A pen that cannot draw outside its paper: every drawing goes through it, so no size of terminal and no string from a machine can panic.
 
-use super::app::UiState;
-use super::mouse::{Hit, Spot};
+use super::clicks::{Clicks, Spot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -14,12 +13,19 @@ pub(crate) type Run = (String, Style);
 pub(crate) struct Pen<'b> {
     buffer: &'b mut Buffer,
     area: Rect,
+    /// Where to remember what can be clicked.
+    clicks: Option<&'b Clicks>,
 }
 
 impl<'b> Pen<'b> {
     pub(crate) fn new(buffer: &'b mut Buffer, area: Rect) -> Self {
         let area = area.intersection(buffer.area);
-        Self { buffer, area }
+        Self { buffer, area, clicks: None }
+    }
+
+    /// The same, with places that can be clicked.
+    pub(crate) fn with_clicks(self, clicks: &'b Clicks) -> Self {
+        Self { clicks: Some(clicks), ..self }
     }
 
     pub(crate) const fn width(&self) -> u16 {
@@ -34,14 +40,14 @@ impl<'b> Pen<'b> {
     pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Pen<'_> {
         let part = Rect { x: self.area.x.saturating_add(x), y: self.area.y.saturating_add(y), width, height };
         let area = part.intersection(self.area);
-        Pen { buffer: self.buffer, area }
+        Pen { buffer: self.buffer, area, clicks: self.clicks }
     }
 
     /// Remembers that a stretch of a row stands for something when it is clicked.
-    pub(crate) fn hit(&self, ui: &UiState, y: u16, x: u16, width: u16, target: Spot) {
-        if y < self.area.height {
+    pub(crate) fn hit(&self, y: u16, x: u16, width: u16, spot: Spot) {
+        if let Some(clicks) = self.clicks.filter(|_| y < self.area.height) {
             let row = Rect { x: self.area.x.saturating_add(x), y: self.area.y.saturating_add(y), width, height: 1 };
-            ui.hits.borrow_mut().push(Hit { area: row.intersection(self.area), target });
+            clicks.add(row.intersection(self.area), spot);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::present::engine_rows::EngineRow;
 use crate::present::verdict::{self, Missing};
 use crate::present::{Answer, headline, labels};
 use crate::session::State;
-use crate::tui::app::UiState;
+use crate::tui::context::Context;
 
 /// An answer and how good it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,18 +33,18 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
 }
 
 /// Whether the session did without checks: they come first, so once a load was planned none will come.
-pub(crate) fn unchecked(state: &State, ui: &UiState) -> bool {
+pub(crate) fn unchecked(state: &State, ctx: &Context) -> bool {
     let measured = !state.lanes.is_empty() || state.grid.is_some();
     state.checks.is_empty()
         && state.checks_took_ns.is_none()
-        && (ui.unasked || ui.over || state.ended.is_some() || measured)
+        && (ctx.unasked || ctx.over || state.ended.is_some() || measured)
 }
 
 /// Will reads of the path go straight to the GPU?
-pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ui: &UiState) -> Headline {
-    let missing = match unchecked(state, ui) {
+pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ctx: &Context) -> Headline {
+    let missing = match unchecked(state, ctx) {
         false => Missing::Running,
-        true if ui.replay || ui.over || state.ended.is_some() => Missing::NeverChecked,
+        true if ctx.replay || ctx.over || state.ended.is_some() => Missing::NeverChecked,
         true => Missing::NotAsked,
     };
     verdict.map_or_else(|| verdict::missing(state, missing), verdict::answer).into()

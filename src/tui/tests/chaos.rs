@@ -1,13 +1,15 @@
 //! Random events, random keys, random sizes: nothing panics and nothing is drawn outside of the frame.
 
-use super::frame;
+use super::{app, environment, frame, learn, race, system, tensors};
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::{Event, EventBody, LaneId, Metric, Sample, Span, SpanBatch};
 use crate::session::State;
-use crate::tui::app::{Sheet, UiState};
-use crate::tui::screens::learn::lesson::Lesson;
+use crate::tui::app::App;
+use crate::tui::jobs::lesson::Lesson;
+use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{self, Scene, events};
 use crate::tui::theme::Theme;
+use crate::tui::widgets::scroll::Scroll;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
@@ -143,17 +145,17 @@ fn input(dice: &mut Dice, (w, h): (u16, u16)) -> Input {
 }
 
 /// What lies over a screen, opened without the keys that lead there.
-fn overlay(ui: &mut UiState, dice: &mut Dice) {
+fn overlay(ui: &mut App, dice: &mut Dice) {
     static LESSON: LazyLock<Result<Arc<Lesson>, String>> = LazyLock::new(|| Lesson::load().map(Arc::new));
     match dice.roll(8) {
-        0 => ui.sheet = Some(Sheet::Help),
-        1 => ui.sheet = Some(Sheet::Fix("udev-record".into())),
-        2 => ui.sheet = Some(Sheet::Fix("no such plan".into())),
-        3 => (ui.system.open, ui.system.pid) = (true, Some([4711, 991, 1][dice.roll(3) as usize])),
-        4 => (ui.tensors.open, ui.tensors.at) = (true, dice.roll(1 << 20) as usize),
-        5 => ui.learn.lesson = Some(LESSON.clone()),
-        6 => ui.learn.lesson = Some(Err("no".into())),
-        _ => ui.race.expanded = true,
+        0 => ui.help = Some(Scroll::default()),
+        1 => environment(ui).open_fix("udev-record".into()),
+        2 => environment(ui).open_fix("no such plan".into()),
+        3 => (system(ui).open, system(ui).pid) = (true, Some([4711, 991, 1][dice.roll(3) as usize])),
+        4 => (tensors(ui).open, tensors(ui).at) = (true, dice.roll(1 << 20) as usize),
+        5 => learn(ui).lesson = Some(LESSON.clone()),
+        6 => learn(ui).lesson = Some(Err("no".into())),
+        _ => race(ui).expanded = true,
     }
 }
 
@@ -164,7 +166,8 @@ proptest! {
     fn no_state_no_key_and_no_size_panics(seed in any::<u64>()) {
         let mut dice = Dice(seed);
         let mut state = State::default();
-        let mut ui = UiState { replay: dice.roll(2) == 0, ..UiState::default() };
+        let mut ui = app(ScreenId::Environment);
+        ui.ctx.replay = dice.roll(2) == 0;
         let theme = Theme::new(Taste {
             theme: ThemeName::ALL[dice.roll(5) as usize],
             depth: [ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::True][dice.roll(3) as usize],

@@ -1,22 +1,24 @@
 //! Charts under hands: cursor, zoom, pan, hold, clicks; and the widget on any data at any size.
 
-use super::{frame, text};
+use super::{app, frame, race, system, text};
 use crate::config::{Markers, Taste};
 use crate::session::State;
-use crate::tui::app::{Screen, UiState};
+use crate::tui::app::App;
+use crate::tui::context::Ui;
 use crate::tui::pen::Pen;
-use crate::tui::screens::race::charts as race_charts;
-use crate::tui::screens::system::time as system_time;
+use crate::tui::screen_id::ScreenId;
+use crate::tui::screens::{race::charts, system as system_screen};
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::chart::{Chart, Extras, Series};
+use crate::tui::widgets::chart::{Chart, Extras};
+use crate::tui::widgets::series::Series;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-fn keys(ui: &mut UiState, state: &State, keys: &str) {
+fn keys(ui: &mut App, state: &State, keys: &str) {
     for c in keys.chars() {
         let code = match c {
             '<' => KeyCode::Left,
@@ -27,17 +29,28 @@ fn keys(ui: &mut UiState, state: &State, keys: &str) {
     }
 }
 
-fn mouse(ui: &mut UiState, state: &State, kind: MouseEventKind, (column, row): (u16, u16)) {
+fn mouse(ui: &mut App, state: &State, kind: MouseEventKind, (column, row): (u16, u16)) {
     ui.input(&Input::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }), state);
 }
 
-fn race(scene: Scene) -> (State, UiState) {
-    (testdata::state(scene), UiState { screen: Screen::Race, ..UiState::default() })
+/// The time that the charts of the race are about.
+fn race_whole(state: &State, ui: &mut App) -> (f64, f64) {
+    let ctx = ui.ctx.clone();
+    charts::whole(state, &Ui { ctx: &ctx, screen: race(ui) })
+}
+
+fn system_whole(state: &State, ui: &mut App) -> (f64, f64) {
+    let ctx = ui.ctx.clone();
+    system_screen::whole(state, &Ui { ctx: &ctx, screen: system(ui) })
+}
+
+fn race_of(scene: Scene) -> (State, App) {
+    (testdata::state(scene), app(ScreenId::Race))
 }
 
 #[test]
 fn all_charts_have_the_cursor_at_one_time() {
-    let (state, mut ui) = race(Scene::Done);
+    let (state, mut ui) = race_of(Scene::Done);
     frame(&state, &mut ui, &Theme::new(Taste::default()), 200, 60);
     keys(&mut ui, &state, "<<<<<");
     let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), 200, 60));
@@ -47,59 +60,59 @@ fn all_charts_have_the_cursor_at_one_time() {
 
 #[test]
 fn zoom_pan_and_the_brackets_move_what_is_shown_and_the_right_end_follows_again() {
-    let (state, mut ui) = race(Scene::Live);
+    let (state, mut ui) = race_of(Scene::Live);
     frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
-    let whole = race_charts::whole(&state, &ui);
+    let whole = race_whole(&state, &mut ui);
     keys(&mut ui, &state, "[");
-    assert_eq!(ui.race.time.window(whole), whole, "there is nothing beside the whole");
+    assert_eq!(race(&mut ui).time.window(whole), whole, "there is nothing beside the whole");
     keys(&mut ui, &state, "++[");
-    let (from, to) = ui.race.time.window(whole);
+    let (from, to) = race(&mut ui).time.window(whole);
     assert!(to < whole.1 && (to - from) < (whole.1 - whole.0) / 3.0);
     keys(&mut ui, &state, "],.].");
     let later = (whole.0, whole.1 + 5.0);
-    assert_eq!(ui.race.time.window(later).1, later.1);
+    assert_eq!(race(&mut ui).time.window(later).1, later.1);
     keys(&mut ui, &state, "0");
-    assert_eq!(ui.race.time.window(whole), whole);
+    assert_eq!(race(&mut ui).time.window(whole), whole);
 }
 
 #[test]
 fn space_holds_the_charts_of_a_live_race_still_and_lets_go() {
-    let (mut state, mut ui) = race(Scene::Live);
+    let (mut state, mut ui) = race_of(Scene::Live);
     let theme = Theme::new(Taste::default());
     frame(&state, &mut ui, &theme, 120, 36);
     keys(&mut ui, &state, " ");
-    let held = race_charts::whole(&state, &ui);
+    let held = race_whole(&state, &mut ui);
     assert!(text(&frame(&state, &mut ui, &theme, 120, 36)).contains("held still"));
     state.now_ns += 3_000_000_000;
     let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
-    assert_eq!(race_charts::whole(&state, &ui), held, "{shown}");
+    assert_eq!(race_whole(&state, &mut ui), held, "{shown}");
     keys(&mut ui, &state, " ");
     frame(&state, &mut ui, &theme, 120, 36);
-    assert!(race_charts::whole(&state, &ui).1 > held.1 + 2.0);
+    assert!(race_whole(&state, &mut ui).1 > held.1 + 2.0);
 }
 
 #[test]
 fn a_click_puts_the_cursor_there_and_the_wheel_over_a_chart_zooms() {
-    let (state, mut ui) = race(Scene::Done);
+    let (state, mut ui) = race_of(Scene::Done);
     let theme = Theme::new(Taste::default());
     let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
     let row = shown.lines().position(|line| line.contains("Bandwidth")).unwrap() as u16 + 5;
     mouse(&mut ui, &state, MouseEventKind::Down(MouseButton::Left), (20, row));
-    let at = ui.race.time.cursor.expect("a cursor");
+    let at = race(&mut ui).time.cursor.expect("a cursor");
     mouse(&mut ui, &state, MouseEventKind::ScrollUp, (20, row));
-    assert!(ui.race.time.zoomed());
-    let whole = race_charts::whole(&state, &ui);
-    let (from, to) = ui.race.time.window(whole);
+    assert!(race(&mut ui).time.zoomed());
+    let whole = race_whole(&state, &mut ui);
+    let (from, to) = race(&mut ui).time.window(whole);
     assert!(from <= at && at <= to, "{from} {at} {to}");
     mouse(&mut ui, &state, MouseEventKind::ScrollDown, (20, row));
-    assert!(!ui.race.time.zoomed());
+    assert!(!race(&mut ui).time.zoomed());
 }
 
 #[test]
 fn markers_change_what_lines_are_drawn_with() {
     for (markers, glyphs) in [(Markers::Braille, "⠤⣀⡇⠒"), (Markers::Block, "▄▀▌▖"), (Markers::Ascii, ".':")]
     {
-        let (state, mut ui) = race(Scene::Done);
+        let (state, mut ui) = race_of(Scene::Done);
         let theme = Theme::with(Taste::default(), None, Some(markers));
         let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
         let charts = shown.split("Bandwidth").nth(1).unwrap();
@@ -132,27 +145,27 @@ proptest! {
 #[test]
 fn the_charts_of_the_system_screen_have_a_cursor_that_stays_at_its_time_and_can_be_held() {
     let mut state = testdata::in_use(testdata::state(Scene::Live), true);
-    let mut ui = UiState { screen: Screen::System, ..UiState::default() };
+    let mut ui = app(ScreenId::System);
     let theme = Theme::new(Taste::default());
-    ui.clock_ns = state.now_ns;
+    ui.ctx.clock_ns = state.now_ns;
     frame(&state, &mut ui, &theme, 200, 60);
     keys(&mut ui, &state, "<<<");
-    let at = ui.system.time.cursor.expect("a cursor");
+    let at = system(&mut ui).time.cursor.expect("a cursor");
     assert!(text(&frame(&state, &mut ui, &theme, 200, 60)).contains(" at -"), "its time counts back from now");
     keys(&mut ui, &state, "++");
-    assert!(ui.system.time.zoomed() && !ui.race.time.zoomed());
+    assert!(system(&mut ui).time.zoomed() && !race(&mut ui).time.zoomed());
     keys(&mut ui, &state, " ");
     assert!(text(&frame(&state, &mut ui, &theme, 200, 60)).contains("held still"));
     let (newest, sample) = state.system.back().cloned().expect("a picture");
-    let held = system_time::whole(&state, &ui);
+    let held = system_whole(&state, &mut ui);
     state.system.push_back((newest + 2_000_000_000, sample));
-    assert_eq!(system_time::whole(&state, &ui), held, "what comes later waits");
+    assert_eq!(system_whole(&state, &mut ui), held, "what comes later waits");
     keys(&mut ui, &state, " ");
-    assert!(system_time::whole(&state, &ui).1 > held.1);
-    assert_eq!(ui.system.time.cursor, Some(at), "in the session's time it has not moved");
+    assert!(system_whole(&state, &mut ui).1 > held.1);
+    assert_eq!(system(&mut ui).time.cursor, Some(at), "in the session's time it has not moved");
     frame(&state, &mut ui, &theme, 60, 20);
     keys(&mut ui, &state, "<");
-    assert_eq!(ui.system.time.cursor, Some(at), "without a chart there is nothing to read");
+    assert_eq!(system(&mut ui).time.cursor, Some(at), "without a chart there is nothing to read");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What is drawn can be read: every letter of every screen against what lies behind it, in every theme with colours.
 
-use super::frame;
+use super::{app, frame};
 use crate::config::{ColourDepth, Taste, ThemeName};
-use crate::tui::app::{Screen, UiState};
+use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use ratatui::style::Color;
@@ -26,10 +26,10 @@ fn every_letter_stands_out_from_its_ground_in_every_theme() {
         let own = Color::Rgb(0x1e, 0x1e, 0x1e);
         for (scene, screen) in Scene::ALL
             .into_iter()
-            .flat_map(|s| [Screen::Environment, Screen::System, Screen::Report].map(|screen| (s, screen)))
+            .flat_map(|s| [ScreenId::Environment, ScreenId::System, ScreenId::Report].map(|screen| (s, screen)))
         {
             let state = testdata::in_use(testdata::state(scene), true);
-            let mut ui = UiState { screen, ..UiState::default() };
+            let mut ui = app(screen);
             for cell in frame(&state, &mut ui, &theme, 200, 60).content() {
                 if !cell.symbol().chars().all(char::is_alphanumeric) {
                     continue;

@@ -1,12 +1,13 @@
 //! The real loop, fed with events, keys and signals, on a backend that remembers.
 
-use super::text;
+use super::{app, text};
 use crate::config::Taste;
 use crate::domain::{Event, LaneStage};
 use crate::session::{Command, Feed};
-use crate::tui::app::{Screen, UiState};
+use crate::tui::app::App;
 use crate::tui::event_loop::{Ending, Signal, Wires, run};
 use crate::tui::painter::Painter;
+use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{Scene, events};
 use crate::tui::theme::Theme;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -18,6 +19,8 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// Least time between two frames.
+const FRAME: Duration = Duration::from_millis(100);
 /// Guards against a hang and nothing else.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -99,7 +102,7 @@ impl Stage {
             events.send(event).unwrap();
         }
         let feed = Feed { events: event_receiver, commands: command_sender, replay };
-        let wires = Wires { feed, input: input_receiver, signals: signal_receiver };
+        let wires = Wires { feed, input: input_receiver, signals: signal_receiver, frame: FRAME };
         let seen = Seen::default();
         let painter = Painter::new(Watched { inner: TestBackend::new(120, 36), seen: seen.clone() }).unwrap();
         Self { events: Some(events), input, signals, commands, wires, painter, seen }
@@ -118,13 +121,14 @@ impl Stage {
         }
     }
 
-    fn run(&mut self, ui: UiState) -> Ending {
+    fn run(&mut self, ui: App) -> Ending {
         let (event_sender, signal_sender) = (unbounded().1, unbounded().1);
         let (_, commands) = (unbounded::<Command>(), unbounded().0);
         let idle = Wires {
             feed: Feed { events: event_sender, commands, replay: false },
             input: unbounded().1,
             signals: signal_sender,
+            frame: FRAME,
         };
         let wires = std::mem::replace(&mut self.wires, idle);
         run(&mut self.painter, wires, ui, &Theme::new(Taste::default()), &mut |_| None).unwrap()
@@ -135,15 +139,17 @@ impl Stage {
     }
 }
 
-fn ui(screen: Screen, replay: bool) -> UiState {
-    UiState { screen, replay, speed: crate::session::REAL_TIME, ..UiState::default() }
+fn ui(screen: ScreenId, replay: bool) -> App {
+    let mut ui = app(screen);
+    (ui.ctx.replay, ui.ctx.speed) = (replay, crate::session::REAL_TIME);
+    ui
 }
 
 #[test]
 fn q_ends_a_session_that_is_at_rest_and_tells_it() {
     let mut stage = Stage::new(events(Scene::Done), false);
     stage.keys("q");
-    let ending = stage.run(ui(Screen::Race, false));
+    let ending = stage.run(ui(ScreenId::Race, false));
     assert!(ending.quit && ending.signal.is_none());
     assert_eq!(ending.state.lanes.len(), 5);
     assert_eq!(stage.sent(), [Command::Quit]);
@@ -159,7 +165,7 @@ fn q_asks_once_while_a_race_is_under_way() {
     );
     stage.keys("qvq");
     stage.keys("q");
-    let ending = stage.run(ui(Screen::Race, false));
+    let ending = stage.run(ui(ScreenId::Race, false));
     assert!(ending.quit);
     assert_eq!(stage.sent(), [Command::Quit], "the first q asked, the arrow took it back, then it was asked again");
 }
@@ -168,7 +174,7 @@ fn q_asks_once_while_a_race_is_under_way() {
 fn a_fix_is_applied_only_from_its_sheet() {
     let mut stage = Stage::new(events(Scene::Failed), false);
     stage.keys("adfda\u{1b}q");
-    stage.run(ui(Screen::Environment, false));
+    stage.run(ui(ScreenId::Environment, false));
     let id = || "udev-record".to_owned();
     assert_eq!(stage.sent(), [Command::DryRunFix(id()), Command::ApplyFix(id()), Command::Quit]);
 }
@@ -177,7 +183,7 @@ fn a_fix_is_applied_only_from_its_sheet() {
 fn a_replay_is_paused_and_sped_up_but_changes_nothing() {
     let mut stage = Stage::new(events(Scene::Failed), true);
     stage.keys("r ]f a\u{1b}q");
-    stage.run(ui(Screen::Environment, true));
+    stage.run(ui(ScreenId::Environment, true));
     use Command::{Pause, Quit, Speed};
     assert_eq!(stage.sent(), [Pause(true), Speed(32), Pause(false), Quit]);
 }
@@ -187,7 +193,7 @@ fn a_filter_takes_letters_that_are_keys_elsewhere() {
     let mut stage = Stage::new(events(Scene::Failed), false);
     stage.keys("/qr\n");
     stage.keys("q");
-    let ending = stage.run(ui(Screen::Environment, false));
+    let ending = stage.run(ui(ScreenId::Environment, false));
     assert!(ending.quit);
     assert_eq!(stage.sent(), [Command::Quit]);
 }
@@ -196,7 +202,7 @@ fn a_filter_takes_letters_that_are_keys_elsewhere() {
 fn a_signal_ends_the_loop_and_is_named() {
     let mut stage = Stage::new(events(Scene::Live), false);
     stage.signals.send(Signal::End(15)).unwrap();
-    let ending = stage.run(ui(Screen::Race, false));
+    let ending = stage.run(ui(ScreenId::Race, false));
     assert_eq!((ending.quit, ending.signal), (false, Some(15)));
     assert_eq!(stage.sent(), [Command::Quit]);
 }
@@ -210,7 +216,7 @@ fn when_the_feed_ends_the_screens_stay_until_the_user_leaves() {
         seen.until("replay, at its end");
         input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
     });
-    let ending = stage.run(ui(Screen::Race, true));
+    let ending = stage.run(ui(ScreenId::Race, true));
     later.join().unwrap();
     assert!(ending.quit);
     let shown = text(stage.painter.shown());
@@ -245,7 +251,7 @@ fn a_message_stands_until_a_key_is_pressed() {
         input.send(Input::FocusGained).unwrap();
         input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
     });
-    stage.run(ui(Screen::Race, false));
+    stage.run(ui(ScreenId::Race, false));
     later.join().unwrap();
     let shown = text(stage.painter.shown());
     assert!(shown.contains("▲ the disk is nearly full"), "{shown}");

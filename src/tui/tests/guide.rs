@@ -1,11 +1,12 @@
 //! The checklist on screen 1: its text is that of the command line, at every size, and its fixes are reached from it.
 
-use super::{frame, text};
+use super::{app, environment, frame, text};
 use crate::config::Taste;
 use crate::domain::{Event, EventBody, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route, StepState};
 use crate::session::{Command, State};
-use crate::tui::app::{Screen, Sheet, UiState};
-use crate::tui::dispatch::Effect;
+use crate::tui::app::App;
+use crate::tui::effect::Effect;
+use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
@@ -49,8 +50,14 @@ fn state() -> State {
     state
 }
 
-fn press(ui: &mut UiState, state: &State, code: KeyCode) -> Effect {
+fn press(ui: &mut App, state: &State, code: KeyCode) -> Effect {
     ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state)
+}
+
+/// The fix that is open, and whether the checklist is.
+fn sheets(ui: &mut App) -> (Option<String>, bool) {
+    let screen = environment(ui);
+    (screen.fix.as_ref().map(|sheet| sheet.id.clone()), screen.guide.is_some())
 }
 
 #[test]
@@ -58,7 +65,8 @@ fn every_line_of_the_checklist_can_be_brought_into_sight_at_every_size() {
     let state = state();
     let theme = Theme::new(Taste::default());
     for (w, h) in [(60, 20), (80, 24), (120, 36), (200, 60)] {
-        let mut ui = UiState { sheet: Some(Sheet::Guide), ..UiState::default() };
+        let mut ui = app(ScreenId::Environment);
+        environment(&mut ui).guide = Some(0);
         let mut seen = String::new();
         for _ in 0..6 {
             seen.push_str(&text(&frame(&state, &mut ui, &theme, w, h)));
@@ -74,20 +82,20 @@ fn every_line_of_the_checklist_can_be_brought_into_sight_at_every_size() {
 #[test]
 fn a_fix_is_opened_from_the_checklist_and_closing_it_leads_back() {
     let state = state();
-    let mut ui = UiState { screen: Screen::Environment, ..UiState::default() };
+    let mut ui = app(ScreenId::Environment);
     press(&mut ui, &state, KeyCode::Char('i'));
-    assert_eq!(ui.sheet, Some(Sheet::Guide));
+    assert_eq!(sheets(&mut ui), (None, true));
     assert!(press(&mut ui, &state, KeyCode::Char('a')).commands.is_empty(), "nothing is applied without its preview");
     let copied = press(&mut ui, &state, KeyCode::Char('c')).copy;
     assert_eq!(copied.as_deref(), Some("sudo gds-top fix udev-record"));
     press(&mut ui, &state, KeyCode::Enter);
-    assert_eq!(ui.sheet, Some(Sheet::Fix("udev-record".into())));
+    assert_eq!(sheets(&mut ui), (Some("udev-record".to_owned()), true));
     assert_eq!(press(&mut ui, &state, KeyCode::Char('a')).commands, [Command::ApplyFix("udev-record".into())]);
     press(&mut ui, &state, KeyCode::Esc);
-    assert_eq!(ui.sheet, Some(Sheet::Guide));
+    assert_eq!(sheets(&mut ui), (None, true));
     assert_eq!(press(&mut ui, &state, KeyCode::Char('r')).commands, [Command::Recheck]);
     press(&mut ui, &state, KeyCode::Esc);
-    assert_eq!(ui.sheet, None);
+    assert_eq!(sheets(&mut ui), (None, false));
 }
 
 #[test]
@@ -95,10 +103,11 @@ fn what_comes_only_after_a_race_is_said_to_wait() {
     let mut state = state();
     for measuring in [false, true] {
         state.grid = testdata::grid(3).grid.filter(|_| measuring);
-        for (sheet, key) in [(Some(Sheet::Fix("udev-record".into())), 'a'), (None, 'r')] {
-            let mut ui = UiState { sheet, screen: Screen::Environment, ..UiState::default() };
+        for (fix, key) in [(Some("udev-record"), 'a'), (None, 'r')] {
+            let mut ui = app(ScreenId::Environment);
+            fix.into_iter().for_each(|id| environment(&mut ui).open_fix(id.to_owned()));
             assert_eq!(press(&mut ui, &state, KeyCode::Char(key)).commands.len(), 1);
-            let said = ui.notice.unwrap_or_default();
+            let said = ui.ctx.notice.unwrap_or_default();
             assert_eq!(said.contains("when it has ended (c on Race stops it)"), measuring, "{said}");
         }
     }
@@ -108,7 +117,9 @@ fn what_comes_only_after_a_race_is_said_to_wait() {
 fn a_fix_for_root_asks_for_the_terminal_first_where_sudo_is_needed() {
     let state = state();
     assert_eq!(state.plans[0].needs, Needs::Root);
-    let mut ui = UiState { sheet: Some(Sheet::Fix("udev-record".into())), needs_sudo: true, ..UiState::default() };
+    let mut ui = app(ScreenId::Environment);
+    ui.ctx.needs_sudo = true;
+    environment(&mut ui).open_fix("udev-record".into());
     let effect = press(&mut ui, &state, KeyCode::Char('a'));
     assert!(effect.commands.is_empty());
     assert_eq!(effect.lend, [Command::ApplyFix("udev-record".into())]);

@@ -1,4 +1,4 @@
-//! The screens as a whole: snapshots with colour, random states at random sizes, the real loop on a test backend.
+//! The screens as a whole: snapshots with colour, random states at random sizes, the event loop on a test backend.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -8,26 +8,67 @@ mod contrast;
 mod event_loop;
 mod first_look;
 mod guide;
-mod hands;
+mod input;
+mod jobs;
+mod keys;
 mod plans;
 mod snapshots;
+mod tensors;
 
-use super::app::UiState;
+use super::app::App;
+use super::context::Context;
+use super::keymap::Keymap;
+use super::screen::Screen;
+use super::screen_id::ScreenId;
+use super::screens::environment::Environment;
+use super::screens::learn::Learn;
+use super::screens::race::Race;
+use super::screens::system::System;
+use super::screens::tensors::Tensors;
 use super::theme::Theme;
-use super::{layout, screens};
 use crate::session::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use std::any::Any;
+
+/// The screens with their own keys, one of them shown.
+pub(super) fn app(screen: ScreenId) -> App {
+    App::new(screen, Context { keys: Keymap::default().bindings, ..Context::default() })
+}
+
+/// The state of a screen.
+fn of<S: Screen>(app: &mut App) -> &mut S {
+    let mut screens = app.screens.iter_mut();
+    screens.find_map(|screen| (&mut **screen as &mut dyn Any).downcast_mut()).unwrap()
+}
+
+pub(super) fn environment(app: &mut App) -> &mut Environment {
+    of(app)
+}
+
+pub(super) fn race(app: &mut App) -> &mut Race {
+    of(app)
+}
+
+pub(super) fn tensors(app: &mut App) -> &mut Tensors {
+    of(app)
+}
+
+pub(super) fn system(app: &mut App) -> &mut System {
+    of(app)
+}
+
+pub(super) fn learn(app: &mut App) -> &mut Learn {
+    of(app)
+}
 
 /// Draws one frame of a size, as the loop does.
-pub(super) fn frame(state: &State, ui: &mut UiState, theme: &Theme, width: u16, height: u16) -> Buffer {
+pub(super) fn frame(state: &State, app: &mut App, theme: &Theme, width: u16, height: u16) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-    ui.small = width < layout::WIDE || height < layout::TALL;
-    ui.narrow = width < layout::SIDE_BY_SIDE;
-    ui.clock_ns = state.now_ns;
-    ui.prepare(state);
-    let limits = screens::draw(state, ui, theme, &mut buffer);
-    ui.hold_to(limits);
+    app.resize(width, height);
+    app.ctx.clock_ns = state.now_ns;
+    app.prepare(state);
+    app.draw(state, theme, &mut buffer);
     buffer
 }
 

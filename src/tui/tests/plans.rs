@@ -1,66 +1,68 @@
 //! Plans, grids and layers: pictures at all sizes, and what keys and clicks do.
 
 use super::snapshots::{check, check_all};
-use super::{frame, text};
+use super::{app, frame, race, text};
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::session::{Command, State};
-use crate::tui::app::{Screen, Sheet, UiState};
+use crate::tui::app::App;
+use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata;
 use crate::tui::theme::Theme;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-fn race() -> UiState {
-    UiState { screen: Screen::Race, ..UiState::default() }
+fn on_race() -> App {
+    app(ScreenId::Race)
 }
 
 fn dark() -> Theme {
     Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false })
 }
 
-fn press(ui: &mut UiState, state: &State, code: KeyCode) -> Vec<Command> {
+fn press(ui: &mut App, state: &State, code: KeyCode) -> Vec<Command> {
     ui.input(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)), state).commands
 }
 
-fn shown(ui: &mut UiState, state: &State, (w, h): (u16, u16)) -> String {
+fn shown(ui: &mut App, state: &State, (w, h): (u16, u16)) -> String {
     text(&frame(state, ui, &dark(), w, h))
 }
 
 #[test]
 fn the_storage_grid_in_every_situation() {
     for (name, done) in [("writing", 0), ("live", 21), ("done", 192)] {
-        check_all(&format!("grid-{name}"), &testdata::grid(done), &mut race());
+        check_all(&format!("grid-{name}"), &testdata::grid(done), &mut on_race());
     }
-    check("grid-done", &testdata::grid(192), &mut race(), ThemeName::Light, (120, 36));
+    check("grid-done", &testdata::grid(192), &mut on_race(), ThemeName::Light, (120, 36));
 }
 
 #[test]
 fn a_read_layer_by_layer_at_every_size() {
-    let mut ui = race();
-    ui.race.selected = Some(3);
+    let mut ui = on_race();
+    ui.ctx.entry = Some(3);
     check_all("layers-beside-the-lanes", &testdata::kv(), &mut ui);
-    ui.race.expanded = true;
-    ui.race.pane = super::super::screens::race::view::LAYERS_PANE;
+    race(&mut ui).expanded = true;
+    race(&mut ui).pane = crate::tui::screens::race::LAYERS_PANE;
     check_all("layers-alone", &testdata::kv(), &mut ui);
 }
 
 #[test]
 fn the_plans_at_every_size() {
-    let mut ui = UiState { sheet: Some(Sheet::Plans), ..race() };
+    let mut ui = on_race();
+    race(&mut ui).plans = Some(0);
     check_all("plans", &testdata::several(), &mut ui);
 }
 
 #[test]
 fn a_plan_is_run_by_enter_and_one_that_cannot_run_says_why() {
-    let (mut state, mut ui) = (testdata::grid(192), race());
+    let (mut state, mut ui) = (testdata::grid(192), on_race());
     state.race_plans = testdata::offers();
     shown(&mut ui, &state, (120, 36));
     press(&mut ui, &state, KeyCode::Char('P'));
-    assert_eq!(ui.sheet, Some(Sheet::Plans));
+    assert_eq!(race(&mut ui).plans, Some(0));
     press(&mut ui, &state, KeyCode::Down);
     // What is written is read before it is consented to.
     assert!(shown(&mut ui, &state, (120, 36)).contains("640 MiB"));
     assert_eq!(press(&mut ui, &state, KeyCode::Enter), [Command::RunPlan("kv lmcache".into())]);
-    assert_eq!(ui.sheet, None);
+    assert_eq!(race(&mut ui).plans, None);
     press(&mut ui, &state, KeyCode::Char('P'));
     press(&mut ui, &state, KeyCode::End);
     assert_eq!(press(&mut ui, &state, KeyCode::Enter), []);
@@ -70,20 +72,22 @@ fn a_plan_is_run_by_enter_and_one_that_cannot_run_says_why() {
 #[test]
 fn nothing_is_run_while_something_is_measured_or_in_a_replay() {
     for done in [0, 21] {
-        let (mut state, mut ui) = (testdata::grid(done), race());
+        let (mut state, mut ui) = (testdata::grid(done), on_race());
         state.race_plans = testdata::offers();
-        ui.sheet = Some(Sheet::Plans);
+        race(&mut ui).plans = Some(0);
         assert_eq!(press(&mut ui, &state, KeyCode::Enter), [], "{done} cells");
     }
     let mut state = testdata::several();
     state.grid = testdata::grid(192).grid;
-    let mut ui = UiState { sheet: Some(Sheet::Plans), replay: true, ..race() };
+    let mut ui = on_race();
+    race(&mut ui).plans = Some(0);
+    ui.ctx.replay = true;
     assert_eq!(press(&mut ui, &state, KeyCode::Enter), []);
 }
 
 #[test]
 fn earlier_plans_are_reached_by_the_brackets_and_by_the_list() {
-    let (state, mut ui) = (testdata::several(), race());
+    let (state, mut ui) = (testdata::several(), on_race());
     assert!(shown(&mut ui, &state, (120, 36)).contains("sequential read"));
     press(&mut ui, &state, KeyCode::Char('['));
     let older = shown(&mut ui, &state, (120, 36));
@@ -91,7 +95,7 @@ fn earlier_plans_are_reached_by_the_brackets_and_by_the_list() {
     press(&mut ui, &state, KeyCode::Char(']'));
     assert!(shown(&mut ui, &state, (120, 36)).contains("sequential read"));
     // In a replay, where the brackets are the speed.
-    ui.replay = true;
+    ui.ctx.replay = true;
     press(&mut ui, &state, KeyCode::Char('P'));
     press(&mut ui, &state, KeyCode::End);
     press(&mut ui, &state, KeyCode::Enter);
@@ -100,19 +104,19 @@ fn earlier_plans_are_reached_by_the_brackets_and_by_the_list() {
 
 #[test]
 fn a_new_plan_is_shown_at_once() {
-    let (mut state, mut ui) = (testdata::kv(), race());
+    let (mut state, mut ui) = (testdata::kv(), on_race());
     shown(&mut ui, &state, (120, 36));
-    ui.race.selected = Some(2);
+    ui.ctx.entry = Some(2);
     let told = crate::domain::EventBody::RacePlanStarted { name: "io grid".into(), title: "io grid".into() };
     state.reduce(&crate::domain::Event { at_ns: state.now_ns + 1, body: told });
     shown(&mut ui, &state, (120, 36));
-    assert_eq!((ui.race.shown, ui.race.selected, state.earlier.len(), state.lanes.len()), (None, None, 1, 0));
+    assert_eq!((ui.ctx.plan, ui.ctx.entry, state.earlier.len(), state.lanes.len()), (None, None, 1, 0));
     assert_eq!(state.earlier[0].race_title(), "kv lmcache");
 }
 
 #[test]
 fn a_cell_is_chosen_by_a_click_and_copied_in_words() {
-    let (state, mut ui) = (testdata::grid(192), race());
+    let (state, mut ui) = (testdata::grid(192), on_race());
     let rows = shown(&mut ui, &state, (200, 60));
     let row = rows.lines().position(|line| line.contains("4.00 KiB")).unwrap();
     let click = MouseEvent {
@@ -122,17 +126,17 @@ fn a_cell_is_chosen_by_a_click_and_copied_in_words() {
         modifiers: KeyModifiers::NONE,
     };
     ui.input(&Event::Mouse(click), &state);
-    assert_eq!(ui.race.selected, Some(0));
+    assert_eq!(race(&mut ui).cell, Some(0));
     let copied = ui.input(&Event::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE)), &state).copy.unwrap();
     assert!(copied.contains("read gds-registered, 4.00 KiB blocks, 1 thread, sequential: 52.0 MB/s"), "{copied}");
 }
 
 #[test]
 fn the_cursor_in_a_grid_that_is_too_large_is_always_in_sight() {
-    let (state, mut ui) = (testdata::grid(192), race());
+    let (state, mut ui) = (testdata::grid(192), on_race());
     for (w, h) in [(60, 20), (40, 10), (80, 24)] {
         for at in 0..192 {
-            ui.race.selected = Some(at);
+            race(&mut ui).cell = Some(at);
             let drawn = shown(&mut ui, &state, (w, h));
             assert!(h < 20 || drawn.contains('['), "{at} at {w}x{h}:\n{drawn}");
         }
@@ -141,16 +145,16 @@ fn the_cursor_in_a_grid_that_is_too_large_is_always_in_sight() {
 
 #[test]
 fn the_arrows_go_from_layer_to_layer_and_charts_come_back_by_a_key() {
-    let (state, mut ui) = (testdata::kv(), race());
-    ui.race.selected = Some(3);
+    let (state, mut ui) = (testdata::kv(), on_race());
+    ui.ctx.entry = Some(3);
     // The first layer was waited for longest.
     assert!(
         shown(&mut ui, &state, (200, 60)).contains("layer 3 of 28")
             || shown(&mut ui, &state, (200, 60)).contains("layer 0 of 28")
     );
-    ui.race.layer = Some(0);
+    race(&mut ui).layer = Some(0);
     press(&mut ui, &state, KeyCode::Right);
-    assert_eq!(ui.race.layer, Some(1));
+    assert_eq!(race(&mut ui).layer, Some(1));
     let drawn = shown(&mut ui, &state, (200, 60));
     assert!(drawn.contains("layer 1 of 28") && drawn.contains("87 % of the loading is hidden"), "{drawn}");
     press(&mut ui, &state, KeyCode::Char('L'));

@@ -1,15 +1,22 @@
 //! Every screen in every situation at four sizes, glyphs and styles: `TestBackend`'s own text form forgets colour.
 
-use super::{frame, text};
+use super::{app, environment, frame, learn, system, tensors, text};
 use crate::config::{ColourDepth, Taste, ThemeName};
 use crate::domain::FixStage;
 use crate::session::State;
-use crate::tui::app::{Screen, Sheet, UiState};
-use crate::tui::screens::tensors::order::Sort;
+use crate::tui::app::App;
+use crate::tui::jobs::tensor_rows::Sort;
+use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
+use crate::tui::widgets::scroll::Scroll;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
+
+fn press(ui: &mut App, code: KeyCode, state: &State) {
+    ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state);
+}
 
 fn theme(name: ThemeName) -> Theme {
     Theme::new(Taste { theme: name, depth: ColourDepth::True, ascii: false })
@@ -69,7 +76,7 @@ fn picture(buffer: &Buffer) -> String {
 const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 36), (200, 60)];
 
 /// One file of a situation at all sizes: with colour the glyphs and the styles, without it the rows whose glyphs are others, and the styles.
-pub(super) fn check_all(name: &str, state: &State, ui: &mut UiState) {
+pub(super) fn check_all(name: &str, state: &State, ui: &mut App) {
     let mut legend = Legend::default();
     let mut shown = String::new();
     for (w, h) in SIZES {
@@ -111,47 +118,47 @@ fn describe(cell: &Cell) -> String {
     words
 }
 
-pub(super) fn check(name: &str, state: &State, ui: &mut UiState, theme_name: ThemeName, (w, h): (u16, u16)) {
+pub(super) fn check(name: &str, state: &State, ui: &mut App, theme_name: ThemeName, (w, h): (u16, u16)) {
     let shown = picture(&frame(state, ui, &theme(theme_name), w, h));
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("{name}-{w}x{h}-{theme_name}"), shown);
     });
 }
 
-fn every_scene(screen: Screen, name: &str) {
+fn every_scene(screen: ScreenId, name: &str) {
     for scene in Scene::ALL {
-        let mut ui = UiState { screen, ..UiState::default() };
+        let mut ui = app(screen);
         check_all(&format!("{name}-{}", scene.name()), &testdata::state(scene), &mut ui);
     }
 }
 
 #[test]
 fn the_environment_screen_in_every_situation() {
-    every_scene(Screen::Environment, "environment");
+    every_scene(ScreenId::Environment, "environment");
 }
 
 #[test]
 fn the_race_screen_in_every_situation() {
-    every_scene(Screen::Race, "race");
+    every_scene(ScreenId::Race, "race");
 }
 
 #[test]
 fn the_tensors_screen_in_every_situation() {
-    every_scene(Screen::Tensors, "tensors");
+    every_scene(ScreenId::Tensors, "tensors");
 }
 
 #[test]
 fn the_report_screen_in_every_situation() {
-    every_scene(Screen::Report, "report");
+    every_scene(ScreenId::Report, "report");
 }
 
 #[test]
 fn one_tensor_in_two_engines() {
-    let mut ui = UiState { screen: Screen::Tensors, ..UiState::default() };
-    ui.tensors.open = true;
+    let mut ui = app(ScreenId::Tensors);
+    tensors(&mut ui).open = true;
     check_all("tensors-open", &testdata::state(Scene::Done), &mut ui);
-    ui.tensors.open = false;
-    (ui.tensors.sort, ui.tensors.filter, ui.tensors.at) = (Sort::Difference, "down_proj".into(), 3);
+    tensors(&mut ui).open = false;
+    (tensors(&mut ui).sort, tensors(&mut ui).filter, tensors(&mut ui).at) = (Sort::Difference, "down_proj".into(), 3);
     check_all("tensors-filtered", &testdata::state(Scene::Done), &mut ui);
 }
 
@@ -169,15 +176,16 @@ fn the_system_screen_in_every_situation() {
         ("no-gpu", &alone, false, false),
         ("process", &live, true, false),
     ] {
-        let mut ui = UiState { screen: Screen::System, replay, ..UiState::default() };
-        ui.system.open = open;
+        let mut ui = app(ScreenId::System);
+        ui.ctx.replay = replay;
+        system(&mut ui).open = open;
         check_all(&format!("system-{name}"), state, &mut ui);
     }
 }
 
 #[test]
 fn the_learn_screen_in_every_situation() {
-    let lesson = crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new);
+    let lesson = crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new);
     for (scene, step, at, lesson) in [
         (Scene::Loading, 0, 0.0, None),
         (Scene::Live, 2, 0.4, Some(lesson.clone())),
@@ -185,19 +193,19 @@ fn the_learn_screen_in_every_situation() {
         (Scene::Failed, 0, 0.0, Some(Err("the file is damaged".to_owned()))),
         (Scene::NoGpu, 0, 0.0, Some(lesson)),
     ] {
-        let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
-        (ui.learn.lesson, ui.learn.step, ui.learn.at) = (lesson, step, at);
+        let mut ui = app(ScreenId::Learn);
+        (learn(&mut ui).lesson, learn(&mut ui).step, learn(&mut ui).at) = (lesson, step, at);
         check_all(&format!("learn-{}", scene.name()), &testdata::state(scene), &mut ui);
     }
 }
 
 #[test]
 fn the_steps_of_the_lesson() {
-    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
+    let mut ui = app(ScreenId::Learn);
     let state = State::default();
-    ui.learn.lesson = Some(crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new));
-    for step in 0..crate::tui::screens::learn::steps::STEPS {
-        (ui.learn.step, ui.learn.at) = (step, if step == 1 { 0.5 } else { 1.0 });
+    learn(&mut ui).lesson = Some(crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new));
+    for step in 0..crate::tui::screens::learn::STEPS {
+        (learn(&mut ui).step, learn(&mut ui).at) = (step, if step == 1 { 0.5 } else { 1.0 });
         check(&format!("learn-{}", step + 1), &state, &mut ui, ThemeName::Dark, (120, 36));
         for (theme, size) in [(ThemeName::Mono, (120, 36)), (ThemeName::Dark, (60, 20)), (ThemeName::Mono, (60, 20))] {
             check(&format!("learn-{}", step + 1), &state, &mut ui, theme, size);
@@ -207,19 +215,19 @@ fn the_steps_of_the_lesson() {
 
 #[test]
 fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
-    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
-    let lesson = crate::tui::screens::learn::lesson::Lesson::load().unwrap();
-    ui.learn.lesson = Some(Ok(std::sync::Arc::new(lesson.clone())));
-    for number in 0..crate::tui::screens::learn::steps::STEPS {
-        ui.learn.go(number);
-        let step = crate::tui::screens::learn::steps::step(&lesson, number);
+    let mut ui = app(ScreenId::Learn);
+    let lesson = crate::tui::jobs::lesson::Lesson::load().unwrap();
+    learn(&mut ui).lesson = Some(Ok(std::sync::Arc::new(lesson.clone())));
+    for number in 0..crate::tui::screens::learn::STEPS {
+        learn(&mut ui).go(number);
+        let step = crate::tui::screens::learn::step(&lesson, number);
         let last = step.text.last().unwrap().split_whitespace().last().unwrap().to_owned();
         let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 60, 20));
         assert!(shown.contains(&last), "{number}: {last}\n{shown}");
         // Where it cannot all be there at once, it scrolls.
         frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 40, 12);
         (0..40).for_each(|_| {
-            ui.act(crate::tui::keymap::Action::Down, &State::default());
+            press(&mut ui, KeyCode::Down, &State::default());
         });
         let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 40, 12));
         assert!(shown.contains(&last), "{number}: {last}\n{shown}");
@@ -228,14 +236,14 @@ fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
 
 #[test]
 fn race_and_lesson_on_paper() {
-    let mut ui = UiState { screen: Screen::Race, ..UiState::default() };
+    let mut ui = app(ScreenId::Race);
     for (name, scene) in [("race-live", Scene::Live), ("race-done", Scene::Done), ("race-failed", Scene::Failed)] {
         check(name, &testdata::state(scene), &mut ui, ThemeName::Light, (120, 36));
     }
-    let mut ui = UiState { screen: Screen::Learn, ..UiState::default() };
-    ui.learn.lesson = Some(crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new));
+    let mut ui = app(ScreenId::Learn);
+    learn(&mut ui).lesson = Some(crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new));
     for step in [0, 2, 4, 7] {
-        (ui.learn.step, ui.learn.at) = (step, 1.0);
+        (learn(&mut ui).step, learn(&mut ui).at) = (step, 1.0);
         check(&format!("learn-{}", step + 1), &State::default(), &mut ui, ThemeName::Light, (120, 36));
     }
 }
@@ -243,17 +251,17 @@ fn race_and_lesson_on_paper() {
 #[test]
 fn every_pane_of_a_small_terminal_has_something_in_it() {
     let state = testdata::in_use(testdata::state(Scene::Done), true);
-    let lesson = crate::tui::screens::learn::lesson::Lesson::load().map(std::sync::Arc::new);
+    let lesson = crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new);
     for (screen, panes) in [
-        (Screen::Environment, 2),
-        (Screen::Race, 5),
-        (Screen::Tensors, 2),
-        (Screen::System, 3),
-        (Screen::Learn, 3),
-        (Screen::Report, 1),
+        (ScreenId::Environment, 2),
+        (ScreenId::Race, 5),
+        (ScreenId::Tensors, 2),
+        (ScreenId::System, 3),
+        (ScreenId::Learn, 3),
+        (ScreenId::Report, 1),
     ] {
-        let mut ui = UiState { screen, ..UiState::default() };
-        ui.learn.lesson = Some(lesson.clone());
+        let mut ui = app(screen);
+        learn(&mut ui).lesson = Some(lesson.clone());
         let mut seen = Vec::new();
         for _ in 0..panes {
             let shown = text(&frame(&state, &mut ui, &theme(ThemeName::Dark), 60, 20));
@@ -261,7 +269,7 @@ fn every_pane_of_a_small_terminal_has_something_in_it() {
             assert!(inside.chars().filter(|c| c.is_alphanumeric()).count() > 60, "{screen:?}\n{shown}");
             assert!(!seen.contains(&shown), "{screen:?}\n{shown}");
             seen.push(shown);
-            ui.next_pane(&state);
+            press(&mut ui, KeyCode::Tab, &state);
         }
     }
 }
@@ -273,7 +281,8 @@ fn the_fix_sheet_before_during_and_after() {
         ("applying", testdata::fixing(FixStage::Applying)),
         ("mended", testdata::fixing(FixStage::Mended)),
     ] {
-        let mut ui = UiState { sheet: Some(Sheet::Fix("udev-record".into())), ..UiState::default() };
+        let mut ui = app(ScreenId::Environment);
+        environment(&mut ui).open_fix("udev-record".into());
         check(&format!("fix-{name}"), &state, &mut ui, ThemeName::Dark, (120, 36));
         check(&format!("fix-{name}"), &state, &mut ui, ThemeName::Mono, (80, 24));
     }
@@ -281,17 +290,17 @@ fn the_fix_sheet_before_during_and_after() {
 
 #[test]
 fn the_help_in_a_replay() {
-    let mut ui =
-        UiState { sheet: Some(Sheet::Help), replay: true, speed: 32, screen: Screen::Race, ..UiState::default() };
+    let mut ui = app(ScreenId::Race);
+    (ui.ctx.replay, ui.ctx.speed, ui.help) = (true, 32, Some(Scroll::default()));
     check("help", &testdata::state(Scene::Live), &mut ui, ThemeName::Dark, (120, 36));
 }
 
 #[test]
 fn ascii_mode_draws_nothing_but_ascii() {
     for scene in Scene::ALL {
-        for screen in Screen::ALL {
+        for screen in ScreenId::ALL {
             let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::Ansi16, ascii: true });
-            let mut ui = UiState { screen, ..UiState::default() };
+            let mut ui = app(screen);
             let shown = text(&frame(&testdata::state(scene), &mut ui, &theme, 120, 36));
             assert!(shown.is_ascii(), "{shown}");
             assert!(!shown.contains('?') || shown.matches('?').count() == shown.matches("? help").count(), "{shown}");
@@ -301,7 +310,7 @@ fn ascii_mode_draws_nothing_but_ascii() {
 
 #[test]
 fn without_colour_the_outcomes_are_still_told_apart() {
-    let mut ui = UiState::default();
+    let mut ui = app(ScreenId::Environment);
     let shown = text(&frame(&testdata::state(Scene::Failed), &mut ui, &theme(ThemeName::Mono), 120, 36));
     assert!(shown.contains("✖ fail") && shown.contains("▲ ext4-journal") && shown.contains("✔ o-direct"), "{shown}");
 }

@@ -1,6 +1,6 @@
 //! Dots, two by four in a cell, shown as braille, as quarters of a cell or as ASCII; and lines of dots with gaps.
 
-use super::chart::Series;
+use super::series::Series;
 use crate::config::Markers;
 use crate::tui::pen::Pen;
 use ratatui::style::Style;

@@ -1,26 +1,12 @@
 //! The one chart over time: lines, round axes, ceilings, events, gaps where data is missing, a cursor with the values at its time.
 
-pub(crate) use super::canvas::Canvas;
+use super::canvas::Canvas;
+use super::series::Series;
 use crate::domain::units::three_digits;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-
-/// One line of a chart.
-#[derive(Clone, Debug)]
-pub(crate) struct Series {
-    pub(crate) name: String,
-    /// Stands at the line's end and before its name.
-    pub(crate) marker: char,
-    pub(crate) style: Style,
-    /// (x, y) by rising x.
-    pub(crate) points: Vec<(f64, f64)>,
-    /// Two points further apart than this are not joined: nothing was read between them.
-    pub(crate) gap: f64,
-    /// Belongs to the axis on the right.
-    pub(crate) right: bool,
-}
 
 /// A chart; drawn with [`Chart::draw`].
 #[derive(Clone, Debug)]

@@ -6,6 +6,8 @@ pub(crate) mod chart;
 pub(crate) mod headline;
 pub(crate) mod path_drawing;
 pub(crate) mod scatter;
+pub(crate) mod scroll;
+pub(crate) mod series;
 pub(crate) mod sheet;
 pub(crate) mod time_view;
 pub(crate) mod timeline;

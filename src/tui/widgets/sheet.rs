@@ -1,8 +1,7 @@
 //! Sheets: text over the screen, scrollable, with its keys in the lower border.
 
-use crate::tui::app::UiState;
-use crate::tui::keymap::Binding;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::keys::bindings::Binding;
 use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
 use crate::tui::theme::Theme;
 use ratatui::layout::Rect;
@@ -61,7 +60,7 @@ pub(crate) fn keys(bindings: &[&Binding], theme: &Theme) -> Vec<Run> {
 }
 
 /// Makes the keys in the lower border of a sheet that was drawn take clicks.
-pub(crate) fn click(pen: &Pen<'_>, ui: &UiState, lines: usize, widest: u16, bindings: &[&Binding]) {
+pub(crate) fn click(pen: &Pen<'_>, lines: usize, widest: u16, bindings: &[&Binding]) {
     let Rect { x, y, width: w, height: h } = place(pen, lines, widest);
     let wide = |b: &&Binding| (width(&b.label) + width(b.short) + 3) as u16;
     let all: u16 = bindings.iter().map(wide).sum();
@@ -70,7 +69,7 @@ pub(crate) fn click(pen: &Pen<'_>, ui: &UiState, lines: usize, widest: u16, bind
     }
     let mut at = x + w.saturating_sub(all + 2);
     for binding in bindings {
-        pen.hit(ui, y + h - 1, at, wide(binding).saturating_sub(2), Spot::Key(binding.action));
+        pen.hit(y + h - 1, at, wide(binding).saturating_sub(2), Spot::Key(binding.action));
         at += wide(binding);
     }
 }

@@ -1,5 +1,7 @@
 //! Which part of a stretch of time charts show, and where the cursor is in it: zoom, pan, follow.
 
+use crate::tui::keys::action::Action;
+
 /// Deepest zoom: a 1024th of the whole.
 const DEEPEST: u32 = 10;
 /// Steps of the cursor over what is shown.
@@ -17,6 +19,20 @@ pub(crate) struct TimeView {
 }
 
 impl TimeView {
+    /// Moves the cursor or what is shown, as a key says.
+    pub(crate) fn act(&mut self, action: Action, whole: (f64, f64)) {
+        match action {
+            Action::Left => self.step(whole, false),
+            Action::Right => self.step(whole, true),
+            Action::PanBack => self.pan(whole, false),
+            Action::PanForward => self.pan(whole, true),
+            Action::ZoomIn => self.zoom_in(whole),
+            Action::ZoomOut => self.zoom_out(whole),
+            Action::ZoomAll => self.zoom_all(),
+            _ => {}
+        }
+    }
+
     /// Whether there is anything beside what is shown.
     pub(crate) const fn zoomed(&self) -> bool {
         self.zoom > 0

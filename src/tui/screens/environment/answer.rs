@@ -1,38 +1,24 @@
 //! Beneath the answer of screen 1: why it is so, and which key mends it.
 
-use crate::domain::{Finding, FixPlan, FixStage, Route, Status, Verdict};
+use super::fix::needs_words;
+use super::selection::fix_of_selection;
+use super::state::Ui;
+use crate::domain::{Finding, Route, Status, Verdict};
 use crate::present::verdict::{no_gpu, steps};
 use crate::session::State;
-use crate::tui::app::{Screen, UiState};
-use crate::tui::keymap::Action;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, width, wrap};
+use crate::tui::remedy::{first_plan, plan_for};
+use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 
 /// Columns of the labels, which stand before everything that explains the answer.
 pub(super) const LABEL: u16 = 6;
 
-/// The plan that mends a finding; of one that passes, the plan that mended it.
-pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s FixPlan> {
-    let applied = state.applied.iter().rev().find(|fix| fix.stands && fix.plan.check == finding.id);
-    if let Some(fix) = applied {
-        return Some(&fix.plan);
-    }
-    let named = finding.fix.as_ref().and_then(|id| state.plans.iter().find(|plan| plan.id == *id));
-    let plan = named.or_else(|| state.plans.iter().find(|plan| plan.check == finding.id))?;
-    let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);
-    let mended = || last.is_some_and(|line| line.stage == FixStage::Mended);
-    (finding.status != Status::Pass || mended()).then_some(plan)
-}
-
 /// What stands in the way of the goal, in the order in which it is to be mended.
 fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
     verdict.blockers.iter().filter_map(|id| state.checks.iter().find(|finding| finding.id == *id)).collect()
-}
-
-/// The first fix towards the goal.
-pub(crate) fn first_plan<'s>(state: &'s State, verdict: &Verdict) -> Option<&'s FixPlan> {
-    steps(state, verdict).into_iter().find_map(|finding| plan_for(state, finding))
 }
 
 /// Draws why and what to do from column `indent` on; returns the rows taken, at most those of the pen.
@@ -40,7 +26,7 @@ pub(super) fn draw(
     pen: &mut Pen<'_>,
     indent: u16,
     state: &State,
-    ui: &UiState,
+    ui: &Ui<'_>,
     verdict: &Verdict,
     theme: &Theme,
 ) -> u16 {
@@ -57,7 +43,7 @@ pub(super) fn draw(
         let mut x = indent + LABEL;
         if let Some((key, action)) = key {
             let end = pen.text(x, y, &key, theme.accent);
-            pen.hit(ui, y, indent, w.saturating_sub(indent), Spot::Key(action));
+            pen.hit(y, indent, w.saturating_sub(indent), Spot::Key(action));
             x = end + 2;
         }
         let room = (indent + LABEL + room).saturating_sub(x);
@@ -81,25 +67,25 @@ pub(super) fn draw(
         put("why", None, &first.summary, &more, if w >= 100 { 1 } else { 2 });
     }
     if let Some(plan) = first_plan(state, verdict) {
-        let mended = ui.fix_of_selection(state).is_some_and(|own| own.id == plan.id);
+        let mended = fix_of_selection(state, ui).is_some_and(|own| own.id == plan.id);
         let action = if mended { Action::Fix } else { Action::Guide };
         let at = to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)).unwrap_or(0);
         let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
-        let key = (ui.keys.key_of(action), action);
-        put("fix", Some(key), &format!("{number}{}", plan.title), super::fix::needs_words(plan), 2);
+        let key = (ui.ctx.keys.key_of(action), action);
+        put("fix", Some(key), &format!("{number}{}", plan.title), needs_words(plan), 2);
     } else if let Some(advice) = to_do.iter().filter(|_| !no_gpu(verdict)).find_map(|finding| finding.advice.as_deref())
     {
         put("fix", None, advice, "", 2);
     } else if let Some(words) = invitation(verdict, ui) {
-        let race = Action::Screen(Screen::Race);
-        put("next", Some((ui.keys.key_of(race), race)), words, "", 1);
+        let race = Action::Screen(ScreenId::Race);
+        put("next", Some((ui.ctx.keys.key_of(race), race)), words, "", 1);
     }
     y
 }
 
 /// What to do where nothing is to be mended.
-fn invitation(verdict: &Verdict, ui: &UiState) -> Option<&'static str> {
-    if ui.captured || ui.replay || ui.over {
+fn invitation(verdict: &Verdict, ui: &Ui<'_>) -> Option<&'static str> {
+    if ui.ctx.captured || ui.ctx.replay || ui.ctx.over {
         return None;
     }
     Some(match verdict.route {

@@ -1,142 +1,26 @@
 //! The checks of screen 1: the list with its groups, what is selected in it, and the details of that.
 
-use super::answer;
-use super::view::verdict;
+use super::fix::needs_words;
+use super::selection::{members, open_groups, rows, selected_finding, selected_row, worst};
+use super::state::{Pane, RowKey, Ui, finding_of};
 use crate::domain::{Finding, Group, Status};
-use crate::present::verdict::steps;
 use crate::session::State;
-use crate::tui::app::{Pane, RowKey, UiState};
-use crate::tui::keymap::Action;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width, wrap};
+use crate::tui::remedy::plan_for;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
 
-pub(super) const GROUPS: [Group; 7] =
-    [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
-
-fn matches(finding: &Finding, filter: &str) -> bool {
-    let filter = filter.to_lowercase();
-    filter.is_empty()
-        || [&finding.id, &finding.summary, &finding.why].iter().any(|text| text.to_lowercase().contains(&filter))
-        || finding.status.word() == filter
-        || finding
-            .evidence
-            .iter()
-            .any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
+fn border(ui: &Ui<'_>, pane: Pane, theme: &Theme) -> ratatui::style::Style {
+    if ui.screen.pane == pane && !ui.ctx.covered { theme.dim } else { theme.faint }
 }
 
-/// The checks of a group, the worst first, so that what is wrong stands right below the group's name.
-fn members<'s>(state: &'s State, ui: &UiState, group: Group) -> Vec<&'s Finding> {
-    let mut found: Vec<&Finding> = state.group(group).filter(|f| matches(f, &ui.environment.filter)).collect();
-    found.sort_by_key(|f| std::cmp::Reverse(f.status.weight()));
-    found
-}
-
-/// Whether the checks of a group are in the list.
-pub(crate) fn is_open(state: &State, ui: &UiState, group: Group) -> bool {
-    open_groups(state, ui).contains(&group)
-}
-
-fn worst(findings: &[&Finding]) -> Status {
-    findings.iter().map(|f| f.status).max_by_key(|s| s.weight()).unwrap_or(Status::Na)
-}
-
-/// The groups that are open: those in which something wants attention, as many of the others as there is room for, and what the user turned
-/// around; a filter opens all.
-fn open_groups(state: &State, ui: &UiState) -> Vec<Group> {
-    let count = |group: Group| state.group(group).count();
-    let all = |group: Group| state.group(group).collect::<Vec<&Finding>>();
-    let steps = verdict(state, ui).map(|verdict| steps(state, verdict)).unwrap_or_default();
-    let next = steps.first().map(|finding| finding.group);
-    // What is to be mended first, then what failed, then what is only a warning.
-    let rank = |group: Group| match worst(&all(group)) {
-        _ if next == Some(group) => 4,
-        _ if steps.iter().any(|finding| finding.group == group) => 3,
-        Status::Fail => 2,
-        Status::Warn => 1,
-        _ => 0,
-    };
-    let room = ui.environment.room.get();
-    let heads = GROUPS.into_iter().filter(|g| count(*g) > 0).count();
-    let mut ordered = GROUPS;
-    ordered.sort_by_key(|group| std::cmp::Reverse(rank(*group)));
-    let (mut used, mut open) = (heads, Vec::new());
-    for group in ordered {
-        // The worst one always; others as far as the whole list stays in sight. In a short list what is in order stays closed: the rest stands out.
-        let fits = used + count(group) <= room && (rank(group) > 0 || room >= 24);
-        if (rank(group) > 0 && open.is_empty()) || fits {
-            used += count(group);
-            open.push(group);
-        }
-    }
-    let toggled = |group: &Group| ui.environment.toggled.contains(group);
-    GROUPS
-        .into_iter()
-        .filter(|group| !ui.environment.filter.is_empty() || open.contains(group) != toggled(group))
-        .collect()
-}
-
-/// The lines of the list.
-pub(crate) fn rows(state: &State, ui: &UiState) -> Vec<RowKey> {
-    let mut rows = Vec::new();
-    let open = open_groups(state, ui);
-    for group in GROUPS {
-        let found = members(state, ui, group);
-        if found.is_empty() {
-            continue;
-        }
-        rows.push(RowKey::Group(group));
-        if open.contains(&group) {
-            rows.extend(found.iter().map(|f| RowKey::Check(f.id.clone())));
-        }
-    }
-    rows
-}
-
-/// The selected line: the user's, or by itself what stands in the way of the goal, or the worst check (what has a fix first).
-pub(crate) fn selected_row(state: &State, ui: &UiState) -> Option<RowKey> {
-    let rows = rows(state, ui);
-    if let Some(chosen) = &ui.environment.selected
-        && rows.contains(chosen)
-    {
-        return Some(chosen.clone());
-    }
-    if let Some(verdict) = verdict(state, ui) {
-        let row = |step: &&Finding| rows.iter().find(|row| matches!(row, RowKey::Check(id) if *id == step.id));
-        if let Some(row) = steps(state, verdict).iter().find_map(row) {
-            return Some(row.clone());
-        }
-    }
-    let check = |row: &RowKey| match row {
-        RowKey::Check(id) => state.checks.iter().find(|f| f.id == *id),
-        RowKey::Group(_) => None,
-    };
-    // `max_by_key` keeps the last of equals, so the list is read backwards to get the first.
-    let best = rows.iter().rev().filter_map(|row| Some((row, check(row)?)));
-    let best = best.max_by_key(|(_, f)| (f.status.weight(), f.fix.is_some(), f.cause.is_none()));
-    best.filter(|(_, f)| f.status.weight() >= Status::Warn.weight())
-        .map(|(row, _)| row.clone())
-        .or_else(|| rows.first().cloned())
-}
-
-/// The selected check.
-pub(crate) fn selected_finding<'s>(state: &'s State, ui: &UiState) -> Option<&'s Finding> {
-    match selected_row(state, ui)? {
-        RowKey::Check(id) => state.checks.iter().find(|f| f.id == id),
-        RowKey::Group(_) => None,
-    }
-}
-
-fn border(ui: &UiState, pane: Pane, theme: &Theme) -> ratatui::style::Style {
-    if ui.environment.pane == pane && ui.sheet.is_none() { theme.dim } else { theme.faint }
-}
-
-pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, alone: bool, theme: &Theme) {
-    under_pointer(pen, ui, Pane::List);
+pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, alone: bool, theme: &Theme) {
+    under_pointer(pen, Pane::List);
     let mut title: Vec<Run> = vec![("Checks".to_owned(), theme.strong)];
     // The worst first: where there is no room for all counts, those that matter least are left out.
-    let room = usize::from(pen.width()).saturating_sub(12 + width(&ui.environment.filter));
+    let room = usize::from(pen.width()).saturating_sub(12 + width(&ui.screen.filter));
     for status in [Status::Fail, Status::Warn, Status::Info, Status::Pass, Status::Na] {
         let count = state.checks.iter().filter(|f| f.status == status).count();
         if count > 0 && runs_width(&title) < room {
@@ -145,15 +29,16 @@ pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, alone: bool, 
             title.push((format!("  {count} {mark}"), theme.status(status)));
         }
     }
-    let filter = &ui.environment.filter;
+    let filter = &ui.screen.filter;
     if !filter.is_empty() {
         title.push((format!("  /{filter}"), theme.accent));
     }
     let mut inside = pen.frame(&title, border(ui, Pane::List, theme));
     let (w, h) = (inside.width(), usize::from(inside.height()));
-    ui.environment.room.set(h);
+    ui.screen.room.set(h);
     let rows = rows(state, ui);
     let open = open_groups(state, ui);
+    ui.screen.drawn.replace(rows.clone());
     if rows.is_empty() {
         let text = if state.checks.is_empty() {
             "The first answers are on their way."
@@ -169,14 +54,14 @@ pub(super) fn list(pen: &mut Pen<'_>, state: &State, ui: &UiState, alone: bool, 
     let first = at.saturating_sub(h.saturating_sub(3)).min(rows.len().saturating_sub(h));
     for (y, row) in rows.iter().skip(first).take(h).enumerate() {
         let y = y as u16;
-        inside.hit(ui, y, 0, w, Spot::Check(row.clone()));
+        inside.hit(y, 0, w, Spot::Row(first + usize::from(y)));
         match row {
             RowKey::Group(group) => {
                 let open = open.contains(group);
                 group_row(&mut inside, y, &members(state, ui, *group), (*group, open), theme);
             }
-            RowKey::Check(id) => {
-                if let Some(finding) = state.checks.iter().find(|f| f.id == *id) {
+            RowKey::Check(_) => {
+                if let Some(finding) = finding_of(state, row) {
                     check_row(&mut inside, y, finding, alone, theme);
                 }
             }
@@ -221,12 +106,12 @@ fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &
 }
 
 /// The pane takes the wheel and the click wherever in it they are.
-fn under_pointer(pen: &Pen<'_>, ui: &UiState, pane: Pane) {
-    (0..pen.height()).for_each(|y| pen.hit(ui, y, 0, pen.width(), Spot::Pane(pane)));
+fn under_pointer(pen: &Pen<'_>, pane: Pane) {
+    (0..pen.height()).for_each(|y| pen.hit(y, 0, pen.width(), Spot::Pane(pane as usize)));
 }
 
-pub(super) fn detail(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
-    under_pointer(pen, ui, Pane::Detail);
+pub(super) fn detail(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
+    under_pointer(pen, Pane::Detail);
     let border = border(ui, Pane::Detail, theme);
     let room = pen.width().saturating_sub(6);
     let (title, lines) = match (selected_row(state, ui), selected_finding(state, ui)) {
@@ -240,11 +125,11 @@ pub(super) fn detail(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &The
     let (w, h) = (inside.width(), inside.height());
     let top = u16::from(h >= 10);
     let mut page = inside.part(2, top, w.saturating_sub(2), h - top);
-    sheet::text(&mut page, &lines, ui.environment.detail_scroll, theme)
+    ui.screen.detail.drawn(sheet::text(&mut page, &lines, ui.screen.detail.at(), theme));
 }
 
 /// Title and text of a check. What it blocks is in the title where there is room for all of it.
-fn check(finding: &Finding, state: &State, ui: &UiState, room: u16, theme: &Theme) -> (Vec<Run>, Vec<Vec<Run>>) {
+fn check(finding: &Finding, state: &State, ui: &Ui<'_>, room: u16, theme: &Theme) -> (Vec<Run>, Vec<Vec<Run>>) {
     let mut title = check_title(finding, theme);
     let blocks = blocked(finding);
     let in_title = blocks.as_ref().is_some_and(|b| runs_width(&title) + width(b) + 12 <= usize::from(room));
@@ -269,7 +154,7 @@ fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
 /// What is wrong, what mends it, why it matters, and last what was seen.
 fn check_lines(
     finding: &Finding,
-    (state, ui): (&State, &UiState),
+    (state, ui): (&State, &Ui<'_>),
     blocks: Option<String>,
     room: u16,
     theme: &Theme,
@@ -284,11 +169,11 @@ fn check_lines(
     if let Some(cause) = &finding.cause {
         part(&mut lines, "Cause", &format!("comes from {cause}; mend that first"));
     }
-    let plan = answer::plan_for(state, finding);
+    let plan = plan_for(state, finding);
     if let Some(plan) = plan {
         let mended = finding.status == Status::Pass;
         let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
-        let is_past = ui.replay || ui.over;
+        let is_past = ui.ctx.replay || ui.ctx.over;
         let undoes = if is_past { " shows what was changed" } else { " shows what was changed, and undoes it" };
         let (label, words) = match (mended, applied) {
             (true, _) => ("Mended", undoes),
@@ -297,11 +182,11 @@ fn check_lines(
         };
         lines.extend(labelled(label, &plan.title, room, theme.dim, theme.text));
         if !mended && !applied {
-            lines.extend(labelled("", super::fix::needs_words(plan), room, theme.dim, theme.dim));
+            lines.extend(labelled("", needs_words(plan), room, theme.dim, theme.dim));
         }
         lines.push(vec![
             ("        ".to_owned(), theme.dim),
-            (ui.keys.key_of(if applied && !is_past { Action::Undo } else { Action::Fix }), theme.accent),
+            (ui.ctx.keys.key_of(if applied && !is_past { Action::Undo } else { Action::Fix }), theme.accent),
             (words.to_owned(), theme.dim),
         ]);
         if finding.advice.is_none() {

@@ -1,11 +1,11 @@
 //! The sheet of a fix: what will change, who must do it, how it is verified and undone, and what it says while it works.
 
+use super::state::{FixSheet, Ui, plan_of};
 use crate::domain::units::NS_PER_S;
 use crate::domain::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
 use crate::session::State;
-use crate::tui::app::{UiState, plan_of};
-use crate::tui::frame::spinner;
-use crate::tui::keymap::{self, Action};
+use crate::tui::keys::action::Action;
+use crate::tui::keys::bindings::Binding;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet::{self, labelled};
@@ -25,8 +25,16 @@ pub(crate) const fn needs_words(plan: &FixPlan) -> &'static str {
     }
 }
 
-/// Draws the sheet; returns how far it scrolls.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, theme: &Theme) -> usize {
+/// Draws the sheet with the keys that do something now.
+pub(super) fn draw(
+    pen: &mut Pen<'_>,
+    state: &State,
+    ui: &Ui<'_>,
+    sheet: &FixSheet,
+    bindings: &[&Binding],
+    theme: &Theme,
+) {
+    let id = sheet.id.as_str();
     let widest = 100;
     let room = widest.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let log: Vec<&FixProgress> = state.fix_log.iter().filter(|line| line.id == id).collect();
@@ -48,24 +56,20 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, id: &str, the
     if let Some((status, word)) = ended {
         title.push((format!("  {} {word}", status.mark()), theme.status(status)));
     }
-    let ours =
-        |action| matches!(action, Action::Apply | Action::CopyCommands | Action::DryRun | Action::Undo | Action::Close);
-    let bindings: Vec<_> = keymap::footer(state, ui).filter(|b| ours(b.action)).collect();
     // While it speaks, the end of the text is what one wants to see.
-    let scroll = if log.is_empty() || ui.sheet_held { ui.sheet_scroll } else { usize::MAX };
-    let last = sheet::draw(pen, &title, &lines, &sheet::keys(&bindings, theme), scroll, widest, theme);
-    sheet::click(pen, ui, lines.len(), widest, &bindings);
-    last
+    let scroll = if log.is_empty() || sheet.held { sheet.scroll.at() } else { usize::MAX };
+    sheet.scroll.drawn(sheet::draw(pen, &title, &lines, &sheet::keys(bindings, theme), scroll, widest, theme));
+    sheet::click(pen, lines.len(), widest, bindings);
 }
 
 /// Of a fix that is applied: since when, what undoing it does, and what else can be undone.
-fn undoing(state: &State, ui: &UiState, plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
+fn undoing(state: &State, ui: &Ui<'_>, plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     let Some(fix) = state.applied.iter().find(|fix| fix.plan.id == plan.id) else { return Vec::new() };
-    let key = ui.keys.key_of(Action::Undo);
+    let key = ui.ctx.keys.key_of(Action::Undo);
     let has_files = fix.plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
     let gone = if fix.stands || !has_files { "" } else { ", but what it wrote stands no more" };
     let now_s = state.started_unix_ms / 1000 + state.now_ns / NS_PER_S;
-    let is_past = ui.replay || ui.over;
+    let is_past = ui.ctx.replay || ui.ctx.over;
     let how = if is_past { String::new() } else { format!("; {key} undoes it") };
     let said = format!("{}{gone}{how}", ago(now_s.saturating_sub(fix.at_unix_s)));
     let mut lines = labelled("Applied", &said, room, theme.dim, theme.strong);
@@ -187,7 +191,7 @@ fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     lines
 }
 
-fn log_lines(log: &[&FixProgress], room: u16, ui: &UiState, theme: &Theme) -> Vec<Vec<Run>> {
+fn log_lines(log: &[&FixProgress], room: u16, ui: &Ui<'_>, theme: &Theme) -> Vec<Vec<Run>> {
     let mut lines: Vec<Vec<Run>> = Vec::new();
     let last = log.len() - 1;
     for (i, progress) in log.iter().enumerate() {
@@ -197,7 +201,7 @@ fn log_lines(log: &[&FixProgress], room: u16, ui: &UiState, theme: &Theme) -> Ve
             FixStage::Failed => (Status::Fail.mark(), theme.status(Status::Fail)),
             FixStage::Waiting => ('…', theme.status(Status::Info)),
             FixStage::Undone => ('↶', theme.text),
-            FixStage::Applying | FixStage::Verifying if i == last && !ui.over => (spinner(ui), theme.accent),
+            FixStage::Applying | FixStage::Verifying if i == last && !ui.ctx.over => (ui.ctx.spinner(), theme.accent),
             FixStage::Previewed | FixStage::Applying | FixStage::Verifying => ('│', theme.faint),
         };
         let dry = progress.stage == FixStage::Previewed;

@@ -2,9 +2,8 @@
 
 use crate::domain::{FixPlan, GuideStep, Status, StepState};
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::keymap::{self, Action};
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::keys::bindings::Binding;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
@@ -14,13 +13,13 @@ use ratatui::style::Style;
 const WIDEST: u16 = 120;
 
 /// A line that can be selected: a step, or a fix of it.
-pub(crate) struct Row<'s> {
-    pub(crate) step: &'s GuideStep,
-    pub(crate) plan: Option<&'s FixPlan>,
+pub(super) struct Row<'s> {
+    pub(super) step: &'s GuideStep,
+    pub(super) plan: Option<&'s FixPlan>,
 }
 
 /// The lines that can be selected, in order.
-pub(crate) fn rows(state: &State) -> Vec<Row<'_>> {
+pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     let mut out = Vec::new();
     for step in state.guide.iter().flat_map(|guide| &guide.steps) {
         out.push(Row { step, plan: None });
@@ -30,7 +29,7 @@ pub(crate) fn rows(state: &State) -> Vec<Row<'_>> {
 }
 
 /// Where the selection begins: at the first fix that is to be done, else at the first step that is not done.
-pub(crate) fn first_open(state: &State) -> usize {
+pub(super) fn first_open(state: &State) -> usize {
     let rows = rows(state);
     let open = |row: &Row<'_>| matches!(row.step.state, StepState::Open | StepState::Impossible);
     rows.iter()
@@ -39,11 +38,12 @@ pub(crate) fn first_open(state: &State) -> usize {
         .unwrap_or_default()
 }
 
-/// Draws the checklist over the screen; returns how far it scrolls.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+/// Draws the checklist with line `at` selected, and the keys that do something now.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, at: usize, bindings: &[&Binding], theme: &Theme) {
     let Some(guide) = &state.guide else {
         let lines = [vec![("The checklist comes when all checks are done.".to_owned(), theme.text)]];
-        return sheet::draw(pen, &[], &lines, &[], 0, WIDEST, theme);
+        sheet::draw(pen, &[], &lines, &[], 0, WIDEST, theme);
+        return;
     };
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let mut page = Page { lines: Vec::new(), room, selected: 0..0, rows: Vec::new() };
@@ -60,7 +60,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     for (number, step) in guide.steps.iter().enumerate() {
         page.lines.push(Vec::new());
         let status = style(step.state, theme);
-        page.head(row == ui.guide_at, |page, mark| {
+        page.head(row == at, |page, mark| {
             let title = format!("{:>2}. {} ({})", number + 1, step.title, step.state.word());
             let text = if step.state == StepState::Done { theme.text } else { theme.strong };
             page.marked(&[(mark, theme.accent), (format!("{} ", step.state.mark()), status)], &title, text);
@@ -71,7 +71,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
             page.put(7, found, text);
         }
         for plan in &step.plans {
-            page.head(row == ui.guide_at, |page, mark| {
+            page.head(row == at, |page, mark| {
                 let title = format!("{} ({}; {})", plan.title, plan.who(), plan.how());
                 page.marked(
                     &[(format!("   {mark}"), theme.accent), ("→ ".to_owned(), theme.accent)],
@@ -91,27 +91,24 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         (format!("To GPUDirect Storage by {}", guide.route), theme.strong),
         (format!("  {done} of {all} steps are done"), theme.dim),
     ];
-    let ours = |action| matches!(action, Action::Open | Action::CopyCommands | Action::Recheck | Action::Close);
-    let bindings: Vec<_> = keymap::footer(state, ui).filter(|b| ours(b.action)).collect();
     // The selection in sight, with what belongs to it as far as there is room; the top of the text when it is at the top.
     let height = usize::from(pen.height()).saturating_sub(4).max(1);
     let end = page.selected.end.min(page.selected.start + height);
-    let scroll = if ui.guide_at == 0 { 0 } else { (end + 1).saturating_sub(height) };
+    let scroll = if at == 0 { 0 } else { (end + 1).saturating_sub(height) };
     let count = page.lines.len();
-    let last = sheet::draw(pen, &title, &page.lines, &sheet::keys(&bindings, theme), scroll, WIDEST, theme);
-    sheet::click(pen, ui, count, WIDEST, &bindings);
+    sheet::draw(pen, &title, &page.lines, &sheet::keys(bindings, theme), scroll, WIDEST, theme);
+    sheet::click(pen, count, WIDEST, bindings);
     let mut shown = sheet::page(pen, count, WIDEST);
     let (w, h) = (shown.width(), usize::from(shown.height()));
     let first = scroll.min(count.saturating_sub(h));
     for (row, lines) in page.rows.iter().enumerate() {
         for line in lines.clone().filter(|line| (first..first + h).contains(line)) {
-            shown.hit(ui, (line - first) as u16, 0, w, Spot::Guide(row));
+            shown.hit((line - first) as u16, 0, w, Spot::Row(row));
         }
     }
     if (first..first + h).contains(&page.selected.start) && !page.selected.is_empty() {
         shown.restyle(0, (page.selected.start - first) as u16, w.saturating_sub(1), 1, theme.selected);
     }
-    last
 }
 
 fn style(state: StepState, theme: &Theme) -> Style {

@@ -1,7 +1,293 @@
 //! Screen 1: the checks, and the sheets of fixes.
 
-pub(crate) mod answer;
-pub(crate) mod checks;
-pub(crate) mod fix;
-pub(crate) mod guide;
-pub(crate) mod view;
+mod answer;
+mod checks;
+mod commands;
+mod fix;
+mod guide;
+mod keys;
+mod selection;
+mod state;
+mod view;
+
+#[cfg(test)]
+pub(crate) use selection::is_open;
+
+pub(crate) use state::{Environment, FixSheet, Pane, RowKey};
+
+use crate::domain::Needs;
+use crate::session::{Command, State};
+use crate::tui::clicks::Spot;
+use crate::tui::context::{Context, Ui};
+use crate::tui::effect::Effect;
+use crate::tui::keys::action::Action;
+use crate::tui::keys::bindings::{Binding, Place};
+use crate::tui::keys::spec::Spec;
+use crate::tui::keys::table::{Row, specs};
+use crate::tui::pen::Pen;
+use crate::tui::screen::Screen;
+use crate::tui::screen_id::ScreenId;
+use crate::tui::theme::Theme;
+use crate::tui::words;
+
+use selection::{fix_of_selection, selected_finding, selected_row, sheet_plan, undo_of_selection};
+
+/// The tables of keys: the screen's, that of a fix, that of the checklist.
+const TABLES: [&[Row<Environment>]; 3] = [keys::TABLE, keys::FIX, keys::GUIDE];
+const FIX_TABLE: usize = 1;
+const GUIDE_TABLE: usize = 2;
+
+pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
+    TABLES.iter().enumerate().map(|(n, table)| (Place::Screen(ScreenId::Environment, n), specs(table))).collect()
+}
+
+impl Screen for Environment {
+    fn id(&self) -> ScreenId {
+        ScreenId::Environment
+    }
+
+    fn table(&self) -> usize {
+        match (&self.fix, self.guide) {
+            (Some(_), _) => FIX_TABLE,
+            (None, Some(_)) => GUIDE_TABLE,
+            (None, None) => 0,
+        }
+    }
+
+    fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool {
+        (TABLES[self.table()][row].when)(&Ui { ctx, screen: self }, session)
+    }
+
+    fn act(&mut self, action: Action, session: &State, ctx: &mut Context) -> Effect {
+        let plan = sheet_plan(session, &Ui { ctx, screen: self });
+        let (id, asks_sudo) =
+            (plan.map(|plan| plan.id.clone()), ctx.needs_sudo && plan.is_some_and(|plan| plan.needs != Needs::User));
+        match action {
+            Action::Apply => return self.change(id.map(Command::ApplyFix), asks_sudo, session, ctx),
+            Action::Undo if !keys::can_undo(&Ui { ctx, screen: self }, session) => self.find_undo(session, ctx),
+            Action::Undo => return self.change(id.map(Command::UndoFix), asks_sudo, session, ctx),
+            Action::DryRun => return self.change(id.map(Command::DryRunFix), false, session, ctx),
+            Action::CopyCommands => return Effect { copy: Some(self.commands(session, ctx)), ..Effect::default() },
+            Action::Recheck => {
+                tell_that_it_waits(session, ctx);
+                ctx.unasked = false;
+                return Command::Recheck.into();
+            }
+            Action::Fix => {
+                if let Some(plan) = fix_of_selection(session, &Ui { ctx, screen: self }) {
+                    self.open_fix(plan.id.clone());
+                }
+            }
+            Action::Open if self.guide.is_some() => {
+                if let Some(id) = id {
+                    self.open_fix(id);
+                }
+            }
+            Action::Guide => self.guide = Some(guide::first_open(session)),
+            Action::Open => self.open(session, ctx),
+            Action::Left | Action::Right => self.sideways(action == Action::Right, session, ctx),
+            Action::NextPane => {
+                self.pane = if self.pane == Pane::List { Pane::Detail } else { Pane::List };
+            }
+            Action::NextVerdict => self.verdict = (self.verdict + 1) % session.verdicts.len().max(1),
+            Action::Filter => self.pane = Pane::List,
+            Action::Close => self.close(),
+            _ => self.scroll(action, session, ctx),
+        }
+        Effect::default()
+    }
+
+    fn click(&mut self, spot: Spot, session: &State, ctx: &mut Context) -> Effect {
+        match spot {
+            Spot::Row(line) if self.guide.is_some() => {
+                if self.guide.replace(line) == Some(line) {
+                    return self.act(Action::Open, session, ctx);
+                }
+            }
+            Spot::Row(line) => {
+                let Some(row) = self.drawn.borrow().get(line).cloned() else { return Effect::default() };
+                let again = self.selected.as_ref() == Some(&row) || matches!(row, RowKey::Group(_));
+                self.select(Some(row));
+                self.pane = Pane::List;
+                if again {
+                    return self.act(Action::Open, session, ctx);
+                }
+            }
+            Spot::Pane(pane) => self.pane = pane_of(pane),
+            _ => {}
+        }
+        Effect::default()
+    }
+
+    fn wheel(&mut self, step: Action, under: Option<Spot>, session: &State, ctx: &mut Context) {
+        let kept = self.pane;
+        // What is under the pointer moves, whatever the keys would move.
+        match under {
+            Some(Spot::Pane(pane)) => self.pane = pane_of(pane),
+            Some(Spot::Row(_)) => self.pane = Pane::List,
+            _ => {}
+        }
+        for _ in 0..if self.table() == GUIDE_TABLE { 1 } else { 3 } {
+            self.act(step, session, ctx);
+        }
+        self.pane = kept;
+    }
+
+    fn draw(&self, pen: &mut Pen<'_>, session: &State, ctx: &Context, theme: &Theme) {
+        view::draw(pen, session, &Ui { ctx, screen: self }, theme);
+    }
+
+    fn draw_sheet(&self, pen: &mut Pen<'_>, session: &State, ctx: &Context, theme: &Theme) {
+        let ui = Ui { ctx, screen: self };
+        let place = Place::Screen(ScreenId::Environment, self.table());
+        let enabled = ctx.keys.of(place).filter(|b| !b.short.is_empty() && self.enables(b.row, session, ctx));
+        let in_border = |action| match action {
+            Action::Up | Action::Down => false,
+            Action::Undo => self.fix.is_some(),
+            _ => true,
+        };
+        let named: Vec<&Binding> = enabled.filter(|b| in_border(b.action)).collect();
+        match (&self.fix, self.guide) {
+            (Some(sheet), _) => fix::draw(pen, session, &ui, sheet, &named, theme),
+            (None, Some(at)) => guide::draw(pen, session, at, &named, theme),
+            (None, None) => {}
+        }
+    }
+
+    fn close_sheets(&mut self) {
+        (self.fix, self.guide) = (None, None);
+    }
+
+    fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut String> {
+        Some(&mut self.filter)
+    }
+
+    fn filter_changed(&mut self) {
+        self.select(None);
+    }
+
+    fn copied(&self, session: &State, ctx: &Context) -> String {
+        let mut lines = vec![words::environment(session, self.verdict(session), ctx).text];
+        if let Some(finding) = selected_finding(session, &Ui { ctx, screen: self }) {
+            lines.push(format!("{}: {}: {}", finding.id, finding.status.word(), finding.summary));
+        }
+        lines.join("\n")
+    }
+}
+
+const fn pane_of(number: usize) -> Pane {
+    if number == Pane::Detail as usize { Pane::Detail } else { Pane::List }
+}
+
+/// Checks and fixes would disturb what is being measured, so the session does them when the race has ended.
+fn tell_that_it_waits(session: &State, ctx: &mut Context) {
+    if ctx.is_live() && session.is_measuring() {
+        let stop = ctx.keys.key_of(Action::CancelRace);
+        ctx.notice = Some(format!("a race is under way: this comes when it has ended ({stop} on Race stops it)"));
+    }
+}
+
+impl Environment {
+    /// A command about the fix of the open sheet: sent at once, or after sudo knows the user.
+    fn change(&mut self, command: Option<Command>, asks_sudo: bool, session: &State, ctx: &mut Context) -> Effect {
+        // Its output is what one wants to see now.
+        if let Some(sheet) = &mut self.fix {
+            sheet.held = false;
+        }
+        tell_that_it_waits(session, ctx);
+        let commands = command.into_iter().collect();
+        if asks_sudo {
+            Effect { lend: commands, ..Effect::default() }
+        } else {
+            Effect { commands, ..Effect::default() }
+        }
+    }
+
+    /// Opens what would be undone, because nothing is undone unseen.
+    fn find_undo(&mut self, session: &State, ctx: &mut Context) {
+        if self.fix.is_some() {
+            ctx.notice = Some("this fix is not applied, so there is nothing of it to undo".to_owned());
+        } else if let Some(fix) = undo_of_selection(session, &Ui { ctx, screen: self }) {
+            // What would be undone is looked at from its top, not from the end of its output.
+            self.fix = Some(FixSheet { held: true, ..FixSheet::new(fix.plan.id.clone()) });
+        } else {
+            ctx.notice = Some("no fix of gds-top is applied here, so there is nothing to undo".to_owned());
+        }
+    }
+
+    /// The commands of the open fix, or of the selected line of the checklist.
+    fn commands(&self, session: &State, ctx: &Context) -> String {
+        match sheet_plan(session, &Ui { ctx, screen: self }) {
+            Some(plan) => commands::commands(plan),
+            None => {
+                self.guide.and_then(|at| Some(guide::rows(session).get(at)?.step.advice.join("\n"))).unwrap_or_default()
+            }
+        }
+    }
+
+    fn open(&mut self, session: &State, ctx: &Context) {
+        match selected_row(session, &Ui { ctx, screen: self }) {
+            Some(RowKey::Group(group)) => {
+                if !self.toggled.remove(&group) {
+                    self.toggled.insert(group);
+                }
+                self.selected = Some(RowKey::Group(group));
+            }
+            Some(RowKey::Check(_)) => self.pane = Pane::Detail,
+            None => {}
+        }
+    }
+
+    /// In the list of checks, as in any tree: right opens and goes in, left goes back and closes.
+    fn sideways(&mut self, inwards: bool, session: &State, ctx: &Context) {
+        let row = selected_row(session, &Ui { ctx, screen: self });
+        let is_open = |group| selection::is_open(session, &Ui { ctx, screen: self }, group);
+        match (inwards, self.pane, row) {
+            (true, Pane::List, Some(RowKey::Group(group))) if !is_open(group) => self.open(session, ctx),
+            (true, Pane::List, Some(RowKey::Check(_))) => self.pane = Pane::Detail,
+            (false, Pane::Detail, _) => self.pane = Pane::List,
+            (false, Pane::List, Some(RowKey::Group(group))) if is_open(group) => self.open(session, ctx),
+            (false, Pane::List, Some(RowKey::Check(id))) => {
+                let group = session.checks.iter().find(|finding| finding.id == id).map(|finding| finding.group);
+                self.select(group.map(RowKey::Group));
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves the selection or scrolls the text that has the arrows.
+    fn scroll(&mut self, action: Action, session: &State, ctx: &Context) {
+        if let Some(sheet) = &mut self.fix {
+            let has_output = session.fix_log.iter().any(|line| line.id == sheet.id);
+            sheet.scroll(action, has_output);
+        } else if let Some(at) = self.guide {
+            let last = guide::rows(session).len().saturating_sub(1);
+            self.guide = action.moved(at, last).or(self.guide);
+        } else if self.pane == Pane::Detail {
+            self.detail.act(action);
+        } else {
+            let ui = Ui { ctx, screen: &*self };
+            let rows = selection::rows(session, &ui);
+            let now = selected_row(session, &ui);
+            let at = rows.iter().position(|row| Some(row) == now.as_ref()).unwrap_or(0);
+            if let Some(next) = action.moved(at, rows.len().saturating_sub(1)).and_then(|next| rows.get(next)) {
+                self.select(Some(next.clone()));
+            }
+        }
+    }
+
+    /// Closes what is on top: a fix, the checklist, the details, the filter.
+    fn close(&mut self) {
+        if self.fix.take().is_none() && self.guide.take().is_none() {
+            if self.pane == Pane::Detail {
+                self.pane = Pane::List;
+            } else {
+                self.filter.clear();
+            }
+        }
+    }
+}

@@ -8,33 +8,32 @@
 //! ```
 
 use super::answer;
-use super::checks::{GROUPS, detail, list};
+use super::checks::{detail, list};
+use super::selection::GROUPS;
+use super::state::{Pane, Ui};
 use crate::domain::units::rate;
 use crate::domain::{Finding, Route, Status, Verdict};
 use crate::present::labels::proof;
 use crate::present::verdict;
 use crate::session::{LaneStatus, State};
-use crate::tui::app::{Pane, Screen, UiState};
-use crate::tui::keymap::Action;
+use crate::tui::keys::action::Action;
 use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
+use crate::tui::remedy::plan_for;
+use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
 use crate::tui::widgets::path_drawing::{self, HOST_MEMORY, Way};
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words;
 
-pub(crate) fn verdict<'s>(state: &'s State, ui: &UiState) -> Option<&'s Verdict> {
-    state.verdicts.get(ui.environment.verdict.min(state.verdicts.len().saturating_sub(1)))
-}
-
-/// Draws the screen; returns how far the detail scrolls.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+/// Draws the screen.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 24;
     let mut y = u16::from(airy);
-    let verdict = verdict(state, ui);
-    y += headline::draw(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui), theme);
+    let verdict = ui.screen.verdict(state);
+    y += headline::draw(&mut pen.part(0, y, w, 3), &words::environment(state, verdict, ui.ctx), theme);
     if let Some(verdict) = verdict {
         let indent = if w >= 100 { 3 } else { 1 };
         let most = if h >= 14 { 4 } else { 2 };
@@ -50,17 +49,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         y += 1;
     }
     let rest = h.saturating_sub(y);
-    if words::unchecked(state, ui) {
-        nothing_checked(&mut pen.part(0, y, w, rest), state, ui, theme);
-        return 0;
+    if words::unchecked(state, ui.ctx) {
+        return nothing_checked(&mut pen.part(0, y, w, rest), state, ui, theme);
     }
     if w < WIDE {
         let mut pane = pen.part(0, y, w, rest);
-        return match ui.environment.pane {
-            Pane::List => {
-                list(&mut pane, state, ui, true, theme);
-                0
-            }
+        return match ui.screen.pane {
+            Pane::List => list(&mut pane, state, ui, true, theme),
             Pane::Detail => detail(&mut pane, state, ui, theme),
         };
     }
@@ -74,11 +69,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         let (w, h) = (inside.width(), inside.height());
         sheet::text(&mut inside.part(2, 0, w.saturating_sub(3), h), &troubles, 0, theme);
     }
-    detail(&mut pen.part(left, y + above, w - left, rest - above), state, ui, theme)
+    detail(&mut pen.part(left, y + above, w - left, rest - above), state, ui, theme);
 }
 
 /// In place of two empty panes: what the checks would tell, and how to come by them.
-fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("What the checks would tell".to_owned(), theme.strong)], theme.faint);
     let (w, h) = (inside.width(), inside.height());
     let room = w.saturating_sub(4).min(84);
@@ -90,8 +85,8 @@ fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     lines.extend(labelled("About", &format!("{}.", groups.join(", ")), room, theme.dim, theme.text));
     lines.push(Vec::new());
     let key = |key: String, words: &str| vec![(format!("{key:<8}"), theme.accent), (words.to_owned(), theme.text)];
-    if !ui.replay && !ui.over {
-        lines.push(key(ui.keys.key_of(Action::Recheck), "checks this machine now; it changes nothing"));
+    if !ui.ctx.replay && !ui.ctx.over {
+        lines.push(key(ui.ctx.keys.key_of(Action::Recheck), "checks this machine now; it changes nothing"));
     } else {
         lines.extend(labelled(
             "Later",
@@ -102,7 +97,7 @@ fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         ));
     }
     if !state.lanes.is_empty() || state.grid.is_some() {
-        lines.push(key(ui.keys.key_of(Action::Screen(Screen::Race)), "Race: what was measured in this session"));
+        lines.push(key(ui.ctx.keys.key_of(Action::Screen(ScreenId::Race)), "Race: what was measured in this session"));
     }
     let top = u16::from(h >= 10);
     sheet::text(&mut inside.part(2, top, w.saturating_sub(2), h.saturating_sub(top)), &lines, 0, theme);
@@ -119,7 +114,7 @@ fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
             let mark = if i == 0 { finding.status.mark() } else { ' ' };
             lines.push(vec![(format!("{mark} "), theme.status(finding.status)), (line, theme.text)]);
         }
-        let remedy = answer::plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
+        let remedy = plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
         if let Some(remedy) = remedy {
             lines.extend(wrap(&remedy, room.saturating_sub(4)).into_iter().enumerate().map(|(i, line)| {
                 let arrow = if i == 0 { "  → " } else { "    " };
@@ -135,7 +130,7 @@ fn ways(
     pen: &mut Pen<'_>,
     indent: u16,
     state: &State,
-    ui: &UiState,
+    ui: &Ui<'_>,
     verdict: &Verdict,
     step: u16,
     theme: &Theme,
@@ -170,7 +165,7 @@ fn ways(
         now.push((measured, theme.dim));
     }
     if state.verdicts.len() > 1 {
-        let number = ui.environment.verdict.min(state.verdicts.len() - 1) + 1;
+        let number = ui.screen.verdict.min(state.verdicts.len() - 1) + 1;
         now.push((format!("   path {number} of {}", state.verdicts.len()), theme.dim));
     }
     // The badge in the frame says the same; half a word helps nobody.

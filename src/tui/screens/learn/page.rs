@@ -1,10 +1,11 @@
 //! The lesson as one HTML file for a lecture: the words of each step and its figure, on light and on dark ground, nothing from outside.
 
-use super::lesson::Lesson;
+use super::state::Learn;
 use super::steps::{Figure, STEPS, Step, step};
 use super::view;
 use crate::config::{ColourDepth, Taste, ThemeName};
-use crate::tui::app::UiState;
+use crate::tui::context::{Context, Ui};
+use crate::tui::jobs::lesson::Lesson;
 use crate::tui::pen::Pen;
 use crate::tui::svg;
 use crate::tui::theme::Theme;
@@ -57,8 +58,8 @@ pub fn lesson_page() -> Result<String, String> {
 /// The figure of a step as it stands at the end of its play.
 fn figure(lesson: &Lesson, step: &Step, theme: ThemeName, title: &str) -> String {
     let theme = Theme::new(Taste { theme, depth: ColourDepth::True, ascii: false });
-    let mut ui = UiState::default();
-    ui.learn.at = 1.0;
+    let (ctx, screen) = (Context::default(), Learn { at: 1.0, ..Learn::default() });
+    let ui = Ui { ctx: &ctx, screen: &screen };
     let rows = if step.figure == Figure::SmallWhole { ROWS + 7 } else { ROWS };
     let mut buffer = Buffer::empty(Rect::new(0, 0, COLUMNS, rows));
     buffer.set_style(buffer.area, theme.ground);

@@ -1,8 +1,8 @@
 //! The eight steps of the lesson in words, every figure in them taken from the recordings.
 
-use super::lesson::{Lesson, Load, Told};
 use crate::domain::units::{bytes, count, duration, rate, three_digits};
 use crate::domain::{CacheState, Engine, Phase};
+use crate::tui::jobs::lesson::{Lesson, Load, ModelLoads};
 
 /// Number of steps.
 pub(crate) const STEPS: usize = 8;
@@ -93,11 +93,11 @@ fn share(load: &Load) -> f64 {
     load.overhead_ns() as f64 * 100.0 / load.phases.total_ns().max(1) as f64
 }
 
-fn per_tensor(told: &Told) -> Option<&Load> {
+fn per_tensor(told: &ModelLoads) -> Option<&Load> {
     told.load(&Engine::GdsPerTensor)
 }
 
-fn path(small: &Told) -> Vec<String> {
+fn path(small: &ModelLoads) -> Vec<String> {
     let mut text = vec![
         "A weight lies on a disk and is wanted in GPU memory. mmap and pread take it through the host's page cache and copy it from there. Direct I/O \
          leaves out the page cache; GPUDirect Storage (GDS) leaves out host memory, where hardware, kernel and file system allow it."
@@ -113,7 +113,7 @@ fn path(small: &Told) -> Vec<String> {
     text
 }
 
-fn before_first(small: &Told) -> Vec<String> {
+fn before_first(small: &ModelLoads) -> Vec<String> {
     let Some(load) = per_tensor(small) else { return missing() };
     let n = small.tensors.max(1);
     let of = |phase: Phase| duration(load.phases.get(phase) / n);
@@ -138,7 +138,7 @@ fn before_first(small: &Told) -> Vec<String> {
     text
 }
 
-fn times_number(small: &Told) -> Vec<String> {
+fn times_number(small: &ModelLoads) -> Vec<String> {
     let Some(load) = per_tensor(small) else { return missing() };
     let mut text = vec![format!(
         "{} has {} tensors, most of them small: {} on average. What each costs before its first byte adds up to {} of {}: {:.0} % of the load \
@@ -157,7 +157,7 @@ fn times_number(small: &Told) -> Vec<String> {
     text
 }
 
-fn large_tensors(small: &Told, large: &Told) -> Vec<String> {
+fn large_tensors(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let (Some(few), Some(many)) = (per_tensor(small), per_tensor(large)) else { return missing() };
     vec![
         format!(
@@ -175,7 +175,7 @@ fn large_tensors(small: &Told, large: &Told) -> Vec<String> {
     ]
 }
 
-fn crossing(small: &Told, large: &Told) -> Vec<String> {
+fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let mut text = vec![
         "Each dot is a tensor: its size, and its part of the clock (the time of its slot, shared by the slots at work). Each line is a fit, t = t₀ + bytes / rate. \
          The flat part on the left is t₀, the cost before the first byte; where lines cross, neither way is better."
@@ -195,7 +195,7 @@ fn crossing(small: &Told, large: &Told) -> Vec<String> {
     text
 }
 
-fn once(small: &Told) -> Vec<String> {
+fn once(small: &ModelLoads) -> Vec<String> {
     let (Some(each), Some(slab)) = (per_tensor(small), small.load(&Engine::GdsSlab)) else { return missing() };
     let calls = |n: u64| if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) };
     vec![
@@ -214,7 +214,7 @@ fn once(small: &Told) -> Vec<String> {
     ]
 }
 
-fn coalescing(small: &Told) -> Vec<String> {
+fn coalescing(small: &ModelLoads) -> Vec<String> {
     let (Some(each), Some(slab)) = (per_tensor(small), small.load(&Engine::GdsSlab)) else { return missing() };
     let reads = |load: &Load| {
         let sizes = || load.spans.iter().filter(|s| s.phase == Phase::Transfer && s.bytes > 0).map(|s| s.bytes);
@@ -232,10 +232,10 @@ fn coalescing(small: &Told) -> Vec<String> {
     ]
 }
 
-fn when(small: &Told, large: &Told) -> Vec<String> {
+fn when(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let mut text = Vec::new();
     for (cache, words) in [(CacheState::Cold, "Cold"), (CacheState::Hot, "Hot")] {
-        let best = |told: &Told| {
+        let best = |told: &ModelLoads| {
             Some((told.fastest(cache)?.engine.to_string(), told.model.clone(), time(told.fastest(cache)?)))
         };
         match (best(small), best(large)) {

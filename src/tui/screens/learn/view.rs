@@ -8,14 +8,15 @@
 //! ╭ Simulation, not measured ──────────────────╮
 //! ```
 
-use super::lesson::{Lesson, Load, Simulation, Told};
+use super::simulation::Simulation;
+use super::state::Ui;
 use super::steps::{Figure, STEPS, Step, step};
 use crate::domain::units::{bytes, count, duration, three_digits};
 use crate::domain::{CacheState, Engine, Phase, Route, Status};
 use crate::present::phases::title;
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::keymap::Action;
+use crate::tui::jobs::lesson::{Lesson, Load, ModelLoads};
+use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
@@ -34,26 +35,26 @@ const fn least_rows(figure: Figure) -> u16 {
     }
 }
 
-/// Draws the screen; returns how far its words scroll.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+/// Draws the screen.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
     let say = |status, text: String| Headline { status, text };
-    let lesson = match &ui.learn.lesson {
+    let lesson = match &ui.screen.lesson {
         Some(Ok(lesson)) => lesson,
         Some(Err(error)) => {
             let told = say(Status::Fail, format!("The lesson's recordings cannot be read: {error}"));
             headline::draw(&mut pen.part(0, y, w, 3), &told, theme);
-            return 0;
+            return;
         }
         None => {
             let told = say(Status::Info, "Reading the recorded loads …".to_owned());
             headline::draw(&mut pen.part(0, y, w, 3), &told, theme);
-            return 0;
+            return;
         }
     };
-    let number = ui.learn.step.min(STEPS - 1);
+    let number = ui.screen.step.min(STEPS - 1);
     let step = step(lesson, number);
     // The screen's question stands first where a line has room for it.
     let question = if pen.width() >= 80 { "Why can GDS be slower on a small model?  " } else { "" };
@@ -64,23 +65,24 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let simulated = if rest >= 20 { 7 } else { 0 };
     let body = rest - simulated;
     let words = words(&step, state, ui);
-    if !ui.narrow && !ui.small {
+    if !ui.ctx.narrow && !ui.ctx.small {
         let left = (w * 2 / 5).max(36);
-        let most = text(&mut pen.part(0, y, left, body), &words, (number, ui.learn.scroll), theme);
+        let most = text(&mut pen.part(0, y, left, body), &words, (number, ui.screen.scroll.at()), theme);
         figure(&mut pen.part(left, y, w - left, body), &step, lesson, ui, theme);
         if simulated > 0 {
             simulation(&mut pen.part(0, y + body, w, simulated), lesson, ui, theme);
         }
-        return most;
+        ui.screen.scroll.drawn(most);
+        return;
     }
     let mut most = 0;
-    match ui.learn.pane % 3 {
+    match ui.screen.pane % 3 {
         0 => {
             // Where the words leave room for it, the figure that they are about stands below them.
             let needs = |gap| wrapped(&words, w.saturating_sub(6), gap).len() as u16 + 2;
             let fits = |upper: &u16| upper + least_rows(step.figure) <= rest;
             let upper = [needs(true) + 1, needs(true), needs(false)].into_iter().find(fits).unwrap_or(rest);
-            most = text(&mut pen.part(0, y, w, upper), &words, (number, ui.learn.scroll), theme);
+            most = text(&mut pen.part(0, y, w, upper), &words, (number, ui.screen.scroll.at()), theme);
             if upper < rest {
                 figure(&mut pen.part(0, y + upper, w, rest - upper), &step, lesson, ui, theme);
             }
@@ -89,18 +91,18 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         _ => simulation(&mut pen.part(0, y, w, rest), lesson, ui, theme),
     }
     // What is not here is a key away.
-    let next = ["the figure", "the simulation", "the words"][ui.learn.pane % 3];
-    let hint = [(format!(" {} ", ui.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
+    let next = ["the figure", "the simulation", "the words"][ui.screen.pane % 3];
+    let hint = [(format!(" {} ", ui.ctx.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
     let x = w.saturating_sub(runs_width(&hint) as u16 + 2);
     pen.runs(x, y + rest.saturating_sub(1), &hint);
-    most
+    ui.screen.scroll.drawn(most);
 }
 
 /// The step's words, and what was measured here on the same matter.
-fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
+fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
     let mut words = step.text.clone();
     words.extend(step.at_the_keys.map(str::to_owned));
-    if ui.replay {
+    if ui.ctx.replay {
         return words;
     }
     if let Some(lane) = state.running_lane() {
@@ -119,7 +121,7 @@ fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
                 state.lanes.len()
             ),
         );
-    } else if let Some(here) = &ui.learn.here {
+    } else if let Some(here) = &ui.screen.measured {
         let loads: Vec<String> =
             here.loads.iter().map(|l| format!("{} {} {}", l.engine, l.cache, duration(l.wall_ns))).collect();
         words.insert(0, format!("Measured here with {}: {}.", here.model, loads.join(", ")));
@@ -133,7 +135,7 @@ fn words(step: &Step, state: &State, ui: &UiState) -> Vec<String> {
 }
 
 /// The figure of a step alone, and for a step that speaks of it the simulation, as a page shows them.
-pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let simulated = if step.figure == Figure::SmallWhole { 7 } else { 0 };
     figure(&mut pen.part(0, 0, w, h.saturating_sub(simulated)), step, lesson, ui, theme);
@@ -167,7 +169,7 @@ fn text(pen: &mut Pen<'_>, words: &[String], (number, scroll): (usize, usize), t
     sheet::text(&mut inside.part(2, top, w.saturating_sub(2), h.saturating_sub(top)), &lines, scroll, theme)
 }
 
-fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let each = Engine::GdsPerTensor;
     match step.figure {
         Figure::Paths => {
@@ -223,7 +225,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
 }
 
 /// The whole load of some engines, above each other on one scale of time.
-fn whole(pen: &mut Pen<'_>, told: &Told, engines: &[&Engine], ui: &UiState, theme: &Theme) {
+fn whole(pen: &mut Pen<'_>, told: &ModelLoads, engines: &[&Engine], ui: &Ui<'_>, theme: &Theme) {
     let loads: Vec<&Load> = engines.iter().filter_map(|engine| told.load(engine)).collect();
     let longest = loads.iter().map(|l| l.wall_ns).max().unwrap_or(0);
     let rows: Vec<(&Load, (u64, u64))> = loads.into_iter().map(|load| (load, (0, longest))).collect();
@@ -231,7 +233,7 @@ fn whole(pen: &mut Pen<'_>, told: &Told, engines: &[&Engine], ui: &UiState, them
 }
 
 /// Timelines of loads with their phases as a bar below each.
-fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiState, theme: &Theme) {
+fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui: &Ui<'_>, theme: &Theme) {
     let title =
         [(told.model.clone(), theme.strong), ("  each row is a slot, recorded on an H200".to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
@@ -262,7 +264,7 @@ fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiS
         // Below a few rows the bar of phases is not drawn, and the slots have its place.
         let rows = each.saturating_sub(if each >= 6 { 4 } else { 1 }).clamp(2, 17);
         let mut page = inside.part(1, y + 1, w.saturating_sub(2), rows);
-        let used = timeline::draw(&mut page, &load.spans, *window, ui.learn.at, theme);
+        let used = timeline::draw(&mut page, &load.spans, *window, ui.screen.at, theme);
         if each >= 6 {
             bars::phases(&mut inside, 1, y + used + 1, w.saturating_sub(2), &load.phases, longest, theme);
         }
@@ -279,7 +281,7 @@ fn slots(pen: &mut Pen<'_>, told: &Told, loads: &[(&Load, (u64, u64))], ui: &UiS
 }
 
 /// What each phase costs a tensor on average, with its share as a bar.
-fn by_phase(pen: &mut Pen<'_>, told: &Told, load: &Load, theme: &Theme) {
+fn by_phase(pen: &mut Pen<'_>, told: &ModelLoads, load: &Load, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let total = load.phases.total_ns().max(1) as f64;
     pen.text(0, 0, &format!("a tensor of {} on average", bytes(told.mean_bytes())), theme.dim);
@@ -296,7 +298,7 @@ fn by_phase(pen: &mut Pen<'_>, told: &Told, load: &Load, theme: &Theme) {
     }
 }
 
-fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
+fn cross(pen: &mut Pen<'_>, told: &ModelLoads, theme: &Theme) {
     let engines = [Engine::Mmap, Engine::GdsPerTensor];
     let mut title = vec![(format!("{}  ", told.model), theme.strong)];
     for engine in &engines {
@@ -327,20 +329,21 @@ fn cross(pen: &mut Pen<'_>, told: &Told, theme: &Theme) {
 /// Columns of a time with its star.
 const LEAST_TIME: u16 = 10;
 
-fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
-    let told: Vec<&Told> = [&lesson.small, &lesson.large].into_iter().chain(ui.learn.here.as_ref()).collect();
+    let told: Vec<&ModelLoads> =
+        [&lesson.small, &lesson.large].into_iter().chain(ui.screen.measured.as_ref()).collect();
     let (w, h) = (inside.width(), inside.height());
     // A column for each model in each state of the cache that it was loaded from, as many as there is room for.
-    let states = |told: &Told| {
+    let states = |told: &ModelLoads| {
         let has = |cache: &CacheState| told.loads.iter().any(|load| load.cache == *cache);
         [CacheState::Cold, CacheState::Hot].into_iter().filter(has).collect::<Vec<_>>()
     };
-    let mut columns: Vec<(&Told, CacheState)> =
+    let mut columns: Vec<(&ModelLoads, CacheState)> =
         told.iter().flat_map(|told| states(told).into_iter().map(move |cache| (*told, cache))).collect();
     columns.truncate(usize::from(w.saturating_sub(19) / LEAST_TIME).max(1));
     let room = w.saturating_sub(20) / columns.len().max(1) as u16;
-    let mut before: Option<&Told> = None;
+    let mut before: Option<&ModelLoads> = None;
     for (i, (told, cache)) in columns.iter().enumerate() {
         let x = 18 + i as u16 * room;
         if before.is_none_or(|before| !std::ptr::eq(before, *told)) {
@@ -375,7 +378,7 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
 }
 
 /// The times of the table as bars, each model and cache state on a scale of its own, as many as there is room for.
-fn races(pen: &mut Pen<'_>, told: &[&Told], theme: &Theme) {
+fn races(pen: &mut Pen<'_>, told: &[&ModelLoads], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let columns = w.saturating_sub(18 + 12);
     let mut y = 0;
@@ -400,7 +403,7 @@ fn races(pen: &mut Pen<'_>, told: &[&Told], theme: &Theme) {
 }
 
 /// The simulation under its sliders: arithmetic on a cost, a size and the recorded rate, said to be that.
-fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
+fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let title: [Run; 2] = [
         ("SIMULATION".to_owned(), theme.status(Status::Warn)),
         (
@@ -419,7 +422,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
         inside.text(2, 0, "The recording has no fitted rate to begin from.", theme.dim);
         return;
     };
-    let simulation = ui.learn.simulation;
+    let simulation = ui.screen.simulation;
     let (slots, rate) = (cost.parallelism.round().max(1.0) as u64, cost.bytes_per_s());
     let sliders = [
         (
@@ -435,7 +438,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &UiState, theme: &Theme) {
         ("cost a tensor", duration(simulation.cost_ns()), simulation.cost, Simulation::COSTS.len()),
     ];
     for (y, (name, value, at, all)) in sliders.into_iter().enumerate() {
-        let chosen = ui.learn.slider == y;
+        let chosen = ui.screen.slider == y;
         let y = y as u16;
         inside.cell(1, y, if chosen { '▸' } else { ' ' }, theme.accent);
         inside.text(3, y, name, if chosen { theme.strong } else { theme.text });

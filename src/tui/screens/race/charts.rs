@@ -1,16 +1,19 @@
 //! The charts of the race: bandwidth of all lanes on one clock; memory and GPU of the selected one.
 
-use super::view::selected_entry;
-use super::{lanes, phases};
+use super::names::entry_marker;
+use super::phases;
+use super::state::{Race, Ui};
 use crate::domain::{Metric, Target};
 use crate::present::progress::elapsed_ns;
 use crate::present::{RowGroup, row_groups, series};
 use crate::session::{Lane, State};
-use crate::tui::app::UiState;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::context::Context;
 use crate::tui::pen::{Pen, Run};
+use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::chart::{Chart, Extras, Series};
+use crate::tui::widgets::chart::{Chart, Extras};
+use crate::tui::widgets::series::Series;
 use crate::tui::words::{row_name, variant_name};
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -25,16 +28,16 @@ const PROGRESS_GAP_S: f64 = 0.6;
 
 /// As many charts as there is room for.
 /// `phases` asks for where the time went in a pane between them.
-pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, theme: &Theme) {
+pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, phases: bool, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    ui.race.more.set(w < 116 || (phases && !on_host(state, ui)));
+    ui.screen.more.set(w < 116 || (phases && !on_host(state, ui)));
     if phases {
         let first = if w < 110 { w / 2 } else { w * 3 / 8 };
         let second = if w < 110 { w - first } else { w * 3 / 8 };
         one(&mut pen.part(0, 0, first, h), state, ui, theme, 0);
-        phases::pane(&mut pen.part(first, 0, second, h), state, ui, theme);
+        phases::pane(&mut pen.part(first, 0, second, h), state, ui.ctx, theme);
         if first + second < w {
-            one(&mut pen.part(first + second, 0, w - first - second, h), state, ui, theme, 1 + ui.race.chart % 2);
+            one(&mut pen.part(first + second, 0, w - first - second, h), state, ui, theme, 1 + ui.screen.chart % 2);
         }
         return;
     }
@@ -47,7 +50,7 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, 
         _ => useful,
     };
     if count == 1 {
-        one(pen, state, ui, theme, ui.race.chart);
+        one(pen, state, ui, theme, ui.screen.chart);
         return;
     }
     if h >= 30 {
@@ -67,19 +70,19 @@ pub(crate) fn row(pen: &mut Pen<'_>, state: &State, ui: &UiState, phases: bool, 
     let mut x = 0;
     for index in 0..count {
         let columns = if index == 0 { first } else { narrow };
-        let which = if count == 2 && index == 1 && !host { 1 + ui.race.chart % 2 } else { usize::from(index) };
+        let which = if count == 2 && index == 1 && !host { 1 + ui.screen.chart % 2 } else { usize::from(index) };
         one(&mut pen.part(x, 0, columns, h), state, ui, theme, which);
         x += columns;
     }
 }
 
 /// The part of a stretch of time that is shown.
-fn part(whole: (f64, f64), ui: &UiState) -> (f64, f64) {
-    ui.race.time.window(whole)
+fn part(whole: (f64, f64), ui: &Ui<'_>) -> (f64, f64) {
+    ui.screen.time.window(whole)
 }
 
 /// The time that the charts are about, in seconds on the clock of the lanes: what zoom, pan and cursor move in.
-pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
+pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     let group = group(state, ui);
     let end = group.as_ref().map_or(0.0, |group| end_of(group, ui));
     let (mut from, mut to) = (0.0, end);
@@ -90,20 +93,20 @@ pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
 }
 
 /// Session time of the charts: now, unless they are held still.
-fn now_ns(ui: &UiState) -> u64 {
-    ui.race.held_ns.map_or(ui.clock_ns, |held| held.min(ui.clock_ns))
+fn now_ns(ui: &Ui<'_>) -> u64 {
+    ui.screen.held_ns.map_or(ui.ctx.clock_ns, |held| held.min(ui.ctx.clock_ns))
 }
 
 /// Seconds that a lane's clock ran, as far as the charts show it.
-fn seconds(lane: &Lane, ui: &UiState) -> f64 {
-    let ran = elapsed_ns(lane, ui.clock_ns).unwrap_or(0);
-    let held = ui.race.held_ns.map(|held| held.saturating_sub(lane.clock_ns.or(lane.started_ns).unwrap_or(held)));
+fn seconds(lane: &Lane, ui: &Ui<'_>) -> f64 {
+    let ran = elapsed_ns(lane, ui.ctx.clock_ns).unwrap_or(0);
+    let held = ui.screen.held_ns.map(|held| held.saturating_sub(lane.clock_ns.or(lane.started_ns).unwrap_or(held)));
     held.map_or(ran, |held| held.min(ran)) as f64 / 1e9
 }
 
 /// The group of the selected entry.
-fn group<'s>(state: &'s State, ui: &UiState) -> Option<RowGroup<'s>> {
-    let at = selected_entry(state, ui).unwrap_or(0);
+fn group<'s>(state: &'s State, ui: &Ui<'_>) -> Option<RowGroup<'s>> {
+    let at = selected_entry(state, ui.ctx).unwrap_or(0);
     let mut before = 0;
     row_groups(state).into_iter().find(|h| {
         before += h.rows.len();
@@ -111,48 +114,53 @@ fn group<'s>(state: &'s State, ui: &UiState) -> Option<RowGroup<'s>> {
     })
 }
 
-fn end_of(group: &RowGroup<'_>, ui: &UiState) -> f64 {
+fn end_of(group: &RowGroup<'_>, ui: &Ui<'_>) -> f64 {
     group.rows.iter().filter_map(|e| e.shown()).map(|lane| seconds(lane, ui)).fold(0.0, f64::max)
 }
 
 /// Draws a chart and remembers where it can be clicked.
-fn put(chart: &Chart<'_>, pen: &mut Pen<'_>, ui: &UiState, theme: &Theme, extras: &Extras) {
+fn put(chart: &Chart<'_>, pen: &mut Pen<'_>, theme: &Theme, extras: &Extras) {
     if let Some(plot) = chart.draw_with(pen, theme, extras) {
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;
         let spot = Spot::Time { from_us: micros(chart.x.0), to_us: micros(chart.x.1) };
         for y in plot.y..plot.y + plot.height {
-            pen.hit(ui, y, plot.x, plot.width, spot.clone());
+            pen.hit(y, plot.x, plot.width, spot.clone());
         }
     }
 }
 
 /// One chart: 0 bandwidth, 1 host memory, 2 GPU, 3 where the time went.
-pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, which: usize) {
-    ui.race.charted.set(ui.race.charted.get() || which % COUNT != 3);
+pub(crate) fn one(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme, which: usize) {
+    ui.screen.charted.set(ui.screen.charted.get() || which % COUNT != 3);
     match which % COUNT {
         0 => bandwidth(pen, state, ui, theme),
         1 => host_memory(pen, state, ui, theme),
         2 => gpu(pen, state, ui, theme),
-        _ => phases::pane(pen, state, ui, theme),
+        _ => phases::pane(pen, state, ui.ctx, theme),
     }
 }
 
+/// The bandwidth over the whole time, for a page that has no cursor.
+pub(crate) fn bandwidth_of_all(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
+    bandwidth(pen, state, &Ui { ctx, screen: &Race::default() }, theme);
+}
+
 /// The chart after the one that is shown; without a GPU its chart has nothing to show.
-pub(crate) fn next(state: &State, ui: &UiState) -> usize {
-    match (ui.race.chart + 1) % COUNT {
+pub(crate) fn next(state: &State, ui: &Ui<'_>) -> usize {
+    match (ui.screen.chart + 1) % COUNT {
         2 if on_host(state, ui) => 3,
         next => next,
     }
 }
 
 /// Whether the charts are about a load into host memory.
-fn on_host(state: &State, ui: &UiState) -> bool {
+fn on_host(state: &State, ui: &Ui<'_>) -> bool {
     chosen(state, ui).is_some_and(|lane| lane.target == Target::Host)
 }
 
 /// The lane that the memory charts are about.
-fn chosen<'s>(state: &'s State, ui: &UiState) -> Option<&'s Lane> {
-    let at = selected_entry(state, ui)?;
+fn chosen<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s Lane> {
+    let at = selected_entry(state, ui.ctx)?;
     row_groups(state).iter().flat_map(|h| &h.rows).nth(at)?.shown()
 }
 
@@ -166,7 +174,7 @@ fn title(name: &str, unit: &str, lane: Option<&Lane>, theme: &Theme) -> Vec<Run>
     runs
 }
 
-fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let group = group(state, ui);
     let mut series = Vec::new();
     let entries = group.as_ref().map(|h| h.rows.as_slice()).unwrap_or_default();
@@ -174,15 +182,15 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     for entry in entries {
         let Some(lane) = entry.shown() else { continue };
         // One mean a column, and not more than thirty for a lane: finer is the noise of the blocks.
-        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane, ui) / 30.0).max(ui.derived.grain_s(lane));
-        let points = ui.derived.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
+        let step = (end / f64::from(pen.width().max(20))).max(seconds(lane, ui) / 30.0).max(ui.ctx.stats.grain_s(lane));
+        let points = ui.ctx.stats.bandwidth(lane, step).into_iter().map(|(t, rate)| (t, rate / 1e9)).collect();
         let of_spans = !lane.spans.is_empty() && lane.ended_ns.is_some();
         series.push(Series {
             name: match entry.place() {
                 Some(_) => row_name(entry, LEGEND),
                 None => variant_name(entry.engine, LEGEND),
             },
-            marker: lanes::entry_marker(entry, theme),
+            marker: entry_marker(entry, theme),
             style: theme.lane(entry.engine),
             points,
             gap: if of_spans { f64::INFINITY } else { PROGRESS_GAP_S },
@@ -197,7 +205,7 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         series.push(top);
     }
     let mut title = title("Bandwidth", "GB/s", None, theme);
-    if ui.race.held_ns.is_some() {
+    if ui.screen.held_ns.is_some() {
         title.push((" ‖ held still".to_owned(), theme.accent));
     }
     let mut inside = pen.frame(&title, theme.faint);
@@ -207,10 +215,10 @@ fn bandwidth(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         ceiling: group
             .as_ref()
             .and_then(|group| measured_ceiling(state, group).or_else(|| pcie_ceiling(state, group.target))),
-        cursor: ui.race.time.cursor,
+        cursor: ui.screen.time.cursor,
         empty: "Bytes have not begun to move.",
     };
-    put(&chart, &mut inside, ui, theme, &Extras::default());
+    put(&chart, &mut inside, theme, &Extras::default());
 }
 
 /// What stands in an empty chart of a lane: one that has ended gets no more readings.
@@ -293,7 +301,7 @@ fn meters(state: &State, lane: &Lane, now_ns: u64, list: &[Meter], theme: &Theme
     all
 }
 
-fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let lane = chosen(state, ui);
     let list = [
         Meter {
@@ -326,7 +334,7 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     ];
     let series = lane.map(|lane| meters(state, lane, now_ns(ui), &list, theme)).unwrap_or_default();
     let x = lane.and_then(|l| window(l, now_ns(ui))).map_or((0.0, 1.0), |(x, _)| x);
-    let (x, cursor) = (part(x, ui), ui.race.time.cursor);
+    let (x, cursor) = (part(x, ui), ui.screen.time.cursor);
     let mut inside = pen.frame(&title("Host memory", "GiB", lane, theme), theme.faint);
     let chart = Chart {
         series: &series,
@@ -335,10 +343,10 @@ fn host_memory(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         cursor,
         empty: unread(lane, ["No reading of this lane's memory yet.", "No reading of this lane's memory."]),
     };
-    put(&chart, &mut inside, ui, theme, &events(lane));
+    put(&chart, &mut inside, theme, &events(lane));
 }
 
-fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+fn gpu(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let lane = chosen(state, ui);
     if lane.is_some_and(|l| l.target == Target::Host) {
         let mut inside = pen.frame(&title("GPU", "", None, theme), theme.faint);
@@ -368,7 +376,7 @@ fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
     ];
     let series = lane.map(|lane| meters(state, lane, now_ns(ui), &list, theme)).unwrap_or_default();
     let x = lane.and_then(|l| window(l, now_ns(ui))).map_or((0.0, 1.0), |(x, _)| x);
-    let (x, cursor) = (part(x, ui), ui.race.time.cursor);
+    let (x, cursor) = (part(x, ui), ui.screen.time.cursor);
     let mut inside = pen.frame(&title("GPU", "GiB · GB/s", lane, theme), theme.faint);
     let chart = Chart {
         series: &series,
@@ -377,5 +385,5 @@ fn gpu(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
         cursor,
         empty: unread(lane, ["No reading of the GPU yet.", "No reading of the GPU."]),
     };
-    put(&chart, &mut inside, ui, theme, &events(lane));
+    put(&chart, &mut inside, theme, &events(lane));
 }

@@ -13,8 +13,7 @@ use crate::analysis::{GridTable, grid_tables, rate_range, warmth};
 use crate::domain::{Access, CellKey, Grid, Status, Transfer, units};
 use crate::present::{Answer, grid as words, headline as answers};
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
 use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
@@ -34,8 +33,8 @@ const ABOVE: u16 = 4;
 /// Rows of the scale and of the words about the cell.
 const FOOT: u16 = 4;
 
-/// Draws the screen; `ui.race.selected` is the cell under the cursor, counted row by row through the tables.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, theme: &Theme) {
+/// Draws the screen; `cell` is the cell under the cursor, counted row by row through the tables.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, cell: Option<usize>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
@@ -59,7 +58,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
     y += u16::from(airy);
     let tables = grid_tables(grid);
     let keys = cursor_order(grid);
-    let cursor = selected(grid, ui).and_then(|at| keys.get(at)).copied();
+    let cursor = selected(grid, cell).and_then(|at| keys.get(at)).copied();
     let meanings = tables.first().map_or(0, |table| meaning_rows(&table.transfers, w));
     // What the names of transfers mean stands below the tables, where it costs no cell its row.
     let explained = airy && h > y + FOOT + meanings + 12;
@@ -71,7 +70,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, grid: &Grid, ui: &UiState, 
         let (x, below) = ((i % sizes.across) as u16 * sizes.table.0, (i / sizes.across) as u16 * sizes.table.1);
         let part = &mut pen.part(x, y + below, sizes.table.0.min(w), sizes.table.1.min(room.saturating_sub(below)));
         let first = (page + i) * table.blocks.len() * table.columns().count();
-        draw_table(part, (grid, table, first), &sizes, cursor, ui, theme);
+        draw_table(part, (grid, table, first), &sizes, cursor, theme);
     }
     if let Some(table) = tables.first().filter(|_| explained) {
         meaning(&mut pen.part(0, h.saturating_sub(FOOT + meanings), w, meanings), &table.transfers, theme);
@@ -199,10 +198,10 @@ pub(crate) fn columns(grid: &Grid) -> usize {
 }
 
 /// The cell under the cursor: the user's, else the one that runs, else the fastest.
-pub(crate) fn selected(grid: &Grid, ui: &UiState) -> Option<usize> {
+pub(crate) fn selected(grid: &Grid, cell: Option<usize>) -> Option<usize> {
     let keys = cursor_order(grid);
     let at = |key: &CellKey| keys.iter().position(|k| k == key);
-    match ui.race.selected {
+    match cell {
         Some(chosen) => Some(chosen.min(keys.len().checked_sub(1)?)),
         None => grid
             .running
@@ -220,7 +219,6 @@ fn draw_table(
     (grid, table, first): (&Grid, &GridTable, usize),
     sizes: &Sizes,
     cursor: Option<CellKey>,
-    ui: &UiState,
     theme: &Theme,
 ) {
     let all = table.columns().count();
@@ -259,7 +257,7 @@ fn draw_table(
             for line in 0..tall {
                 let y = top(row) + line;
                 inside.text(x, y, &" ".repeat(usize::from(wide)), style);
-                inside.hit(ui, y, x, wide, Spot::Cell(first + row * all + i));
+                inside.hit(y, x, wide, Spot::Row(first + row * all + i));
             }
             let y = top(row) + (tall - 1) / 2;
             let bold = if cursor == Some(key) { style.add_modifier(Modifier::BOLD) } else { style };
@@ -324,9 +322,9 @@ fn describe(pen: &mut Pen<'_>, grid: &Grid, key: &CellKey, theme: &Theme) {
 }
 
 /// The cell under the cursor, for the clipboard.
-pub(crate) fn copied(grid: &Grid, ui: &UiState) -> Vec<String> {
+pub(crate) fn copied(grid: &Grid, cell: Option<usize>) -> Vec<String> {
     let mut lines: Vec<String> = words::answers(grid).iter().take(1).map(Answer::text).collect();
-    if let Some(key) = selected(grid, ui).and_then(|at| cursor_order(grid).get(at).copied()) {
+    if let Some(key) = selected(grid, cell).and_then(|at| cursor_order(grid).get(at).copied()) {
         lines.extend(words::details(grid, &key));
     }
     lines

@@ -1,7 +1,7 @@
 //! The lanes of a race: bars with ghosts, figures, routes with their proof.
 
+use super::names::{entry_marker, longest_name};
 use super::phases;
-use super::view::selected_entry;
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{Engine, ModelInfo, Status, Target};
 use crate::present::engine_rows::{unavailable, without_run};
@@ -10,10 +10,10 @@ use crate::present::progress::{elapsed_ns, landed_at, rate_now, stage_words};
 use crate::present::table::{ROUTE, ResultRow, TIME, VERIFIED};
 use crate::present::{EngineRow, GAP, RowGroup, headline, labels, row_groups};
 use crate::session::{LaneStatus, State};
-use crate::tui::app::UiState;
-use crate::tui::frame::spinner;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::context::Context;
 use crate::tui::pen::{Pen, Run, runs_width, width};
+use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::{chosen, row_name};
@@ -33,13 +33,13 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(w: u16, state: &State, ui: &UiState, groups: &[RowGroup<'_>]) -> Self {
+    fn new(w: u16, state: &State, ctx: &Context, groups: &[RowGroup<'_>]) -> Self {
         let entries = || groups.iter().flat_map(|h| &h.rows);
         let places = entries().filter(|e| e.place().is_some()).map(|e| width(&e.name()));
         let placed = places.max().unwrap_or(0) as u16;
         let repeats = entries().any(|e| e.lanes.len() > 1);
         let cufile = state.lanes.iter().any(|l| l.engine.opens_cufile());
-        let moving = groups.iter().any(|h| racing(h, state, ui)) || state.running_lane().is_some();
+        let moving = groups.iter().any(|h| racing(h, state, ctx)) || state.running_lane().is_some();
         // Parts of one model have nothing that they could be compared with.
         let compared = groups.iter().any(|h| !h.together())
             || entries().filter_map(|e| e.lanes.first()).any(|lane| state.alone_ns(lane).is_some());
@@ -77,20 +77,12 @@ impl Columns {
     }
 }
 
-/// Columns of the longest name of a lane, as far as names are shown whole in a pane of `w` columns.
-pub(crate) fn longest_name(state: &State, w: u16) -> u16 {
-    let names = state.lanes.iter().map(|l| &l.engine).chain(state.unavailable.iter().map(|(engine, _)| engine));
-    let longest = names.map(|engine| width(&engine.label())).max().unwrap_or(4) as u16;
-    longest.clamp(6, if w >= 100 { 28 } else { 22 })
-}
-
 /// Rows that the lanes take with their border, without phases.
-pub(crate) fn rows(state: &State, ui: &UiState, w: u16) -> u16 {
+pub(crate) fn rows(state: &State) -> u16 {
     let groups = row_groups(state);
     if groups.is_empty() {
         return 5 + unavailable(state).len().min(12) as u16;
     }
-    let _ = (ui, w);
     let heads = if groups.len() > 1 { groups.len() } else { 0 };
     let entries: usize = groups.iter().flat_map(|h| &h.rows).map(|e| 1 + usize::from(last_line(e).is_some())).sum();
     (3 + heads + entries + unavailable(state).len()) as u16
@@ -139,19 +131,19 @@ fn title(state: &State, groups: &[RowGroup<'_>], w: u16, theme: &Theme) -> Vec<R
 }
 
 /// Draws the lanes and, in the last `phase_rows` rows of the pane, where the time went.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme, phase_rows: u16) {
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme, phase_rows: u16) {
     let groups = row_groups(state);
     let title = title(state, &groups, pen.width(), theme);
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
     if groups.is_empty() {
-        nothing(&mut inside, state, ui, theme);
+        nothing(&mut inside, state, ctx, theme);
         return;
     }
-    let columns = Columns::new(w, state, ui, &groups);
+    let columns = Columns::new(w, state, ctx, &groups);
     let lanes_height = h.saturating_sub(phase_rows);
     let mut lanes = inside.part(0, 0, w, lanes_height);
-    let selected = selected_entry(state, ui);
+    let selected = selected_entry(state, ctx);
     let mut rows: Vec<Row<'_, '_>> = Vec::new();
     let mut index = 0;
     for group in &groups {
@@ -167,7 +159,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         }
     }
     rows.extend(unavailable(state).into_iter().map(|(engines, why)| Row::Unavailable(engines, why)));
-    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, state, ui, theme);
+    column_heads(&mut lanes.part(0, 0, w, 1), &columns, &groups, state, ctx, theme);
     let room = usize::from(lanes_height.saturating_sub(1));
     let at = rows.iter().position(|r| matches!(r, Row::Entry(_, _, i) if Some(*i) == selected)).unwrap_or(0);
     let first = at.saturating_sub(room.saturating_sub(2)).min(rows.len().saturating_sub(room));
@@ -185,10 +177,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         match row {
             Row::Group(group) => group_row(&mut line, group, theme),
             Row::Entry(group, entry, i) => {
-                line.hit(ui, 0, 0, w, Spot::Entry(*i));
-                entry_row(&mut line, &columns, group, entry, state, ui, theme);
+                line.hit(0, 0, w, Spot::Row(*i));
+                entry_row(&mut line, &columns, group, entry, state, ctx, theme);
                 if Some(*i) == selected {
-                    if ui.race.selected.is_some() && !theme.mono {
+                    if ctx.entry.is_some() && !theme.mono {
                         line.restyle(0, 0, w, 1, theme.selected);
                     }
                     line.cell(0, 0, '▸', theme.accent);
@@ -214,7 +206,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         }
     }
     if phase_rows > 0 {
-        phases::below(&mut inside.part(0, lanes_height, w, phase_rows), state, ui, columns.name, theme);
+        phases::below(&mut inside.part(0, lanes_height, w, phase_rows), state, ctx, columns.name, theme);
     }
 }
 
@@ -225,9 +217,9 @@ enum Row<'a, 's> {
     Unavailable(String, String),
 }
 
-fn nothing(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
-    let spinner = if state.ended.is_some() { '–' } else { spinner(ui) };
-    for answer in headline::race(state, ui.clock_ns).iter().take(1) {
+fn nothing(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
+    let spinner = if state.ended.is_some() { '–' } else { ctx.spinner() };
+    for answer in headline::race(state, ctx.clock_ns).iter().take(1) {
         pen.text(2, 1, &format!("{spinner} {}", answer.headline), theme.dim);
     }
     for (i, (engine, why)) in unavailable(state).iter().enumerate() {
@@ -243,8 +235,8 @@ fn last_line(entry: &EngineRow<'_>) -> Option<String> {
 }
 
 /// Whether bars show how far lanes have come; otherwise they compare speeds.
-fn racing(group: &RowGroup<'_>, state: &State, ui: &UiState) -> bool {
-    !group.settled() && !ui.over && state.ended.is_none()
+fn racing(group: &RowGroup<'_>, state: &State, ctx: &Context) -> bool {
+    !group.settled() && !ctx.over && state.ended.is_none()
 }
 
 fn column_heads(
@@ -252,12 +244,12 @@ fn column_heads(
     columns: &Columns,
     groups: &[RowGroup<'_>],
     state: &State,
-    ui: &UiState,
+    ctx: &Context,
     theme: &Theme,
 ) {
     let style = theme.faint_text();
-    let any_racing = groups.iter().any(|h| racing(h, state, ui));
-    let all_racing = groups.iter().all(|h| racing(h, state, ui));
+    let any_racing = groups.iter().any(|h| racing(h, state, ctx));
+    let all_racing = groups.iter().all(|h| racing(h, state, ctx));
     let (long, short) = match (any_racing, all_racing) {
         (true, true) => ("loaded   ▒ the others at that time", "loaded"),
         (true, false) => ("loaded, or speed where all is done", "loaded"),
@@ -299,19 +291,13 @@ fn group_row(pen: &mut Pen<'_>, group: &RowGroup<'_>, theme: &Theme) {
     }
 }
 
-/// The engine's mark, or the number of a lane that runs with others.
-pub(crate) fn entry_marker(entry: &EngineRow<'_>, theme: &Theme) -> char {
-    let number = entry.place().and_then(|(number, _)| char::from_digit(number, 10));
-    number.unwrap_or_else(|| theme.marker(entry.engine))
-}
-
 fn entry_row(
     pen: &mut Pen<'_>,
     columns: &Columns,
     group: &RowGroup<'_>,
     entry: &EngineRow<'_>,
     state: &State,
-    ui: &UiState,
+    ctx: &Context,
     theme: &Theme,
 ) {
     let w = pen.width();
@@ -326,18 +312,18 @@ fn entry_row(
         pen.text(end, 0, &took, theme.dim);
     }
     if entry.n() == 0 && running.is_none() {
-        let (status, words) = without_run(entry, state.ended.is_some() || ui.over);
+        let (status, words) = without_run(entry, state.ended.is_some() || ctx.over);
         pen.fit(columns.name, 0, w.saturating_sub(columns.name + 1), &words, theme.status(status));
         return;
     }
     let total = entry.lanes.first().map_or(0, |lane| state.bytes_of(lane));
     let mut x = columns.name;
-    let live = racing(group, state, ui);
+    let live = racing(group, state, ctx);
     let share_of = |landed: u64| if total > 0 { landed as f64 / total as f64 } else { 0.0 };
     let (share, fill, rest) = match (running, live) {
         (Some(lane), _) => (share_of(lane.landed_bytes()), '▆', '─'),
         (None, true) => {
-            let ghost = entry.typical().map_or(0, |lane| match leader_time(group, ui) {
+            let ghost = entry.typical().map_or(0, |lane| match leader_time(group, ctx) {
                 Some(time) => landed_at(lane, time),
                 None => lane.result.as_deref().map_or(0, |r| r.bytes),
             });
@@ -356,7 +342,7 @@ fn entry_row(
     bars::bar(pen, x, 0, columns.bar.saturating_sub(1), share, (fill, style), (rest, theme.faint));
     if let Some(lane) = running.filter(|lane| lane.clock_ns.is_none()) {
         let LaneStatus::Running(stage) = lane.status else { return };
-        let words = format!("{} {}", spinner(ui), stage_words(stage, lane.cache));
+        let words = format!("{} {}", ctx.spinner(), stage_words(stage, lane.cache));
         pen.fit(x, 0, columns.bar.saturating_sub(1), &format!("{words} "), theme.dim);
     }
     x += columns.bar;
@@ -368,7 +354,7 @@ fn entry_row(
     };
     let percent = if live || running.is_some() { format!("{:.0} %", share * 100.0) } else { String::new() };
     figure(pen, &mut x, columns.percent, &percent, theme.dim);
-    let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ui.clock_ns));
+    let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
     let speed = match running {
         Some(lane) => rate_now(lane),
         None => entry.bytes_per_s(),
@@ -403,9 +389,9 @@ fn entry_row(
 }
 
 /// The time on the clock of the lane that loads now, at which ghosts are shown.
-fn leader_time(group: &RowGroup<'_>, ui: &UiState) -> Option<u64> {
+fn leader_time(group: &RowGroup<'_>, ctx: &Context) -> Option<u64> {
     let lane = group.rows.iter().find_map(EngineRow::running)?;
-    elapsed_ns(lane, ui.clock_ns)
+    elapsed_ns(lane, ctx.clock_ns)
 }
 
 /// The route of a row's reads, and how good it is.

@@ -11,13 +11,13 @@
 //! ╰───────────────────────────────────────────────────────────────╯
 //! ```
 
-use super::view::{self, selected_entry};
+use super::state::Ui;
 use crate::domain::{Engine, LayerTimes, Phase, Status, WorkloadResult, units};
 use crate::present::row_groups;
 use crate::present::workload::hidden;
 use crate::session::{Lane, State};
-use crate::tui::app::UiState;
 use crate::tui::pen::{Pen, Run};
+use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
@@ -26,15 +26,24 @@ const LABEL: u16 = 9;
 /// Rows of the pane's frame, its two timelines and its words.
 const AROUND: u16 = 6;
 
+/// Panes that small screens show one at a time: lanes, phases, three charts.
+const PANES: usize = 5;
+/// The pane of a read's layers, where it has some.
+pub(crate) const LAYERS_PANE: usize = PANES;
+/// Panes that small screens show now.
+pub(super) fn panes(state: &State, ui: &Ui<'_>) -> usize {
+    PANES + usize::from(shown(state, ui).is_some())
+}
+
 /// A read with its layers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Read<'s> {
+pub(super) struct Read<'s> {
     lane: &'s Lane,
     result: &'s WorkloadResult,
 }
 
 /// The selected entry's read, where it went layer by layer.
-pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
+pub(super) fn shown<'s>(state: &'s State, ui: &Ui<'_>) -> Option<Read<'s>> {
     // Asked for several keys in every frame, and no load of weights has any.
     if !state.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_))) {
         return None;
@@ -45,9 +54,9 @@ pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
         let result = lane.result.as_deref()?.workload.as_ref()?;
         (!result.layers.is_empty()).then_some(Read { lane, result })
     };
-    let at = selected_entry(state, ui)?;
+    let at = selected_entry(state, ui.ctx)?;
     let chosen = lanes.get(at).copied().flatten().and_then(read);
-    if chosen.is_some() || ui.race.selected.is_some() || state.running_lane().is_some() {
+    if chosen.is_some() || ui.ctx.entry.is_some() || state.running_lane().is_some() {
         return chosen;
     }
     // Nobody chose: the quickest read from storage, for memory is the yardstick and not the question.
@@ -57,27 +66,26 @@ pub(crate) fn shown<'s>(state: &'s State, ui: &UiState) -> Option<Read<'s>> {
 }
 
 /// Whether the layers are what the arrows move in.
-pub(crate) fn takes_arrows(ui: &UiState) -> bool {
-    if ui.small { ui.race.pane == view::LAYERS_PANE } else { !ui.race.charts }
+pub(super) fn takes_arrows(ui: &Ui<'_>) -> bool {
+    if ui.ctx.small { ui.screen.pane == LAYERS_PANE } else { !ui.screen.charts }
 }
 
-/// Moves the cursor to the next layer or the one before.
-pub(crate) fn step(ui: &mut UiState, state: &State, forward: bool) {
-    if let Some(read) = shown(state, ui) {
-        let (at, last) = (read.cursor(ui), read.result.layers.len() - 1);
-        ui.race.layer = Some(if forward { (at + 1).min(last) } else { at.saturating_sub(1) });
-    }
+/// The layer after the one under the cursor, or before it.
+pub(super) fn step(ui: &Ui<'_>, state: &State, forward: bool) -> Option<usize> {
+    let read = shown(state, ui)?;
+    let (at, last) = (read.cursor(ui), read.result.layers.len() - 1);
+    Some(if forward { (at + 1).min(last) } else { at.saturating_sub(1) })
 }
 
 impl Read<'_> {
     /// The layer under the cursor: the user's, else the one that was waited for longest.
-    fn cursor(&self, ui: &UiState) -> usize {
+    fn cursor(&self, ui: &Ui<'_>) -> usize {
         let layers = &self.result.layers;
         let longest = || {
             let longest = layers.iter().map(|layer| layer.wait_ns).max()?;
             layers.iter().position(|layer| layer.wait_ns == longest)
         };
-        ui.race.layer.or_else(longest).unwrap_or(0).min(layers.len().saturating_sub(1))
+        ui.screen.layer.or_else(longest).unwrap_or(0).min(layers.len().saturating_sub(1))
     }
 
     /// How well loading hides, in a sentence of at most `room` columns where words allow.
@@ -121,7 +129,7 @@ fn spans(layer: &LayerTimes) -> [(u64, u64); 3] {
 }
 
 /// Draws the pane.
-pub(crate) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &Ui<'_>, theme: &Theme) {
     let title = [
         ("Layers".to_owned(), theme.strong),
         (" ── ".to_owned(), theme.faint),

@@ -1,9 +1,214 @@
-//! Screen 2: the engines compared, layers, the storage grid and the plans.
+//! Screen 2: the engines compared, the layers of a read, the storage grid and the plans.
 
 pub(crate) mod charts;
-pub(crate) mod grid;
-pub(crate) mod lanes;
-pub(crate) mod layers;
+mod grid;
+mod keys;
+mod lanes;
+mod layers;
+mod names;
 pub(crate) mod phases;
-pub(crate) mod plans;
-pub(crate) mod view;
+mod plans;
+mod state;
+mod view;
+
+#[cfg(test)]
+pub(crate) use layers::LAYERS_PANE;
+pub(crate) use state::Race;
+
+use crate::present::headline;
+use crate::session::{Command, State};
+use crate::tui::clicks::Spot;
+use crate::tui::context::{Context, Ui};
+use crate::tui::effect::Effect;
+use crate::tui::keys::action::Action;
+use crate::tui::keys::bindings::{Binding, Place};
+use crate::tui::keys::spec::Spec;
+use crate::tui::keys::table::{Row, specs};
+use crate::tui::pen::Pen;
+use crate::tui::screen::Screen;
+use crate::tui::screen_id::ScreenId;
+use crate::tui::selection::{entry_count, selected_entry};
+use crate::tui::theme::Theme;
+use crate::tui::words::headline_in;
+
+/// The tables of keys: the screen's, and that of the plans.
+const TABLES: [&[Row<Race>]; 2] = [keys::TABLE, keys::PLANS];
+const PLANS_TABLE: usize = 1;
+
+pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
+    TABLES.iter().enumerate().map(|(n, table)| (Place::Screen(ScreenId::Race, n), specs(table))).collect()
+}
+
+/// A page that has nothing but the storage grid.
+fn shows_grid(page: &State) -> bool {
+    page.grid.is_some() && page.lanes.is_empty()
+}
+
+impl Screen for Race {
+    fn id(&self) -> ScreenId {
+        ScreenId::Race
+    }
+
+    fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {
+        ctx.page(session)
+    }
+
+    fn table(&self) -> usize {
+        if self.plans.is_some() { PLANS_TABLE } else { 0 }
+    }
+
+    fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool {
+        // The plans are those of the session, whatever page is shown.
+        let state = if self.plans.is_some() { session } else { ctx.page(session) };
+        (TABLES[self.table()][row].when)(&Ui { ctx, screen: self }, state)
+    }
+
+    fn act(&mut self, action: Action, session: &State, ctx: &mut Context) -> Effect {
+        let page = ctx.page(session);
+        match action {
+            Action::Close => self.close(),
+            Action::RunPlan | Action::ShowPlan => return self.run_plan(session, ctx),
+            _ if self.plans.is_some() => {
+                let last = plans::rows(session).len().saturating_sub(1);
+                self.plans = self.plans.and_then(|at| action.moved(at, last)).or(self.plans);
+            }
+            Action::Plans => self.plans = Some(0),
+            Action::RaceAgain => return run_again(page).into(),
+            Action::OlderPlan => {
+                let at = ctx.plan.unwrap_or(session.earlier.len());
+                ctx.plan = Some(at.saturating_sub(1)).filter(|_| !session.earlier.is_empty());
+            }
+            Action::NewerPlan => ctx.plan = ctx.plan.map(|at| at + 1).filter(|at| *at < session.earlier.len()),
+            Action::NextPane => self.pane = (self.pane + 1) % layers::panes(page, &Ui { ctx, screen: self }),
+            Action::NextChart => self.chart = charts::next(page, &Ui { ctx, screen: self }),
+            Action::Layers => self.charts = !self.charts,
+            Action::Expand => self.expanded = !self.expanded,
+            Action::Hold => self.held_ns = if self.held_ns.is_some() { None } else { Some(ctx.clock_ns) },
+            Action::Left | Action::Right if shows_grid(page) => self.move_selection(action, page, ctx),
+            Action::Left | Action::Right if keys::on_layers(&Ui { ctx, screen: self }, page) => {
+                self.layer = layers::step(&Ui { ctx, screen: self }, page, action == Action::Right).or(self.layer);
+            }
+            Action::Left
+            | Action::Right
+            | Action::PanBack
+            | Action::PanForward
+            | Action::ZoomIn
+            | Action::ZoomOut
+            | Action::ZoomAll => {
+                let whole = charts::whole(page, &Ui { ctx, screen: self });
+                self.time.act(action, whole);
+            }
+            _ => self.move_selection(action, page, ctx),
+        }
+        Effect::default()
+    }
+
+    fn click(&mut self, spot: Spot, session: &State, ctx: &mut Context) -> Effect {
+        if let Spot::Row(number) = spot {
+            if shows_grid(ctx.page(session)) {
+                self.cell = Some(number);
+            } else {
+                ctx.entry = Some(number);
+            }
+        }
+        Effect::default()
+    }
+
+    fn put_cursor(&mut self, at_s: f64, session: &State, ctx: &Context) {
+        let whole = charts::whole(ctx.page(session), &Ui { ctx, screen: self });
+        self.time.put(whole, at_s);
+    }
+
+    fn wheel(&mut self, step: Action, _under: Option<Spot>, session: &State, ctx: &mut Context) {
+        // A list of a few lines moves by one.
+        for _ in 0..if self.plans.is_some() { 3 } else { 1 } {
+            self.act(step, session, ctx);
+        }
+    }
+
+    fn draw(&self, pen: &mut Pen<'_>, session: &State, ctx: &Context, theme: &Theme) {
+        let page = ctx.page(session);
+        match page.grid.as_ref().filter(|_| shows_grid(page)) {
+            Some(measured) => grid::draw(pen, page, measured, self.cell, theme),
+            None => view::draw(pen, page, &Ui { ctx, screen: self }, theme),
+        }
+    }
+
+    fn draw_sheet(&self, pen: &mut Pen<'_>, session: &State, ctx: &Context, theme: &Theme) {
+        let Some(at) = self.plans else { return };
+        let enabled = ctx.keys.of(Place::Screen(ScreenId::Race, PLANS_TABLE));
+        let enabled = enabled.filter(|b| !b.short.is_empty() && self.enables(b.row, session, ctx));
+        let named: Vec<&Binding> = enabled.filter(|b| !matches!(b.action, Action::Up | Action::Down)).collect();
+        plans::draw(pen, session, ctx, at, &named, theme);
+    }
+
+    fn close_sheets(&mut self) {
+        self.plans = None;
+    }
+
+    fn page_changed(&mut self) {
+        self.forget();
+    }
+
+    fn copied(&self, session: &State, ctx: &Context) -> String {
+        let page = ctx.page(session);
+        match page.grid.as_ref().filter(|_| shows_grid(page)) {
+            Some(measured) => grid::copied(measured, self.cell).join("\n"),
+            None => headline_in(&headline::race(page, ctx.clock_ns), u16::MAX, 1).text,
+        }
+    }
+}
+
+/// Runs what the page shows again.
+fn run_again(page: &State) -> Command {
+    match (&page.race_plan, page.grid.is_some()) {
+        (Some((name, _)), _) => Command::RunPlan(name.clone()),
+        (None, true) => Command::RunPlan("io grid".to_owned()),
+        (None, false) => Command::Race(None),
+    }
+}
+
+impl Race {
+    /// Runs the selected plan, or shows what ran.
+    fn run_plan(&mut self, session: &State, ctx: &mut Context) -> Effect {
+        let rows = plans::rows(session);
+        let mut effect = Effect::default();
+        match self.plans.and_then(|at| rows.get(at)) {
+            Some(plans::Row::Offer(plan)) => match plans::obstacle(session, ctx, plan) {
+                Some(why) => ctx.notice = Some(format!("{}: {why}", plan.title)),
+                None => {
+                    effect.commands.push(Command::RunPlan(plan.name.clone()));
+                    (self.plans, ctx.plan) = (None, None);
+                }
+            },
+            Some(plans::Row::Ran(number)) => (self.plans, ctx.plan) = (None, *number),
+            None => {}
+        }
+        effect
+    }
+
+    /// Moves the selected entry, or the cursor in the storage grid.
+    fn move_selection(&mut self, action: Action, page: &State, ctx: &mut Context) {
+        if let Some(measured) = page.grid.as_ref().filter(|_| shows_grid(page)) {
+            let (cells, row) = (grid::cursor_order(measured).len(), grid::columns(measured));
+            let at = grid::selected(measured, self.cell).unwrap_or(0);
+            self.cell = match action {
+                Action::Up => Some(at.checked_sub(row).unwrap_or(at)),
+                Action::Down => Some(if at + row < cells { at + row } else { at }),
+                Action::Left => Some(at.saturating_sub(1)),
+                Action::Right => Some((at + 1).min(cells.saturating_sub(1))),
+                _ => action.moved(at, cells.saturating_sub(1)).or(self.cell),
+            };
+        } else if let Some(last) = entry_count(page).checked_sub(1) {
+            let at = selected_entry(page, ctx).unwrap_or(0);
+            ctx.entry = action.moved(at, last).or(ctx.entry);
+        }
+    }
+
+    /// Closes what is on top: the plans, the chart that has the whole screen, the cursor.
+    fn close(&mut self) {
+        if self.plans.take().is_none() && !std::mem::take(&mut self.expanded) {
+            self.time.cursor = None;
+        }
+    }
+}

@@ -1,21 +1,20 @@
 //! Where the time of each lane went: stacked bars on one scale of time, in the pane of the lanes or in one of their own.
 
-use super::lanes::{entry_marker, longest_name};
-use super::view::selected_entry;
+use super::names::{entry_marker, longest_name};
 use crate::domain::{Phase, PhaseTimes, RunResult};
 use crate::present::phases::{share, split};
 use crate::present::{EngineRow, RowGroup, row_groups};
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::frame::spinner;
+use crate::tui::context::Context;
 use crate::tui::pen::{Pen, Run, runs_width};
+use crate::tui::selection::selected_entry;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
 use crate::tui::words::row_name;
 
 /// Rows that the phases take below the lanes: a heading, the bars, a legend; 0 while there is nothing to show.
-pub(crate) fn rows(state: &State, ui: &UiState) -> u16 {
-    match Shown::of(state, ui).map_or(0, |shown| shown.timed().len()) {
+pub(crate) fn rows(state: &State, ctx: &Context) -> u16 {
+    match Shown::of(state, ctx).map_or(0, |shown| shown.timed().len()) {
         0 => 0,
         n => n as u16 + 3,
     }
@@ -31,8 +30,8 @@ struct Shown<'s> {
 }
 
 impl<'s> Shown<'s> {
-    fn of(state: &'s State, ui: &UiState) -> Option<Self> {
-        let at = selected_entry(state, ui)?;
+    fn of(state: &'s State, ctx: &Context) -> Option<Self> {
+        let at = selected_entry(state, ctx)?;
         let all = row_groups(state);
         let several = all.len() > 1;
         let mut before = 0;
@@ -57,8 +56,8 @@ impl<'s> Shown<'s> {
 }
 
 /// Draws the bars below the lanes, `name` columns from the left, under a heading.
-pub(crate) fn below(pen: &mut Pen<'_>, state: &State, ui: &UiState, name: u16, theme: &Theme) {
-    let Some(shown) = Shown::of(state, ui) else { return };
+pub(crate) fn below(pen: &mut Pen<'_>, state: &State, ctx: &Context, name: u16, theme: &Theme) {
+    let Some(shown) = Shown::of(state, ctx) else { return };
     let group = if shown.several { format!(", {} cache", shown.group.cache) } else { String::new() };
     pen.text(name, 1, &format!("where the time went{group}"), theme.faint_text());
     let (w, h) = (pen.width(), pen.height());
@@ -66,15 +65,15 @@ pub(crate) fn below(pen: &mut Pen<'_>, state: &State, ui: &UiState, name: u16, t
 }
 
 /// The phases in a pane of their own.
-pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+pub(crate) fn pane(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
     let mut title = vec![("Where the time went".to_owned(), theme.strong)];
-    let shown = Shown::of(state, ui);
+    let shown = Shown::of(state, ctx);
     if let Some(shown) = shown.as_ref().filter(|shown| shown.several) {
         title.push((format!(" ─ {}", shown.group.cache), theme.dim));
     }
     let mut inside = pen.frame(&title, theme.faint);
     let Some(shown) = shown.filter(|shown| !shown.timed().is_empty()) else {
-        let words = format!("{} No load has finished yet.", if ui.over { '–' } else { spinner(ui) });
+        let words = format!("{} No load has finished yet.", if ctx.over { '–' } else { ctx.spinner() });
         inside.text(2, 1, &words, theme.dim);
         return;
     };

@@ -2,8 +2,8 @@
 
 use crate::domain::{RacePlan, Status};
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::keymap::{self, Action};
+use crate::tui::context::Context;
+use crate::tui::keys::bindings::Binding;
 use crate::tui::pen::{Pen, Run, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::sheet;
@@ -13,7 +13,7 @@ const WIDEST: u16 = 104;
 
 /// A line that can be selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Row<'s> {
+pub(super) enum Row<'s> {
     /// A plan that can be run.
     Offer(&'s RacePlan),
     /// What ran: the number among the earlier ones, `None` for the newest.
@@ -21,7 +21,7 @@ pub(crate) enum Row<'s> {
 }
 
 /// The lines in order: what can be run, then what ran, the newest first.
-pub(crate) fn rows(state: &State) -> Vec<Row<'_>> {
+pub(super) fn rows(state: &State) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = state.race_plans.iter().map(Row::Offer).collect();
     if !state.earlier.is_empty() || rows.is_empty() {
         rows.push(Row::Ran(None));
@@ -31,8 +31,8 @@ pub(crate) fn rows(state: &State) -> Vec<Row<'_>> {
 }
 
 /// Why the plan cannot be run now; a sentence.
-pub(crate) fn obstacle(state: &State, ui: &UiState, plan: &RacePlan) -> Option<String> {
-    if ui.replay || ui.over {
+pub(super) fn obstacle(state: &State, ctx: &Context, plan: &RacePlan) -> Option<String> {
+    if !ctx.is_live() {
         return Some("nothing can be run any more in this session".to_owned());
     }
     if state.is_measuring() {
@@ -41,10 +41,10 @@ pub(crate) fn obstacle(state: &State, ui: &UiState, plan: &RacePlan) -> Option<S
     plan.obstacle.clone()
 }
 
-/// Draws the list over the screen; returns how far it scrolls.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+/// Draws the list with line `at` selected, and the keys that do something now.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, at: usize, bindings: &[&Binding], theme: &Theme) {
     let rows = rows(state);
-    let at = ui.plan_at.min(rows.len().saturating_sub(1));
+    let at = at.min(rows.len().saturating_sub(1));
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let mut lines: Vec<Vec<Run>> = Vec::new();
     let mut selected = 0..1;
@@ -58,7 +58,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
                 lines.push(vec![(mark.to_owned(), theme.accent), (plan.title.clone(), name_style)]);
                 indented(&mut lines, &plan.answers, room, theme.text);
                 // What it writes is what Enter consents to, so it is there before.
-                match obstacle(state, ui, plan) {
+                match obstacle(state, ctx, plan) {
                     Some(why) => indented(&mut lines, &format!("– {why}"), room, theme.status(Status::Na)),
                     None => indented(&mut lines, &plan.writes, room, theme.dim),
                 }
@@ -77,7 +77,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
                 let page = which.and_then(|n| state.earlier.get(n)).map_or(state, |page| page);
                 let mut runs = vec![(mark.to_owned(), theme.accent), (page.race_title(), name_style)];
                 runs.push((format!("  {}", how_far(page)), theme.dim));
-                if *which == ui.race.shown {
+                if *which == ctx.plan {
                     runs.push(("  shown".to_owned(), theme.accent));
                 }
                 if number == at {
@@ -88,16 +88,9 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         }
     }
     let title = [("Plans of this screen".to_owned(), theme.strong)];
-    let mut keys: Vec<Run> = Vec::new();
-    for binding in
-        keymap::footer(state, ui).filter(|b| matches!(b.action, Action::RunPlan | Action::ShowPlan | Action::Close))
-    {
-        keys.push((binding.label.to_owned(), theme.accent));
-        keys.push((format!(" {}  ", binding.short), theme.dim));
-    }
     let height = usize::from(pen.height()).saturating_sub(4).max(1);
     let scroll = if at == 0 { 0 } else { (selected.end + 1).saturating_sub(height) };
-    sheet::draw(pen, &title, &lines, &keys, scroll, WIDEST, theme)
+    sheet::draw(pen, &title, &lines, &sheet::keys(bindings, theme), scroll, WIDEST, theme);
 }
 
 fn indented(lines: &mut Vec<Vec<Run>>, text: &str, room: u16, style: ratatui::style::Style) {

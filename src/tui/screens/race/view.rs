@@ -9,68 +9,37 @@
 //! ╭ Bandwidth ────╮╭ Host memory ────╮╭ GPU ───────╮
 //! ```
 
+use super::layers::LAYERS_PANE;
+use super::state::Ui;
 use super::{charts, lanes, layers, phases};
 use crate::analysis::Advice;
 use crate::domain::Engine;
 use crate::present::advice::sentence;
 use crate::present::headline::race;
-use crate::present::{EngineRow, row_groups};
 use crate::session::State;
-use crate::tui::app::UiState;
 use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
 use crate::tui::words::headline_in;
 
-/// Panes that small screens show one at a time: lanes, phases, three charts.
-const PANES: usize = 5;
-/// The pane of a read's layers, where it has some.
-pub(crate) const LAYERS_PANE: usize = PANES;
 /// Fewest rows in which a chart says something, its border included.
 const CHART_ROWS: u16 = 8;
-
-/// Panes that small screens show now.
-pub(crate) fn panes(state: &State, ui: &UiState) -> usize {
-    PANES + usize::from(layers::shown(state, ui).is_some())
-}
 
 /// Fewest rows in which the two timelines of a read's layers stand, their border included.
 const LAYER_ROWS: u16 = 6;
 
-/// Number of entries, over all groups.
-pub(crate) fn entry_count(state: &State) -> usize {
-    row_groups(state).iter().map(|h| h.rows.len()).sum()
-}
-
-/// The selected entry: the user's, else the one under way, else the fastest, else the first.
-pub(crate) fn selected_entry(state: &State, ui: &UiState) -> Option<usize> {
-    let groups = row_groups(state);
-    let entries: Vec<&EngineRow<'_>> = groups.iter().flat_map(|h| &h.rows).collect();
-    if entries.is_empty() {
-        return None;
-    }
-    if let Some(chosen) = ui.race.selected {
-        return Some(chosen.min(entries.len() - 1));
-    }
-    entries
-        .iter()
-        .position(|e| e.running().is_some())
-        .or_else(|| (0..entries.len()).filter(|i| entries[*i].n() > 0).min_by_key(|i| entries[*i].wall_ns()))
-        .or(Some(0))
-}
-
 /// Draws the screen.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    ui.race.charted.set(false);
-    ui.race.more.set(false);
+    ui.screen.charted.set(false);
+    ui.screen.more.set(false);
     let airy = h >= 26;
     let room = w.saturating_sub(6);
-    let answers = race(state, ui.clock_ns);
+    let answers = race(state, ui.ctx.clock_ns);
     let answer = headline_in(&answers, room, if airy && h < 40 { 2 } else { 3 });
     // The question ends in "and why?": why the fastest is, of the ways of cuFile first, for which people come; else what cost the most that could be spared.
-    let advice = ui.derived.advice();
+    let advice = ui.ctx.stats.advice();
     let about_cufile = |advice: &&Advice| advice.engine.as_ref().is_some_and(Engine::opens_cufile);
     let why = || advice.iter().filter(|advice| advice.explains);
     let advice = why().find(about_cufile).or(why().next()).or(advice.first());
@@ -78,12 +47,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let mut advice: Vec<String> = advice.map(|advice| wrap(&sentence(advice), room)).unwrap_or_default();
     // Air above and below the words is worth less than a pane, and so is the reason in words: the panes show it.
     let said = wrap(&answer.text, room).len().min(3) as u16;
-    let fewest = lanes::rows(state, ui, w).saturating_add(CHART_ROWS);
+    let fewest = lanes::rows(state).saturating_add(CHART_ROWS);
     if (fewest.saturating_add(said)..fewest.saturating_add(said + advice.len().min(3) as u16)).contains(&h) {
         advice.clear();
     }
     let told = said + advice.len().min(3) as u16;
-    let whole = fewest.saturating_add(phases::rows(state, ui)).saturating_add(told);
+    let whole = fewest.saturating_add(phases::rows(state, ui.ctx)).saturating_add(told);
     let whole = if whole <= h { whole } else { fewest.saturating_add(told) };
     let spare = h.checked_sub(whole);
     let (above, below) = match spare {
@@ -100,30 +69,30 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
     y += below;
     let rest = h.saturating_sub(y);
-    let layered = layers::shown(state, ui).filter(|_| !ui.race.charts);
-    if let Some(read) = layered.as_ref().filter(|_| ui.race.expanded && !ui.small) {
+    let layered = layers::shown(state, ui).filter(|_| !ui.screen.charts);
+    if let Some(read) = layered.as_ref().filter(|_| ui.screen.expanded && !ui.ctx.small) {
         layers::draw(&mut pen.part(0, y, w, rest), read, ui, theme);
         return;
     }
-    if ui.race.expanded {
-        charts::one(&mut pen.part(0, y, w, rest), state, ui, theme, ui.race.chart);
+    if ui.screen.expanded {
+        charts::one(&mut pen.part(0, y, w, rest), state, ui, theme, ui.screen.chart);
         return;
     }
-    if ui.small || w < WIDE {
+    if ui.ctx.small || w < WIDE {
         let mut pane = pen.part(0, y, w, rest);
-        let panes = panes(state, ui);
-        match (ui.race.pane % panes, layers::shown(state, ui)) {
+        let panes = layers::panes(state, ui);
+        match (ui.screen.pane % panes, layers::shown(state, ui)) {
             (LAYERS_PANE, Some(read)) => layers::draw(&mut pane, &read, ui, theme),
-            (0, _) => lanes::draw(&mut pane, state, ui, theme, 0),
-            (1, _) => phases::pane(&mut pane, state, ui, theme),
+            (0, _) => lanes::draw(&mut pane, state, ui.ctx, theme, 0),
+            (1, _) => phases::pane(&mut pane, state, ui.ctx, theme),
             (chart, _) => charts::one(&mut pane, state, ui, theme, chart - 2),
         }
-        let hint = format!(" {} of {panes} ", ui.race.pane % panes + 1);
+        let hint = format!(" {} of {panes} ", ui.screen.pane % panes + 1);
         pane.right(w.saturating_sub(2), rest.saturating_sub(1), &hint, theme.dim);
         return;
     }
-    let bare = lanes::rows(state, ui, w);
-    let phase_rows = phases::rows(state, ui);
+    let bare = lanes::rows(state);
+    let phase_rows = phases::rows(state, ui.ctx);
     let with_phases = bare.saturating_add(phase_rows);
     // The lanes answer the question; where the time went says why, in their pane or, where that is full, in one of its own beside a chart.
     let least = if layered.is_some() { LAYER_ROWS } else { CHART_ROWS };
@@ -134,7 +103,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     } else {
         (rest, 0, false)
     };
-    lanes::draw(&mut pen.part(0, y, w, top), state, ui, theme, shown);
+    lanes::draw(&mut pen.part(0, y, w, top), state, ui.ctx, theme, shown);
     let left = rest.saturating_sub(top);
     if left >= least
         && let Some(read) = &layered

@@ -1,15 +1,15 @@
 //! Screen 6: what was found and measured, on one page, in the order of the exported report.
 
+use super::state::Ui;
 use crate::domain::{Engine, Status};
 use crate::present::comparisons::naming;
 use crate::present::failures::failed_runs;
 use crate::present::table::{COLUMNS, Column, ResultRow};
 use crate::present::{advice, comparisons, gaps, grid, headline as answers, machine, verdict, winner};
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::keymap::Action;
+use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, width, wrap};
-use crate::tui::screens::environment::answer;
+use crate::tui::remedy::plan_for;
 use crate::tui::screens::race::{charts, phases};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
@@ -25,8 +25,8 @@ const LABEL: u16 = 11;
 /// Columns between two cells.
 const GAP: usize = 2;
 
-/// Draws the screen; returns how far it scrolls.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) -> usize {
+/// Draws the screen.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
@@ -39,10 +39,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     let pictures = if w >= PICTURES_FROM && !state.lanes.is_empty() { w * 2 / 5 } else { 0 };
     if pictures > 0 {
         // Bars, a legend that may take two lines, and the border.
-        let upper = (phases::rows(state, ui).max(2) + 4).min(rest / 2);
+        let upper = (phases::rows(state, ui.ctx).max(2) + 4).min(rest / 2);
         let x = w - pictures;
-        phases::pane(&mut pen.part(x, y, pictures, upper), state, ui, theme);
-        charts::one(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui, theme, 0);
+        phases::pane(&mut pen.part(x, y, pictures, upper), state, ui.ctx, theme);
+        charts::bandwidth_of_all(&mut pen.part(x, y + upper, pictures, rest - upper), state, ui.ctx, theme);
     }
     let mut pane = pen.part(0, y, w - pictures, rest);
     let mut inside = pane.frame(&[("Report".to_owned(), theme.strong)], theme.faint);
@@ -53,12 +53,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     results(&mut lines, state, room, theme);
     failures(&mut lines, state, room, theme);
     storage(&mut lines, state, room, theme);
-    list(&mut lines, "Advice", &ui.derived.advice().iter().map(advice::sentence).collect::<Vec<_>>(), room, theme);
+    list(&mut lines, "Advice", &ui.ctx.stats.advice().iter().map(advice::sentence).collect::<Vec<_>>(), room, theme);
     list(&mut lines, "Notes and gaps", &gaps::gaps(state), room, theme);
     section(&mut lines, "As files", theme);
     let mut words = String::new();
-    if ui.can_export {
-        let key = ui.keys.key_of(Action::Export);
+    if ui.ctx.can_export {
+        let key = ui.ctx.keys.key_of(Action::Export);
         words = format!(
             "{key} writes this as JSON, Markdown, HTML, CSV and a trace into a new folder below the one that gds-top was started in. Without the screens: "
         );
@@ -66,15 +66,16 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     words.push_str("gds-top --headless MODEL --export DIR, or gds-top report RECORDING --export DIR.");
     lines.extend(wrap(&words, room).into_iter().map(|line| vec![(line, theme.dim)]));
     let (w, h) = (inside.width(), inside.height());
-    sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.report_scroll, theme)
+    let last = sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.screen.scroll.at(), theme);
+    ui.screen.scroll.drawn(last);
 }
 
 /// The winners, else the storage, else the verdict; and what the session did.
-fn answer_of(state: &State, ui: &UiState, room: u16, lines: usize) -> Headline {
+fn answer_of(state: &State, ui: &Ui<'_>, room: u16, lines: usize) -> Headline {
     let verdict = || state.verdicts.first().map(verdict::answer);
     let mut all = match &state.grid {
         Some(grid) if state.lanes.is_empty() => grid::answers(grid).into_iter().take(1).collect(),
-        _ if !state.lanes.is_empty() => answers::race(state, ui.clock_ns),
+        _ if !state.lanes.is_empty() => answers::race(state, ui.ctx.clock_ns),
         _ => verdict().into_iter().collect(),
     };
     let status = answers::worst(&all);
@@ -126,7 +127,7 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     wrong.sort_by_key(|f| (f.status != Status::Fail, f.cause.is_some()));
     for finding in wrong {
         marked(lines, finding.status, &format!("{}: {}", finding.id, finding.summary), room, theme);
-        let remedy = answer::plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
+        let remedy = plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
         for (i, line) in wrap(&remedy.unwrap_or_default(), room.saturating_sub(4)).into_iter().enumerate() {
             let arrow = if i == 0 { "  → " } else { "    " };
             lines.push(vec![(arrow.to_owned(), theme.accent), (line, theme.dim)]);

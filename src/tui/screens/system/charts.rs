@@ -1,13 +1,12 @@
 //! What disks and GPUs did since the System screen was opened.
 
-use super::process::series;
-use super::time::{self, over_time};
+use super::state::Ui;
+use super::time::{self, over_time, series};
 use crate::domain::SystemSample;
 use crate::session::State;
-use crate::tui::app::UiState;
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::chart::Series;
+use crate::tui::widgets::series::Series;
 
 /// Fewest rows in which the charts say something.
 pub(super) const ROWS: u16 = 9;
@@ -18,7 +17,7 @@ const MARKERS: [char; MOST] = ['•', '▪', '◦', '▫'];
 const SOON: &str = "Rates need two looks; the second comes in a moment.";
 
 /// Draws the charts beside each other: storage, and the links of the GPUs where there are any.
-pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let left = if sample.gpus.is_empty() { w } else { w / 2 };
     disks(&mut pen.part(0, 0, left, h), sample, state, ui, theme);
@@ -33,7 +32,7 @@ pub(super) fn chart(
     (title, empty): (&str, &str),
     mut lines: Vec<Series>,
     state: &State,
-    ui: &UiState,
+    ui: &Ui<'_>,
     theme: &Theme,
 ) {
     let greatest = lines.iter().flat_map(|line| &line.points).map(|p| p.1).fold(0.0, f64::max);
@@ -49,7 +48,7 @@ pub(super) fn chart(
     time::draw(&mut inside, &lines, empty, state, ui, theme);
 }
 
-fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
+fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let mut disks: Vec<_> = sample.disks.iter().collect();
     disks.sort_by(|a, b| b.read_bytes_per_s.unwrap_or(0.0).total_cmp(&a.read_bytes_per_s.unwrap_or(0.0)));
     disks.truncate(MOST);
@@ -66,7 +65,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, 
     chart(pen, ("Read from storage", SOON), lines, state, ui, theme);
 }
 
-fn links(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
+fn links(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let lines: Vec<Series> = sample
         .gpus
         .iter()

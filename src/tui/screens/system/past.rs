@@ -1,13 +1,14 @@
 //! The System screen of a recording: what the meters of the machine read while loads ran. Processes are never recorded, so there are none to show.
 
+use super::state::Ui;
 use super::time;
 use crate::domain::Metric;
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
-use crate::tui::widgets::chart::{Chart, Extras, Series};
+use crate::tui::widgets::chart::{Chart, Extras};
+use crate::tui::widgets::series::Series;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Meters are read ten times a second; further apart than this, nothing was read.
@@ -99,16 +100,16 @@ fn pictures(state: &State) -> [Picture; 4] {
 }
 
 /// Draws as many charts as there is room for: all on one clock, that of the session.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let across = if w >= 2 * COLUMNS { 2 } else { 1 };
     let down = (h / ROWS).clamp(1, 4 / across);
     let shown = usize::from(across * down);
     let all = pictures(state);
     // Where not all fit, Tab goes on.
-    let first = if shown < all.len() { ui.system.pane % all.len() } else { 0 };
-    ui.system.charted.set(true);
-    ui.system.more.set(shown < all.len());
+    let first = if shown < all.len() { ui.screen.pane % all.len() } else { 0 };
+    ui.screen.charted.set(true);
+    ui.screen.more.set(shown < all.len());
     let (wide, high) = (w / across, h / down);
     for (place, picture) in (0..).zip(all.iter().cycle().skip(first).take(shown)) {
         let (column, line) = (place % across, place / across);
@@ -118,7 +119,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
 }
 
-fn chart(pen: &mut Pen<'_>, picture: &Picture, state: &State, ui: &UiState, theme: &Theme) {
+fn chart(pen: &mut Pen<'_>, picture: &Picture, state: &State, ui: &Ui<'_>, theme: &Theme) {
     const MARKERS: [char; 2] = ['•', '▪'];
     let lines = picture.lines.iter().filter(|(_, points, _)| !points.is_empty()).enumerate();
     let series: Vec<Series> = lines
@@ -131,15 +132,15 @@ fn chart(pen: &mut Pen<'_>, picture: &Picture, state: &State, ui: &UiState, them
             right: *right,
         })
         .collect();
-    let (from, to) = ui.system.time.window(time::whole(state, ui));
+    let (from, to) = ui.screen.time.window(time::whole(state, ui));
     let mut inside = pen.frame(&time::title(picture.title, picture.unit, ui, theme), theme.faint);
     let chart =
-        Chart { series: &series, x: (from, to), ceiling: None, cursor: ui.system.time.cursor, empty: picture.empty };
+        Chart { series: &series, x: (from, to), ceiling: None, cursor: ui.screen.time.cursor, empty: picture.empty };
     if let Some(plot) = chart.draw_with(&mut inside, theme, &Extras::default()) {
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;
         let spot = Spot::Time { from_us: micros(from), to_us: micros(to) };
         for y in plot.y..plot.y + plot.height {
-            inside.hit(ui, y, plot.x, plot.width, spot.clone());
+            inside.hit(y, plot.x, plot.width, spot.clone());
         }
     }
 }

@@ -1,30 +1,25 @@
 //! One process of the System screen: what it reads over time, and the model files that it has mapped or open.
 
 use super::charts;
-use super::time::{self, over_time};
+use super::order::route_word;
+use super::state::Ui;
+use super::time::{self, over_time, series};
 use crate::domain::ProcessUse;
 use crate::domain::units::bytes;
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::keymap::Action;
+use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
-use crate::tui::widgets::chart::Series;
-
-use super::view::route_word;
-
-/// Pictures come every two seconds; twice that apart, one was missed.
-const GAP_S: f64 = 5.0;
 
 /// What a small screen shows of a process, one at a time: reads, memory, files.
 const SMALL_PANES: usize = 3;
 
 /// Draws the process into the whole pen.
-pub(crate) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, process: &ProcessUse, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let mut about = about(process, w.saturating_sub(4), theme);
-    if ui.small {
+    if ui.ctx.small {
         return small(pen, process, state, ui, &mut about, theme);
     }
     let files = process.files.len() + process.mapped.len();
@@ -56,7 +51,7 @@ fn small(
     pen: &mut Pen<'_>,
     process: &ProcessUse,
     state: &State,
-    ui: &UiState,
+    ui: &Ui<'_>,
     about: &mut Vec<Vec<Run>>,
     theme: &Theme,
 ) {
@@ -72,7 +67,7 @@ fn small(
     }
     let rest = h.saturating_sub(top);
     let mut page = pen.part(0, top, w, rest);
-    let next = match ui.system.pane % SMALL_PANES {
+    let next = match ui.screen.pane % SMALL_PANES {
         0 => {
             reads(&mut page, process.pid, state, ui, theme);
             "memory"
@@ -86,7 +81,7 @@ fn small(
             "reads"
         }
     };
-    let hint = [(format!(" {} ", ui.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
+    let hint = [(format!(" {} ", ui.ctx.keys.key_of(Action::NextPane)), theme.accent), (format!("{next} "), theme.dim)];
     page.runs(w.saturating_sub(runs_width(&hint) as u16 + 2), rest.saturating_sub(1), &hint);
 }
 
@@ -109,15 +104,11 @@ fn about(process: &ProcessUse, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 }
 
 /// One value of a process over the time that it was watched, in seconds before now.
-fn of_process(state: &State, ui: &UiState, pid: u32, value: impl Fn(&ProcessUse) -> Option<f64>) -> Vec<(f64, f64)> {
+fn of_process(state: &State, ui: &Ui<'_>, pid: u32, value: impl Fn(&ProcessUse) -> Option<f64>) -> Vec<(f64, f64)> {
     over_time(state, ui, |sample| sample.processes.iter().find(|p| p.pid == pid).and_then(&value))
 }
 
-pub(super) fn series(name: &str, marker: char, index: usize, points: Vec<(f64, f64)>, theme: &Theme) -> Series {
-    Series { name: name.to_owned(), marker, style: theme.series(index), points, gap: GAP_S, right: false }
-}
-
-fn reads(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme) {
+fn reads(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let lines = vec![
         series("from storage", '•', 0, of_process(state, ui, pid, |p| p.storage_bytes_per_s), theme),
         series("by calls", '▪', 1, of_process(state, ui, pid, |p| p.call_bytes_per_s), theme),
@@ -126,7 +117,7 @@ fn reads(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme
     charts::chart(pen, ("Reads", empty), lines, state, ui, theme);
 }
 
-fn memory(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &UiState, theme: &Theme) {
+fn memory(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let host = of_process(state, ui, pid, |p| Some(p.rss_bytes? as f64));
     let gpu = of_process(state, ui, pid, |p| Some(p.gpu_memory_bytes? as f64));
     let greatest = host.iter().chain(&gpu).map(|point| point.1).fold(0.0, f64::max);

@@ -2,14 +2,17 @@
 //!
 //! Cursor and window are kept in session time, so that they stay where they were put while time goes on; what is drawn counts back from now.
 
+use super::state::{Ui, is_past};
 use crate::domain::SystemSample;
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
 use crate::tui::pen::{Pen, Run};
 use crate::tui::theme::Theme;
-use crate::tui::widgets::chart::{Chart, Extras, Series};
+use crate::tui::widgets::chart::{Chart, Extras};
+use crate::tui::widgets::series::Series;
 
+/// Pictures come every two seconds; twice that apart, one was missed.
+const GAP_S: f64 = 5.0;
 /// Charts are at least this long, in seconds.
 const LEAST_S: f64 = 10.0;
 
@@ -18,14 +21,14 @@ fn seconds(at_ns: u64) -> f64 {
 }
 
 /// The session time that the charts call now: that of the newest picture, unless they are held still.
-fn now_s(state: &State, ui: &UiState) -> f64 {
+fn now_s(state: &State, ui: &Ui<'_>) -> f64 {
     let newest = state.system.back().map_or(0, |(at, _)| *at);
-    seconds(ui.system.held_ns.map_or(newest, |held| held.min(newest)))
+    seconds(ui.screen.held_ns.map_or(newest, |held| held.min(newest)))
 }
 
 /// The stretch that can be looked at, in seconds of the session.
-pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
-    if super::view::is_past(state, ui) {
+pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
+    if is_past(state, ui.ctx) {
         let end = |sample: Option<&crate::session::TimedSample>| sample.map_or(0.0, |s| seconds(s.at_ns));
         let (first, last) = (end(state.samples.first()), end(state.samples.last()));
         return (first, last.max(first + 1.0));
@@ -36,7 +39,7 @@ pub(crate) fn whole(state: &State, ui: &UiState) -> (f64, f64) {
 }
 
 /// A value over the time that was watched, in seconds before now.
-pub(super) fn over_time(state: &State, ui: &UiState, value: impl Fn(&SystemSample) -> Option<f64>) -> Vec<(f64, f64)> {
+pub(super) fn over_time(state: &State, ui: &Ui<'_>, value: impl Fn(&SystemSample) -> Option<f64>) -> Vec<(f64, f64)> {
     let now = now_s(state, ui);
     let before = |at: u64| seconds(at) - now;
     let shown = state.system.iter().filter(|(at, _)| before(*at) <= 1e-9);
@@ -44,25 +47,29 @@ pub(super) fn over_time(state: &State, ui: &UiState, value: impl Fn(&SystemSampl
 }
 
 /// Draws lines over the stretch that is shown, and remembers where they can be clicked.
-pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let now = now_s(state, ui);
-    let (from, to) = ui.system.time.window(whole(state, ui));
-    let cursor = ui.system.time.cursor.map(|at| at - now);
+    let (from, to) = ui.screen.time.window(whole(state, ui));
+    let cursor = ui.screen.time.cursor.map(|at| at - now);
     let chart = Chart { series: lines, x: (from - now, to - now), ceiling: None, cursor, empty };
     if let Some(plot) = chart.draw_with(pen, theme, &Extras::default()) {
         let micros = |seconds: f64| (seconds * 1e6).round() as i64;
         let spot = Spot::Time { from_us: micros(from), to_us: micros(to) };
         for y in plot.y..plot.y + plot.height {
-            pen.hit(ui, y, plot.x, plot.width, spot.clone());
+            pen.hit(y, plot.x, plot.width, spot.clone());
         }
     }
 }
 
 /// A chart's title, which says when the picture stands still.
-pub(super) fn title(name: &str, unit: &str, ui: &UiState, theme: &Theme) -> Vec<Run> {
+pub(super) fn title(name: &str, unit: &str, ui: &Ui<'_>, theme: &Theme) -> Vec<Run> {
     let mut runs = vec![(name.to_owned(), theme.strong), (format!("  {unit}"), theme.dim)];
-    if ui.system.held_ns.is_some() {
+    if ui.screen.held_ns.is_some() {
         runs.push((" ‖ held still".to_owned(), theme.accent));
     }
     runs
+}
+
+pub(super) fn series(name: &str, marker: char, index: usize, points: Vec<(f64, f64)>, theme: &Theme) -> Series {
+    Series { name: name.to_owned(), marker, style: theme.series(index), points, gap: GAP_S, right: false }
 }

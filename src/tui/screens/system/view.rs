@@ -6,14 +6,14 @@
 //! ╭ Processes with CUDA or cuFile ──────────────────╮
 //! ```
 
+use super::order::{order, reading, route_word, selected};
+use super::state::{ProcessSort, Ui, is_past};
 use super::{charts, past};
 use crate::domain::units::{bytes, duration, rate};
 use crate::domain::{DiskUse, GpuUse, ProcessUse, SeenRoute, Status, SystemSample};
 use crate::session::State;
-use crate::tui::app::UiState;
-use crate::tui::choices::ProcessSort;
+use crate::tui::clicks::Spot;
 use crate::tui::layout::SIDE_BY_SIDE;
-use crate::tui::mouse::Spot;
 use crate::tui::pen::{Pen, Run, cut, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
@@ -22,48 +22,8 @@ use crate::tui::widgets::sheet;
 use crate::tui::words::Headline;
 use std::path::Path;
 
-/// The processes in the order of the table: by the chosen column, else those that read most first, then by GPU memory.
-pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &UiState) -> Vec<&'s ProcessUse> {
-    let filter = ui.system.filter.to_lowercase();
-    let matches = |p: &&ProcessUse| {
-        filter.is_empty()
-            || p.command.to_lowercase().contains(&filter)
-            || p.name.to_lowercase().contains(&filter)
-            || p.pid.to_string().contains(&filter)
-            || route_word(p.route).to_lowercase().contains(&filter)
-    };
-    let mut all: Vec<&ProcessUse> = sample.processes.iter().filter(matches).collect();
-    let whole = |value: Option<f64>| value.map(|v| v.round().max(0.0) as u64);
-    // What is not known comes after what is.
-    let key = |p: &ProcessUse| -> (Option<u64>, Option<u64>) {
-        match ui.system.sort {
-            // Small reads are noise; they must not make the rows jump.
-            ProcessSort::Activity => (Some(reading(p).round() as u64 / 1_000_000), p.gpu_memory_bytes),
-            ProcessSort::Storage => (whole(p.storage_bytes_per_s), None),
-            ProcessSort::Calls => (whole(p.call_bytes_per_s), None),
-            ProcessSort::Memory => (p.rss_bytes, None),
-            ProcessSort::Gpu => (p.gpu_memory_bytes, None),
-            ProcessSort::Cpu => (whole(p.cpu_percent), None),
-            ProcessSort::Pid => (Some(u64::from(u32::MAX - p.pid)), None),
-        }
-    };
-    all.sort_by_key(|p| (std::cmp::Reverse(key(p)), p.pid));
-    if ui.system.reversed {
-        all.reverse();
-    }
-    all
-}
-
-/// The process under the selection.
-pub(crate) fn selected<'s>(state: &'s State, ui: &UiState) -> Option<&'s ProcessUse> {
-    let (_, sample) = state.system.back()?;
-    let order = order(sample, ui);
-    let chosen = ui.system.pid.and_then(|pid| order.iter().find(|p| p.pid == pid));
-    chosen.or_else(|| order.first()).copied()
-}
-
 /// Draws the screen.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let mut y = u16::from(airy);
@@ -71,17 +31,17 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     y += headline::draw(&mut pen.part(0, y, w, 3), &headline(sample, state, ui), theme);
     y += u16::from(airy);
     let rest = h.saturating_sub(y);
-    ui.system.charted.set(false);
+    ui.screen.charted.set(false);
     let Some(sample) = sample else {
-        if is_past(state, ui) {
+        if is_past(state, ui.ctx) {
             past::draw(&mut pen.part(0, y, w, rest), state, ui, theme);
         }
         return;
     };
-    if ui.system.open
+    if ui.screen.open
         && let Some(process) = selected(state, ui)
     {
-        ui.system.charted.set(true);
+        ui.screen.charted.set(true);
         super::process::draw(&mut pen.part(0, y, w, rest), process, state, ui, theme);
         return;
     }
@@ -94,8 +54,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
         gpus(&mut pen.part(0, y, left, top), sample, theme);
         disks(&mut pen.part(left, y, w - left, top), sample, theme);
         lower(&mut pen.part(0, y + top, w, rest - top), sample, state, ui, theme);
-    } else if ui.small {
-        match ui.system.pane % 3 {
+    } else if ui.ctx.small {
+        match ui.screen.pane % 3 {
             0 => processes(&mut pen.part(0, y, w, rest), sample, state, ui, theme),
             1 => gpus(&mut pen.part(0, y, w, rest), sample, theme),
             _ => disks(&mut pen.part(0, y, w, rest), sample, theme),
@@ -111,38 +71,33 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 }
 
 /// The processes, and below them, where they leave room, what disks and links did.
-fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
+fn lower(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let need = sample.processes.len().clamp(1, 30) as u16 + 4;
     let charts = if need + charts::ROWS <= h { h - need } else { 0 };
     processes(&mut pen.part(0, 0, w, h - charts), sample, state, ui, theme);
     if charts > 0 {
-        ui.system.charted.set(true);
+        ui.screen.charted.set(true);
         charts::draw(&mut pen.part(0, h - charts, w, charts), sample, state, ui, theme);
     }
 }
 
-/// A session that is over, or a recording of one, of which meters were kept.
-pub(crate) fn is_past(state: &State, ui: &UiState) -> bool {
-    (ui.replay || ui.over) && !ui.captured && state.system.is_empty() && !state.samples.is_empty()
-}
-
-fn headline(sample: Option<&SystemSample>, state: &State, ui: &UiState) -> Headline {
+fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headline {
     let say = |status, text: String| Headline { status, text };
     let Some(sample) = sample else {
-        return if ui.captured {
+        return if ui.ctx.captured {
             say(
                 Status::Na,
                 "A folder stands for this machine (--root), so nothing runs on it. Without --root, this screen watches the machine that gds-top runs on."
                     .into(),
             )
-        } else if is_past(state, ui) {
+        } else if is_past(state, ui.ctx) {
             say(
                 Status::Na,
                 "Processes are shown live and never recorded. Below is what the machine's meters read while loads ran."
                     .into(),
             )
-        } else if ui.replay || ui.over {
+        } else if ui.ctx.replay || ui.ctx.over {
             say(
                 Status::Na,
                 "Who uses the machine is shown live and never recorded: it names other people's processes.".into(),
@@ -152,7 +107,7 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &UiState) -> Headl
         };
     };
     // Who is looked at alone is who is asked about.
-    if let Some(p) = selected(state, ui).filter(|_| ui.system.open) {
+    if let Some(p) = selected(state, ui).filter(|_| ui.screen.open) {
         let reads =
             if reading(p) > 1e6 { format!("reads {}", rate(reading(p))) } else { "reads nothing now".to_owned() };
         return say(Status::Info, format!("{} ({}) {reads}: {}.", p.name, p.pid, p.evidence));
@@ -171,11 +126,6 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &UiState) -> Headl
         (n, None) => format!("{n} processes use CUDA or cuFile; none of them reads anything now."),
     };
     say(Status::Info, text)
-}
-
-/// Bytes that a process reads a second, by whichever count is greater: the page cache serves calls without storage, mappings storage without calls.
-fn reading(process: &ProcessUse) -> f64 {
-    process.storage_bytes_per_s.unwrap_or(0.0).max(process.call_bytes_per_s.unwrap_or(0.0))
 }
 
 fn or_gap(text: Option<String>) -> String {
@@ -277,19 +227,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
     }
 }
 
-/// The way as a word, and whether it is worth a colour.
-pub(crate) const fn route_word(route: SeenRoute) -> &'static str {
-    match route {
-        SeenRoute::Unknown => "not seen",
-        SeenRoute::NvidiaFs => "cuFile, nvidia-fs",
-        SeenRoute::Cufile => "cuFile",
-        SeenRoute::Direct => "O_DIRECT",
-        SeenRoute::Mapped => "mapped",
-        SeenRoute::Cached => "page cache",
-    }
-}
-
-fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiState, theme: &Theme) {
+fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let mut title: Vec<Run> = vec![("Processes with CUDA or cuFile".to_owned(), theme.strong)];
     if sample.hidden_processes > 0 {
         let n = sample.hidden_processes;
@@ -300,8 +238,8 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiSta
             title.push((words, theme.dim));
         }
     }
-    if !ui.system.filter.is_empty() {
-        title.push((format!("  /{}", ui.system.filter), theme.accent));
+    if !ui.screen.filter.is_empty() {
+        title.push((format!("  /{}", ui.screen.filter), theme.accent));
     }
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), usize::from(inside.height()));
@@ -328,22 +266,22 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiSta
     let sorts = [ProcessSort::Storage, ProcessSort::Calls, ProcessSort::Memory, ProcessSort::Gpu, ProcessSort::Cpu];
     let heads = ["storage", "calls", "memory", "GPU mem", "cpu", "threads", ""].map(str::to_owned);
     inside.text(1, 0, "process", theme.dim);
-    inside.hit(ui, 0, 0, name, Spot::ProcessSort(ProcessSort::Pid));
+    inside.hit(0, 0, name, Spot::Column(ProcessSort::Pid as usize));
     let mut end = name;
     for (i, (room, head)) in columns(heads).into_iter().enumerate().filter(|(_, (room, _))| *room > 0) {
         end += room;
         let sort = sorts.get(i).copied();
-        let chosen = sort == Some(ui.system.sort);
+        let chosen = sort == Some(ui.screen.sort);
         // The order is told by a sign, not by colour alone.
-        let sign = if ui.system.reversed { '▴' } else { '▾' };
+        let sign = if ui.screen.reversed { '▴' } else { '▾' };
         let text = if chosen { format!("{sign}{head}") } else { head };
         inside.right(end, 0, &text, if chosen { theme.accent } else { theme.dim });
         if let Some(sort) = sort {
-            inside.hit(ui, 0, end.saturating_sub(room), room, Spot::ProcessSort(sort));
+            inside.hit(0, end.saturating_sub(room), room, Spot::Column(sort as usize));
         }
     }
-    if ui.system.sort == ProcessSort::Pid {
-        inside.text(1, 0, if ui.system.reversed { "▴process" } else { "▾process" }, theme.accent);
+    if ui.screen.sort == ProcessSort::Pid {
+        inside.text(1, 0, if ui.screen.reversed { "▴process" } else { "▾process" }, theme.accent);
     }
     if way > 0 {
         inside.text(end + 2, 0, "seems to read by", theme.dim);
@@ -353,7 +291,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &UiSta
     let first = at.saturating_sub(visible.saturating_sub(2)).min(order.len().saturating_sub(visible));
     for (i, process) in order.iter().skip(first).take(visible).enumerate() {
         let y = i as u16 + 1;
-        inside.hit(ui, y, 0, w, Spot::Process(process.pid));
+        inside.hit(y, 0, w, Spot::Row(process.pid as usize));
         let command = short_command(process);
         let label = format!("{:>7} {command}", process.pid);
         inside.text(1, y, &cut(&label, name.saturating_sub(2)), theme.text);

@@ -1,13 +1,13 @@
 //! One tensor: what it is, each of its phases with one engine or two, and the reads that brought it.
 
-use super::order::rate_of;
+use super::state::Ui;
 use super::table::{Shown, shorten};
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, count, duration, rate};
 use crate::domain::{PHASES, Phase};
 use crate::present::phases::title;
 use crate::session::Lane;
-use crate::tui::app::UiState;
+use crate::tui::jobs::tensor_rows::rate_of;
 use crate::tui::pen::{Pen, Run, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
@@ -17,8 +17,8 @@ use crate::tui::words::short_engine;
 const LABEL: u16 = 16;
 
 /// Draws the selected tensor into the whole pen.
-pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &Theme) {
-    let (Some(tensor), Some(detail)) = (ui.tensors.tensor(), &ui.tensors.detail) else { return };
+pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Theme) {
+    let (Some(tensor), Some(detail)) = (ui.screen.tensor(), &ui.screen.detail) else { return };
     let index = tensor as usize;
     let (Some(row), Some(info)) = (shown.run.rows.get(index), shown.model.tensors.get(index)) else { return };
     let room = pen.width().saturating_sub(6);
@@ -34,7 +34,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
     let mut about = vec![
         format!("{} [{}], {}", info.dtype, shape.join(", "), bytes(info.bytes)),
         place,
-        format!("line {} of {} by {}", ui.tensors.at + 1, ui.tensors.order.len(), ui.tensors.sort.word()),
+        format!("line {} of {} by {}", ui.screen.at + 1, ui.screen.order.len(), ui.screen.sort.word()),
     ];
     if let Some(aligned) = aligned.filter(|_| h >= 16) {
         about.insert(2, aligned.to_owned());

@@ -1,7 +1,139 @@
 //! Screen 3: the tensors of a run.
 
-pub(crate) mod detail;
-pub(crate) mod order;
-pub(crate) mod runs;
-pub(crate) mod table;
-pub(crate) mod view;
+mod detail;
+mod keys;
+mod order;
+mod runs;
+mod state;
+mod table;
+mod view;
+
+pub(crate) use state::Tensors;
+
+use crate::domain::units::{bytes, duration};
+use crate::session::State;
+use crate::tui::clicks::Spot;
+use crate::tui::context::{Context, Ui};
+use crate::tui::effect::Effect;
+use crate::tui::jobs::queue::{Job, JobResult};
+use crate::tui::jobs::tensor_rows::Sort;
+use crate::tui::keys::action::Action;
+use crate::tui::keys::bindings::Place;
+use crate::tui::keys::spec::Spec;
+use crate::tui::keys::table::specs;
+use crate::tui::pen::Pen;
+use crate::tui::screen::Screen;
+use crate::tui::screen_id::ScreenId;
+use crate::tui::selection::entry_count;
+use crate::tui::theme::Theme;
+
+pub(super) fn tables() -> Vec<(Place, Vec<&'static Spec>)> {
+    vec![(Place::Screen(ScreenId::Tensors, 0), specs(keys::TABLE))]
+}
+
+impl Screen for Tensors {
+    fn id(&self) -> ScreenId {
+        ScreenId::Tensors
+    }
+
+    fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {
+        ctx.page(session)
+    }
+
+    fn enables(&self, row: usize, session: &State, ctx: &Context) -> bool {
+        (keys::TABLE[row].when)(&Ui { ctx, screen: self }, ctx.page(session))
+    }
+
+    fn act(&mut self, action: Action, session: &State, ctx: &mut Context) -> Effect {
+        match action {
+            Action::NextPane => self.scatter = !self.scatter,
+            Action::Open => self.open = !self.open,
+            Action::NextEngine => change_engine(ctx.page(session), ctx, true),
+            Action::PreviousEngine => change_engine(ctx.page(session), ctx, false),
+            Action::Sort => self.sort = self.sort.next(self.rival.is_some()),
+            Action::Reverse => self.reversed = !self.reversed,
+            Action::Compare => self.against = self.against.wrapping_add(1),
+            Action::Close if self.open => self.open = false,
+            Action::Close => self.filter.clear(),
+            _ => self.at = action.moved(self.at, self.order.len().saturating_sub(1)).unwrap_or(self.at),
+        }
+        Effect::default()
+    }
+
+    fn click(&mut self, spot: Spot, session: &State, ctx: &mut Context) -> Effect {
+        match spot {
+            Spot::Row(line) if std::mem::replace(&mut self.at, line) == line => {
+                return self.act(Action::Open, session, ctx);
+            }
+            Spot::Column(column) => {
+                // A second click on the same head turns the order around, as in every table.
+                let sort = Sort::ALL.get(column).copied().unwrap_or_default();
+                self.reversed = self.sort == sort && !self.reversed;
+                self.sort = sort;
+            }
+            _ => {}
+        }
+        Effect::default()
+    }
+
+    fn draw(&self, pen: &mut Pen<'_>, session: &State, ctx: &Context, theme: &Theme) {
+        view::draw(pen, ctx.page(session), &Ui { ctx, screen: self }, theme);
+    }
+
+    fn jobs(&mut self, session: &State, ctx: &Context) -> Vec<Job> {
+        runs::jobs(self, ctx, ctx.page(session))
+    }
+
+    fn take(&mut self, result: JobResult) -> Option<JobResult> {
+        match result {
+            JobResult::Tensors(lane, rows) => self.take_rows(lane, *rows),
+            JobResult::Names(names) => self.take_names(*names),
+            other => return Some(other),
+        }
+        None
+    }
+
+    fn prepare(&mut self, session: &State, ctx: &Context) {
+        runs::prepare(self, ctx, ctx.page(session));
+    }
+
+    fn page_changed(&mut self) {
+        self.at = 0;
+    }
+
+    fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut String> {
+        Some(&mut self.filter)
+    }
+
+    fn filter_changed(&mut self) {
+        self.at = 0;
+    }
+
+    fn copied(&self, session: &State, ctx: &Context) -> String {
+        let page = ctx.page(session);
+        let line = || {
+            let lane = page.lanes.iter().find(|lane| Some(lane.id) == self.lane)?;
+            let row = self.run(lane.id)?.rows.get(self.tensor()? as usize)?;
+            let tensor = page.model_of(lane)?.tensors.get(row.tensor as usize)?;
+            Some(format!("{}\t{}\t{}", tensor.name, bytes(row.bytes), duration(row.busy_ns())))
+        };
+        line().unwrap_or_default()
+    }
+}
+
+/// Selects the next engine with a timeline, or the one before.
+fn change_engine(page: &State, ctx: &mut Context, forward: bool) {
+    let count = entry_count(page).max(1);
+    let at = runs::entry_index(page, ctx).unwrap_or(0);
+    let candidates = runs::entries_with_spans(page);
+    let next = if forward {
+        candidates.iter().find(|i| **i > at).or(candidates.first())
+    } else {
+        candidates.iter().rev().find(|i| **i < at).or(candidates.last())
+    };
+    ctx.entry = next.map(|i| (*i).min(count - 1)).or(ctx.entry);
+}

@@ -1,14 +1,13 @@
 //! The table of tensors: columns as far as there is room, the phases of one engine or of two as a bar in each row.
 
-use super::order::{Sort, difference, rate_of};
-use super::runs::Tensors;
-use super::view::share_style;
+use super::state::Ui;
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, duration, rate};
-use crate::domain::{Engine, ModelInfo, Status};
+use crate::domain::{Engine, ModelInfo, Phase, Status};
 use crate::session::Lane;
-use crate::tui::app::UiState;
-use crate::tui::mouse::Spot;
+use crate::tui::clicks::Spot;
+use crate::tui::jobs::tensor_rows::TensorRows;
+use crate::tui::jobs::tensor_rows::{Sort, difference, rate_of};
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, sheet};
@@ -19,8 +18,8 @@ use ratatui::style::Style;
 pub(super) struct Shown<'a> {
     pub(super) model: &'a ModelInfo,
     pub(super) lane: &'a Lane,
-    pub(super) run: &'a Tensors,
-    pub(super) other: Option<(&'a Lane, &'a Tensors)>,
+    pub(super) run: &'a TensorRows,
+    pub(super) other: Option<(&'a Lane, &'a TensorRows)>,
 }
 
 /// A column of figures.
@@ -97,7 +96,7 @@ fn layout(w: u16, shards: bool, comparing: bool, longest: u16) -> (Vec<Column>, 
     (COLUMNS.into_iter().filter(|c| chosen.contains(c)).collect(), name, bar)
 }
 
-fn title(shown: &Shown<'_>, ui: &UiState, w: u16, theme: &Theme) -> Vec<Run> {
+fn title(shown: &Shown<'_>, ui: &Ui<'_>, w: u16, theme: &Theme) -> Vec<Run> {
     let lane = shown.lane;
     let room = if w < 80 { 18 } else { 24 };
     let mut title = vec![
@@ -109,28 +108,28 @@ fn title(shown: &Shown<'_>, ui: &UiState, w: u16, theme: &Theme) -> Vec<Run> {
         title.push((format!("{} ", theme.marker(&other.engine)), theme.lane(&other.engine)));
         title.push((short_engine(&other.engine, room), theme.text));
     }
-    let order = if ui.tensors.reversed { ", reversed" } else { "" };
-    title.push((format!(" ─ by {}{order}", ui.tensors.sort.word()), theme.dim));
-    if ui.filtering || !ui.tensors.filter.is_empty() {
-        let (shown, all) = (ui.tensors.order.len(), shown.run.rows.len());
-        title.push((format!(" ─ /{} ({shown} of {all})", ui.tensors.filter), theme.accent));
+    let order = if ui.screen.reversed { ", reversed" } else { "" };
+    title.push((format!(" ─ by {}{order}", ui.screen.sort.word()), theme.dim));
+    if ui.ctx.filtering || !ui.screen.filter.is_empty() {
+        let (shown, all) = (ui.screen.order.len(), shown.run.rows.len());
+        title.push((format!(" ─ /{} ({shown} of {all})", ui.screen.filter), theme.accent));
     }
     title
 }
 
 /// Draws the table.
-pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Theme) {
     let title = title(shown, ui, pen.width(), theme);
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), usize::from(inside.height()));
-    if ui.tensors.order.is_empty() {
-        let nothing = ui.tensors.filter.is_empty();
+    if ui.screen.order.is_empty() {
+        let nothing = ui.screen.filter.is_empty();
         let said = if nothing { "Nothing was loaded by it." } else { "No tensor's name contains this text." };
         inside.text(2, 1, said, theme.dim);
         return;
     }
     let comparing = shown.other.is_some();
-    let (columns, name, bar) = layout(w, shown.model.shards.len() > 1, comparing, ui.tensors.longest_name());
+    let (columns, name, bar) = layout(w, shown.model.shards.len() > 1, comparing, ui.screen.longest_name());
     heads(&mut inside, shown, ui, (&columns, name, bar), theme);
     let legend = bar > 0 && h >= 16;
     if legend {
@@ -143,10 +142,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
         }
     }
     let visible = h.saturating_sub(if legend { 3 } else { 1 });
-    let at = ui.tensors.at.min(ui.tensors.order.len() - 1);
-    let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.tensors.order.len().saturating_sub(visible));
+    let at = ui.screen.at.min(ui.screen.order.len() - 1);
+    let first = at.saturating_sub(visible.saturating_sub(3)).min(ui.screen.order.len().saturating_sub(visible));
     let room = name.saturating_sub(1);
-    let seen = || ui.tensors.order.iter().skip(first).take(visible);
+    let seen = || ui.screen.order.iter().skip(first).take(visible);
     // Where one name can only stay without its ending, so do all that are shortened: half of them with it would look like two kinds.
     let names = seen().filter_map(|tensor| shown.model.tensors.get(*tensor as usize));
     let bare = names.map(|info| info.name.as_str()).any(|name| !shorten(name, room, false).1);
@@ -156,7 +155,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
             continue;
         };
         let y = i as u16 + 1;
-        inside.hit(ui, y, 0, w, Spot::Tensor(first + i));
+        inside.hit(y, 0, w, Spot::Row(first + i));
         inside.text(1, y, &shorten(&info.name, room, bare).0, theme.text);
         let theirs = shown.other.and_then(|(_, run)| run.rows.get(index));
         let mut x = name + 1;
@@ -174,20 +173,20 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &UiState, theme: &T
         }
     }
     let mut below = inside.part(0, 1, w, visible as u16);
-    sheet::scrollbar(&mut below, ui.tensors.order.len(), first, theme);
+    sheet::scrollbar(&mut below, ui.screen.order.len(), first, theme);
 }
 
 fn heads(
     inside: &mut Pen<'_>,
     shown: &Shown<'_>,
-    ui: &UiState,
+    ui: &Ui<'_>,
     (columns, name, bar): (&[Column], u16, u16),
     theme: &Theme,
 ) {
-    let chosen = ui.tensors.sort;
+    let chosen = ui.screen.sort;
     let mark = |sort: Option<Sort>| match sort {
         Some(sort) if sort == chosen => {
-            if ui.tensors.reversed {
+            if ui.screen.reversed {
                 "▴"
             } else {
                 "▾"
@@ -196,7 +195,7 @@ fn heads(
         _ => "",
     };
     let style = |sort: Option<Sort>| if sort == Some(chosen) { theme.strong } else { theme.faint_text() };
-    inside.hit(ui, 0, 0, name, Spot::Sort(Sort::Name));
+    inside.hit(0, 0, name, Spot::Column(Sort::Name as usize));
     let thing = if matches!(shown.lane.engine, Engine::Workload(_)) { "piece" } else { "tensor" };
     inside.text(1, 0, &format!("{thing}{}", mark(Some(Sort::Name))), style(Some(Sort::Name)));
     let mut x = name + 1;
@@ -204,7 +203,7 @@ fn heads(
         let (head, room, sort, _) = column.about();
         x += room;
         if let Some(sort) = sort {
-            inside.hit(ui, 0, x - room, room, Spot::Sort(sort));
+            inside.hit(0, x - room, room, Spot::Column(sort as usize));
         }
         let head = match (column, shown.other) {
             (Column::Rival, Some((other, _))) => short_engine(&other.engine, room - 1),
@@ -331,6 +330,18 @@ pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
     let count = name.chars().count();
     let tail: String = name.chars().skip(count.saturating_sub(usize::from(room).saturating_sub(1))).collect();
     (cut(&format!("…{tail}"), room), true)
+}
+
+/// The style of a share of overhead, in the colours of the phases that stand for it.
+pub(super) fn share_style(share: f64, theme: &Theme) -> ratatui::style::Style {
+    let phase = match share {
+        s if s < 0.05 => Phase::Transfer,
+        s if s < 0.2 => Phase::Copy,
+        s if s < 0.4 => Phase::Submit,
+        s if s < 0.6 => Phase::RegisterHandle,
+        _ => Phase::RegisterBuffer,
+    };
+    theme.phase(phase).0
 }
 
 #[cfg(test)]

@@ -6,13 +6,13 @@
 //! ╭ table ──────────────────────╮╭ size and time ──╮   ⏎ puts one tensor in the place of the picture
 //! ```
 
-use super::runs::Tensors;
+use super::state::Ui;
 use super::{detail, table};
 use crate::analysis::TensorRow;
 use crate::domain::units::{bytes, duration, rate};
-use crate::domain::{Engine, Phase, Status};
+use crate::domain::{Engine, Status};
 use crate::session::{Lane, State};
-use crate::tui::app::UiState;
+use crate::tui::jobs::tensor_rows::TensorRows;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
@@ -23,25 +23,25 @@ use crate::tui::words::{Headline, short_engine};
 const TALL_MAP: u16 = 38;
 
 /// The run that the shown one is compared with.
-pub(super) fn rival<'a>(state: &'a State, ui: &'a UiState) -> Option<(&'a Lane, &'a Tensors)> {
-    let (id, run) = ui.tensors.other()?;
+pub(super) fn rival<'a>(state: &'a State, ui: &'a Ui<'_>) -> Option<(&'a Lane, &'a TensorRows)> {
+    let (id, run) = ui.screen.other()?;
     Some((state.lanes.iter().find(|l| l.id == id)?, run))
 }
 
 /// Draws the screen.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme) {
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
-    let lane = ui.tensors.lane.and_then(|id| state.lanes.iter().find(|l| l.id == id));
-    let run = lane.and_then(|l| ui.tensors.run(l.id));
+    let lane = ui.screen.lane.and_then(|id| state.lanes.iter().find(|l| l.id == id));
+    let run = lane.and_then(|l| ui.screen.run(l.id));
     let other = rival(state, ui);
     let mut y = u16::from(airy);
     y += headline::draw(&mut pen.part(0, y, w, 3), &headline(state, lane, run, other, w.saturating_sub(6)), theme);
     y += u16::from(airy);
     let (Some(lane), Some(run)) = (lane, run) else { return };
     let Some(model) = state.model_of(lane) else { return };
-    let opened = ui.tensors.open && ui.tensors.detail.is_some();
-    if h >= 16 && !(opened && ui.small) {
+    let opened = ui.screen.open && ui.screen.detail.is_some();
+    if h >= 16 && !(opened && ui.ctx.small) {
         let rows = if h >= TALL_MAP { 6 } else { 4 };
         let of = if matches!(lane.engine, Engine::Workload(_)) { "The pieces" } else { "The model" };
         map(&mut pen.part(0, y, w, rows), of, run, ui, theme);
@@ -49,11 +49,11 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
     }
     let rest = h.saturating_sub(y);
     let shown = table::Shown { model, lane, run, other };
-    if ui.narrow {
+    if ui.ctx.narrow {
         let mut pane = pen.part(0, y, w, rest);
         if opened {
             detail::draw(&mut pane, &shown, ui, theme);
-        } else if ui.tensors.scatter {
+        } else if ui.screen.scatter {
             cost(&mut pane, &shown, ui, theme);
         } else {
             table::draw(&mut pane, &shown, ui, theme);
@@ -82,8 +82,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, ui: &UiState, theme: &Theme
 fn headline(
     state: &State,
     lane: Option<&Lane>,
-    run: Option<&Tensors>,
-    other: Option<(&Lane, &Tensors)>,
+    run: Option<&TensorRows>,
+    other: Option<(&Lane, &TensorRows)>,
     room: u16,
 ) -> Headline {
     let say = |text: String| Headline { status: Status::Info, text };
@@ -155,20 +155,8 @@ fn a_worker(cost: &crate::analysis::CostModel) -> &'static str {
 
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The style of a share of overhead, in the colours of the phases that stand for it.
-pub(super) fn share_style(share: f64, theme: &Theme) -> ratatui::style::Style {
-    let phase = match share {
-        s if s < 0.05 => Phase::Transfer,
-        s if s < 0.2 => Phase::Copy,
-        s if s < 0.4 => Phase::Submit,
-        s if s < 0.6 => Phase::RegisterHandle,
-        _ => Phase::RegisterBuffer,
-    };
-    theme.phase(phase).0
-}
-
 /// All tensors in file order: height and colour are the share of overhead.
-fn map(pen: &mut Pen<'_>, of: &str, run: &Tensors, ui: &UiState, theme: &Theme) {
+fn map(pen: &mut Pen<'_>, of: &str, run: &TensorRows, ui: &Ui<'_>, theme: &Theme) {
     let words = if pen.width() < 100 {
         "  overhead: ▁ none █ all"
     } else {
@@ -181,7 +169,7 @@ fn map(pen: &mut Pen<'_>, of: &str, run: &Tensors, ui: &UiState, theme: &Theme) 
     if columns == 0 || count == 0 || rows == 0 {
         return;
     }
-    let selected = ui.tensors.tensor().map(|t| t as usize);
+    let selected = ui.screen.tensor().map(|t| t as usize);
     for column in 0..columns {
         let first = column * count / columns;
         let last = ((column + 1) * count / columns).max(first + 1).min(count);
@@ -191,7 +179,7 @@ fn map(pen: &mut Pen<'_>, of: &str, run: &Tensors, ui: &UiState, theme: &Theme) 
         let x = column as u16 + 1;
         if busy > 0.0 {
             let share = overhead / busy;
-            let style = share_style(share, theme);
+            let style = table::share_style(share, theme);
             // The lowest eighth is always there, so that a tensor without overhead is not taken for none.
             let eighths = ((share * f64::from(rows) * 8.0).round() as u16).clamp(1, rows * 8);
             for row in 0..rows {
@@ -210,15 +198,15 @@ fn map(pen: &mut Pen<'_>, of: &str, run: &Tensors, ui: &UiState, theme: &Theme) 
 }
 
 /// The scatter of size and time, with the fitted lines and where they cross.
-fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &UiState, theme: &Theme) {
+fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme) {
     let (lane, run) = (shown.lane, shown.run);
     // Two engines are compared on the clock: one may take longer a tensor and be faster by working at several at once.
     let together = shown.other.is_some_and(|(_, run)| run.cost.is_some()) && run.cost.is_some();
     let words = if together { "  its part of the clock" } else { "  dots and their fit" };
     let title = [("Size and time".to_owned(), theme.strong), (words.to_owned(), theme.dim)];
-    let slots = |run: &Tensors| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
+    let slots = |run: &TensorRows| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
     let mut inside = pen.frame(&title, theme.faint);
-    let crossing = ui.tensors.rival.as_ref().and_then(|(_, crossing)| *crossing);
+    let crossing = ui.screen.rival.as_ref().and_then(|(_, crossing)| *crossing);
     let told = inside.height() >= 12;
     let mut y = 0;
     if told {
@@ -267,7 +255,7 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &UiState, theme: &Theme
 }
 
 /// `t = 2.70 ms + bytes / 7.10 GB/s`, of a slot or, on the clock, of all that worked at once.
-fn formula(lane: &Lane, run: &Tensors, on_clock: bool, theme: &Theme) -> Vec<Run> {
+fn formula(lane: &Lane, run: &TensorRows, on_clock: bool, theme: &Theme) -> Vec<Run> {
     let line = match &run.cost {
         Some(cost) if on_clock => {
             let overhead = duration(cost.per_tensor_ns().max(0.0) as u64);

@@ -1,7 +1,7 @@
 //! What is drawn from spans: computed once when a lane's spans arrive, not in every frame.
 
-use super::screens::tensors::runs::Tensors;
-use super::study::Study;
+use super::jobs::lane::{LaneFacts, LaneJob};
+use super::jobs::tensor_rows::TensorRows;
 use crate::analysis::{Advice, CostModel, LandingCurve, RunFacts, advice, compare};
 use crate::domain::{LaneId, RunResult};
 use crate::present::series::progress_curve;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Results by lane.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Derived {
+pub(crate) struct LaneStats {
     lanes: BTreeMap<LaneId, Known>,
     advice: Vec<Advice>,
     /// Lanes that the advice does not know yet.
@@ -46,23 +46,9 @@ struct Known {
     loaded: u64,
 }
 
-/// What the spans of a lane say.
-#[derive(Debug)]
-pub(crate) struct Studied {
-    pub(crate) lane: LaneId,
-    pub(crate) spans: usize,
-    pub(crate) curve: LandingCurve,
-    pub(crate) cost: Option<CostModel>,
-    pub(crate) registrations: u64,
-    pub(crate) first_reads_ns: u64,
-    /// Tensors of its model.
-    pub(crate) loaded: u64,
-    pub(crate) tensors: Option<Tensors>,
-}
-
-impl Derived {
+impl LaneStats {
     /// What is not known yet of lanes that have finished; curves that are no longer drawn are let go.
-    pub(crate) fn wants(&mut self, state: &State) -> Vec<Study> {
+    pub(crate) fn wants(&mut self, state: &State) -> Vec<LaneJob> {
         let now = glance(state);
         if self.looked_at == Some(now) {
             return Vec::new();
@@ -82,7 +68,7 @@ impl Derived {
                         known.curve = None;
                     }
                 }
-                _ => wanted.push(Study::of(state, lane, false)),
+                _ => wanted.push(LaneJob::of(state, lane, false)),
             }
         }
         // What is wanted is asked for again until its answer is here.
@@ -91,8 +77,8 @@ impl Derived {
     }
 
     /// Takes in what was found of a lane; what is for the Tensors screen is handed on.
-    pub(crate) fn take(&mut self, studied: Studied) -> Option<Tensors> {
-        let Studied { lane, spans, curve, cost, registrations, first_reads_ns, loaded, tensors } = studied;
+    pub(crate) fn take(&mut self, facts: LaneFacts) -> Option<TensorRows> {
+        let LaneFacts { lane, spans, curve, cost, registrations, first_reads_ns, loaded, tensors } = facts;
         let before =
             self.lanes.insert(lane, Known { spans, curve: Some(curve), cost, registrations, first_reads_ns, loaded });
         self.news += usize::from(before.is_none_or(|known| known.spans != spans));

@@ -1,5 +1,4 @@
-//! What the lesson is told with: the recorded loads of a small and a large model, and the load that was made here, boiled down to the figures and
-//! timelines of its steps.
+//! The loads that the lesson shows: those recorded of a small and a large model, and those made in this session, with figures and timelines.
 
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
 use crate::domain::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
@@ -10,7 +9,7 @@ use std::sync::Arc;
 
 /// Loads of one model.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ModelLoads {
     /// The model's name.
     pub(crate) model: String,
     /// Its tensors.
@@ -43,14 +42,14 @@ pub(crate) struct Load {
 
 /// Loads of one model before their spans were looked through.
 #[derive(Clone, Debug)]
-pub(crate) struct Seeds {
+pub(crate) struct ModelLoadsJob {
     name: String,
     model: Arc<ModelInfo>,
-    seeds: Vec<Seed>,
+    loads: Vec<LoadJob>,
 }
 
 #[derive(Clone, Debug)]
-struct Seed {
+struct LoadJob {
     spans: PackedSpans,
     result_wall_ns: u64,
     repeats_ns: Vec<u64>,
@@ -63,7 +62,7 @@ fn shows_timeline(engine: &Engine) -> bool {
     matches!(engine, Engine::GdsPerTensor | Engine::GdsSlab)
 }
 
-impl Seed {
+impl LoadJob {
     fn of(entry: &EngineRow<'_>) -> Option<Self> {
         let lane = entry.typical()?;
         let result = lane.result.as_deref()?;
@@ -82,7 +81,7 @@ impl Seed {
         Some(Self { spans: lane.spans.clone(), result_wall_ns: result.wall_ns, repeats_ns, load })
     }
 
-    fn grow(self, model: &ModelInfo) -> Load {
+    fn run(self, model: &ModelInfo) -> Load {
         let spans = self.spans.unpack();
         let rows = tensor_rows(model, &spans);
         let cost = cost_model(&rows, self.result_wall_ns, &self.repeats_ns);
@@ -92,22 +91,22 @@ impl Seed {
     }
 }
 
-impl Seeds {
+impl ModelLoadsJob {
     /// The loads of a state; `None` while it has no model.
     pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
-        let seeds = row_groups(state).iter().flat_map(|h| &h.rows).filter_map(Seed::of).collect();
-        Some(Self { name: name.to_owned(), model: state.model.clone()?, seeds })
+        let loads = row_groups(state).iter().flat_map(|h| &h.rows).filter_map(LoadJob::of).collect();
+        Some(Self { name: name.to_owned(), model: state.model.clone()?, loads })
     }
 
     /// Spans and tensors to look through.
     pub(crate) fn weight(&self) -> usize {
-        self.seeds.iter().map(|seed| seed.spans.len() + self.model.tensors.len()).sum()
+        self.loads.iter().map(|load| load.spans.len() + self.model.tensors.len()).sum()
     }
 
     /// What they tell; `None` where nothing was loaded.
-    pub(crate) fn grow(self) -> Option<Told> {
-        let loads: Vec<Load> = self.seeds.into_iter().map(|seed| seed.grow(&self.model)).collect();
-        (!loads.is_empty()).then(|| Told {
+    pub(crate) fn run(self) -> Option<ModelLoads> {
+        let loads: Vec<Load> = self.loads.into_iter().map(|load| load.run(&self.model)).collect();
+        (!loads.is_empty()).then(|| ModelLoads {
             model: self.name,
             tensors: self.model.tensors.len() as u64,
             bytes: self.model.tensor_bytes(),
@@ -128,10 +127,10 @@ impl Load {
     }
 }
 
-impl Told {
+impl ModelLoads {
     /// What a state tells of its model; `None` while it tells nothing.
     pub(crate) fn of(name: &str, state: &State) -> Option<Self> {
-        Seeds::of(name, state)?.grow()
+        ModelLoadsJob::of(name, state)?.run()
     }
 
     /// The load of an engine: with a hot cache, where the storage's own pace does not hide the rest, else in any.
@@ -166,8 +165,8 @@ impl Told {
 /// The lesson's material.
 #[derive(Clone, Debug)]
 pub(crate) struct Lesson {
-    pub(crate) small: Told,
-    pub(crate) large: Told,
+    pub(crate) small: ModelLoads,
+    pub(crate) large: ModelLoads,
 }
 
 impl Lesson {
@@ -176,57 +175,11 @@ impl Lesson {
         let told = |shipped: shipped::Shipped| {
             // The cost of a tensor is fitted for the two ways that the lesson holds against each other.
             let with_timeline = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
-            let told = shipped.tell(with_timeline, |state| Told::of(shipped.model, state));
+            let told = shipped.tell(with_timeline, |state| ModelLoads::of(shipped.model, state));
             let none = || format!("{} holds no load that ended well", shipped.name);
             told.map_err(|error| error.to_string())?.ok_or_else(none)
         };
         Ok(Self { small: told(shipped::SMALL)?, large: told(shipped::LARGE)? })
-    }
-}
-
-/// The simulation: a model read tensor by tensor, as the sliders say. It is arithmetic, not a measurement.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Simulation {
-    /// Size of every tensor, as an index into [`Self::SIZES`].
-    pub(crate) size: usize,
-    /// Cost of a tensor before its first byte, as an index into [`Self::COSTS`].
-    pub(crate) cost: usize,
-}
-
-impl Default for Simulation {
-    fn default() -> Self {
-        // About Qwen3-0.6B on the H200 of the recordings.
-        Self { size: 4, cost: 5 }
-    }
-}
-
-impl Simulation {
-    /// Sizes of a tensor, in bytes.
-    pub(crate) const SIZES: [u64; 9] =
-        [64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 42 << 20, 128 << 20, 512 << 20];
-    /// Costs of a tensor, in nanoseconds.
-    pub(crate) const COSTS: [u64; 9] = [0, 20_000, 50_000, 100_000, 300_000, 800_000, 1_500_000, 2_700_000, 5_000_000];
-
-    /// The size of a tensor.
-    pub(crate) fn size_bytes(self) -> u64 {
-        Self::SIZES[self.size.min(Self::SIZES.len() - 1)]
-    }
-
-    /// The cost of a tensor.
-    pub(crate) fn cost_ns(self) -> u64 {
-        Self::COSTS[self.cost.min(Self::COSTS.len() - 1)]
-    }
-
-    /// Time to load `bytes` one tensor after another on `slots` slots that together move `bytes_per_s`.
-    pub(crate) fn wall_ns(self, bytes: u64, bytes_per_s: f64, slots: u64) -> f64 {
-        let tensors = bytes.div_ceil(self.size_bytes().max(1)) as f64;
-        tensors * self.cost_ns() as f64 / slots.max(1) as f64 + bytes as f64 * 1e9 / bytes_per_s.max(1.0)
-    }
-
-    /// Share of that time that moves no byte.
-    pub(crate) fn overhead(self, bytes: u64, bytes_per_s: f64, slots: u64) -> f64 {
-        let all = self.wall_ns(bytes, bytes_per_s, slots);
-        1.0 - bytes as f64 * 1e9 / bytes_per_s.max(1.0) / all.max(1.0)
     }
 }
 
@@ -245,21 +198,11 @@ mod tests {
             let slab = told.load(&Engine::GdsSlab).unwrap();
             assert!(slab.count(Phase::RegisterBuffer) < told.tensors / 2, "{}", slab.count(Phase::RegisterBuffer));
         }
-        let share = |told: &Told| {
+        let share = |told: &ModelLoads| {
             let load = told.load(&Engine::GdsPerTensor).unwrap();
             load.overhead_ns() as f64 / load.phases.total_ns() as f64
         };
         assert!(share(&lesson.small) > share(&lesson.large), "small tensors pay a larger share");
         assert!(lesson.large.mean_bytes() > 5 * lesson.small.mean_bytes());
-    }
-
-    #[test]
-    fn the_simulation_pays_each_tensor_once_a_slot() {
-        let free = Simulation { size: 4, cost: 0 };
-        assert!((free.wall_ns(1_000_000_000, 1e9, 1) - 1e9).abs() < 1.0);
-        let paid = Simulation { size: 2, cost: 3 };
-        let tensors = 1_000_000_000_u64.div_ceil(1 << 20) as f64;
-        assert!((paid.wall_ns(1_000_000_000, 1e9, 1) - 1e9 - tensors * 100_000.0).abs() < 1.0);
-        assert!(paid.overhead(1_000_000_000, 1e9, 1) > 0.08 && free.overhead(1_000_000_000, 1e9, 4).abs() < 1e-9);
     }
 }

@@ -1,0 +1,109 @@
+//! Draws the pictures of the README: screens as SVG, from the recordings that come with the program and a captured machine.
+//! `cargo run --example pictures -- assets/pictures tests/machines/h200-vm-no-udev`
+
+use gds_top::domain::{Event, EventBody};
+use gds_top::host::Root;
+use gds_top::session::{State, shipped};
+use gds_top::tui::{OffScreen, ScreenId};
+use gds_top::{checks, fixes, host};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Columns and rows of the pictures.
+const SIZE: (u16, u16) = (120, 36);
+
+fn main() -> Result<(), String> {
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let (Some(folder), Some(machine)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: pictures FOLDER CAPTURED_MACHINE".to_owned());
+    };
+    std::fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+    for (name, svg) in draw(&machine)? {
+        let path = folder.join(format!("{name}.svg"));
+        std::fs::write(&path, svg).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The pictures by name. The same recordings and machine give the same bytes.
+pub(crate) fn draw(machine: &Path) -> Result<Vec<(&'static str, String)>, String> {
+    let small = shipped::SMALL.state().map_err(|e| e.to_string())?;
+    let large = shipped::LARGE.state().map_err(|e| e.to_string())?;
+    let checked = environment(machine)?;
+    // The lesson says what was measured in its session; nothing was, where the picture is looked at.
+    let mut lesson = small.clone();
+    lesson.lanes.clear();
+    let shots: [(&str, &State, ScreenId, &str, &str); 6] = [
+        (
+            "environment",
+            &checked,
+            ScreenId::Environment,
+            "",
+            "The Environment screen: whether reads go straight to the GPU, and what stands in the way",
+        ),
+        (
+            "race",
+            &large,
+            ScreenId::Race,
+            "",
+            "The Race screen: five ways of loading Qwen2.5-7B onto an H200, cold and hot",
+        ),
+        // The engine that registers each tensor, with a hot cache.
+        (
+            "tensors",
+            &small,
+            ScreenId::Tensors,
+            "l",
+            "The Tensors screen: what each tensor of Qwen3-0.6B costs with a read and a registration for each",
+        ),
+        (
+            "learn",
+            &lesson,
+            ScreenId::Learn,
+            "lllll",
+            "The Learn screen: the timeline of a load in which each tensor registers its own memory",
+        ),
+        (
+            "system",
+            &large,
+            ScreenId::System,
+            "",
+            "The System screen of a recording: disk, link, memory and power of the machine while loads ran",
+        ),
+        ("report", &large, ScreenId::Report, "", "The Report screen: what was found and measured, on one page"),
+    ];
+    Ok(shots
+        .into_iter()
+        .map(|(name, state, screen, keys, title)| (name, picture(state, screen, keys, title)))
+        .collect())
+}
+
+/// A screen as it is after some keys, when all results are there and all that plays has ended.
+fn picture(state: &State, screen: ScreenId, keys: &str, title: &str) -> String {
+    let mut shown = OffScreen::new(screen, SIZE.0, SIZE.1);
+    shown.frame(state);
+    shown.settle();
+    for key in keys.chars() {
+        shown.key(key, state);
+        shown.frame(state);
+        shown.settle();
+    }
+    shown.pass(Duration::from_secs(60));
+    shown.frame(state);
+    shown.svg(title)
+}
+
+/// The captured machine as the checks judge it, with the fixes that would be offered there.
+fn environment(machine: &Path) -> Result<State, String> {
+    let view = Root::open(machine)?;
+    let found = checks::run(&view, &view.captured_paths(), None, &mut |_| {});
+    let bodies = [EventBody::MachineSeen { machine: host::machine(&view) }]
+        .into_iter()
+        .chain(found.findings.iter().map(|finding| EventBody::CheckDone { finding: finding.clone() }))
+        .chain(found.verdicts.iter().map(|verdict| EventBody::VerdictReached { verdict: verdict.clone() }))
+        .chain([EventBody::ChecksDone { took_ns: found.took_ns }, EventBody::SessionEnded { interrupted: false }])
+        .chain(fixes::plan(&view, &found).into_iter().map(|plan| EventBody::FixPlanned { plan }));
+    let mut state = State::default();
+    bodies.for_each(|body| state.reduce(&Event { at_ns: 0, body }));
+    Ok(state)
+}

@@ -1,0 +1,77 @@
+//! What all screens share: how the session runs, the size of the terminal, and choices that belong to no single screen.
+
+use super::keys::bindings::Bindings;
+use super::lane_stats::LaneStats;
+use crate::session::State;
+use std::sync::Arc;
+
+/// What all screens share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Context {
+    /// A replay, not a live session.
+    pub(crate) replay: bool,
+    /// The session examines the machine only when it is asked to, and was not yet.
+    pub(crate) unasked: bool,
+    /// The machine is a capture, so nothing runs on it.
+    pub(crate) captured: bool,
+    pub(crate) paused: bool,
+    /// Speed of a replay in sixteenths of real time; 0 is as fast as possible.
+    pub(crate) speed: u32,
+    /// The feed closed: the session is over, the screens stay.
+    pub(crate) over: bool,
+    /// The report can be written from here.
+    pub(crate) can_export: bool,
+    /// Fixes for root are applied by sudo, which may ask for a password.
+    pub(crate) needs_sudo: bool,
+    /// Session time now, in nanoseconds; runs on between events while a live lane runs.
+    pub(crate) clock_ns: u64,
+    /// Frames drawn, for the spinner.
+    pub(crate) frames: u64,
+    /// The terminal has room for one pane only (as of the last size).
+    pub(crate) small: bool,
+    /// Too narrow for a table with a picture at its side (as of the last size).
+    pub(crate) narrow: bool,
+    /// A sheet is over the screen.
+    pub(crate) covered: bool,
+    /// The filter of the screen is being typed.
+    pub(crate) filtering: bool,
+    /// A line for the user, until the next key.
+    pub(crate) notice: Option<String>,
+    /// Messages of the session that have had their time in the footer.
+    pub(crate) messages_seen: usize,
+    /// The plan whose runs are shown, by its number among the earlier ones; `None`: the newest.
+    pub(crate) plan: Option<usize>,
+    /// Plans that ran before the newest, as of the last frame.
+    pub(crate) earlier: usize,
+    /// The entry that is selected, over all comparisons; `None` leaves the choice to the screen.
+    pub(crate) entry: Option<usize>,
+    /// What is drawn from spans, computed once a lane.
+    pub(crate) stats: LaneStats,
+    /// The keys in use.
+    pub(crate) keys: Arc<Bindings>,
+}
+
+impl Context {
+    /// The runs that the screens of measurements show: those of the session, or of the earlier plan that was chosen.
+    pub(crate) fn page<'s>(&self, session: &'s State) -> &'s State {
+        self.plan.and_then(|number| session.earlier.get(number)).map_or(session, |page| page)
+    }
+
+    /// Whether commands still reach a session on this machine.
+    pub(crate) const fn is_live(&self) -> bool {
+        !self.replay && !self.over
+    }
+
+    /// A glyph that turns while something is in progress.
+    pub(crate) fn spinner(&self) -> char {
+        const TURNS: [char; 8] = ['⠋', '⠙', '⠸', '⠴', '⠦', '⠧', '⠇', '⠏'];
+        TURNS[(self.frames % 8) as usize]
+    }
+}
+
+/// What a view draws from: what all screens share, and the state of one of them.
+#[derive(Debug)]
+pub(crate) struct Ui<'a, S> {
+    pub(crate) ctx: &'a Context,
+    pub(crate) screen: &'a S,
+}

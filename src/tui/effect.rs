@@ -1,0 +1,25 @@
+//! What a key or a click asks of the event loop and of the session.
+
+use crate::session::Command;
+
+/// What an input led to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effect {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) quit: bool,
+    pub(crate) interrupt: bool,
+    pub(crate) suspend: bool,
+    pub(crate) repaint: bool,
+    /// For the clipboard of the terminal.
+    pub(crate) copy: Option<String>,
+    pub(crate) export: bool,
+    pub(crate) baseline: bool,
+    /// Lend the terminal to sudo first; then these commands are sent.
+    pub(crate) lend: Vec<Command>,
+}
+
+impl From<Command> for Effect {
+    fn from(command: Command) -> Self {
+        Self { commands: vec![command], ..Self::default() }
+    }
+}

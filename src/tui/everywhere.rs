@@ -1,0 +1,73 @@
+//! The keys that mean the same on every screen, and when they do something.
+
+use super::context::Ui;
+use super::keys::action::Action;
+use super::keys::key::{control, letter, plain};
+use super::keys::table::{Row, always, bind};
+use super::screen_id::ScreenId;
+use crate::session::State;
+use crossterm::event::KeyCode;
+
+/// The table; its state is whether a sheet is over the screen.
+pub(crate) const TABLE: &[Row<bool>] = &[
+    bind!(Action::CancelRace, [letter('c')], "c", "", "stop the race", |ui, state| uncovered(ui, state)
+        && ui.ctx.is_live()
+        && state.is_measuring()),
+    bind!(Action::Export, [letter('x')], "x", "", "write the report as files", |ui, state| uncovered(ui, state)
+        && ui.ctx.can_export),
+    bind!(
+        Action::Copy,
+        [letter('y')],
+        "y",
+        "copy",
+        "copy the answer and the selected line to the clipboard, over SSH too",
+        uncovered
+    ),
+    bind!(
+        Action::Pause,
+        [letter(' '), letter('p')],
+        "space",
+        "pause",
+        "in a replay: pause or go on (on Learn: p)",
+        replaying
+    ),
+    bind!(
+        Action::Slower,
+        [letter('[')],
+        "[ ]",
+        "speed",
+        "in a replay: slower, down to a sixteenth of real time",
+        replaying
+    ),
+    bind!(Action::Faster, [letter(']')], "]", "", "in a replay: faster, up to sixteen times", replaying),
+    bind!(Action::Screen(ScreenId::Environment), [letter('1')], "1", "", "checks, verdict and fixes", always),
+    bind!(
+        Action::Screen(ScreenId::Race),
+        [letter('2')],
+        "2",
+        "",
+        "engines compared by time, bandwidth and memory",
+        always
+    ),
+    bind!(Action::Screen(ScreenId::Tensors), [letter('3')], "3", "", "overhead of each tensor", always),
+    bind!(Action::Screen(ScreenId::System), [letter('4')], "4", "", "processes that use GPUs and storage now", always),
+    bind!(Action::Screen(ScreenId::Learn), [letter('5')], "5", "", "why GDS can be slower for a small model", always),
+    bind!(Action::Screen(ScreenId::Report), [letter('6')], "6", "", "what an export contains", always),
+    bind!(Action::PageUp, [plain(KeyCode::PageUp), control('b')], "PgUp", "", "a page up", always),
+    bind!(Action::PageDown, [plain(KeyCode::PageDown), control('f')], "PgDn", "", "a page down", always),
+    bind!(Action::First, [plain(KeyCode::Home), letter('g')], "g", "", "the first line (also Home)", always),
+    bind!(Action::Last, [plain(KeyCode::End), letter('G')], "G", "", "the last line (also End)", always),
+    bind!(Action::Redraw, [control('l')], "^L", "", "draw the screen anew", always),
+    bind!(Action::Suspend, [control('z')], "^Z", "", "back to the shell for a while; fg returns", always),
+    bind!(Action::Interrupt, [control('c')], "^C", "", "stop everything and quit", always),
+    bind!(Action::Help, [letter('?')], "?", "help", "this help", always),
+    bind!(Action::Quit, [letter('q')], "q", "quit", "quit; asks while a race or a fix is under way", always),
+];
+
+fn uncovered(ui: &Ui<'_, bool>, _: &State) -> bool {
+    !*ui.screen
+}
+
+fn replaying(ui: &Ui<'_, bool>, _: &State) -> bool {
+    ui.ctx.replay && !ui.ctx.over
+}

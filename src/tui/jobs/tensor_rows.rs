@@ -1,0 +1,166 @@
+//! The tensors of one run: a row each, what they add up to, and their orders.
+
+use crate::analysis::{CostModel, TensorRow};
+use crate::domain::{LaneId, PhaseTimes, units};
+use std::collections::{BTreeMap, HashSet};
+
+/// What the table is sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sort {
+    /// All time on slots, longest first: the slowest tensor is on top.
+    #[default]
+    Time,
+    Overhead,
+    Moving,
+    Share,
+    Rate,
+    Size,
+    Name,
+    File,
+    /// What it took more than with the other engine.
+    Difference,
+}
+
+impl Sort {
+    /// All of them.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Time,
+        Self::Overhead,
+        Self::Moving,
+        Self::Share,
+        Self::Rate,
+        Self::Size,
+        Self::Name,
+        Self::File,
+        Self::Difference,
+    ];
+
+    pub(crate) const fn next(self, comparing: bool) -> Self {
+        match self {
+            Self::Time => Self::Overhead,
+            Self::Overhead => Self::Moving,
+            Self::Moving => Self::Share,
+            Self::Share => Self::Rate,
+            Self::Rate => Self::Size,
+            Self::Size => Self::Name,
+            Self::Name => Self::File,
+            Self::File if comparing => Self::Difference,
+            Self::File | Self::Difference => Self::Time,
+        }
+    }
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Overhead => "overhead",
+            Self::Moving => "moving",
+            Self::Share => "share of overhead",
+            Self::Rate => "rate, slowest first",
+            Self::Size => "size",
+            Self::Name => "name",
+            Self::File => "place in the files",
+            Self::Difference => "difference",
+        }
+    }
+}
+
+/// The rows of one run and what they add up to.
+#[derive(Clone, Debug)]
+pub(crate) struct TensorRows {
+    pub(crate) spans: usize,
+    pub(crate) rows: Vec<TensorRow>,
+    /// (bytes, time on slots) of each row; a frame must not add up a hundred thousand of them.
+    pub(crate) points: Vec<(u64, u64)>,
+    /// Those that a picture can tell apart: a frame must not place a hundred thousand dots on some hundred cells.
+    pub(crate) cloud: Vec<(u64, u64)>,
+    /// Time of each row that moved no bytes.
+    pub(crate) overheads: Vec<u64>,
+    /// The row with the longest time.
+    pub(crate) slowest: Option<usize>,
+    pub(crate) cost: Option<CostModel>,
+    /// What all tensors add up to.
+    pub(crate) phases: PhaseTimes,
+    /// All rows by each order that was asked for; by difference, for one other run.
+    sorted: BTreeMap<(Sort, Option<LaneId>), Vec<u32>>,
+}
+
+impl TensorRows {
+    pub(crate) fn new(spans: usize, rows: Vec<TensorRow>, cost: Option<CostModel>) -> Self {
+        let points: Vec<(u64, u64)> = rows.iter().map(|row| (row.bytes, row.busy_ns())).collect();
+        let overheads = rows.iter().map(|row| row.phases.overhead_ns()).collect();
+        let slowest = (0..points.len()).max_by_key(|at| points[*at].1).filter(|at| points[*at].1 > 0);
+        let mut phases = PhaseTimes::default();
+        for (phase, ns) in rows.iter().flat_map(|row| row.phases.iter()) {
+            phases.add(phase, ns);
+        }
+        let cloud = distinct(&points);
+        let mut run = Self { spans, rows, points, cloud, overheads, slowest, cost, phases, sorted: BTreeMap::new() };
+        // The order that is shown first.
+        run.sorted.insert((Sort::Time, None), by_rank(&run, None, Sort::Time));
+        run
+    }
+
+    /// All rows in an order; `None` if the order was not asked for before. By difference it is the one to the run of lane `rival`.
+    pub(crate) fn known_order(&self, sort: Sort, rival: Option<LaneId>) -> Option<&[u32]> {
+        self.sorted.get(&(sort, rival)).map(Vec::as_slice)
+    }
+
+    /// All rows in an order; differences are those to the rows of `other`.
+    pub(crate) fn ordered(&self, sort: Sort, other: Option<&Self>) -> Vec<u32> {
+        by_rank(self, other, sort)
+    }
+
+    /// Keeps an order for the next time.
+    pub(crate) fn keep_order(&mut self, sort: Sort, rival: Option<LaneId>, order: Vec<u32>) {
+        self.sorted.insert((sort, rival), order);
+    }
+
+    /// Forgets the orders by difference to the run of a lane, which has changed.
+    pub(crate) fn forget_differences_to(&mut self, lane: LaneId) {
+        self.sorted.retain(|(_, rival), _| *rival != Some(lane));
+    }
+}
+
+/// All rows of a run by what a sort looks at; differences are those to another run.
+fn by_rank(run: &TensorRows, other: Option<&TensorRows>, sort: Sort) -> Vec<u32> {
+    // A number a row, smallest first, made once: comparing rows themselves would add up their phases again and again.
+    let rank = |at: usize, row: &TensorRow| -> u64 {
+        let busy = run.points.get(at).map_or(0, |p| p.1);
+        let overhead = run.overheads.get(at).copied().unwrap_or(0);
+        match sort {
+            Sort::Overhead => !overhead,
+            Sort::Moving => !busy.saturating_sub(overhead),
+            // Positive numbers compare like their bits.
+            Sort::Share if busy > 0 => !(overhead as f64 / busy as f64).to_bits(),
+            Sort::Rate => rate_of(row).map_or(u64::MAX, f64::to_bits),
+            Sort::Share => u64::MAX,
+            Sort::Size => !row.bytes,
+            Sort::Difference => difference(busy, other.and_then(|o| o.points.get(at)).map_or(0, |p| p.1))
+                .map_or(u64::MAX, |ns| !((ns as u64) ^ (1 << 63))),
+            Sort::Time | Sort::Name | Sort::File => !busy,
+        }
+    };
+    let mut keys: Vec<(u64, u32)> = run.rows.iter().enumerate().map(|(at, row)| (rank(at, row), row.tensor)).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(|(_, tensor)| tensor).collect()
+}
+
+/// What a tensor took more (or, below zero, less) than with the other engine, in nanoseconds; `None` where one of them was not timed.
+pub(crate) fn difference(ours_ns: u64, theirs_ns: u64) -> Option<i64> {
+    let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    (ours_ns > 0 && theirs_ns > 0).then(|| signed(ours_ns) - signed(theirs_ns))
+}
+
+/// Bytes a second over all time on slots.
+pub(crate) fn rate_of(row: &TensorRow) -> Option<f64> {
+    units::bytes_per_s(row.bytes, row.busy_ns())
+}
+
+/// One point of those that lie within an eighth of an octave of size and a fortieth of a decade of time.
+fn distinct(points: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let place = |(bytes, ns): &(u64, u64)| {
+        (((*bytes as f64).log2() * 8.0).round() as i32, ((*ns as f64).log10() * 40.0).round() as i32)
+    };
+    let mut seen = HashSet::new();
+    points.iter().filter(|p| p.0 > 0 && p.1 > 0 && seen.insert(place(p))).copied().collect()
+}

@@ -1,0 +1,40 @@
+//! The thread for jobs that would hold a frame up.
+
+use super::queue::{Job, JobDone};
+use crossbeam_channel::{Receiver, Sender, never, unbounded};
+
+/// Starts with the first job: most sessions have none.
+#[derive(Debug)]
+pub(crate) struct JobThread {
+    jobs: Option<Sender<Job>>,
+    pub(crate) done: Receiver<JobDone>,
+}
+
+impl JobThread {
+    pub(crate) fn new() -> Self {
+        Self { jobs: None, done: never() }
+    }
+
+    /// Hands a job on. If there is no thread, the job is done at once.
+    pub(crate) fn run(&mut self, job: Job) -> Option<JobDone> {
+        if self.jobs.is_none() {
+            let (jobs, received): (Sender<Job>, Receiver<Job>) = unbounded();
+            let (sender, done) = unbounded();
+            let started = std::thread::Builder::new().name("jobs".to_owned()).spawn(move || {
+                for job in received {
+                    if sender.send(job.run()).is_err() {
+                        break;
+                    }
+                }
+            });
+            if started.is_ok() {
+                self.jobs = Some(jobs);
+                self.done = done;
+            }
+        }
+        match &self.jobs {
+            Some(jobs) => jobs.send(job).err().map(|unsent| unsent.0.run()),
+            None => Some(job.run()),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The bindings in use: the rows of all tables in one list, with keys of the settings in the place of their own.
+
+use super::action::Action;
+use super::key::{Key, control, plain};
+use super::spec::Spec;
+use crate::config::{KeySetting, hint};
+use crate::tui::screen_id::ScreenId;
+use crossterm::event::KeyCode;
+
+/// Where a table of keys is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A screen, or with a number above 0 one of its sheets.
+    Screen(ScreenId, usize),
+    /// The help.
+    Help,
+    /// Everywhere.
+    Everywhere,
+}
+
+impl Place {
+    /// Whether a key can mean an action here and another one there at the same time.
+    fn meets(self, other: Self) -> bool {
+        self == other || self == Self::Everywhere || other == Self::Everywhere
+    }
+}
+
+/// An action with the keys that it has now.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    pub(crate) place: Place,
+    /// Its row in the table of that place.
+    pub(crate) row: usize,
+    pub(crate) action: Action,
+    pub(crate) keys: Vec<Key>,
+    /// The keys as shown.
+    pub(crate) label: String,
+    /// One or two words for the footer; empty keeps it out of there.
+    pub(crate) short: &'static str,
+    /// A sentence for the help.
+    pub(crate) help: &'static str,
+}
+
+/// All bindings, in the order of the footer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bindings {
+    all: Vec<Binding>,
+}
+
+impl Bindings {
+    /// The bindings of these tables, with their own keys.
+    pub(crate) fn collected(tables: &[(Place, Vec<&'static Spec>)]) -> Self {
+        let bound = |place: Place, (row, spec): (usize, &&'static Spec)| Binding {
+            place,
+            row,
+            action: spec.action,
+            keys: spec.keys.to_vec(),
+            label: spec.label.to_owned(),
+            short: spec.short,
+            help: spec.help,
+        };
+        let all = tables.iter().flat_map(|(place, specs)| specs.iter().enumerate().map(|spec| bound(*place, spec)));
+        Self { all: all.collect() }
+    }
+
+    /// These bindings with keys of the settings. An action that is not named keeps its keys.
+    ///
+    /// # Errors
+    /// A sentence with file and line: an unknown action or key with the nearest known one, or a key that would mean two things on one screen.
+    pub(crate) fn with(&self, settings: &[KeySetting]) -> Result<Self, String> {
+        let mut map = self.clone();
+        let mut changed: Vec<(Action, &str)> = Vec::new();
+        let actions = self.actions();
+        for setting in settings {
+            let wrong = |sentence: String| format!("{}: {sentence}", setting.place);
+            let wanted = setting.action.replace('-', "_");
+            let Some(action) = actions.iter().copied().find(|action| action.name() == wanted) else {
+                let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
+                let known: Vec<&str> = names.iter().map(String::as_str).collect();
+                return Err(wrong(format!("'{}' is no action{}", setting.action, hint(&wanted, &known))));
+            };
+            let keys: Vec<Key> =
+                setting.keys.iter().map(|text| Key::parse(text)).collect::<Result<_, String>>().map_err(wrong)?;
+            for (key, owner) in [(plain(KeyCode::Esc), Action::Close), (control('c'), Action::Interrupt)] {
+                if action != owner && keys.contains(&key) {
+                    let (key, owner) = (key.spelled(), owner.name());
+                    return Err(wrong(format!("{key} always means '{owner}' and no other action")));
+                }
+            }
+            if keys.is_empty() && matches!(action, Action::Quit | Action::Help | Action::Interrupt) {
+                return Err(wrong(format!("'{}' needs a key: it is the way out", setting.action)));
+            }
+            map.all.iter_mut().filter(|row| row.action == action).for_each(|row| row.keys.clone_from(&keys));
+            changed.push((action, &setting.place));
+        }
+        for (action, place) in &changed {
+            map.has_one_meaning(*action, self).map_err(|sentence| format!("{place}: {sentence}"))?;
+        }
+        let touched: Vec<Action> = changed.iter().map(|(action, _)| *action).collect();
+        map.relabel(&touched);
+        Ok(map)
+    }
+
+    /// An error if a key of the action means something else where the action applies, beyond what the tables themselves have by intent.
+    fn has_one_meaning(&self, action: Action, tables: &Self) -> Result<(), String> {
+        let keys = |map: &Self, action| -> Vec<Key> {
+            map.all.iter().filter(|row| row.action == action).flat_map(|row| row.keys.clone()).collect()
+        };
+        let places = |action: Action| self.all.iter().filter(move |row| row.action == action).map(|row| row.place);
+        let meet = |a: Action, b: Action| places(a).any(|place| places(b).any(|other| place.meets(other)));
+        for key in keys(self, action) {
+            let rival = self.all.iter().map(|row| row.action).find(|other| {
+                let by_intent = keys(tables, action).contains(&key) && keys(tables, *other).contains(&key);
+                *other != action && meet(action, *other) && keys(self, *other).contains(&key) && !by_intent
+            });
+            if let Some(rival) = rival {
+                return Err(format!(
+                    "'{}' would mean both '{}' and '{}' on one screen; give one of them another key",
+                    key.spelled(),
+                    action.name(),
+                    rival.name()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Labels of what was changed, and of what shares a place with it.
+    fn relabel(&mut self, touched: &[Action]) {
+        let first: Vec<(Action, Option<Key>)> =
+            self.all.iter().map(|row| (row.action, row.keys.first().copied())).collect();
+        let shown = |action: Action| first.iter().find(|(a, _)| *a == action).and_then(|(_, key)| *key).map(Key::shown);
+        for row in &mut self.all {
+            let group = row.action.joined();
+            if touched.contains(&row.action) || group.iter().any(|action| touched.contains(action)) {
+                row.label = if group.is_empty() {
+                    shown(row.action).unwrap_or_default()
+                } else {
+                    let parts: Vec<String> = group.iter().filter_map(|action| shown(*action)).collect();
+                    let arrows = parts.iter().all(|part| matches!(part.as_str(), "↑" | "↓" | "←" | "→"));
+                    parts.join(if arrows { "" } else { " " })
+                };
+            }
+        }
+    }
+
+    /// All bindings.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Binding> {
+        self.all.iter()
+    }
+
+    /// The bindings of a place.
+    pub(crate) fn of(&self, place: Place) -> impl Iterator<Item = &Binding> {
+        self.all.iter().filter(move |row| row.place == place)
+    }
+
+    /// The first key of an action, as shown; empty if it has none.
+    pub(crate) fn key_of(&self, action: Action) -> String {
+        let row = self.all.iter().find(|row| row.action == action);
+        row.and_then(|row| row.keys.first()).map_or_else(String::new, |key| key.shown())
+    }
+
+    /// Every action once, in the order of the tables.
+    pub(crate) fn actions(&self) -> Vec<Action> {
+        let mut all: Vec<Action> = Vec::new();
+        for row in &self.all {
+            if !all.contains(&row.action) {
+                all.push(row.action);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,7 @@
+//! Keys: the actions, the tables that bind keys to them, and the bindings in use.
+
+pub(crate) mod action;
+pub(crate) mod bindings;
+pub(crate) mod key;
+pub(crate) mod spec;
+pub(crate) mod table;

@@ -1,0 +1,221 @@
+//! The keys of the Environment screen and of its two sheets, and when they do something.
+
+use super::selection::{fix_of_selection, sheet_plan};
+use super::state::{Environment, Pane, Ui};
+use crate::domain::FixStage;
+use crate::session::State;
+use crate::tui::keys::action::Action;
+use crate::tui::keys::key::{letter, plain};
+use crate::tui::keys::table::{Row, always, bind, down, up};
+use crossterm::event::KeyCode;
+
+pub(super) const TABLE: &[Row<Environment>] = &[
+    up(has_checks),
+    down(has_checks),
+    bind!(Action::NextPane, [plain(KeyCode::Tab)], "Tab", "pane", "the next pane of the screen", has_checks),
+    bind!(
+        Action::Open,
+        [plain(KeyCode::Enter)],
+        "⏎",
+        "open",
+        "open or fold a group; on a check, go to its details; on a process or a tensor, look at it alone",
+        opens
+    ),
+    bind!(
+        Action::Fix,
+        [letter('f')],
+        "f",
+        "fix",
+        "show what would mend the selected check, and apply it",
+        |ui, state| fix_of_selection(state, ui).is_some()
+    ),
+    bind!(
+        Action::Guide,
+        [letter('i')],
+        "i",
+        "checklist",
+        "the way to a direct route as a checklist: what is done, what is to do, and the proof",
+        |_, state| state.guide.is_some()
+    ),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "undo",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        finds_undo
+    ),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        asks_for_undo
+    ),
+    bind!(Action::Recheck, [letter('r')], "r", "re-check", "run all checks again", is_live),
+    bind!(
+        Action::Left,
+        [plain(KeyCode::Left), letter('h')],
+        "←",
+        "",
+        "back to the list; fold a group (also h)",
+        always
+    ),
+    bind!(
+        Action::Right,
+        [plain(KeyCode::Right), letter('l')],
+        "→",
+        "",
+        "open a group; go to the details (also l)",
+        always
+    ),
+    bind!(Action::Filter, [letter('/')], "/", "filter", "show only what contains some text", has_checks),
+    bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", |_, state| state
+        .verdicts
+        .len()
+        > 1),
+];
+
+/// The keys of a fix.
+pub(super) const FIX: &[Row<Environment>] = &[
+    up(always),
+    down(always),
+    bind!(Action::Apply, [letter('a')], "a", "apply", "in a fix: apply it", can_apply),
+    bind!(
+        Action::DryRun,
+        [letter('d')],
+        "d",
+        "dry run",
+        "in a fix: say what it would do, without doing it",
+        can_preview
+    ),
+    bind!(
+        Action::CopyCommands,
+        [letter('c'), letter('y')],
+        "c",
+        "copy",
+        "in a fix or the checklist: copy its commands",
+        |ui, state| sheet_plan(state, ui).is_some()
+    ),
+    bind!(Action::Undo, [letter('u')], "u", "undo", "in a fix: undo it", can_undo),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "undo",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        |ui, state| idle_plan(ui, state) && finds_undo(ui, state)
+    ),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        |ui, state| idle_plan(ui, state) && asks_for_undo(ui, state)
+    ),
+    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
+];
+
+/// The keys of the checklist.
+pub(super) const GUIDE: &[Row<Environment>] = &[
+    up(always),
+    down(always),
+    bind!(
+        Action::Open,
+        [plain(KeyCode::Enter)],
+        "⏎",
+        "open",
+        "in the checklist: open the selected fix",
+        |ui, state| sheet_plan(state, ui).is_some()
+    ),
+    bind!(
+        Action::Recheck,
+        [letter('r')],
+        "r",
+        "re-check",
+        "in the checklist: run all checks and the proof again",
+        is_live
+    ),
+    bind!(
+        Action::CopyCommands,
+        [letter('c'), letter('y')],
+        "c",
+        "copy",
+        "in a fix or the checklist: copy its commands",
+        always
+    ),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "undo",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        finds_undo
+    ),
+    bind!(
+        Action::Undo,
+        [letter('u')],
+        "u",
+        "",
+        "show the fix of the selected check that is applied, else the one applied last; there, the same key undoes it",
+        asks_for_undo
+    ),
+    bind!(Action::Close, [plain(KeyCode::Esc)], "Esc", "close", "close a sheet, end a filter", always),
+];
+
+fn has_checks(_: &Ui<'_>, state: &State) -> bool {
+    !state.checks.is_empty()
+}
+
+fn is_live(ui: &Ui<'_>, _: &State) -> bool {
+    ui.ctx.is_live()
+}
+
+fn opens(ui: &Ui<'_>, state: &State) -> bool {
+    ui.screen.pane == Pane::List && has_checks(ui, state)
+}
+
+/// A fix is open, and nothing of it is being done.
+fn idle_plan(ui: &Ui<'_>, state: &State) -> bool {
+    let busy = |id: &str| {
+        let last = state.fix_log.iter().rev().find(|line| line.id == id);
+        last.is_some_and(|line| matches!(line.stage, FixStage::Applying | FixStage::Verifying))
+    };
+    ui.ctx.is_live() && sheet_plan(state, ui).is_some_and(|plan| !busy(&plan.id))
+}
+
+/// How far the fix of the open sheet came last.
+fn last_stage(ui: &Ui<'_>, state: &State) -> Option<FixStage> {
+    let plan = sheet_plan(state, ui)?;
+    let mut done = state.fix_log.iter().rev().filter(|line| line.stage != FixStage::Previewed);
+    done.find(|line| line.id == plan.id).map(|line| line.stage)
+}
+
+fn can_apply(ui: &Ui<'_>, state: &State) -> bool {
+    let Some(plan) = sheet_plan(state, ui) else { return false };
+    let is_applied = matches!(last_stage(ui, state), Some(FixStage::Mended | FixStage::Waiting));
+    can_preview(ui, state) && plan.obstacle.is_none() && plan.applies() && !is_applied
+}
+
+/// A fix that is applied has nothing left to do that could be previewed.
+fn can_preview(ui: &Ui<'_>, state: &State) -> bool {
+    let stands = |id: &str| state.applied.iter().any(|fix| fix.stands && fix.plan.id == id);
+    idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| !stands(&plan.id))
+}
+
+pub(super) fn can_undo(ui: &Ui<'_>, state: &State) -> bool {
+    let applied = |id: &str| state.applied.iter().any(|fix| fix.plan.id == id);
+    ui.screen.fix.is_some() && idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| applied(&plan.id))
+}
+
+/// The key leads to the sheet of an applied fix, where it is looked at and undone.
+fn finds_undo(ui: &Ui<'_>, state: &State) -> bool {
+    asks_for_undo(ui, state) && !state.applied.is_empty()
+}
+
+/// The key undoes or says why it does not.
+fn asks_for_undo(ui: &Ui<'_>, state: &State) -> bool {
+    ui.ctx.is_live() && !can_undo(ui, state)
+}

@@ -1,0 +1,143 @@
+//! The list of checks: its groups, its lines and the one that is selected; and which fix the selection means.
+
+use super::guide;
+use super::state::{RowKey, Ui, finding_of, plan_of};
+use crate::domain::{AppliedFix, Finding, FixPlan, Group, Status};
+use crate::present::verdict::steps;
+use crate::session::State;
+use crate::tui::remedy::{first_plan, plan_for};
+
+pub(super) const GROUPS: [Group; 7] =
+    [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
+
+fn matches(finding: &Finding, filter: &str) -> bool {
+    let filter = filter.to_lowercase();
+    filter.is_empty()
+        || [&finding.id, &finding.summary, &finding.why].iter().any(|text| text.to_lowercase().contains(&filter))
+        || finding.status.word() == filter
+        || finding
+            .evidence
+            .iter()
+            .any(|e| e.source.to_lowercase().contains(&filter) || e.text.to_lowercase().contains(&filter))
+}
+
+/// The checks of a group, the worst first, so that what is wrong stands right below the group's name.
+pub(super) fn members<'s>(state: &'s State, ui: &Ui<'_>, group: Group) -> Vec<&'s Finding> {
+    let mut found: Vec<&Finding> = state.group(group).filter(|f| matches(f, &ui.screen.filter)).collect();
+    found.sort_by_key(|f| std::cmp::Reverse(f.status.weight()));
+    found
+}
+
+/// Whether the checks of a group are in the list.
+pub(crate) fn is_open(state: &State, ui: &Ui<'_>, group: Group) -> bool {
+    open_groups(state, ui).contains(&group)
+}
+
+pub(super) fn worst(findings: &[&Finding]) -> Status {
+    findings.iter().map(|f| f.status).max_by_key(|s| s.weight()).unwrap_or(Status::Na)
+}
+
+/// The groups that are open: those in which something wants attention, as many of the others as there is room for, and what the user turned
+/// around; a filter opens all.
+pub(super) fn open_groups(state: &State, ui: &Ui<'_>) -> Vec<Group> {
+    let count = |group: Group| state.group(group).count();
+    let all = |group: Group| state.group(group).collect::<Vec<&Finding>>();
+    let steps = ui.screen.verdict(state).map(|verdict| steps(state, verdict)).unwrap_or_default();
+    let next = steps.first().map(|finding| finding.group);
+    // What is to be mended first, then what failed, then what is only a warning.
+    let rank = |group: Group| match worst(&all(group)) {
+        _ if next == Some(group) => 4,
+        _ if steps.iter().any(|finding| finding.group == group) => 3,
+        Status::Fail => 2,
+        Status::Warn => 1,
+        _ => 0,
+    };
+    let room = ui.screen.room.get();
+    let heads = GROUPS.into_iter().filter(|g| count(*g) > 0).count();
+    let mut ordered = GROUPS;
+    ordered.sort_by_key(|group| std::cmp::Reverse(rank(*group)));
+    let (mut used, mut open) = (heads, Vec::new());
+    for group in ordered {
+        // The worst one always; others as far as the whole list stays in sight. In a short list what is in order stays closed: the rest stands out.
+        let fits = used + count(group) <= room && (rank(group) > 0 || room >= 24);
+        if (rank(group) > 0 && open.is_empty()) || fits {
+            used += count(group);
+            open.push(group);
+        }
+    }
+    let toggled = |group: &Group| ui.screen.toggled.contains(group);
+    GROUPS.into_iter().filter(|group| !ui.screen.filter.is_empty() || open.contains(group) != toggled(group)).collect()
+}
+
+/// The lines of the list.
+pub(super) fn rows(state: &State, ui: &Ui<'_>) -> Vec<RowKey> {
+    let mut rows = Vec::new();
+    let open = open_groups(state, ui);
+    for group in GROUPS {
+        let found = members(state, ui, group);
+        if found.is_empty() {
+            continue;
+        }
+        rows.push(RowKey::Group(group));
+        if open.contains(&group) {
+            rows.extend(found.iter().map(|f| RowKey::Check(f.id.clone())));
+        }
+    }
+    rows
+}
+
+/// The selected line: the user's, or by itself what stands in the way of the goal, or the worst check (what has a fix first).
+pub(super) fn selected_row(state: &State, ui: &Ui<'_>) -> Option<RowKey> {
+    let rows = rows(state, ui);
+    if let Some(chosen) = &ui.screen.selected
+        && rows.contains(chosen)
+    {
+        return Some(chosen.clone());
+    }
+    if let Some(verdict) = ui.screen.verdict(state) {
+        let row = |step: &&Finding| rows.iter().find(|row| matches!(row, RowKey::Check(id) if *id == step.id));
+        if let Some(row) = steps(state, verdict).iter().find_map(row) {
+            return Some(row.clone());
+        }
+    }
+    // `max_by_key` keeps the last of equals, so the list is read backwards to get the first.
+    let best = rows.iter().rev().filter_map(|row| Some((row, finding_of(state, row)?)));
+    let best = best.max_by_key(|(_, f)| (f.status.weight(), f.fix.is_some(), f.cause.is_none()));
+    best.filter(|(_, f)| f.status.weight() >= Status::Warn.weight())
+        .map(|(row, _)| row.clone())
+        .or_else(|| rows.first().cloned())
+}
+
+/// The selected check.
+pub(super) fn selected_finding<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s Finding> {
+    finding_of(state, &selected_row(state, ui)?)
+}
+
+/// The plan of the open sheet: that of a fix, or of the selected line of the checklist.
+pub(super) fn sheet_plan<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
+    match &ui.screen.fix {
+        Some(fix) => plan_of(state, &fix.id),
+        None => guide::rows(state).get(ui.screen.guide?).and_then(|row| row.plan),
+    }
+}
+
+/// The plan that fixes the selected check; if it needs none, the first step towards the goal.
+pub(super) fn fix_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s FixPlan> {
+    let own = selected_finding(state, ui).and_then(|finding| plan_for(state, finding));
+    own.or_else(|| first_plan(state, ui.screen.verdict(state)?))
+}
+
+/// The applied fix that undoing means: that of the selected check, line of the checklist or group, else the one that was applied last.
+pub(super) fn undo_of_selection<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s AppliedFix> {
+    let newest = |suits: &dyn Fn(&AppliedFix) -> bool| state.applied.iter().rev().find(|fix| suits(fix));
+    let chosen = match selected_row(state, ui) {
+        _ if ui.screen.guide.is_some() => sheet_plan(state, ui).and_then(|plan| newest(&|fix| fix.plan.id == plan.id)),
+        Some(RowKey::Check(id)) => {
+            let named = state.checks.iter().find(|finding| finding.id == id).and_then(|f| f.fix.as_deref());
+            newest(&|fix| fix.plan.check == id || named == Some(fix.plan.id.as_str()))
+        }
+        Some(RowKey::Group(group)) => newest(&|fix| state.group(group).any(|finding| finding.id == fix.plan.check)),
+        None => None,
+    };
+    chosen.or_else(|| newest(&|_| true))
+}

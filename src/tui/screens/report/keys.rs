@@ -1,0 +1,25 @@
+//! The keys of the Report screen, and when they do something.
+
+use super::state::{Report, Ui};
+use crate::session::State;
+use crate::tui::keys::action::Action;
+use crate::tui::keys::key::letter;
+use crate::tui::keys::table::{Row, always, bind, down, up};
+
+pub(super) const TABLE: &[Row<Report>] = &[
+    up(always),
+    down(always),
+    bind!(Action::Export, [letter('x')], "x", "export", "write the report as files", can_export),
+    bind!(
+        Action::Baseline,
+        [letter('b')],
+        "b",
+        "baseline",
+        "keep this report as the one that later races are compared with by --baseline",
+        can_export
+    ),
+];
+
+fn can_export(ui: &Ui<'_>, _: &State) -> bool {
+    ui.ctx.can_export
+}

@@ -1,0 +1,62 @@
+//! The processes in the order of the table, and the one that is selected.
+
+use super::state::{ProcessSort, Ui};
+use crate::domain::{ProcessUse, SeenRoute, SystemSample};
+use crate::session::State;
+
+/// The processes in the order of the table: by the chosen column, else those that read most first, then by GPU memory.
+pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s ProcessUse> {
+    let filter = ui.screen.filter.to_lowercase();
+    let matches = |p: &&ProcessUse| {
+        filter.is_empty()
+            || p.command.to_lowercase().contains(&filter)
+            || p.name.to_lowercase().contains(&filter)
+            || p.pid.to_string().contains(&filter)
+            || route_word(p.route).to_lowercase().contains(&filter)
+    };
+    let mut all: Vec<&ProcessUse> = sample.processes.iter().filter(matches).collect();
+    let whole = |value: Option<f64>| value.map(|v| v.round().max(0.0) as u64);
+    // What is not known comes after what is.
+    let key = |p: &ProcessUse| -> (Option<u64>, Option<u64>) {
+        match ui.screen.sort {
+            // Small reads are noise; they must not make the rows jump.
+            ProcessSort::Activity => (Some(reading(p).round() as u64 / 1_000_000), p.gpu_memory_bytes),
+            ProcessSort::Storage => (whole(p.storage_bytes_per_s), None),
+            ProcessSort::Calls => (whole(p.call_bytes_per_s), None),
+            ProcessSort::Memory => (p.rss_bytes, None),
+            ProcessSort::Gpu => (p.gpu_memory_bytes, None),
+            ProcessSort::Cpu => (whole(p.cpu_percent), None),
+            ProcessSort::Pid => (Some(u64::from(u32::MAX - p.pid)), None),
+        }
+    };
+    all.sort_by_key(|p| (std::cmp::Reverse(key(p)), p.pid));
+    if ui.screen.reversed {
+        all.reverse();
+    }
+    all
+}
+
+/// The process under the selection.
+pub(super) fn selected<'s>(state: &'s State, ui: &Ui<'_>) -> Option<&'s ProcessUse> {
+    let (_, sample) = state.system.back()?;
+    let order = order(sample, ui);
+    let chosen = ui.screen.pid.and_then(|pid| order.iter().find(|p| p.pid == pid));
+    chosen.or_else(|| order.first()).copied()
+}
+
+/// Bytes that a process reads a second, by whichever count is greater: the page cache serves calls without storage, mappings storage without calls.
+pub(super) fn reading(process: &ProcessUse) -> f64 {
+    process.storage_bytes_per_s.unwrap_or(0.0).max(process.call_bytes_per_s.unwrap_or(0.0))
+}
+
+/// The way as a word, and whether it is worth a colour.
+pub(super) const fn route_word(route: SeenRoute) -> &'static str {
+    match route {
+        SeenRoute::Unknown => "not seen",
+        SeenRoute::NvidiaFs => "cuFile, nvidia-fs",
+        SeenRoute::Cufile => "cuFile",
+        SeenRoute::Direct => "O_DIRECT",
+        SeenRoute::Mapped => "mapped",
+        SeenRoute::Cached => "page cache",
+    }
+}

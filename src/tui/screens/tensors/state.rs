@@ -1,0 +1,93 @@
+//! What is chosen on the Tensors screen, and what follows from it.
+
+use crate::analysis::Crossover;
+use crate::domain::{LaneId, Span};
+use crate::tui::context;
+use crate::tui::jobs::names::NameIndex;
+use crate::tui::jobs::tensor_rows::{Sort, TensorRows};
+use std::collections::BTreeMap;
+
+pub(super) type Ui<'a> = context::Ui<'a, Tensors>;
+
+/// What the order was made from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OrderKey {
+    pub(super) lane: LaneId,
+    pub(super) spans: usize,
+    pub(super) rival: Option<LaneId>,
+    pub(super) sort: Sort,
+    pub(super) reversed: bool,
+    pub(super) filter: String,
+}
+
+/// One tensor in two runs, span by span.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Detail {
+    pub(super) tensor: u32,
+    pub(super) lane: LaneId,
+    pub(super) spans: usize,
+    /// What moved its bytes, by start.
+    pub(crate) reads: Vec<Span>,
+}
+
+/// The Tensors screen.
+#[derive(Debug, Default)]
+pub(crate) struct Tensors {
+    pub(crate) sort: Sort,
+    pub(crate) reversed: bool,
+    pub(crate) filter: String,
+    /// Selected line of `order`.
+    pub(crate) at: usize,
+    /// The scatter instead of the table, where only one has room.
+    pub(crate) scatter: bool,
+    /// One tensor is looked at.
+    pub(crate) open: bool,
+    /// Which of the other runs it is compared with, counted on by the key; the one after the last is none.
+    pub(crate) against: usize,
+    /// Rows shown, as indices into the model's tensors.
+    pub(crate) order: Vec<u32>,
+    pub(crate) lane: Option<LaneId>,
+    /// The run that it is compared with, and the size from which they cost the same.
+    pub(crate) rival: Option<(LaneId, Option<Crossover>)>,
+    pub(crate) detail: Option<Detail>,
+    /// What `order` was made from.
+    pub(super) key: Option<OrderKey>,
+    pub(super) names: NameIndex,
+    pub(super) runs: BTreeMap<LaneId, TensorRows>,
+}
+
+impl Tensors {
+    pub(crate) fn run(&self, lane: LaneId) -> Option<&TensorRows> {
+        self.runs.get(&lane)
+    }
+
+    /// The run that it is compared with.
+    pub(crate) fn other(&self) -> Option<(LaneId, &TensorRows)> {
+        let (id, _) = self.rival.as_ref()?;
+        Some((*id, self.run(*id)?))
+    }
+
+    /// Takes in the rows of a run.
+    pub(super) fn take_rows(&mut self, lane: LaneId, run: TensorRows) {
+        self.runs.insert(lane, run);
+        // What was compared with an older state of this run is sorted again.
+        for run in self.runs.values_mut() {
+            run.forget_differences_to(lane);
+        }
+    }
+
+    pub(super) fn take_names(&mut self, names: NameIndex) {
+        self.names = names;
+        self.key = None;
+    }
+
+    /// The selected tensor.
+    pub(crate) fn tensor(&self) -> Option<u32> {
+        self.order.get(self.at).copied()
+    }
+
+    /// Columns of the longest name.
+    pub(crate) const fn longest_name(&self) -> u16 {
+        self.names.longest()
+    }
+}
