@@ -17,6 +17,7 @@ pub mod present;
 pub mod report;
 pub mod session;
 pub mod telemetry;
+pub mod text;
 pub mod trust;
 pub mod tui;
 pub mod weights;

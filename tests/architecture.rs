@@ -9,13 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
+    ("text", &[]),
     ("domain", &[]),
     ("trust", &[]),
     ("host", &["domain", "device", "trust"]),
-    ("checks", &["host", "domain"]),
-    ("fixes", &["checks", "host", "domain", "trust"]),
-    ("weights", &["domain", "trust"]),
+    ("checks", &["host", "domain", "text"]),
+    ("fixes", &["checks", "host", "domain", "trust", "text"]),
+    ("weights", &["domain", "trust", "text"]),
     ("device", &["domain"]),
     ("engines", &["weights", "device", "domain"]),
     ("kvcache", &["engines", "device", "domain", "trust"]),
@@ -35,13 +36,14 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "engines",
             "telemetry",
             "trust",
+            "text",
         ],
     ),
     ("analysis", &["domain"]),
-    ("present", &["session", "analysis", "domain"]),
-    ("report", &["present", "session", "analysis", "domain"]),
-    ("tui", &["present", "session", "domain", "analysis", "config"]),
-    ("headless", &["present", "session", "report", "domain"]),
+    ("present", &["session", "analysis", "domain", "text"]),
+    ("report", &["present", "session", "analysis", "domain", "text"]),
+    ("tui", &["present", "session", "domain", "analysis", "config", "text"]),
+    ("headless", &["present", "session", "report", "domain", "text"]),
     ("config", &["domain"]),
     (
         "cli",
@@ -64,6 +66,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "headless",
             "config",
             "trust",
+            "text",
         ],
     ),
 ];

@@ -1,9 +1,8 @@
 //! The findings and verdicts as text for a terminal or a pipe: the answer first, then what is wrong, then the rest by group.
 
 use crate::domain::{Basis, Finding, Group, Route, Status, Verdict};
-use std::borrow::Cow;
+use crate::text::{indented, sanitise_line};
 use std::fmt::Write as _;
-use unicode_width::UnicodeWidthStr as _;
 
 const GROUPS: [Group; 7] =
     [Group::Gpu, Group::NvidiaFs, Group::Kernel, Group::Storage, Group::Files, Group::Cufile, Group::Limits];
@@ -70,7 +69,8 @@ pub fn render(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: 
             _ => Status::Pass,
         };
         let mark = paint(status, &status.mark().to_string(), colour);
-        paragraph(&mut out, &format!("{mark} "), 2, &strong(&headline(verdict), colour), width);
+        let answer = strong(&sanitise_line(&headline(verdict)), colour);
+        out.extend(indented(&format!("{mark} "), 2, &answer, width).into_iter().map(|line| line + "\n"));
         if !gpus.is_empty() {
             paragraph(&mut out, "  GPU     ", 10, &gpus.join(", "), width);
         }
@@ -154,90 +154,8 @@ fn alike(verdicts: &[Verdict]) -> Vec<(&Verdict, Vec<&str>)> {
 
 /// Writes text behind `head`, wrapped, further lines indented by `indent` columns.
 pub(crate) fn paragraph(out: &mut String, head: &str, indent: usize, text: &str, width: usize) {
-    out.push_str(head);
-    let mut column = indent.max(visible(head));
-    let start = column;
-    let mut first = true;
-    for word in text.split_whitespace() {
-        let size = visible(word);
-        if !first && column + 1 + size > width {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        } else if !first && column > start.min(indent) {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(&harmless(word));
-        column += size;
-        first = false;
-    }
-    out.push('\n');
-}
-
-/// Text without signs that a terminal takes for commands, which a captured machine or a name on a disk may hold. Line ends, tabs and colours stay.
-#[must_use]
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    let commands = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns(c);
-    if !text.contains(commands) {
-        return Cow::Borrowed(text);
-    }
-    let is_colour = |rest: &str| {
-        rest.strip_prefix("\u{1b}[")
-            .and_then(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').chars().next())
-            == Some('m')
-    };
-    let keep = |(at, c): (usize, char)| if commands(c) && !is_colour(&text[at..]) { '\u{fffd}' } else { c };
-    Cow::Owned(text.char_indices().map(keep).collect())
-}
-
-/// Text of others as it is shown: like [`harmless`], and without colours either, which could hide a part of it.
-#[must_use]
-pub fn plain(text: &str) -> Cow<'_, str> {
-    let commands = |c: char| (c.is_control() && c != '\n' && c != '\t') || turns(c);
-    if text.contains(commands) { Cow::Owned(text.replace(commands, "\u{fffd}")) } else { Cow::Borrowed(text) }
-}
-
-/// Whether a sign turns the direction of writing around, so that text reads as another than it is.
-const fn turns(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Columns that text takes, colour codes not counted.
-fn visible(text: &str) -> usize {
-    let mut rest = text;
-    let mut width = 0;
-    while let Some(at) = rest.find('\u{1b}') {
-        width += rest[..at].width();
-        rest = rest[at..].split_once('m').map_or("", |(_, after)| after);
-    }
-    width + rest.width()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_wrap_at_the_width_and_keep_their_indent() {
-        let mut out = String::new();
-        paragraph(&mut out, "  Why     ", 10, "one two three four five six seven eight nine ten", 40);
-        assert_eq!(out, "  Why     one two three four five six\n          seven eight nine ten\n");
-    }
-
-    #[test]
-    fn what_a_terminal_would_obey_is_not_printed() {
-        assert_eq!(harmless("plain é ✔\n"), "plain é ✔\n");
-        assert_eq!(harmless("\u{1b}[31mred\u{1b}[0m"), "\u{1b}[31mred\u{1b}[0m");
-        assert_eq!(
-            harmless("a\u{1b}]0;title\u{7}b\u{1b}[2Jc\rd\u{9b}"),
-            "a\u{fffd}]0;title\u{fffd}b\u{fffd}[2Jc\u{fffd}d\u{fffd}"
-        );
-    }
-
-    #[test]
-    fn colour_codes_take_no_columns() {
-        assert_eq!(visible(&paint(Status::Fail, "abc", true)), 3);
-        assert_eq!(visible("é✔"), 2);
+    for line in indented(head, indent, &sanitise_line(text), width) {
+        out.push_str(&line);
+        out.push('\n');
     }
 }

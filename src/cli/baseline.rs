@@ -4,8 +4,8 @@ use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, note, print};
 use crate::analysis::{Against, Change, Measured, against};
 use crate::domain::units;
-use crate::report::plain;
 use crate::session::{LaneStatus, State, recording};
+use crate::text::sanitise_line;
 use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -111,7 +111,7 @@ pub(super) fn judge(baseline: &Baseline, state: &State, output: &OutputArgs) -> 
     if told.is_empty() {
         note(&format!(
             "nothing here can be compared with {}: it holds no good run of the same engine, model, target and cache state",
-            plain(&baseline.name)
+            sanitise_line(&baseline.name)
         ));
         return BAD_ANSWER;
     }
@@ -135,14 +135,14 @@ fn say_on_stderr(line: &str) {
 pub(super) fn table(before: &str, now: &str, told: &[Against]) -> String {
     let mut out = format!(
         "Against {} (differs where the medians do by more than 5 % and half the ranges of the repeats; a side of one run counts 15 %)\n",
-        plain(before)
+        sanitise_line(before)
     );
     let mut of: Option<(&str, &str, crate::domain::CacheState)> = None;
     for t in told {
         let this = (t.model.as_str(), t.target.as_str(), t.cache);
         if of != Some(this) {
             of = Some(this);
-            let _ = writeln!(out, "\n{}, {} cache, {}", plain(&t.model), t.cache, plain(&t.target));
+            let _ = writeln!(out, "\n{}, {} cache, {}", sanitise_line(&t.model), t.cache, sanitise_line(&t.target));
             let _ = writeln!(out, "  {:<15} {:>9}  {:>9}  {:>8}  {:>7}", "engine", "before", "now", "change", "noise");
         }
         let change = t.difference().map_or_else(String::new, |d| format!("{:+.1} %", d * 100.0));
@@ -155,7 +155,7 @@ pub(super) fn table(before: &str, now: &str, told: &[Against]) -> String {
         let _ = writeln!(
             out,
             "  {:<15} {:>9}  {:>9}  {change:>8}  {:>5.1} %  {word}",
-            plain(&t.engine.to_string()),
+            sanitise_line(&t.engine.to_string()),
             units::duration(t.before.wall_ns),
             t.now.map_or_else(|| "–".to_owned(), |side| units::duration(side.wall_ns)),
             t.allowed * 100.0
@@ -166,12 +166,17 @@ pub(super) fn table(before: &str, now: &str, told: &[Against]) -> String {
     for t in &worse {
         let what = match (t.change, t.difference()) {
             (Change::Slower, Some(difference)) => {
-                format!("is {:.1} % slower than in {}", difference * 100.0, plain(before))
+                format!("is {:.1} % slower than in {}", difference * 100.0, sanitise_line(before))
             }
-            _ => format!("loaded the model in {} and does not rightly {now}", plain(before)),
+            _ => format!("loaded the model in {} and does not rightly {now}", sanitise_line(before)),
         };
-        let _ =
-            writeln!(out, "Regression: {} ({}, {}) {what}.", plain(&t.engine.to_string()), t.cache, plain(&t.model));
+        let _ = writeln!(
+            out,
+            "Regression: {} ({}, {}) {what}.",
+            sanitise_line(&t.engine.to_string()),
+            t.cache,
+            sanitise_line(&t.model)
+        );
     }
     if worse.is_empty() {
         let _ = writeln!(out, "No regression.");
@@ -212,14 +217,15 @@ pub(super) fn side_by_side(all: &[Baseline]) -> String {
         }
     }
     rows.sort();
-    let names: Vec<String> = all.iter().map(|b| plain(&b.name).trim_end_matches(".gdsrec").to_owned()).collect();
+    let names: Vec<String> =
+        all.iter().map(|b| sanitise_line(&b.name).trim_end_matches(".gdsrec").to_owned()).collect();
     let width = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).max(12);
     let mut out = String::from("Side by side (medians of the good runs)\n");
     let mut of = None;
     for (model, target, cache, engine) in &rows {
         if of != Some((model, target, cache)) {
             of = Some((model, target, cache));
-            let _ = writeln!(out, "\n{}, {cache} cache, {}", plain(model), plain(target));
+            let _ = writeln!(out, "\n{}, {cache} cache, {}", sanitise_line(model), sanitise_line(target));
             let heads: String = names.iter().map(|n| format!("  {n:>width$}")).collect();
             let _ = writeln!(out, "  {:<15}{heads}", "engine");
         }
@@ -243,7 +249,7 @@ pub(super) fn side_by_side(all: &[Baseline]) -> String {
                 format!("  {cell:>width$}")
             })
             .collect();
-        let _ = writeln!(out, "  {:<15}{cells}", plain(engine));
+        let _ = writeln!(out, "  {:<15}{cells}", sanitise_line(engine));
     }
     out
 }

@@ -6,9 +6,9 @@ use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_json};
 use super::race::headless_options;
 use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
-use crate::checks::text::{harmless, plain};
 use crate::checks::{self};
 use crate::host::Root;
+use crate::text::sanitise;
 use crate::weights;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &
     let printed = if output.json {
         print_json(&json!({ "files": linted, "libcufile": view.libcufile().version() }))
     } else {
-        print(harmless(&linted_text(&linted, headless_options(output, None).colour)).as_bytes())
+        print(linted_text(&linted, headless_options(output, None).colour).as_bytes())
     };
     Ok(printed.max(status))
 }
@@ -76,10 +76,10 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
             let _ = writeln!(
                 out,
                 "{place}: {word}: {} [{}]\n    Why  {}\n    Do   {}",
-                plain(&problem.what),
+                sanitise(&problem.what),
                 problem.rule,
-                plain(&problem.why),
-                plain(&problem.todo)
+                sanitise(&problem.why),
+                sanitise(&problem.todo)
             );
         }
         let count = |severity| file.problems.iter().filter(|problem| problem.severity == severity).count();
@@ -107,7 +107,7 @@ fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Ran {
     if output.json {
         return Ok(print_json(&json!({ "libcufile": view.libcufile().version(), "keys": rows })));
     }
-    Ok(print(harmless(&table(&rows)).as_bytes()))
+    Ok(print(table(&rows).as_bytes()))
 }
 
 fn table(rows: &[Effective]) -> String {

@@ -6,9 +6,9 @@ use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json
 use super::{race, settings};
 use crate::analysis::median;
 use crate::domain::{CacheState, Engine, units};
-use crate::report::plain;
 use crate::session::live;
 use crate::session::{Feed, REAL_TIME, State, recording};
+use crate::text::sanitise_line;
 use crate::trust::Scratch;
 use crate::tui::ScreenId;
 use rustix::process::{Pid, Signal, getpid, ioctl_tiocsctty, kill_process, setsid};
@@ -224,7 +224,7 @@ fn under_screens(command: &mut Command, ended: &AtomicBool) -> std::io::Result<(
     let last_words = reader.join().unwrap_or_default();
     match status? {
         status if status.success() || status.code() == Some(BY_TERM) => Ok(()),
-        status => Err(std::io::Error::other(format!("it ended with {status}: {}", plain(&last_words)))),
+        status => Err(std::io::Error::other(format!("it ended with {status}: {}", sanitise_line(&last_words)))),
     }
 }
 

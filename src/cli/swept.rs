@@ -2,6 +2,7 @@
 
 use super::args::RaceArgs;
 use crate::domain::{CacheState, Engine, PHASES, PhaseTimes, units};
+use crate::text::quoted;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -89,14 +90,10 @@ impl Swept {
 
     fn command(&self, model: &str, race: &RaceArgs) -> String {
         let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
-        let quoted = if model.chars().all(|c| c.is_ascii_alphanumeric() || "/._-@".contains(c)) {
-            model.to_owned()
-        } else {
-            format!("'{}'", model.replace('\'', "'\\''"))
-        };
+        let model = quoted(model);
         // What was set throughout the sweep belongs to what was found.
         let set = race.settings.iter().map(|(name, value)| format!(" --set {name}={value}")).collect::<String>();
-        format!("gds-top load {quoted} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
+        format!("gds-top load {model} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
     }
 
     pub(super) fn to_text(&self, model: &str, race: &RaceArgs) -> String {
@@ -194,7 +191,7 @@ mod tests {
         let race = RaceArgs::default();
         assert_eq!(
             swept.command("/m/it's", &race),
-            "gds-top load '/m/it'\\''s' --engine pread --cache hot --set pread.threads=16"
+            "gds-top load \"/m/it's\" --engine pread --cache hot --set pread.threads=16"
         );
     }
 }

@@ -1,6 +1,5 @@
 //! Applying a fix: the journal first, then its files, then its commands. Everything is put back when a step fails.
 
-use super::commands::quoted_line;
 use super::editable::may_edit;
 use super::files::{Found, has_text, look, missing_folders, spot};
 use super::journal::{Before, CommandRun, CommandState, ENTRY_VERSION, Entry, Journal, Stage, Written};
@@ -10,6 +9,7 @@ use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
 use super::{FixError, Place};
 use crate::domain::{Change, FixPlan, FixPolicy, Needs};
+use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -5,22 +5,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
-/// A word as a shell would need it.
-pub(super) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// A command line as a shell would need it.
-#[must_use]
-pub fn quoted_line(argv: &[String]) -> String {
-    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
 /// [`run_streamed`] for a command of a plan: who runs a plan of root is root, and the word `sudo` is for those who copy the line.
 ///
 /// # Errors
@@ -99,12 +83,5 @@ mod tests {
         let failed = run_streamed(&argv("exit 3"), &mut |_| {}).unwrap_err();
         assert!(failed.contains('3'), "{failed}");
         assert!(run_streamed(&["no-such-program-here".to_owned()], &mut |_| {}).unwrap_err().contains("not installed"));
-    }
-
-    #[test]
-    fn words_with_signs_are_quoted_for_a_shell() {
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted("--x=/y"), "--x=/y");
     }
 }

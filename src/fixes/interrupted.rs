@@ -1,12 +1,12 @@
 //! Fixes that were interrupted: reported by commands that only look, finished or rolled back by those that apply or undo.
 
-use super::commands::quoted_line;
 use super::files::{has_text, spot};
 use super::journal::{CommandState, Entry, Journal, Stage};
 use super::lock::{is_locked, lock};
 use super::rollback::{RolledBack, roll_back};
 use super::step::{Hook, Step, step};
 use super::{FixError, Place, hold};
+use crate::text::quoted_line;
 
 /// What a command that only looks says about the journal: damaged entries, interrupted fixes, and whether a fix is under way. Nothing is written.
 #[must_use]

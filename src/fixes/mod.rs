@@ -47,7 +47,7 @@ mod undoable;
 mod verify;
 
 pub use apply::{apply, apply_with};
-pub use commands::{quoted_line, run_streamed};
+pub use commands::run_streamed;
 pub use editable::may_edit;
 pub use error::FixError;
 pub use interrupted::{interrupted, recover, recover_with};

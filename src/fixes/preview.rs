@@ -1,8 +1,7 @@
 //! What a plan would change, as text: a diff for files, the command line for commands.
 
-use super::commands::quoted_line;
-use crate::checks::text::plain;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::text::{quoted_line, sanitise};
 use std::fmt::Write as _;
 
 /// Lines of context around a change.
@@ -65,7 +64,7 @@ pub(super) fn changes_text(plan: &FixPlan) -> String {
             }
         }
     }
-    plain(&out).into_owned()
+    sanitise(&out).into_owned()
 }
 
 /// The one changed stretch between two texts with context, in the form of `diff -u`.

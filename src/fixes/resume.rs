@@ -1,10 +1,10 @@
 //! Taking up fixes whose proof waits for a reboot: what is done, what comes next, and whether the check passes now.
 
-use super::commands::quoted_line;
 use super::journal::{CommandState, Entry, Journal, Stage};
 use super::{Place, files};
 use crate::checks::Report;
 use crate::domain::{OpenPlan, OpenStep, Status, StepState};
+use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 use std::path::Path;
 

@@ -1,12 +1,12 @@
 //! Undoing an applied fix.
 
-use super::commands::quoted_line;
 use super::files::look;
 use super::journal::{Before, Entry, Journal, Stage};
 use super::lock::lock;
 use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
 use super::{FixError, Place, merge};
+use crate::text::quoted_line;
 
 /// The result of an undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

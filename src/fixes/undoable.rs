@@ -1,10 +1,10 @@
 //! What the journals know as applied, as plans that can be shown and undone, whichever session applied them.
 
 use super::Place;
-use super::commands::quoted_line;
 use super::files::has_text;
 use super::journal::{Entry, Journal, Stage};
 use crate::domain::{AppliedFix, Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
 
 /// Every fix that is applied here, the newest last. One that two journals know is the one that this process would undo.

@@ -1,10 +1,11 @@
 //! Applying or undoing with proof: what was written is read back, and the check runs again.
 
-use super::commands::{quoted_line, run_of_plan};
+use super::commands::run_of_plan;
 use super::{Place, apply_with, hold, undo_with};
 use crate::checks;
 use crate::domain::{Change, FixPlan, FixProgress, FixStage, Needs, Status};
 use crate::host::Root;
+use crate::text::quoted_line;
 use std::path::PathBuf;
 
 /// Applies a plan to which the user consented and runs its check again. Says what happens as it happens, and returns whether all is as it should

@@ -5,6 +5,7 @@ mod progress;
 use crate::domain::{Route, Status};
 use crate::report::{self, ExportError, Format};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
+use crate::text::sanitise_line;
 use crossbeam_channel::RecvTimeoutError;
 use progress::Progress;
 use std::io::{self, Write};
@@ -123,7 +124,7 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
 
 fn say(err: &mut impl Write, text: &str) {
     // If standard error is closed, nothing can be done about it.
-    let _ = writeln!(err, "{}", report::plain(text));
+    let _ = writeln!(err, "{}", sanitise_line(text));
 }
 
 fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()> {
@@ -131,12 +132,12 @@ fn tell(state: &State, options: &Options, out: &mut impl Write) -> io::Result<()
         report::write_json(state, &mut *out)?;
     } else {
         for page in &state.earlier {
-            out.write_all(format!("== {}\n\n", report::plain(&page.race_title())).as_bytes())?;
+            out.write_all(format!("== {}\n\n", sanitise_line(&page.race_title())).as_bytes())?;
             out.write_all(report::text(page, options.width, options.colour).as_bytes())?;
             out.write_all(b"\n")?;
         }
         if !state.earlier.is_empty() {
-            out.write_all(format!("== {}\n\n", report::plain(&state.race_title())).as_bytes())?;
+            out.write_all(format!("== {}\n\n", sanitise_line(&state.race_title())).as_bytes())?;
         }
         out.write_all(report::text(state, options.width, options.colour).as_bytes())?;
     }

@@ -5,8 +5,9 @@ use crate::domain::{Event, EventBody, LaneId, LaneStage, LogLevel, Status, units
 use crate::present::engine_rows::cannot_run;
 use crate::present::failures::stderr_tail;
 use crate::present::{grid, labels, machine, progress};
-use crate::report::{paint, plain};
+use crate::report::paint;
 use crate::session::{Lane, LaneStatus, State};
+use crate::text::sanitise_line;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -90,28 +91,32 @@ impl Progress {
 
     fn lines(&mut self, state: &State, body: &EventBody) -> Vec<String> {
         let lane = |id: &LaneId| state.lanes.iter().find(|lane| lane.id == *id);
-        let marked = |status: Status, text: &str| format!("{} {}", self.mark(status), plain(text));
+        let marked = |status: Status, text: &str| format!("{} {}", self.mark(status), sanitise_line(text));
         match body {
             EventBody::Said { level: LogLevel::Error, text } => vec![marked(Status::Fail, text)],
             _ if self.quiet => vec![],
             EventBody::Said { level: LogLevel::Warn, text } => vec![marked(Status::Warn, text)],
-            EventBody::Said { text, .. } => vec![plain(text)],
+            EventBody::Said { text, .. } => vec![sanitise_line(text).into_owned()],
             EventBody::CheckDone { finding } if self.verbose => {
                 vec![marked(finding.status, &format!("{}: {}", finding.id, finding.summary))]
             }
             EventBody::ChecksDone { took_ns } => {
                 vec![format!("checks: {} ({})", machine::check_counts(state), units::duration(*took_ns))]
             }
-            EventBody::FixProgress { progress } => vec![format!("{}: {}", plain(&progress.id), plain(&progress.text))],
-            EventBody::ModelOpened { .. } => {
-                machine::model(state).map(|(_, model)| plain(&format!("model {model}"))).into_iter().collect()
+            EventBody::FixProgress { progress } => {
+                vec![format!("{}: {}", sanitise_line(&progress.id), sanitise_line(&progress.text))]
             }
+            EventBody::ModelOpened { .. } => machine::model(state)
+                .map(|(_, model)| sanitise_line(&format!("model {model}")).into_owned())
+                .into_iter()
+                .collect(),
             EventBody::EngineUnavailable { engine, why } => {
                 vec![marked(Status::Na, &format!("{} {}", labels::engine(engine), cannot_run(why)))]
             }
             // A bar shows by itself what has started.
             EventBody::LaneStarted { lane: id, .. } if !self.bar => {
-                let started = |lane| plain(&format!("{}: started", progress::run_name(state, lane)));
+                let started =
+                    |lane| sanitise_line(&format!("{}: started", progress::run_name(state, lane))).into_owned();
                 lane(id).map(started).into_iter().collect()
             }
             EventBody::LaneFinished { lane: id, .. }
@@ -141,14 +146,14 @@ impl Progress {
 
     fn ending(&self, state: &State, lane: &Lane) -> Vec<String> {
         let Some((status, words)) = progress::ending(lane) else { return Vec::new() };
-        let head = plain(&format!("{}: {words}", progress::run_name(state, lane)));
+        let head = sanitise_line(&format!("{}: {words}", progress::run_name(state, lane))).into_owned();
         let mut lines = vec![format!("{} {head}", self.mark(status))];
         // The last lines of a process that died show why.
         let mut details = stderr_tail(lane.last_words.as_deref().unwrap_or_default());
         if self.verbose {
             details.extend(lane.result.iter().flat_map(|run| progress::notes(run)));
         }
-        lines.extend(details.iter().map(|line| format!("    {}", plain(line))));
+        lines.extend(details.iter().map(|line| format!("    {}", sanitise_line(line))));
         lines
     }
 
@@ -172,7 +177,8 @@ impl Progress {
         let landed = running().fold(0_u64, |sum, l| sum.saturating_add(l.landed_bytes()));
         let verified = running().fold(0_u64, |sum, l| sum.saturating_add(l.verified_bytes));
         let at = state.lanes.iter().position(|l| l.id == lane.id).unwrap_or(0);
-        let head = format!("[{}/{}] {} {}", at + 1, state.lanes.len(), plain(&lane.engine.to_string()), lane.cache);
+        let head =
+            format!("[{}/{}] {} {}", at + 1, state.lanes.len(), sanitise_line(&lane.engine.to_string()), lane.cache);
         let (done, tail) = match lane.status {
             LaneStatus::Running(LaneStage::Loading) => {
                 let passed = lane.clock_ns.map_or(0, |c| state.now_ns.saturating_sub(c));

@@ -4,8 +4,8 @@ use super::section::{Block, Cells, Detail, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
 use crate::present::SessionAnalysis;
 use crate::session::State;
+use crate::text::{sanitise_line, width as columns};
 use std::fmt::Write;
-use unicode_width::UnicodeWidthStr;
 
 /// The page. Everything that comes from files or from the machine is escaped.
 #[must_use]
@@ -110,15 +110,15 @@ impl Page {
     /// A table whose columns are as wide as their widest cell. `right` marks columns of numbers.
     fn aligned(&mut self, heads: &[String], right: &[bool], rows: Vec<Vec<String>>) {
         let width = |i: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.width());
-            cells.chain(heads.get(i).map(|head| head.width())).max().unwrap_or(0).max(3)
+            let cells = rows.iter().filter_map(|row| row.get(i)).map(|cell| columns(cell));
+            cells.chain(heads.get(i).map(|head| columns(head))).max().unwrap_or(0).max(3)
         };
         let widths: Vec<usize> = (0..heads.len()).map(width).collect();
         let row = |cells: &[String]| {
             let mut line = String::from("|");
             for (i, width) in widths.iter().enumerate() {
                 let cell = cells.get(i).map_or("", String::as_str);
-                let space = " ".repeat(width.saturating_sub(cell.width()));
+                let space = " ".repeat(width.saturating_sub(columns(cell)));
                 let (left, after) =
                     if right.get(i) == Some(&true) { (space.as_str(), "") } else { ("", space.as_str()) };
                 let _ = write!(line, " {left}{cell}{after} |");
@@ -146,7 +146,7 @@ fn text_of(detail: &Detail) -> String {
 /// Text in which no character has a special meaning.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    for c in super::common::plain(text).chars() {
+    for c in sanitise_line(text).chars() {
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),

@@ -12,10 +12,8 @@ mod section;
 mod sections;
 mod svg;
 mod text;
-mod text_table;
 mod trace;
 
-pub use common::plain;
 pub use export::{ExportError, Format, export, prepare, write_page};
 pub use html::html;
 pub use json::{SCHEMA_VERSION, json, write as write_json};

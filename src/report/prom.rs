@@ -1,6 +1,5 @@
 //! The report in the text format of Prometheus, for a textfile collector: base units, as its conventions want (seconds, bytes, ratios).
 
-use super::common::plain;
 use crate::domain::{Route, Status};
 use crate::present::SessionAnalysis;
 use crate::session::State;
@@ -8,7 +7,7 @@ use std::io::{self, Write};
 
 /// A value in quotes: backslash, quote and line feed are escaped.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", plain(text).replace('\\', "\\\\").replace('"', "\\\""))
+    format!("\"{}\"", crate::text::sanitise_line(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn family<W: Write>(out: &mut W, name: &str, help: &str, series: &[(String, f64)]) -> io::Result<()> {

@@ -19,7 +19,7 @@ fn colour(number: Option<usize>) -> String {
 
 /// Text inside markup.
 pub(super) fn markup(text: &str) -> String {
-    super::common::plain(text)
+    crate::text::sanitise_line(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

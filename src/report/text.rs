@@ -2,11 +2,10 @@
 
 use super::section::{Block, Cells, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
-use super::text_table;
 use crate::domain::Status;
 use crate::present::SessionAnalysis;
 use crate::session::State;
-use unicode_width::UnicodeWidthStr;
+use crate::text::{indented, sanitise_line, table_lines, width};
 
 /// The result as text of at most `width` columns if words allow; `colour` adds ANSI colours to status marks only.
 #[must_use]
@@ -49,7 +48,7 @@ impl Text {
 
     fn section(&mut self, section: &Section) {
         self.line("");
-        self.line(&super::common::plain(&section.title));
+        self.line(&sanitise_line(&section.title));
         for text in &section.text {
             self.wrapped("", text);
         }
@@ -73,29 +72,14 @@ impl Text {
         self.wrapped_as(&format!("{} ", paint(self.colour, status, &mark)), 2, text);
     }
 
-    /// Words broken at the width; lines after the first are indented as far as the first's mark is long.
+    /// A paragraph behind a mark; its further lines are indented by the width of the mark.
     fn wrapped(&mut self, mark: &str, text: &str) {
-        self.wrapped_as(mark, mark.width(), text);
+        self.wrapped_as(mark, width(mark), text);
     }
 
-    /// The same for a mark that takes fewer columns than it has characters.
+    /// The same for a mark with colour codes, which take no columns.
     fn wrapped_as(&mut self, mark: &str, columns: usize, text: &str) {
-        let text = super::common::plain(text);
-        let (mut line, mut used, mut empty) = (mark.to_owned(), columns, true);
-        for word in text.split_whitespace() {
-            if !empty && used + 1 + word.width() > self.width {
-                self.line(&line);
-                (line, used, empty) = (" ".repeat(columns), columns, true);
-            }
-            if !empty {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += word.width();
-            empty = false;
-        }
-        self.line(&line);
+        indented(mark, columns, &sanitise_line(text), self.width).iter().for_each(|line| self.line(line));
     }
 
     fn item(&mut self, item: &Item) {
@@ -109,13 +93,13 @@ impl Text {
 
     fn table(&mut self, cells: &Cells) {
         let heads = cells.heads.iter().map(|head| head.title.to_owned()).collect();
-        let rows = cells.rows.iter().map(|row| row.iter().map(|cell| super::common::plain(cell)).collect());
+        let rows = cells.rows.iter().map(|row| row.iter().map(|cell| sanitise_line(cell).into_owned()).collect());
         let right: Vec<bool> = cells.heads.iter().map(|head| head.right).collect();
         self.rows(&std::iter::once(heads).chain(rows).collect::<Vec<_>>(), &right);
     }
 
     fn rows(&mut self, rows: &[Vec<String>], right: &[bool]) {
-        for line in text_table::lines(rows, right, self.width) {
+        for line in table_lines(rows, right, self.width) {
             self.line(&line);
         }
     }
@@ -128,7 +112,7 @@ impl Text {
         while from < table.groups.len() {
             let fits = |to: &usize| {
                 let rows = heat_rows(table, from..*to);
-                text_table::lines(&rows, &vec![true; rows[1].len()], self.width).len() == rows.len()
+                table_lines(&rows, &vec![true; rows[1].len()], self.width).len() == rows.len()
             };
             let to = (from + 1..=table.groups.len()).rev().find(fits).unwrap_or(from + 1);
             let rows = heat_rows(table, from..to);

@@ -1,10 +1,10 @@
 //! A pen that cannot draw outside its paper: every drawing goes through it, so no size of terminal and no string from a machine can panic.
 
 use super::clicks::{Clicks, Spot};
+use crate::text::{glyph_width, is_unsafe, truncate};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use unicode_width::UnicodeWidthChar;
 
 /// Text in one style.
 pub(crate) type Run = (String, Style);
@@ -96,12 +96,18 @@ impl<'b> Pen<'b> {
         }
     }
 
-    /// Writes text and returns the column after it. Control characters become spaces: a machine's own strings must not steer the terminal.
+    /// Writes text and returns the column after it. A machine's own strings must not command the terminal.
     pub(crate) fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         let mut column = x;
         for glyph in text.chars() {
-            let glyph = if glyph.is_control() { ' ' } else { glyph };
-            let width = UnicodeWidthChar::width(glyph).unwrap_or(0) as u16;
+            let glyph = if is_unsafe(glyph) {
+                char::REPLACEMENT_CHARACTER
+            } else if glyph.is_control() {
+                ' '
+            } else {
+                glyph
+            };
+            let width = glyph_width(glyph) as u16;
             if width == 0 {
                 continue;
             }
@@ -177,114 +183,26 @@ impl<'b> Pen<'b> {
     }
 }
 
-/// Columns that a text takes.
-pub(crate) fn width(text: &str) -> usize {
-    text.chars().map(|c| if c.is_control() { 1 } else { UnicodeWidthChar::width(c).unwrap_or(0) }).sum()
-}
+pub(crate) use crate::text::width;
 
 /// Columns that runs take.
 pub(crate) fn runs_width(runs: &[Run]) -> usize {
     runs.iter().map(|(text, _)| width(text)).sum()
 }
 
-/// The text cut to `room` columns, ending in an ellipsis where something is missing.
+/// The text cut to `room` columns, with an ellipsis if something is missing.
 pub(crate) fn cut(text: &str, room: u16) -> String {
-    let room = usize::from(room);
-    if width(text) <= room {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    let mut used = 0;
-    for glyph in text.chars() {
-        let columns = if glyph.is_control() { 1 } else { UnicodeWidthChar::width(glyph).unwrap_or(0) };
-        if used + columns + 1 > room {
-            break;
-        }
-        out.push(glyph);
-        used += columns;
-    }
-    if room > 0 {
-        out.push('…');
-    }
-    out
+    truncate(text, room.into()).into_owned()
 }
 
-/// Lines of at most `room` columns, broken between words; a word longer than a line is broken where it must be.
+/// Lines of at most `room` columns.
 pub(crate) fn wrap(text: &str, room: u16) -> Vec<String> {
-    let room = usize::from(room.max(1));
-    let mut lines = Vec::new();
-    for paragraph in text.lines() {
-        let mut line = String::new();
-        let mut used = 0;
-        let before = lines.len();
-        let mut words = paragraph.split_whitespace().peekable();
-        while let Some(word) = words.next() {
-            let mut word = word.to_owned();
-            // An equation is one word: `n = 3`.
-            while let Some(next) = words.next_if(|next| *next == "=" || word.ends_with(" =")) {
-                word.push(' ');
-                word.push_str(next);
-            }
-            loop {
-                let gap = usize::from(used > 0);
-                let needs = width(&word);
-                if used + gap + needs <= room {
-                    if gap == 1 {
-                        line.push(' ');
-                    }
-                    line.push_str(&word);
-                    used += gap + needs;
-                    break;
-                }
-                if used > 0 {
-                    lines.push(std::mem::take(&mut line));
-                    used = 0;
-                    continue;
-                }
-                let mut split = 0;
-                let mut columns = 0;
-                for (at, glyph) in word.char_indices() {
-                    let w = UnicodeWidthChar::width(glyph).unwrap_or(1);
-                    if columns + w > room && at > 0 {
-                        break;
-                    }
-                    columns += w;
-                    split = at + glyph.len_utf8();
-                }
-                let rest = word.split_off(split);
-                lines.push(std::mem::replace(&mut word, rest));
-                if word.is_empty() {
-                    break;
-                }
-            }
-        }
-        if used > 0 || lines.len() == before {
-            lines.push(line);
-        }
-    }
-    lines
+    crate::text::wrap(text, room.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_wrap_at_the_width_and_long_ones_are_broken() {
-        assert_eq!(wrap("a bc def", 4), ["a bc", "def"]);
-        assert_eq!(wrap("/very/long/path x", 6), ["/very/", "long/p", "ath x"]);
-        assert_eq!(wrap("one\n\ntwo", 10), ["one", "", "two"]);
-        assert_eq!(wrap("漢字", 1), ["漢", "字"]);
-        assert_eq!(wrap("cold, n = 3, verified", 10), ["cold,", "n = 3,", "verified"]);
-    }
-
-    #[test]
-    fn a_cut_text_says_so_and_fits() {
-        assert_eq!(cut("mmap", 4), "mmap");
-        assert_eq!(cut("gds-slab", 5), "gds-…");
-        assert_eq!(cut("x", 0), "");
-        assert_eq!(cut("漢字漢", 4), "漢…");
-    }
 
     #[test]
     fn nothing_is_drawn_outside_and_control_characters_do_not_reach_the_terminal() {
@@ -293,6 +211,6 @@ mod tests {
         Pen::new(&mut buffer, Rect::new(2, 0, 3, 1)).text(0, 5, "no", Style::new());
         Pen::new(&mut buffer, Rect::new(9, 9, 3, 1)).frame(&[], Style::new());
         let shown: String = buffer.content().iter().map(ratatui::buffer::Cell::symbol).collect();
-        assert_eq!(shown, "   a [      ");
+        assert_eq!(shown, "   a\u{fffd}[      ");
     }
 }

@@ -5,6 +5,7 @@ use crate::present::engine_rows::EngineRow;
 use crate::present::verdict::{self, Missing};
 use crate::present::{Answer, headline, labels};
 use crate::session::State;
+use crate::text::truncate_middle;
 use crate::tui::context::Context;
 
 /// An answer and how good it is.
@@ -57,7 +58,7 @@ pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
     match engine {
         Engine::Command(line) if super::pen::width(&name) > usize::from(room) => super::pen::cut(line, room),
         Engine::Workload(_) if super::pen::width(&name) > usize::from(room) => {
-            middle_cut(&engine.label(), usize::from(room))
+            truncate_middle(&engine.label(), room.into()).into_owned()
         }
         _ => super::pen::cut(&name, room),
     }
@@ -66,7 +67,7 @@ pub(crate) fn short_engine(engine: &Engine, room: u16) -> String {
 /// The engine's name if only runs of one workload and direction are shown: its variant.
 pub(crate) fn variant_name(engine: &Engine, room: u16) -> String {
     match engine {
-        Engine::Workload(_) => middle_cut(&engine.label(), usize::from(room)),
+        Engine::Workload(_) => truncate_middle(&engine.label(), room.into()).into_owned(),
         _ => short_engine(engine, room),
     }
 }
@@ -82,18 +83,6 @@ pub(crate) fn row_name(row: &EngineRow<'_>, room: u16) -> String {
 /// The engine that `auto` chose, after the name of its row.
 pub(crate) fn chosen(row: &EngineRow<'_>) -> Option<String> {
     row.auto_chose().map(|engine| format!(" → {}", labels::engine(engine)))
-}
-
-/// The text in `room` characters, with what is missing taken from its middle.
-fn middle_cut(text: &str, room: usize) -> String {
-    let length = text.chars().count();
-    if length <= room {
-        return text.to_owned();
-    }
-    let kept = room.saturating_sub(1);
-    let head: String = text.chars().take(kept / 3).collect();
-    let tail: String = text.chars().skip(length - (kept - kept / 3)).collect();
-    if room > 0 { format!("{head}…{tail}") } else { String::new() }
 }
 
 #[cfg(test)]
@@ -127,6 +116,5 @@ mod tests {
         assert!(shown[1].ends_with("=1") && shown[2].ends_with("=2"));
         assert_eq!(short_engine(&lane(0), 40), "lmcache/gds:prefetch_factor=0/read");
         assert_eq!(short_engine(&Engine::Command("python3 load.py".into()), 9), "python3 …");
-        assert_eq!(middle_cut("abc", 0), "");
     }
 }

@@ -1,5 +1,6 @@
 //! Errors of models, as sentences: the problem, the place, the value found, and the action.
 
+use crate::text::{sanitise_line, truncate};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -193,14 +194,6 @@ pub(crate) fn name_text(name: &str) -> String {
     format!("'{}'", printable(name, 160))
 }
 
-fn printable(text: &str, limit: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(limit));
-    for (count, c) in text.chars().enumerate() {
-        if count >= limit {
-            out.push('…');
-            break;
-        }
-        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
-    }
-    out
+fn printable(text: &str, columns: usize) -> String {
+    truncate(&sanitise_line(text), columns).into_owned()
 }

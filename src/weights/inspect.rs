@@ -2,9 +2,9 @@
 
 use super::plan;
 use crate::domain::{ModelInfo, units};
+use crate::text::{sanitise_line, truncate};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use unicode_width::UnicodeWidthStr;
 
 /// Block size of the read plan that is compared with reading tensor by tensor, in bytes.
 pub const PLAN_BLOCK_BYTES: u64 = 16 << 20;
@@ -251,28 +251,10 @@ impl Inspection {
             ),
             format!("  in {} blocks   {:>7}", units::bytes(self.reads.block_bytes), units::count(self.reads.coalesced)),
         ]);
-        let lines: Vec<String> = out.into_iter().map(|line| clip(&line, width)).collect();
+        let lines: Vec<String> =
+            out.into_iter().map(|line| truncate(&sanitise_line(&line), width).into_owned()).collect();
         lines.join("\n") + "\n"
     }
-}
-
-/// Cuts a line to the width, in columns; control characters of file names are shown as `?`.
-fn clip(line: &str, width: usize) -> String {
-    let clean: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    if clean.width() <= width {
-        return clean;
-    }
-    let mut out = String::new();
-    for c in clean.chars() {
-        let mut with = out.clone();
-        with.push(c);
-        if with.width() + 1 > width {
-            break;
-        }
-        out = with;
-    }
-    out.push('…');
-    out
 }
 
 #[cfg(test)]
@@ -330,7 +312,7 @@ mod tests {
     fn the_text_fits_any_width() {
         for width in [20, 47, 80, 200] {
             for line in inspect(&model()).to_text(width).lines() {
-                assert!(line.width() <= width, "{width}: {line}");
+                assert!(crate::text::width(line) <= width, "{width}: {line}");
             }
         }
     }

@@ -23,7 +23,7 @@ fn plan_of(base: &str, edits: &[Edit], id: &str) -> FixPlan {
 
 fn lines(plan: &FixPlan) -> String {
     let of = |change: &Change| match change {
-        Change::Run { argv } => fixes::quoted_line(argv),
+        Change::Run { argv } => gds_top::text::quoted_line(argv),
         Change::WriteFile { path, .. } => path.display().to_string(),
     };
     plan.changes.iter().map(of).collect::<Vec<_>>().join("\n")

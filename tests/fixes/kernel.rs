@@ -31,7 +31,7 @@ fn commands(plan: &FixPlan) -> Vec<Vec<String>> {
 }
 
 fn lines(plan: &FixPlan) -> Vec<String> {
-    commands(plan).iter().map(|argv| fixes::quoted_line(argv)).collect()
+    commands(plan).iter().map(|argv| gds_top::text::quoted_line(argv)).collect()
 }
 
 /// Runs the scripts of a plan with tools that know these kernels and modules, and hands out what DKMS was told and whether the last one succeeded.

@@ -13,7 +13,7 @@ const CLOUD: &str = "# keep: required by the storage team\noptions nvme poll_que
 
 fn commands(plan: &FixPlan) -> Vec<String> {
     let of = |change: &Change| match change {
-        Change::Run { argv } => Some(fixes::quoted_line(argv)),
+        Change::Run { argv } => Some(gds_top::text::quoted_line(argv)),
         Change::WriteFile { .. } => None,
     };
     plan.changes.iter().filter_map(of).collect()

@@ -50,7 +50,7 @@ fn kernel(release: &'static str) -> Edit {
 
 fn lines(plan: &FixPlan) -> Vec<String> {
     let of = |change: &Change| match change {
-        Change::Run { argv } => fixes::quoted_line(argv),
+        Change::Run { argv } => gds_top::text::quoted_line(argv),
         Change::WriteFile { path, after, .. } => format!("{}: {}", path.display(), after.trim_end()),
     };
     plan.changes.iter().map(of).collect()

@@ -25,7 +25,7 @@ fn plan(id: &str, release: &str, edits: Vec<Edit>) -> FixPlan {
 
 fn lines(plan: &FixPlan) -> Vec<String> {
     let of = |change: &Change| match change {
-        Change::Run { argv } => fixes::quoted_line(argv),
+        Change::Run { argv } => gds_top::text::quoted_line(argv),
         Change::WriteFile { path, after, .. } => format!("{}: {}", path.display(), after.trim_end()),
     };
     plan.changes.iter().map(of).collect()

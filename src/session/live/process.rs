@@ -1,6 +1,7 @@
 //! The end of a lane process: how it ended, the end of its standard error, and the names of signals.
 
 use crate::domain::{RouteCounts, units};
+use crate::text::{is_unsafe, sanitise};
 use std::collections::VecDeque;
 use std::io::Read;
 
@@ -45,16 +46,15 @@ pub(super) fn last_words(mut stderr: impl Read) -> String {
     plain(&String::from_utf8_lossy(&bytes))
 }
 
-/// What others wrote, fit for a terminal and a report: control characters are blanks, and what is no text is told by its length.
+/// The output of another program as it may be shown, unless too much of it is not text.
 pub(super) fn plain(text: &str) -> String {
-    let strange = |c: char| c == char::REPLACEMENT_CHARACTER || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
-    let odd = text.chars().filter(|c| strange(*c)).count();
-    if odd * 4 > text.chars().count() {
+    // Progress bars go back to the beginning of their line.
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let is_odd = |c: &char| *c == char::REPLACEMENT_CHARACTER || is_unsafe(*c);
+    if text.chars().filter(is_odd).count() * 4 > text.chars().count() {
         return "(bytes that are no text)".to_owned();
     }
-    let shown: String =
-        text.chars().map(|c| if c != '\n' && (c.is_control() || strange(c)) { ' ' } else { c }).collect();
-    shown.trim().to_owned()
+    sanitise(&text).trim().to_owned()
 }
 
 /// A signal with its name and what is usually behind it.

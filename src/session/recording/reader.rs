@@ -4,6 +4,7 @@ use super::header::{Header, RECORDING_VERSION, RecordingError, partial_name};
 use super::packed::{KIND, PackedSpans};
 use super::version1::Version1;
 use crate::domain::{Event, EventBody, LaneId};
+use crate::text::{sanitise_line, truncate};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -269,7 +270,7 @@ impl Reader {
             }
         };
         // The kinds come from the file: few are kept, and short, whatever it says.
-        let mut kind: String = first.event.chars().filter(|c| !c.is_control()).take(40).collect();
+        let mut kind = truncate(&sanitise_line(&first.event), 40).into_owned();
         if self.summary.skipped.len() >= 20 && !self.summary.skipped.contains_key(&kind) {
             kind = "other".to_owned();
         }

@@ -1,7 +1,7 @@
 //! One run of a command: the page cache made cold or hot, the command started and watched, its end, and what came of it told.
 
 use super::lines::read_lines;
-use super::loaders::{self, quoted};
+use super::loaders;
 use super::prepare::{Prepared, prepare};
 use super::watch::{PATIENCE, Watched, Why};
 use crate::domain::{Engine, EventBody, LaneId, LaneOrder, SpanBatch, Target, units};
@@ -10,6 +10,7 @@ use crate::session::live::bus::Bus;
 use crate::session::live::gate::Place;
 use crate::session::live::process::{LaneEnd, last_words, not_started};
 use crate::telemetry::tree::SUPERVISOR;
+use crate::text::quoted;
 use crossbeam_channel::{Receiver, unbounded};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,6 +1,7 @@
 //! Published loaders with a script of ours each, kept in the program and run by the Python at hand.
 
 use crate::domain::LOADERS;
+use crate::text::quoted;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -82,11 +83,6 @@ pub(super) fn line(name: &str, folder: &Path) -> std::io::Result<String> {
     std::fs::write(folder.join("gds_top_lane.py"), COMMON)?;
     let script = folder.join("gds_top_loader.py");
     std::fs::write(&script, loader.script)?;
-    let script = quoted(&script.to_string_lossy());
-    Ok(format!("exec {} -u {script} {{model}} {{gpu}}", quoted(&python().to_string_lossy())))
-}
-
-/// A word for `sh`.
-pub(super) fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let (python, script) = (python(), script.to_string_lossy());
+    Ok(format!("exec {} -u {} {{model}} {{gpu}}", quoted(&python.to_string_lossy()), quoted(&script)))
 }

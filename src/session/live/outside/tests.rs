@@ -1,7 +1,7 @@
 //! The line protocol, the scripts and their words.
 
 use super::lines::Told;
-use super::loaders::{all, line, quoted};
+use super::loaders::{all, line};
 use crate::domain::{LOADERS, Phase, Span};
 
 fn told(lines: &[(u64, &str)]) -> Told {
@@ -90,5 +90,4 @@ fn every_loader_has_a_script_that_tells_its_version_its_start_and_its_end() {
         assert!(line.contains("gds_top_loader.py") && line.ends_with("{model} {gpu}"), "{line}");
     }
     assert!(line("nothing", scratch.path()).is_err());
-    assert_eq!(quoted("it's"), r"'it'\''s'");
 }

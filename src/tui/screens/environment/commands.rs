@@ -1,7 +1,7 @@
 //! The commands of a fix, for the clipboard.
 
-use super::fix::quoted;
 use crate::domain::{Change, FixPlan, Needs};
+use crate::text::{quoted, quoted_line};
 
 /// What somebody would type: the fix by its name where gds-top applies it, else its own commands.
 pub(super) fn commands(plan: &FixPlan) -> String {
@@ -10,7 +10,7 @@ pub(super) fn commands(plan: &FixPlan) -> String {
         return format!("{sudo}gds-top fix {}", plan.id);
     }
     let lines = plan.changes.iter().map(|change| match change {
-        Change::Run { argv } => argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        Change::Run { argv } => quoted_line(argv),
         Change::WriteFile { path, after, .. } => {
             format!("printf %s {} | sudo tee {}", quoted(after), quoted(&path.display().to_string()))
         }

@@ -4,6 +4,7 @@ use super::state::{FixSheet, Ui, plan_of};
 use crate::domain::units::NS_PER_S;
 use crate::domain::{Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, Status};
 use crate::session::State;
+use crate::text::quoted_line;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::bindings::Binding;
 use crate::tui::pen::{Pen, Run, wrap};
@@ -135,7 +136,7 @@ fn preview(plan: &FixPlan, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     match change {
         Change::Run { argv } => {
-            let line = argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            let line = quoted_line(argv);
             labelled("Runs", &line, room, theme.dim, theme.strong)
         }
         Change::WriteFile { path, before, after, mode } => {
@@ -145,16 +146,6 @@ fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
             lines.extend(diff(before.as_deref().unwrap_or(""), after, room, theme));
             lines
         }
-    }
-}
-
-/// A word as a shell would need it.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -250,12 +241,5 @@ mod tests {
             [0, 119, 120, 7_199, 7_200, 172_800].map(ago),
             ["just now", "just now", "2 minutes ago", "119 minutes ago", "2 hours ago", "2 days ago"]
         );
-    }
-
-    #[test]
-    fn commands_are_shown_as_a_shell_takes_them() {
-        assert_eq!(quoted("/run/udev/data/b254:0"), "/run/udev/data/b254:0");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::domain::{FixPlan, GuideStep, Status, StepState};
 use crate::session::State;
+use crate::text::quoted_line;
 use crate::tui::clicks::Spot;
 use crate::tui::keys::bindings::Binding;
 use crate::tui::pen::{Pen, Run, wrap};
@@ -160,7 +161,7 @@ impl Page {
         for change in &plan.changes {
             match change {
                 crate::domain::Change::Run { argv } => {
-                    let line = argv.iter().map(|word| super::fix::quoted(word)).collect::<Vec<_>>().join(" ");
+                    let line = quoted_line(argv);
                     self.put(9, &format!("$ {line}"), theme.accent);
                 }
                 crate::domain::Change::WriteFile { path, before, after, .. } => {

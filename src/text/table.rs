@@ -1,8 +1,8 @@
 //! Tables as lines of text. A number is never cut, since a part of it is another number: columns that do not fit follow in a second table below, with the
 //! first columns repeated, as many as identify the rows.
 
+use super::columns::{TIE, indented, width as columns_of};
 use std::collections::HashSet;
-use unicode_width::UnicodeWidthStr;
 
 /// Columns between the edge and the first, and between two columns.
 const GAP: usize = 2;
@@ -11,7 +11,8 @@ const WORDS: usize = 24;
 
 /// The rows of a table as lines of at most `width` columns, if its single columns allow it; `right` marks columns of numbers. A last column of words is
 /// broken at the edge.
-pub(super) fn lines(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
+#[must_use]
+pub fn table_lines(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<String> {
     let widths = widths(rows, right.len());
     let words = right.last() == Some(&false) && right.len() > 1;
     let needs = |from: usize| widths.iter().skip(from).map(|width| width + GAP).sum::<usize>();
@@ -32,7 +33,8 @@ pub(super) fn lines(rows: &[Vec<String>], right: &[bool], width: usize) -> Vec<S
 }
 
 fn widths(rows: &[Vec<String>], columns: usize) -> Vec<usize> {
-    let of = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
+    let of =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| columns_of(cell)).max().unwrap_or(0);
     (0..columns).map(of).collect()
 }
 
@@ -100,36 +102,18 @@ fn band_lines(
         let Some(cell) = row.get(*column) else { continue };
         line += &" ".repeat(GAP);
         if let Some(edge) = edge.filter(|_| at > 0 && at + 1 == band.len()) {
-            let begin = line.width();
-            let mut parts = broken(cell, edge.saturating_sub(begin).max(WORDS)).into_iter();
+            let begin = columns_of(&line);
+            let mut parts = indented("", 0, cell, edge.saturating_sub(begin).max(WORDS)).into_iter();
             line += &parts.next().unwrap_or_default();
             lines.push(line.trim_end().to_owned());
             lines.extend(parts.map(|part| " ".repeat(begin) + &part));
             return;
         }
-        let space = " ".repeat(widths[*column].saturating_sub(cell.width()));
+        let space = " ".repeat(widths[*column].saturating_sub(columns_of(cell)));
         let (before, after) = if right[*column] { (space.as_str(), "") } else { ("", space.as_str()) };
         line += &format!("{before}{cell}{after}");
     }
     lines.push(line.trim_end().to_owned());
-}
-
-/// Holds words together that are one part; a plain space in the end.
-const TIE: char = '\u{a0}';
-
-/// Words in lines of at most `width` columns; a longer word has a separate line.
-fn broken(text: &str, width: usize) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        match parts.last_mut().filter(|part| part.width() + 1 + word.width() <= width) {
-            Some(part) => {
-                part.push(' ');
-                part.push_str(word);
-            }
-            None => parts.push(word.to_owned()),
-        }
-    }
-    parts
 }
 
 #[cfg(test)]
@@ -143,14 +127,14 @@ mod tests {
     #[test]
     fn what_fits_is_one_table() {
         let rows = [row(&["lane", "rate", "p50"]), row(&["a", "1", "22"])];
-        assert_eq!(lines(&rows, &[false, true, true], 40), ["  lane  rate  p50", "  a        1   22"]);
-        assert_eq!(lines(&[row(&["x"])], &[false], 40), ["  x"]);
+        assert_eq!(table_lines(&rows, &[false, true, true], 40), ["  lane  rate  p50", "  a        1   22"]);
+        assert_eq!(table_lines(&[row(&["x"])], &[false], 40), ["  x"]);
     }
 
     #[test]
     fn numbers_that_do_not_fit_stand_below_and_whole() {
         let rows = [row(&["lane", "rate", "p50", "most"]), row(&["a-long-name", "123456", "22", "16"])];
-        let told = lines(&rows, &[false, true, true, true], 22);
+        let told = table_lines(&rows, &[false, true, true, true], 22);
         assert_eq!(
             told,
             [
@@ -171,17 +155,20 @@ mod tests {
         let rows =
             [row(&["lane", "cache", "rate", "p50"]), row(&["a", "hot", "1", "22"]), row(&["a", "cold", "3", "44"])];
         let right = [false, false, true, true];
-        let told = lines(&rows, &right, 19);
+        let told = table_lines(&rows, &right, 19);
         assert_eq!(told[4..], ["  lane  cache  p50", "  a     hot     22", "  a     cold    44"]);
         // If that leaves too little room for the rest, the first column alone.
-        assert_eq!(lines(&rows, &right, 18)[4..], ["  lane  rate  p50", "  a        1   22", "  a        3   44"]);
+        assert_eq!(
+            table_lines(&rows, &right, 18)[4..],
+            ["  lane  rate  p50", "  a        1   22", "  a        3   44"]
+        );
     }
 
     #[test]
     fn a_name_that_leaves_no_room_is_a_line_above_its_row() {
         let rows = [row(&["lane", "rate", "where"]), row(&["a-very-very-long-name", "1", "in one place and another"])];
         assert_eq!(
-            lines(&rows, &[false, true, false], 36),
+            table_lines(&rows, &[false, true, false], 36),
             ["  lane", "    rate  where", "  a-very-very-long-name", "       1  in one place and another"]
         );
     }
@@ -190,11 +177,11 @@ mod tests {
     fn words_in_the_last_column_are_broken_and_none_is_lost() {
         let said = "libcufile could not be loaded; no such file or directory";
         let rows = [row(&["lane", "n", "the first"]), row(&["gds", "8", said])];
-        let told = lines(&rows, &[false, true, false], 40);
+        let told = table_lines(&rows, &[false, true, false], 40);
         assert_eq!(told[0], "  lane  n  the first");
         assert_eq!(told[1], "  gds   8  libcufile could not be");
         assert_eq!(told[2], "           loaded; no such file or");
-        let tied = lines(
+        let tied = table_lines(
             &[row(&["n", "transfer\u{a0}89\u{a0}%, copy\u{a0}8\u{a0}%, idle\u{a0}3\u{a0}%"])],
             &[false, false],
             30,
@@ -202,6 +189,6 @@ mod tests {
         assert_eq!(tied, ["  n  transfer 89 %, copy 8 %,", "     idle 3 %"]);
         let words: Vec<&str> = told[1..].iter().flat_map(|line| line.split_whitespace()).collect();
         assert_eq!(words[2..].join(" "), said);
-        assert!(told.iter().all(|line| line.width() <= 40));
+        assert!(told.iter().all(|line| columns_of(line) <= 40));
     }
 }

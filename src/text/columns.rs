@@ -1,0 +1,139 @@
+//! Text in the columns of a terminal: its width, lines of a width, and text cut to one.
+
+use super::sanitise::{is_unsafe, sanitise};
+use std::borrow::Cow;
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+use unicode_width::UnicodeWidthChar;
+
+/// Keeps words on one line; [`wrap`] and [`indented`] write it as a space.
+pub const TIE: char = '\u{a0}';
+
+/// Columns that a character takes. One that is not shown takes the column of its replacement.
+#[must_use]
+pub fn glyph_width(glyph: char) -> usize {
+    if is_unsafe(glyph) { 1 } else { glyph.width().unwrap_or(1) }
+}
+
+/// Columns that text takes.
+#[must_use]
+pub fn width(text: &str) -> usize {
+    text.chars().map(glyph_width).sum()
+}
+
+/// The lines of text that is broken between words, [sanitised](sanitise). A word longer than a line is broken too.
+#[must_use]
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    lines(&sanitise(text), &options(columns).break_words(true))
+}
+
+/// One paragraph behind `head`, with `indent` spaces before its further lines. A word longer than a line stays complete: a path that is copied must be.
+/// Colour codes take no columns.
+#[must_use]
+pub fn indented(head: &str, indent: usize, text: &str, columns: usize) -> Vec<String> {
+    let spaces = " ".repeat(indent);
+    let lines = lines(text, &options(columns).break_words(false).initial_indent(head).subsequent_indent(&spaces));
+    if text.trim().is_empty() { vec![head.trim_end().to_owned()] } else { lines }
+}
+
+/// Text of at most `columns` columns that ends in an ellipsis if it was cut.
+#[must_use]
+pub fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let Some(room) = columns.checked_sub(1) else { return Cow::Borrowed("") };
+    let mut used = 0;
+    let kept = text.chars().take_while(|glyph| {
+        used += glyph_width(*glyph);
+        used <= room
+    });
+    Cow::Owned(kept.chain(['…']).collect())
+}
+
+/// As [`truncate`], but cut in the middle: the end keeps two thirds.
+#[must_use]
+pub fn truncate_middle(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let Some(room) = columns.checked_sub(1) else { return Cow::Borrowed("") };
+    let head = truncate(text, room / 3 + 1);
+    let mut left = room - room / 3;
+    let tail = text.char_indices().rev().take_while(|(_, glyph)| {
+        let fits = glyph_width(*glyph) <= left;
+        left = left.saturating_sub(glyph_width(*glyph));
+        fits
+    });
+    let from = tail.last().map_or(text.len(), |(at, _)| at);
+    Cow::Owned(format!("{head}{}", &text[from..]))
+}
+
+fn options(columns: usize) -> Options<'static> {
+    Options::new(columns.max(1))
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
+}
+
+fn lines(text: &str, options: &Options<'_>) -> Vec<String> {
+    let paragraphs = text.lines().map(|paragraph| paragraph.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
+    // An equation stays on one line: `n = 3`.
+    let tied: Vec<String> = paragraphs.map(|paragraph| paragraph.replace(" = ", "\u{a0}=\u{a0}")).collect();
+    let wrapped = tied.iter().flat_map(|paragraph| textwrap::wrap(paragraph, options));
+    wrapped.map(|line| line.replace(TIE, " ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_wrap_at_the_width_and_long_ones_are_broken() {
+        assert_eq!(wrap("a bc def", 4), ["a bc", "def"]);
+        assert_eq!(wrap("/very/long/path x", 6), ["/very/", "long/p", "ath x"]);
+        assert_eq!(wrap("one\n\ntwo", 10), ["one", "", "two"]);
+        assert_eq!(wrap("gds-top gds-slab", 12), ["gds-top", "gds-slab"]);
+        assert_eq!(wrap("漢字", 1), ["漢", "字"]);
+        assert!(wrap("", 10).is_empty());
+    }
+
+    #[test]
+    fn equations_numbers_and_tied_words_stay_on_one_line() {
+        assert_eq!(wrap("cold, n = 3, verified", 10), ["cold,", "n = 3,", "verified"]);
+        assert_eq!(wrap("in 18\u{202f}867 reads", 6), ["in", "18\u{202f}867", "reads"]);
+        assert_eq!(wrap("idle\u{a0}3\u{a0}% copy", 8), ["idle 3 %", "copy"]);
+    }
+
+    #[test]
+    fn further_lines_are_indented_and_long_words_stay_complete() {
+        let told = indented("  Why     ", 10, "one two three four five six seven eight nine ten", 40);
+        assert_eq!(told, ["  Why     one two three four five six", "          seven eight nine ten"]);
+        assert_eq!(indented("- ", 2, "/a/path/of/many/parts x", 10), ["- /a/path/of/many/parts", "  x"]);
+        assert_eq!(indented("\u{1b}[31m✖\u{1b}[0m ", 2, "abc def", 5), ["\u{1b}[31m✖\u{1b}[0m abc", "  def"]);
+        assert_eq!(indented("- ", 2, "", 10), ["-"]);
+    }
+
+    #[test]
+    fn cut_text_shows_it_and_fits() {
+        assert_eq!(truncate("mmap", 4), "mmap");
+        assert_eq!(truncate("gds-slab", 5), "gds-…");
+        assert_eq!(truncate("x", 0), "");
+        assert_eq!(truncate("漢字漢", 4), "漢…");
+        assert_eq!(truncate_middle("gds:enable_layerwise=1", 12), "gds…erwise=1");
+        assert_eq!(truncate_middle("abc", 0), "");
+        assert_eq!(truncate_middle("abc", 1), "…");
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_wider_than_it_may_be(text in "(?s).{0,80}", columns in 2_usize..40) {
+            let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+            for line in wrap(&text, columns) {
+                prop_assert!(width(&line) <= columns, "{line:?}");
+            }
+            prop_assert!(width(&truncate(&text, columns)) <= columns);
+            prop_assert!(width(&truncate_middle(&text, columns)) <= columns);
+        }
+    }
+}

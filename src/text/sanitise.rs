@@ -1,0 +1,94 @@
+//! Text that others wrote (names of files, values of a captured machine, output of commands) as it may be shown. This is the one rule for it.
+
+use std::borrow::Cow;
+
+/// Stands for a character that is not shown, so that it is seen that one was there.
+const REPLACEMENT: &str = "\u{fffd}";
+
+/// Whether a character could command a terminal (control characters, among them the start of an escape sequence) or make text read as another than it is
+/// (those that turn the direction of writing: Unicode's property `Bidi_Control`). Line ends and tabs are not of these.
+#[must_use]
+pub fn is_unsafe(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        _ => c.is_control(),
+    }
+}
+
+/// Text with a replacement for each unsafe character. Lines stay, but a carriage return makes none.
+#[must_use]
+pub fn sanitise(text: &str) -> Cow<'_, str> {
+    if text.contains(is_unsafe) { Cow::Owned(text.replace(is_unsafe, REPLACEMENT)) } else { Cow::Borrowed(text) }
+}
+
+/// As [`sanitise`], on one line: line ends and tabs are spaces.
+#[must_use]
+pub fn sanitise_line(text: &str) -> Cow<'_, str> {
+    let text = sanitise(text);
+    if text.contains(['\n', '\t']) { Cow::Owned(text.replace(['\n', '\t'], " ")) } else { text }
+}
+
+/// As [`sanitise`], for text that this program coloured: codes of colours stay, and so do the line ends of other systems.
+#[must_use]
+pub fn sanitise_coloured(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(is_unsafe) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let kept = if from.starts_with("\r\n") { Some(2) } else { colour_code(from) };
+        let length = kept.unwrap_or_else(|| from.chars().next().map_or(1, char::len_utf8));
+        if kept.is_some() {
+            out.push_str(&from[..length]);
+        } else {
+            out.push_str(REPLACEMENT);
+        }
+        rest = &from[length..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The length of the colour code that text begins with: `ESC [ 1 ; 31 m`.
+fn colour_code(text: &str) -> Option<usize> {
+    let code = text.strip_prefix("\u{1b}[")?;
+    let end = code.find(|c: char| !(c.is_ascii_digit() || c == ';'))?;
+    code[end..].starts_with('m').then_some(end + 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_terminal_gets_no_command_and_text_is_not_turned() {
+        assert_eq!(sanitise("plain é ✔\n\tx"), "plain é ✔\n\tx");
+        assert_eq!(
+            sanitise("a\u{1b}]0;title\u{7}b\u{1b}[31mc\u{9b}2J\u{202e}d\u{61c}"),
+            "a\u{fffd}]0;title\u{fffd}b\u{fffd}[31mc\u{fffd}2J\u{fffd}d\u{fffd}"
+        );
+        assert_eq!(sanitise("shown\r+ hidden\r\n"), "shown\u{fffd}+ hidden\u{fffd}\n");
+        assert_eq!(sanitise_line("a\nb\tc\u{0}"), "a b c\u{fffd}");
+    }
+
+    #[test]
+    fn only_colours_of_the_program_stay() {
+        assert_eq!(sanitise_coloured("\u{1b}[1;31mred\u{1b}[0m\r\n"), "\u{1b}[1;31mred\u{1b}[0m\r\n");
+        assert_eq!(sanitise_coloured("a\u{1b}[2Jb\rc\u{1b}["), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}[");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_unsafe_is_left(text in "(?s)[\\x00-\\x1f\\x7f-\\x9f\u{61c}\u{200e}\u{202a}-\u{202e}\u{2066}a\\[0-9;m]{0,40}") {
+            prop_assert!(!sanitise(&text).contains(is_unsafe));
+            prop_assert!(!sanitise_line(&text).contains(char::is_control));
+            let coloured = sanitise_coloured(&text).replace("\r\n", "\n");
+            prop_assert!(coloured.match_indices(is_unsafe).all(|(at, _)| colour_code(&coloured[at..]).is_some()));
+        }
+    }
+}
