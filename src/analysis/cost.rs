@@ -131,7 +131,8 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
         (a / m.parallelism, b / m.parallelism)
     };
     let ((ea1, eb1), (ea2, eb2)) = (error(first), error(second));
-    let differ = (a1 - a2).abs() > 2.0 * ea1.hypot(ea2) && (b1 - b2).abs() > 2.0 * eb1.hypot(eb2);
+    let differ = (a1 - a2).abs() > 2.0 * (ea1 * ea1 + ea2 * ea2).sqrt()
+        && (b1 - b2).abs() > 2.0 * (eb1 * eb1 + eb2 * eb2).sqrt();
     let told = first.fit.tells_the_load() && second.fit.tells_the_load();
     if !differ || !told || first.fit.r2.min(second.fit.r2) < LEAST_R2 {
         return None;

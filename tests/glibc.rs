@@ -1,0 +1,86 @@
+//! Which versions of glibc's symbols the program needs. A release must run on glibc 2.28 (RHEL 8, Debian 10); a build on this machine may need what the
+//! machine's own start-up files bring in, and nothing newer.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod program;
+
+use object::elf::FileHeader64;
+use object::read::elf::FileHeader;
+use object::{Endianness, elf};
+use std::path::Path;
+
+/// A version of glibc: major, minor.
+type Glibc = (u32, u32);
+
+/// The newest version that a released program may need.
+const RELEASE: Glibc = (2, 28);
+
+/// glibc 2.34 merged libpthread and libdl into libc and gave their symbols, and the start-up code's, that version. A linker on a newer system binds to it.
+const NATIVE: Glibc = (2, 34);
+
+/// Each imported symbol's name and the version of glibc that it is bound to.
+fn needed(program: &Path) -> Vec<(String, Glibc)> {
+    let data = std::fs::read(program).unwrap();
+    let header = FileHeader64::<Endianness>::parse(&*data).expect("a 64-bit ELF file");
+    let endian = header.endian().unwrap();
+    let sections = header.sections(endian, &*data).unwrap();
+    let symbols = sections.symbols(endian, &*data, elf::SHT_DYNSYM).unwrap();
+    let versions =
+        sections.versions(endian, &*data).unwrap().expect("a dynamically linked program has versioned symbols");
+    let glibc = |name: &[u8]| {
+        let (major, minor) = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?.split_once('.')?;
+        // "2.2.5" counts as 2.2.
+        Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
+    };
+    let of = |index| {
+        let version = versions.version(versions.version_index(endian, index)).ok()??;
+        glibc(version.name())
+    };
+    symbols
+        .enumerate()
+        .filter_map(|(index, symbol)| {
+            let name = symbols.symbol_name(endian, symbol).ok()?;
+            Some((String::from_utf8_lossy(name).into_owned(), of(index)?))
+        })
+        .collect()
+}
+
+fn newer(program: &Path, newest: Glibc) -> Vec<(String, Glibc)> {
+    let needed = needed(program);
+    assert!(!needed.is_empty(), "{} imports no symbol of glibc", program.display());
+    needed.into_iter().filter(|(_, version)| *version > newest).collect()
+}
+
+#[test]
+fn the_program_needs_no_symbol_that_glibc_added_after_its_merge() {
+    assert_eq!(newer(Path::new(program::PROGRAM), NATIVE), []);
+}
+
+/// `.ci/release` names the programs that it built.
+#[test]
+fn released_programs_run_on_glibc_2_28() {
+    let Some(programs) = std::env::var_os("GDS_TOP_RELEASED") else {
+        println!("skipped: GDS_TOP_RELEASED names no released program; .ci/release does");
+        return;
+    };
+    let mut seen = 0;
+    for program in std::env::split_paths(&programs) {
+        assert_eq!(newer(&program, RELEASE), [], "{}", program.display());
+        seen += 1;
+    }
+    assert!(seen > 0, "GDS_TOP_RELEASED is empty");
+}
+
+/// The test itself: this machine's libm binds `hypot` to 2.35 if its glibc is that new, and the reader must see such versions.
+#[test]
+fn versions_of_a_system_program_are_read() {
+    let shell = Path::new("/bin/sh");
+    let data = std::fs::read(shell).unwrap_or_default();
+    if FileHeader64::<Endianness>::parse(&*data).is_err() {
+        println!("skipped: /bin/sh is not a 64-bit ELF file");
+        return;
+    }
+    let needed = needed(shell);
+    assert!(needed.iter().any(|(name, _)| name == "__libc_start_main"), "{needed:?}");
+}
