@@ -65,7 +65,7 @@ impl Search {
         }
         if let Some(prefix) = env("CONDA_PREFIX") {
             folders.push(Path::new(&prefix).join("lib"));
-            folders.push(Path::new(&prefix).join("targets/x86_64-linux/lib"));
+            folders.extend(TARGETS.iter().map(|target| Path::new(&prefix).join("targets").join(target).join("lib")));
         }
         for package in children(&root.join("opt"), "") {
             folders.push(package.join("lib"));
@@ -127,10 +127,11 @@ pub fn children(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
+/// CUDA's names of the platforms: x86-64, and Arm servers.
+const TARGETS: [&str; 2] = ["x86_64-linux", "sbsa-linux"];
+
 fn cuda_folders(home: &Path, folders: &mut Vec<PathBuf>) {
-    for target in ["x86_64-linux", "sbsa-linux"] {
-        folders.push(home.join("targets").join(target).join("lib"));
-    }
+    folders.extend(TARGETS.iter().map(|target| home.join("targets").join(target).join("lib")));
     folders.push(home.join("lib64"));
 }
 

@@ -109,7 +109,7 @@ fn ask_header(include: &Path, items: &[String]) -> Option<Vec<i64>> {
     let c = dir.path().join("ask.c");
     std::fs::write(&c, source).unwrap();
     let program = dir.path().join("ask");
-    let out = Command::new("cc")
+    let out = Command::new(std::env::var_os("GDS_TOP_TEST_CC").unwrap_or_else(|| "cc".into()))
         .arg("-w")
         .arg("-I")
         .arg(dir.path())

@@ -52,7 +52,7 @@ pub fn build() -> Option<Standins> {
         for (name, file, source) in SOURCES {
             let c = scratch.path().join(format!("{name}.c"));
             std::fs::write(&c, source).expect("the source");
-            let out = Command::new("cc")
+            let out = Command::new(std::env::var_os("GDS_TOP_TEST_CC").unwrap_or_else(|| "cc".into()))
                 .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra"])
                 .args((!matches!(name, "redirect" | "threads")).then_some("-fvisibility=hidden"))
                 .arg(format!("-Wl,-soname,{file}"))

@@ -217,7 +217,7 @@ fn host_memory_and_a_library_without_the_calls_are_told_before_anything_is_moved
     let host = failure(&place, &[&more[..], &["--gpu", "host"]].concat(), &[]);
     assert!(host.contains("host memory") && host.contains("async=0"), "{host}");
     let old = place.folder.path().join("libcufile.so.0");
-    let built = std::process::Command::new("cc")
+    let built = std::process::Command::new(std::env::var_os("GDS_TOP_TEST_CC").unwrap_or_else(|| "cc".into()))
         .args(["-shared", "-fPIC", "-fvisibility=hidden", "-DSTANDIN_OLD", "-Wl,-soname,libcufile.so.0", "-o"])
         .arg(&old)
         .args(["tests/standins/cufile.c", "-lpthread", "-ldl"])
