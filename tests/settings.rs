@@ -141,10 +141,12 @@ fn what_is_printed_is_accepted_with_and_without_its_comment_marks() {
 }
 
 #[test]
-fn the_document_has_the_keys_and_the_settings_that_the_program_has() {
+fn the_document_has_the_keys_the_settings_and_the_engines_that_the_program_has() {
     let document = std::fs::read_to_string("docs/settings.md").unwrap();
     let home = tempfile::tempdir().unwrap();
-    for (mark, arguments) in [("keys", &["settings", "--keys"][..]), ("settings", &["settings"])] {
+    for (mark, arguments) in
+        [("keys", &["settings", "--keys"][..]), ("settings", &["settings"]), ("engines", &["settings", "--engines"])]
+    {
         let (start, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->"));
         let from = document.find(&start).unwrap() + start.len();
         let to = document.find(&end).unwrap();
@@ -153,11 +155,11 @@ fn the_document_has_the_keys_and_the_settings_that_the_program_has() {
         if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
             let document = std::fs::read_to_string("docs/settings.md").unwrap();
             let (from, to) = (document.find(&start).unwrap() + start.len(), document.find(&end).unwrap());
-            let body = if mark == "keys" { wanted } else { format!("```toml\n{}\n```\n", short(&wanted)) };
+            let body = if mark != "settings" { wanted } else { format!("```toml\n{}\n```\n", short(&wanted)) };
             std::fs::write("docs/settings.md", format!("{}{body}{}", &document[..from], &document[to..])).unwrap();
             continue;
         }
-        let body = if mark == "keys" { wanted } else { format!("```toml\n{}\n```\n", short(&wanted)) };
+        let body = if mark != "settings" { wanted } else { format!("```toml\n{}\n```\n", short(&wanted)) };
         assert_eq!(&document[from..to], body, "docs/settings.md is behind the program: {mark}");
     }
 }

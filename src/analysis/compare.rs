@@ -1,7 +1,7 @@
 //! Engines compared: medians over the runs of each, and how far it is from the fastest of its group.
 
 use super::median_u64;
-use crate::domain::{CacheState, Engine, RunResult, units};
+use crate::domain::{Access, CacheState, Engine, RunResult, units};
 
 /// The runs of one engine in a group.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,9 +65,9 @@ impl ComparisonGroup {
         self.engines.first()
     }
 
-    /// `read` or `write` for a workload; `None` for loads of a model.
+    /// The direction of a workload; `None` for loads of a model.
     #[must_use]
-    pub fn direction(&self) -> Option<&str> {
+    pub fn direction(&self) -> Option<Access> {
         self.engines.first()?.engine.direction()
     }
 
@@ -101,7 +101,7 @@ pub fn compare(runs: &[&RunResult]) -> Vec<ComparisonGroup> {
 
 /// The engines of the runs like this one, the fastest first.
 fn rank(runs: &[&RunResult], like: &RunResult) -> Vec<RankedEngine> {
-    let key = |r: &RunResult| (r.model.clone(), r.target.clone(), r.cache, r.engine.direction().map(str::to_owned));
+    let key = |r: &RunResult| (r.model.clone(), r.target.clone(), r.cache, r.engine.direction());
     let wanted = key(like);
     rank_engines(&runs.iter().copied().filter(|r| key(r) == wanted).collect::<Vec<_>>())
 }
@@ -176,8 +176,8 @@ pub(super) mod tests {
             pinned_peak_bytes: None,
             gpu_peak_bytes: None,
             cpu_ns: None,
-            knobs: Default::default(),
-            knobs_why: Default::default(),
+            settings: Default::default(),
+            settings_why: Default::default(),
             outside: None,
             setup_parts_ns: Default::default(),
             workload: None,
@@ -203,7 +203,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_fast_wrong_run_wins_nothing() {
-        let mut wrong = run(Engine::Direct, CacheState::Hot, 0, 1);
+        let mut wrong = run(Engine::Odirect, CacheState::Hot, 0, 1);
         wrong.verified = Some(false);
         let mut broken = run(Engine::Mmap, CacheState::Hot, 1, 2);
         broken.error = Some("disk gone".into());
@@ -220,7 +220,7 @@ pub(super) mod tests {
             let outside = crate::domain::Outside {
                 program: None,
                 exit: "status 0".into(),
-                last_words: None,
+                stderr_tail: None,
                 clock: String::new(),
                 bytes_source: String::new(),
                 processes: 1,

@@ -22,7 +22,8 @@ pub struct Timings {
     /// Logical CPUs of the machine; `None` if they were not recorded.
     pub cpus: Option<u32>,
     /// Settings of the engine.
-    pub knobs: BTreeMap<String, u64>,
+    #[serde(alias = "knobs")]
+    pub settings: BTreeMap<String, u64>,
     /// The lowest ceiling measured in that session for such a load, in bytes per second; `None` if none was measured, or an earlier version wrote the
     /// report.
     #[serde(default)]

@@ -1,6 +1,6 @@
 //! Arguments that several commands share: engines, conditions and output.
 
-use crate::domain::{CacheState, Engine, settings};
+use crate::domain::{CacheState, Engine, EngineError, SettingOrder};
 use crate::report::Format;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -29,10 +29,10 @@ pub(super) struct RaceArgs {
     /// Do not read meters during the load
     #[arg(long)]
     pub(super) no_telemetry: bool,
-    /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER: threads, slots, depth, block_bytes, register, slab_bytes (of a registration), io_uring, registered (buffers of its reads), odirect,
-    /// keep_heap, max_direct_io_size_kb, cufile, pin_ahead, stream_flags, warmup (loads before the one that is measured); one that no engine of the race takes is refused
-    #[arg(long = "set", value_name = "NAME=NUMBER", value_parser = parse_setting)]
-    pub(super) settings: Vec<(String, u64)>,
+    /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER; 'gds-top settings --engines' lists them. One that no
+    /// engine of the race accepts is refused
+    #[arg(long = "set", value_name = "NAME=NUMBER")]
+    pub(super) settings: Vec<SettingOrder>,
     /// First measure the ceilings of this machine and show each run as a share of them: pinned copies to the GPU,
     /// O_DIRECT reads and page-cache reads of the model by a plain reader (about eight seconds per model). With each
     /// round of cold loads the plain reader also reads all files
@@ -106,9 +106,9 @@ pub(super) enum FormatArg {
 pub(super) struct Engines(Vec<Engine>);
 
 impl std::str::FromStr for Engines {
-    type Err = String;
+    type Err = EngineError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, EngineError> {
         let mut engines = Vec::new();
         let mut rest = text;
         while !rest.starts_with("command:") {
@@ -156,44 +156,5 @@ impl RaceArgs {
     /// The named engines, in order; empty if the program chooses.
     pub(super) fn engines(&self) -> Vec<Engine> {
         self.engine.iter().flat_map(|Engines(some)| some.iter().cloned()).collect()
-    }
-}
-
-pub(super) fn parse_setting(text: &str) -> Result<(String, u64), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER, for example threads=8")?;
-    let (engine, short) = match name.rsplit_once('.') {
-        Some((engine, short)) => (Some(engine), short),
-        None => (None, name),
-    };
-    if let Some(engine) = engine {
-        engine.parse::<Engine>()?;
-    }
-    if !settings::names().any(|known| known == short) {
-        return Err(format!(
-            "'{short}' is not a setting; known settings: {}",
-            settings::names().collect::<Vec<_>>().join(", ")
-        ));
-    }
-    let value = value.parse().map_err(|e| format!("'{value}' is not a number: {e}"))?;
-    Ok((name.to_owned(), value))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_are_checked_by_name() {
-        assert_eq!(parse_setting("pread.threads=8"), Ok(("pread.threads".to_owned(), 8)));
-        for (wrong, part) in [
-            ("threads", "NAME=NUMBER"),
-            ("thread=1", "known settings"),
-            ("x.threads=1", "no engine"),
-            ("threads=a", "not a number"),
-        ] {
-            let said = parse_setting(wrong).unwrap_err();
-            assert!(said.contains(part), "{wrong}: {said}");
-        }
     }
 }

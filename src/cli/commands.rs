@@ -232,6 +232,9 @@ pub(super) enum Sub {
         /// Print every action and its keys as a Markdown table instead
         #[arg(long, conflicts_with = "template")]
         keys: bool,
+        /// Print the engines and their settings as Markdown tables instead
+        #[arg(long, conflicts_with_all = ["template", "keys"])]
+        engines: bool,
     },
     /// Measure the profiling overhead: the same load bare, headless with meters, and with the screens, alternating
     /// (default: pread, hot, 5 rounds)

@@ -3,8 +3,8 @@
 use super::args::{ExportArgs, OutputArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
-use crate::domain::{CacheState, FallbackReason, units};
-use crate::kvcache::{self, Folder, Kind, Request, Shape};
+use crate::domain::{CacheState, FallbackReason, KvPath, KvSystem, units};
+use crate::kvcache::{self, Folder, Request, Shape};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct KvArgs {
     /// Workload: ucm, llmd, lmcache
     #[arg(required_unless_present = "list")]
-    profile: Option<Kind>,
+    profile: Option<KvSystem>,
     /// Folder on the disk in question; files are written into a folder of their own below it
     #[arg(required_unless_present = "list")]
     dir: Option<PathBuf>,
@@ -148,7 +148,7 @@ pub(super) fn run(args: &KvArgs) -> Ran {
         plan.notes.iter().for_each(|text| note(text));
     }
     // Lanes that were named are run and answer for themselves; llm-d's go on without cuFile.
-    let named = !args.variants.is_empty() || kind == Kind::Llmd;
+    let named = !args.variants.is_empty() || kind == KvSystem::Llmd;
     config.engines = named.then(|| plan.lanes.clone());
     config.workload =
         Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings: plan.warnings });
@@ -193,7 +193,7 @@ fn free_bytes(folder: &Path) -> Option<u64> {
 fn list(output: &OutputArgs) -> u8 {
     let shapes: Vec<Shape> = Shape::names().into_iter().filter_map(|name| Shape::named(name).ok()).collect();
     if output.json {
-        let workloads: Vec<_> = Kind::ALL
+        let workloads: Vec<_> = KvSystem::ALL
             .iter()
             .map(|kind| {
                 let settings: Vec<_> = kvcache::parameters(*kind)
@@ -202,7 +202,7 @@ fn list(output: &OutputArgs) -> u8 {
                     .collect();
                 let (shape, tokens) = kind.usual();
                 json!({
-                    "name": kind.name(), "what": kind.describe(), "shape": shape, "tokens": tokens, "variants": kind.usual_variants(),
+                    "name": kind.name(), "what": kind.describe(), "shape": shape, "tokens": tokens, "variants": kind.usual_variants().map(KvPath::name),
                     "settings": settings,
                 })
             })
@@ -210,10 +210,13 @@ fn list(output: &OutputArgs) -> u8 {
         return print_json(&json!({"workloads": workloads, "shapes": shapes}));
     }
     let mut text = String::new();
-    for kind in Kind::ALL {
+    for kind in KvSystem::ALL {
         let (shape, tokens) = kind.usual();
         text += &format!("{}: {}\n", kind.name(), kind.describe());
-        text += &format!("  variants {}; by default {shape}, {tokens} tokens\n", kind.usual_variants().join(", "));
+        text += &format!(
+            "  variants {}; by default {shape}, {tokens} tokens\n",
+            kind.usual_variants().map(KvPath::name).join(", ")
+        );
         for p in kvcache::parameters(kind) {
             text += &format!("  {:<18} {:>8}  {}\n", p.name, p.default, p.what);
         }

@@ -1,7 +1,7 @@
 //! Measured loads that predictions start from: of recordings, of reports, of what is shipped.
 
 use crate::analysis::{self, Prediction, Shape, Threads, Timings};
-use crate::domain::{CacheState, Machine, units};
+use crate::domain::{CacheState, Machine, Setting, units};
 use crate::engines;
 use crate::present::SessionAnalysis;
 use crate::session::{State, recording, shipped};
@@ -28,8 +28,8 @@ impl Source {
     /// The threads that were measured, and what the engine would take for a model of so many bytes, where its settings are its own choice by the size of
     /// the model.
     fn settings_for(&self, bytes: u64) -> Option<(u64, (u64, u64, u64))> {
-        let knob = |name| self.timings.knobs.get(name).copied();
-        let used = (knob("threads")?, knob("slots")?, knob("block_bytes")?);
+        let of = |setting: Setting| self.timings.settings.get(setting.name()).copied();
+        let used = (of(Setting::Threads)?, of(Setting::Slots)?, of(Setting::BlockBytes)?);
         let cpus = self.timings.cpus? as usize;
         let rules: [Rule; 2] = [engines::pread_settings, earlier_settings];
         let rule = rules.into_iter().find(|rule| rule(self.measured_bytes(), cpus) == used)?;

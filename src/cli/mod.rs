@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod commands;
 mod config;
+mod engine_tables;
 mod fix;
 mod io;
 mod kv;
@@ -114,7 +115,8 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Selftest { race, output }) => selftest::run(&race, &output),
         Some(Sub::Overhead { race, model, output }) => overhead::run(&model, &race, &output),
         Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
-        Some(Sub::Settings { template, keys }) => settings::show(template.as_deref(), keys),
+        Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
+        Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
         Some(Sub::Completions { shell }) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);

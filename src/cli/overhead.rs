@@ -163,8 +163,8 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     if let Some(seconds) = race.limit {
         option("--limit", seconds.to_string().into());
     }
-    for (name, value) in &race.settings {
-        option("--set", format!("{name}={value}").into());
+    for order in &race.settings {
+        option("--set", order.to_string().into());
     }
     // Verifying comes after the clock and would take longer than the load.
     arguments.push("--no-verify".into());
@@ -387,6 +387,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Setting, SettingOrder};
 
     #[test]
     fn ratios_are_of_medians_and_the_noise_is_that_of_the_bare_loads() {
@@ -427,13 +428,13 @@ mod tests {
 
     #[test]
     fn a_session_is_the_same_but_for_the_looking() {
-        let settings = vec![("threads".into(), 2)];
+        let settings = vec![SettingOrder { engine: None, setting: Setting::Threads, value: 2 }];
         let race = RaceArgs { gpu: Some("host".into()), limit: Some(9), settings, ..RaceArgs::default() };
-        let told = arguments("m", &race, &Engine::Direct, CacheState::Cold, Path::new("/r"));
+        let told = arguments("m", &race, &Engine::Odirect, CacheState::Cold, Path::new("/r"));
         let told: Vec<_> = told.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(
             told.join(" "),
-            "m --engine direct --cache cold --record /r --repeat 1 --gpu host --limit 9 --set threads=2 --no-verify"
+            "m --engine odirect --cache cold --record /r --repeat 1 --gpu host --limit 9 --set threads=2 --no-verify"
         );
     }
 }

@@ -1,12 +1,11 @@
 //! The race: interactive, headless, or without checks.
 
-use super::args::{Export, ExportArgs, OutputArgs, RaceArgs, parse_setting};
+use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
 use super::baseline::{self, Baseline};
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use crate::config::ThemeName;
-use crate::domain::{CacheState, settings as engine_settings, units};
-use crate::engines::AVAILABLE;
+use crate::domain::{CacheState, Engine, units};
 use crate::headless;
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
@@ -277,14 +276,13 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.gpu = gpu.map_or(Ok(GpuChoice::Auto), super::targets::parse)?;
     config.verify = !race.no_verify;
     config.telemetry = !race.no_telemetry;
-    let named = config.engines.as_deref().unwrap_or(&AVAILABLE);
-    for (name, value) in &race.settings {
-        engine_settings::check_for(name, *value, named).map_err(|why| format!("--set: {why}"))?;
+    let named = config.engines.clone().unwrap_or_else(Engine::usual);
+    for order in &race.settings {
+        order.check_for(&named).map_err(|why| format!("--set: {why}"))?;
     }
-    let knobs = liked.engine_settings.iter().filter_map(|(text, _)| parse_setting(text).ok());
-    config.knobs = knobs.chain(race.settings.iter().cloned()).collect();
+    config.settings = liked.engine_settings.iter().map(|(order, _)| order).chain(&race.settings).cloned().collect();
     config.ceilings = race.ceilings;
-    config.knobs.extend(race.limit.map(|seconds| ("limit_s".to_owned(), seconds)));
+    config.limit_s = race.limit;
     config.record.clone_from(&race.record);
     Ok(config)
 }

@@ -78,8 +78,8 @@ impl Failed<'_> {
         self.state.model.as_ref().map_or("", |m| m.name.as_str())
     }
 
-    fn last_words(&self) -> Option<&str> {
-        self.lane.last_words.as_deref().filter(|words| !words.is_empty())
+    fn stderr_tail(&self) -> Option<&str> {
+        self.lane.stderr_tail.as_deref().filter(|words| !words.is_empty())
     }
 
     /// What the engine said beside the reason, which may explain it.
@@ -97,7 +97,7 @@ impl Failed<'_> {
             "target": self.lane.target.to_string(),
             "expected": "every byte on the target equals the file",
             "found": self.why,
-            "last_words": self.last_words(),
+            "stderr_tail": self.stderr_tail(),
             "notes": self.notes(),
         })
     }
@@ -154,7 +154,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         for note in failed.notes() {
             let _ = writeln!(text, "  {note}");
         }
-        if let Some(words) = failed.last_words() {
+        if let Some(words) = failed.stderr_tail() {
             let _ = writeln!(text, "  its last words: {words}");
         }
     }

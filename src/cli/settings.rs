@@ -1,9 +1,8 @@
 //! The settings file at the door: found, read once and checked whole before anything is done.
 
-use super::args::{OutputArgs, parse_setting};
+use super::args::OutputArgs;
 use super::outcome::{Ran, print};
 use crate::config::{Markers, Palette, Settings, Taste, ThemeName, hint, parse_theme, theme_template};
-use crate::domain::settings as engine_settings;
 use crate::tui::Keymap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -39,12 +38,8 @@ pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
     };
     let settings = Settings::parse(&path, &text_of(&path, "the settings")?)?;
     let keys = Keymap::with(&settings.keys)?;
-    for (text, place) in &settings.engine_settings {
-        let checked = parse_setting(text).and_then(|(name, value)| match name.rsplit_once('.') {
-            Some((engine, short)) => engine_settings::check_own(&engine.parse()?, short, value),
-            None => engine_settings::check(&name, value),
-        });
-        checked.map_err(|sentence| format!("{place}: {sentence}"))?;
+    for (order, place) in &settings.engine_settings {
+        order.check().map_err(|sentence| format!("{place}: {sentence}"))?;
     }
     if let Some(name) = &settings.theme {
         theme(name, settings.folder.as_deref()).map_err(|sentence| format!("{}: {sentence}", settings.theme_place))?;

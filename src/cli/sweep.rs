@@ -3,9 +3,9 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, FINE, INTERRUPTED, NOTHING_RAN, fail, note, print, print_json};
 use super::race::{config, on_signals};
-use super::swept::{PROOF_RUNS, Proof, Settings, Swept, Tried, WORTH, because, noise, value_text};
+use super::swept::{PROOF_RUNS, Proof, Swept, Tried, WORTH, because, noise};
 use crate::analysis;
-use crate::domain::{CacheState, Engine, EventBody, LaneId, NixlPlugin, RunResult, units};
+use crate::domain::{CacheState, Engine, EngineSettings, EventBody, LaneId, RunResult, Setting, SettingOrder, units};
 use crate::session::Command;
 use crate::session::live::{self, SessionConfig};
 use crossbeam_channel::Sender;
@@ -15,55 +15,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MIB: u64 = units::MIB;
 
 /// Engines that are swept where none was named.
-const USUAL: [Engine; 3] = [Engine::Pread, Engine::Direct, Engine::GdsSlab];
+const USUAL: [Engine; 3] = [Engine::Pread, Engine::Odirect, Engine::GdsSlab];
 /// No settings are tried that pin or hold more than this.
 const MOST_STAGING: u64 = 512 * MIB;
 
-/// Settings of an engine and the values to try, those that matter most first.
-fn knobs(engine: &Engine, cpus: u64) -> Vec<(&'static str, Vec<u64>)> {
-    let threads: Vec<u64> = [1, 2, 4, 8, 12, 16, 24, 32].into_iter().filter(|n| *n <= cpus.max(1)).collect();
-    let blocks = |from: u64, to: u64| {
-        (0..).map(move |power| from << power).take_while(move |bytes| *bytes <= to).collect::<Vec<u64>>()
-    };
-    match engine {
-        Engine::Pread => {
-            vec![("threads", threads), ("block_bytes", blocks(MIB / 2, 16 * MIB)), ("slots", vec![1, 2, 3, 4, 8])]
-        }
-        Engine::Direct => vec![
-            ("block_bytes", blocks(MIB / 4, 8 * MIB)),
-            ("depth", vec![2, 4, 8, 16, 32, 64, 128]),
-            ("threads", [1, 2, 4, 8, 12, 16].into_iter().filter(|n| *n <= cpus.max(1)).collect()),
-            ("slots", vec![1, 2, 4, 8, 16]),
-        ],
-        Engine::GdsSlab | Engine::GdsBounce => {
-            let mut all = vec![("threads", threads), ("block_bytes", blocks(MIB, 32 * MIB)), ("odirect", vec![0, 1])];
-            if *engine == Engine::GdsSlab {
-                all.push(("register", vec![0, 1]));
-                // Told only where something is registered.
-                all.push(("slab_bytes", vec![16 * MIB, 256 * MIB, 1 << 30]));
-            }
-            all
-        }
-        Engine::GdsBatch => {
-            vec![("threads", threads), ("depth", vec![4, 8, 16, 32]), ("block_bytes", blocks(MIB, 16 * MIB))]
-        }
-        Engine::GdsStream => {
-            vec![("threads", threads), ("depth", vec![1, 2, 4, 8]), ("block_bytes", blocks(MIB, 16 * MIB))]
-        }
-        // What each registration pins in compat mode; NIXL has what cufile.json says, unless it is told otherwise.
-        Engine::GdsPerTensor | Engine::Nixl(NixlPlugin::Gds | NixlPlugin::GdsMt) => {
-            vec![("max_direct_io_size_kb", vec![1024, 4096, 16384])]
-        }
-        _ => Vec::new(),
-    }
+/// The names of the engines that have settings to sweep.
+fn swept_engines() -> Vec<String> {
+    Engine::named().filter(|engine| !Setting::swept(engine, 1).is_empty()).map(ToString::to_string).collect()
 }
 
 /// Host memory that settings would hold, as far as they tell.
-fn staging_bytes(engine: &Engine, settings: &Settings) -> u64 {
-    let get = |name: &str| settings.get(name).copied().unwrap_or(1);
+fn staging_bytes(engine: &Engine, settings: &EngineSettings) -> u64 {
+    let get = |setting| settings.get(setting).unwrap_or(1);
     match engine {
-        Engine::Pread | Engine::Direct => {
-            get("threads").saturating_mul(get("slots")).saturating_mul(get("block_bytes"))
+        Engine::Pread | Engine::Odirect => {
+            get(Setting::Threads).saturating_mul(get(Setting::Slots)).saturating_mul(get(Setting::BlockBytes))
         }
         _ => 0,
     }
@@ -72,12 +38,10 @@ fn staging_bytes(engine: &Engine, settings: &Settings) -> u64 {
 /// Sweeps one model and prints what was found.
 pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     let engines = Some(race.engines()).filter(|named| !named.is_empty()).unwrap_or_else(|| USUAL.to_vec());
-    if let Some(engine) = engines.iter().find(|engine| knobs(engine, 1).is_empty()) {
+    if let Some(engine) = engines.iter().find(|engine| Setting::swept(engine, 1).is_empty()) {
         return fail(
             super::outcome::BAD_CALL,
-            &format!(
-                "'{engine}' has no settings to sweep; pread, direct, the gds engines and NIXL's plugins for cuFile have"
-            ),
+            &format!("'{engine}' has no settings to sweep; {} have", swept_engines().join(", ")),
         );
     }
     let runner = match Runner::new(model, race, output) {
@@ -156,7 +120,7 @@ impl<'a> Runner<'a> {
         &self,
         engine: &Engine,
         cache: CacheState,
-        variants: &[Settings],
+        variants: &[EngineSettings],
         repeat: u32,
         verify: bool,
     ) -> Result<Vec<Vec<Result<RunResult, String>>>, End> {
@@ -189,9 +153,9 @@ impl<'a> Runner<'a> {
         &self,
         engine: &Engine,
         cache: CacheState,
-        variants: &[(Option<(&'static str, u64)>, Settings)],
+        variants: &[(Option<(Setting, u64)>, EngineSettings)],
     ) -> Result<Vec<Tried>, End> {
-        let settings: Vec<Settings> = variants.iter().map(|(_, settings)| settings.clone()).collect();
+        let settings: Vec<EngineSettings> = variants.iter().map(|(_, settings)| settings.clone()).collect();
         let results = self.runs(engine, cache, &settings, self.race.repeat.unwrap_or(1), false)?;
         Ok(variants.iter().zip(results).map(|((changed, settings), runs)| tried(*changed, settings, &runs)).collect())
     }
@@ -201,20 +165,20 @@ impl<'a> Runner<'a> {
             note(&format!("sweeping {engine}, {cache}"));
         }
         // The first run tells the engine's own choice, which the others are changed from.
-        let first = self.runs(engine, cache, &[Settings::new()], self.race.repeat.unwrap_or(1), false)?;
+        let first = self.runs(engine, cache, &[EngineSettings::default()], self.race.repeat.unwrap_or(1), false)?;
         let runs = first.into_iter().next().unwrap_or_default();
-        let knobs = knobs(engine, self.cpus);
-        let default: Settings = match runs.iter().find_map(|run| run.as_ref().ok()) {
+        let swept_settings = Setting::swept(engine, self.cpus);
+        let default: EngineSettings = match runs.iter().find_map(|run| run.as_ref().ok()) {
             Some(run) => {
-                let ours = |name: &String| knobs.iter().any(|(known, _)| known == name);
-                run.knobs.iter().filter(|(name, _)| ours(name)).map(|(n, v)| (n.clone(), *v)).collect()
+                let used = |(setting, _): &(Setting, _)| Some((*setting, run.setting(*setting)?));
+                swept_settings.iter().filter_map(used).collect()
             }
             None => {
                 let why = runs.into_iter().find_map(Result::err);
                 return Err(End::Failed(why.unwrap_or_else(|| "it gave no result".to_owned())));
             }
         };
-        let by_threads = runs.iter().flatten().any(|run| run.knobs.get("io_uring") == Some(&0));
+        let by_threads = runs.iter().flatten().any(|run| run.setting(Setting::IoUring) == Some(0));
         let mut swept = Swept {
             engine: engine.clone(),
             cache,
@@ -225,14 +189,14 @@ impl<'a> Runner<'a> {
             proof: None,
             failed_proof: None,
         };
-        let fixed = self.base.knobs_for(engine);
-        for (name, values) in knobs {
-            let Some(now) = swept.best.get(name).copied() else { continue };
-            if fixed.contains_key(name) {
-                swept.reasons.push(format!("{name} stays {}, as set", value_text(name, now)));
+        let fixed = SettingOrder::settings_for(&self.base.settings, engine);
+        for (name, values) in swept_settings {
+            let Some(now) = swept.best.get(name) else { continue };
+            if fixed.has(name) {
+                swept.reasons.push(format!("{name} stays {}, as set", name.text(now)));
                 continue;
             }
-            if name == "threads" && by_threads {
+            if name == Setting::Threads && by_threads {
                 swept
                     .reasons
                     .push("threads follow depth: without io_uring each read in flight is a thread's".to_owned());
@@ -243,7 +207,7 @@ impl<'a> Runner<'a> {
                 .filter(|value| *value != now)
                 .map(|value| {
                     let mut settings = swept.best.clone();
-                    settings.insert(name.to_owned(), value);
+                    settings.set(name, value);
                     (Some((name, value)), settings)
                 })
                 .filter(|(_, settings)| staging_bytes(engine, settings) <= MOST_STAGING)
@@ -268,23 +232,23 @@ impl<'a> Runner<'a> {
             match fastest {
                 Some((ns, best)) if (ns as f64) < best_ns as f64 * (1.0 - WORTH) => {
                     let gain = (best_ns as f64 / ns as f64 - 1.0) * 100.0;
-                    let value = best.settings.get(name).copied().unwrap_or(0);
+                    let value = best.settings.get(name).unwrap_or(0);
                     swept.reasons.push(format!(
                         "{name} {} instead of {}: {gain:.0} % faster; with {}{}",
-                        value_text(name, value),
-                        value_text(name, now),
-                        value_text(name, now),
+                        name.text(value),
+                        name.text(now),
+                        name.text(now),
                         because(so_far, best)
                     ));
                     swept.best.clone_from(&best.settings);
                 }
                 Some((ns, best)) => {
-                    let value = best.settings.get(name).copied().unwrap_or(0);
+                    let value = best.settings.get(name).unwrap_or(0);
                     let off = (ns as f64 / best_ns as f64 - 1.0) * 100.0;
                     swept.reasons.push(format!(
                         "{name} stays {}: the next best, {}, is {}",
-                        value_text(name, now),
-                        value_text(name, value),
+                        name.text(now),
+                        name.text(value),
                         if off >= 0.0 {
                             format!("{off:.0} % slower{}", because(best, so_far))
                         } else {
@@ -292,9 +256,7 @@ impl<'a> Runner<'a> {
                         }
                     ));
                 }
-                None => {
-                    swept.reasons.push(format!("{name} stays {}: no other value gave a result", value_text(name, now)))
-                }
+                None => swept.reasons.push(format!("{name} stays {}: no other value gave a result", name.text(now))),
             }
             swept.tried.extend(round);
         }
@@ -305,8 +267,11 @@ impl<'a> Runner<'a> {
 
     /// Runs the default and the best in turn, verified: the fastest of many single runs is always partly luck.
     fn prove(&self, swept: &mut Swept) -> Result<(), End> {
-        let variants =
-            if swept.best == swept.default { vec![Settings::new()] } else { vec![Settings::new(), swept.best.clone()] };
+        let variants = if swept.best == swept.default {
+            vec![EngineSettings::default()]
+        } else {
+            vec![EngineSettings::default(), swept.best.clone()]
+        };
         let results = self.runs(&swept.engine, swept.cache, &variants, PROOF_RUNS, true)?;
         if let Some(why) = results.iter().flatten().find_map(|run| run.as_ref().err()) {
             swept.failed_proof = Some(why.clone());
@@ -341,7 +306,7 @@ fn place(lane: LaneId, variants: usize) -> usize {
     ((lane.0 % round) as usize + live::goes_first(lane.0 / round, variants)) % variants.max(1)
 }
 
-fn tried(changed: Option<(&'static str, u64)>, settings: &Settings, runs: &[Result<RunResult, String>]) -> Tried {
+fn tried(changed: Option<(Setting, u64)>, settings: &EngineSettings, runs: &[Result<RunResult, String>]) -> Tried {
     let times: Vec<u64> = runs.iter().flatten().map(|run| run.wall_ns).collect();
     let error = runs.iter().find_map(|run| run.as_ref().err().cloned());
     let median = analysis::of_median_time(runs.iter().flatten().collect(), |run: &&RunResult| run.wall_ns);
@@ -362,18 +327,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_swept_setting_can_be_set_and_no_trial_holds_half_a_gigabyte() {
-        for engine in Engine::NAMED {
-            for (name, values) in knobs(&engine, 16) {
-                assert!(!values.is_empty(), "{engine} {name}");
-                for value in values {
-                    let text = format!("{engine}.{name}={value}");
-                    super::super::args::parse_setting(&text).unwrap();
-                }
-            }
-        }
-        let large = Settings::from([("threads".into(), 32), ("slots".into(), 8), ("block_bytes".into(), 16 * MIB)]);
-        assert!(staging_bytes(&Engine::Pread, &large) > MOST_STAGING);
+    fn trials_that_hold_half_a_gigabyte_are_known() {
+        let large = [(Setting::Threads, 32), (Setting::Slots, 8), (Setting::BlockBytes, 16 * MIB)];
+        assert!(staging_bytes(&Engine::Pread, &large.into_iter().collect()) > MOST_STAGING);
     }
 
     #[test]

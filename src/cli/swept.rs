@@ -1,14 +1,10 @@
 //! What a sweep found: as text with the reasons, as JSON, and as the command that uses it.
 
 use super::args::RaceArgs;
-use crate::domain::{CacheState, Engine, PHASES, PhaseTimes, units};
+use crate::domain::{CacheState, Engine, EngineSettings, PHASES, PhaseTimes, Setting, units};
 use crate::text::quoted;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-
-/// Settings of an engine by name.
-pub(super) type Settings = BTreeMap<String, u64>;
 
 /// Runs of the default and of the best, in turn, from which the gain is told.
 pub(super) const PROOF_RUNS: u32 = 3;
@@ -17,8 +13,8 @@ pub(super) const WORTH: f64 = 0.03;
 /// One setting that was tried: what it was, and the median of its runs or why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
-    pub(super) settings: Settings,
-    pub(super) changed: Option<(&'static str, u64)>,
+    pub(super) settings: EngineSettings,
+    pub(super) changed: Option<(Setting, u64)>,
     pub(super) wall_ns: Result<u64, String>,
     /// Of the run with the median time.
     pub(super) phases: PhaseTimes,
@@ -41,9 +37,9 @@ pub(super) struct Swept {
     pub(super) engine: Engine,
     pub(super) cache: CacheState,
     pub(super) tried: Vec<Tried>,
-    /// Settings of the engine's own choice, as its first run told them.
-    pub(super) default: Settings,
-    pub(super) best: Settings,
+    /// EngineSettings of the engine's own choice, as its first run told them.
+    pub(super) default: EngineSettings,
+    pub(super) best: EngineSettings,
     pub(super) reasons: Vec<String>,
     /// Medians of default and best, verified, and the spread of both together; none where the default is the best.
     pub(super) proof: Option<Proof>,
@@ -60,7 +56,7 @@ pub(super) struct Proof {
 
 /// A sentence where one and the same setting took times that differ by more than a change must bring.
 pub(super) fn noise(tried: &[Tried]) -> Option<String> {
-    let extent = |settings: &Settings| {
+    let extent = |settings: &EngineSettings| {
         let same = tried.iter().filter(|t| t.settings == *settings).filter_map(|t| t.wall_ns.as_ref().ok());
         Some((*same.clone().min()?, *same.max()?))
     };
@@ -77,22 +73,18 @@ pub(super) fn noise(tried: &[Tried]) -> Option<String> {
     })
 }
 
-pub(super) fn value_text(name: &str, value: u64) -> String {
-    if name.ends_with("_bytes") { units::bytes(value) } else { value.to_string() }
-}
-
 impl Swept {
     /// What differs from the engine's own choice, as arguments.
     fn arguments(&self) -> String {
-        let differs = self.best.iter().filter(|(name, value)| self.default.get(*name) != Some(*value));
-        differs.map(|(name, value)| format!(" --set {}.{name}={value}", self.engine)).collect()
+        let differs = self.best.iter().filter(|(setting, value)| self.default.get(*setting) != Some(*value));
+        differs.map(|(setting, value)| format!(" --set {}.{setting}={value}", self.engine)).collect()
     }
 
     fn command(&self, model: &str, race: &RaceArgs) -> String {
         let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
         let model = quoted(model);
         // What was set throughout the sweep belongs to what was found.
-        let set = race.settings.iter().map(|(name, value)| format!(" --set {name}={value}")).collect::<String>();
+        let set = race.settings.iter().map(|order| format!(" --set {order}")).collect::<String>();
         format!("gds-top load {model} --engine {} --cache {}{gpu}{set}{}", self.engine, self.cache, self.arguments())
     }
 
@@ -103,10 +95,10 @@ impl Swept {
             let what = match tried.changed {
                 None if number == 0 => "default".to_owned(),
                 None => "best so far, again".to_owned(),
-                Some((name, value)) => format!("{name}={}", value_text(name, value)),
+                Some((setting, value)) => format!("{setting}={}", setting.text(value)),
             };
             let all: Vec<String> =
-                tried.settings.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
+                tried.settings.iter().map(|(setting, value)| format!("{setting} {}", setting.text(value))).collect();
             let line = match &tried.wall_ns {
                 Ok(ns) => {
                     let rate = units::bytes_per_s(tried.bytes, *ns).map_or_else(String::new, units::rate);
@@ -165,7 +157,7 @@ mod tests {
     #[test]
     fn noise_is_told_where_one_setting_took_different_times() {
         let tried = |threads: u64, wall_ns: u64| Tried {
-            settings: Settings::from([("threads".to_owned(), threads)]),
+            settings: EngineSettings::from_iter([(Setting::Threads, threads)]),
             changed: None,
             wall_ns: Ok(wall_ns),
             phases: PhaseTimes::default(),
@@ -182,8 +174,8 @@ mod tests {
             engine: Engine::Pread,
             cache: CacheState::Hot,
             tried: Vec::new(),
-            default: Settings::from([("threads".into(), 8), ("slots".into(), 2)]),
-            best: Settings::from([("threads".into(), 16), ("slots".into(), 2)]),
+            default: EngineSettings::from_iter([(Setting::Threads, 8), (Setting::Slots, 2)]),
+            best: EngineSettings::from_iter([(Setting::Threads, 16), (Setting::Slots, 2)]),
             reasons: Vec::new(),
             proof: None,
             failed_proof: None,

@@ -70,7 +70,7 @@ const VERMILION: Ink = ink(0xe8_6a1f, 9);
 const PURPLE: Ink = ink(0xcc_79a7, 13);
 const GREY: Ink = ink(0xa0_a0a0, 7);
 
-// The order of `Engine::NAMED`, then `command:…`: mmap, pread, direct, per-tensor, bounce, slab, batch, stream, nixl, auto, command.
+// The order of `ENGINES`, then `command:…`: mmap, pread, odirect, per-tensor, bounce, slab, batch, stream, nixl, auto, command.
 const LANES_ON_DARK: [Ink; 11] =
     [ORANGE, SKY, YELLOW, VERMILION, PURPLE, GREEN, BLUE, GREY, ink(0xe0_9ec4, 5), ink(0xd0_d0d0, 15), GREY];
 const LANES_ON_LIGHT: [Ink; 11] = [
@@ -253,7 +253,7 @@ mod tests {
     fn the_lanes_that_race_by_default_have_colours_of_their_own() {
         for theme in ThemeName::ALL {
             let Some(palette) = Palette::of(theme) else { continue };
-            // mmap, pread, direct, per-tensor, slab
+            // mmap, pread, odirect, per-tensor, slab
             let mut seen: Vec<u32> = [0, 1, 2, 3, 5].iter().map(|&i: &usize| palette.lanes[i].rgb).collect();
             seen.sort_unstable();
             seen.dedup();

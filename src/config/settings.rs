@@ -2,7 +2,7 @@
 
 use super::taste::ColourDepth;
 use super::toml_text::{Text, Value};
-use crate::domain::{CacheState, Engine};
+use crate::domain::{CacheState, Engine, EngineError, SettingError, SettingOrder};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,7 @@ pub struct Settings {
     /// GPU by index or UUID, or `host`.
     pub gpu: Option<String>,
     /// Engine settings, `NAME=NUMBER`, with their `FILE:LINE`.
-    pub engine_settings: Vec<(String, String)>,
+    pub engine_settings: Vec<(SettingOrder, String)>,
     /// Keys.
     pub keys: Vec<KeySetting>,
     /// The folder of the file; `themes` in it holds themes.
@@ -109,7 +109,7 @@ const LINES: [Line; 11] = [
     line(
         "race",
         "engines",
-        "[\"pread\", \"direct\"]",
+        "[\"pread\", \"odirect\"]",
         "engines that race; without this line every one that can run here",
     ),
     line(
@@ -216,7 +216,7 @@ impl Settings {
         match name {
             "engines" => {
                 for (text, at) in source.texts(value, name, "a list of engines")? {
-                    self.engines.push(text.parse().map_err(|e: String| source.wrong(&at, &e))?);
+                    self.engines.push(text.parse().map_err(|e: EngineError| source.wrong(&at, &e.to_string()))?);
                 }
             }
             "cache" => {
@@ -230,7 +230,8 @@ impl Settings {
             }
             "set" => {
                 for (text, at) in source.texts(value, name, "a list such as [\"pread.threads=8\"]")? {
-                    self.engine_settings.push((text.to_owned(), source.place(&at)));
+                    let order = text.parse().map_err(|e: SettingError| source.wrong(&at, &e.to_string()))?;
+                    self.engine_settings.push((order, source.place(&at)));
                 }
             }
             _ => return Err(source.unknown(&at, name, "setting of [race]", &names("race"))),
@@ -275,9 +276,9 @@ mod tests {
         let settings = read(&live.join("\n")).unwrap();
         assert_eq!(settings.theme.as_deref(), Some("dark"));
         assert_eq!(settings.frames_per_second, Some(FRAMES_PER_SECOND));
-        assert_eq!(settings.engines, [Engine::Pread, Engine::Direct]);
+        assert_eq!(settings.engines, [Engine::Pread, Engine::Odirect]);
         assert_eq!((settings.repeat, settings.gpu.as_deref()), (Some(1), Some("0")));
-        assert_eq!(settings.engine_settings[0].0, "pread.threads=8");
+        assert_eq!(settings.engine_settings[0].0.to_string(), "pread.threads=8");
         let commented = read(&Settings::template()).unwrap();
         assert_eq!(
             commented,

@@ -74,7 +74,10 @@ pub fn parse(path: &Path, text: &str) -> Result<UserTheme, String> {
                 continue;
             }
             "engines" => {
-                fill(&source, value, name, &mut palette.lanes, |n| engine_names().iter().position(|e| e == n))?;
+                fill(&source, value, name, &mut palette.lanes, |n| {
+                    let name = n.parse::<Engine>().map_or_else(|_| n.to_owned(), |engine| engine.to_string());
+                    engine_names().iter().position(|known| *known == name)
+                })?;
                 continue;
             }
             "phases" => {
@@ -111,7 +114,7 @@ fn status_name(status: Status) -> &'static str {
 }
 
 fn engine_names() -> Vec<String> {
-    let mut names: Vec<(usize, String)> = Engine::NAMED.iter().map(|e| (e.place(), e.to_string())).collect();
+    let mut names: Vec<(usize, String)> = Engine::named().map(|e| (e.place(), e.to_string())).collect();
     names.sort_by_key(|(place, _)| *place);
     // The plugins of NIXL have one colour.
     names.dedup_by_key(|(place, _)| *place);

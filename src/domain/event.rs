@@ -192,7 +192,8 @@ pub enum EventBody {
         /// How, in a sentence: exit status or signal.
         how: String,
         /// The end of what it wrote to standard error.
-        last_words: String,
+        #[serde(alias = "last_words")]
+        stderr_tail: String,
     },
     /// The user stopped the lane, so that it has no result.
     LaneCancelled {

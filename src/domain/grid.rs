@@ -1,5 +1,6 @@
 //! A grid of storage measurements: block size × threads × access × pattern × transfer, one cell each.
 
+use super::access::Access;
 use super::run::RouteCounts;
 use super::workload::Percentiles;
 use serde::{Deserialize, Serialize};
@@ -19,16 +20,6 @@ pub enum Transfer {
     CpuGpu,
     /// O_DIRECT into host memory, no GPU (gdsio `-x 1`).
     Cpu,
-}
-
-/// Which way the bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Access {
-    /// From the file.
-    Read,
-    /// Into the file.
-    Write,
 }
 
 /// In which order blocks are taken.
@@ -88,7 +79,6 @@ impl Transfer {
 }
 
 named!(Transfer, "transfer", [GdsRegistered => "gds-registered", Gds => "gds", CpuGpu => "cpu-gpu", Cpu => "cpu"]);
-named!(Access, "access", [Read => "read", Write => "write"]);
 named!(Pattern, "pattern", [Sequential => "sequential", Random => "random"]);
 
 impl Transfer {

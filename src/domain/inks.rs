@@ -74,24 +74,25 @@ impl LaneInks {
 
 /// A lane without its direction.
 fn key(engine: &Engine) -> String {
-    let name = engine.to_string();
-    match engine.direction() {
-        Some(direction) => name.strip_suffix(direction).unwrap_or(&name).to_owned(),
-        None => name,
+    match engine {
+        Engine::Workload(lane) => lane.without_direction(),
+        _ => engine.to_string(),
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     fn lane(name: &str) -> Engine {
-        Engine::Workload(name.into())
+        Engine::Workload(name.parse().unwrap())
     }
 
     #[test]
     fn lanes_of_a_workload_have_colours_of_their_own_the_same_in_both_directions() {
-        let lanes: Vec<Engine> = ["a/x/write", "a/y/write", "a/z/write", "a/x/read", "a/y/read"].map(lane).to_vec();
+        let lanes: Vec<Engine> =
+            ["ucm/gds/write", "ucm/disk/write", "ucm/ram/write", "ucm/gds/read", "ucm/disk/read"].map(lane).to_vec();
         let inks = LaneInks::of(&lanes);
         let mut places: Vec<usize> = lanes[..3].iter().map(|l| inks.place(l)).collect();
         assert_eq!(inks.place(&lanes[0]), inks.place(&lanes[3]));
@@ -108,13 +109,13 @@ mod tests {
         let places: Vec<usize> = lanes.iter().map(|l| inks.place(l)).collect();
         assert_eq!(places, [0, 1, 10, 5, 4]);
         assert_eq!((inks.other(&lanes[0]), inks.other(&lanes[3])), (None, Some(1)));
-        assert_eq!(LaneInks::default().place(&lane("a/x/read")), 10);
+        assert_eq!(LaneInks::default().place(&lane("ucm/gds/read")), 10);
         assert!(LaneInks::of(&lanes[..2]).is_plain());
     }
 
     #[test]
     fn more_lanes_than_colours_begin_again() {
-        let lanes: Vec<Engine> = (0..23).map(|i| lane(&format!("a/{i}/read"))).collect();
+        let lanes: Vec<Engine> = (0..23).map(|i| lane(&format!("ucm/gds:handle_cache={i}/read"))).collect();
         let inks = LaneInks::of(&lanes);
         assert!(lanes.iter().all(|l| inks.place(l) <= 10));
         assert_eq!(inks.place(&lanes[0]), inks.place(&lanes[10]));

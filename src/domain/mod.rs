@@ -1,7 +1,9 @@
 //! The words that every room shares: units, ids, phases, events, samples, findings, plans. Data only, no input or output.
 
+mod access;
 pub mod ceiling;
 pub mod engine;
+mod engine_name;
 pub mod event;
 mod failure;
 pub mod finding;
@@ -20,17 +22,21 @@ pub mod sample;
 pub mod settings;
 pub mod share;
 pub mod span;
+pub mod spec;
 pub mod system;
 pub mod units;
 pub mod workload;
+mod workload_lane;
 
+pub use access::Access;
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use engine::{CacheState, Engine, LOADERS, NixlPlugin, Target};
+pub use engine_name::EngineError;
 pub use event::{Event, EventBody, LaneStage, LogLevel};
 pub use failure::Failure;
 pub use finding::{Basis, Evidence, Finding, Group, Route, Status, Verdict};
 pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs};
-pub use grid::{Access, CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
+pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use inks::LaneInks;
 pub use machine::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
@@ -40,10 +46,13 @@ pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
 pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
+pub use settings::{EngineSettings, SettingError, SettingOrder};
 pub use share::{LaneShare, Part, together};
 pub use span::{Span, SpanBatch};
+pub use spec::{Need, Setting};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use workload::{
     BesideWrites, Fallback, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles, WorkloadOrder,
     WorkloadResult,
 };
+pub use workload_lane::{KvPath, KvSystem, WorkloadLane, WorkloadLaneError};

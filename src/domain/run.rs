@@ -5,6 +5,8 @@ use super::failure::Failure;
 use super::finding::Route;
 use super::model::ModelInfo;
 use super::phase::PhaseTimes;
+use super::settings::EngineSettings;
+use super::spec::Setting;
 use super::workload::{WorkloadOrder, WorkloadResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,8 +35,11 @@ pub struct LaneOrder {
     pub repeat: u32,
     /// Compare the bytes on the target with the file afterwards.
     pub verify: bool,
-    /// Engine settings by name, numbers only: `threads`, `block_bytes`, `depth`. Absent ones are chosen by the engine.
-    pub knobs: BTreeMap<String, u64>,
+    /// The settings that were ordered. The engine chooses the others.
+    pub settings: EngineSettings,
+    /// Time limit for a command or loader, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_s: Option<u64>,
     /// Where libcufile was found by the session; searched again where absent.
     pub libcufile: Option<PathBuf>,
     /// Folder for cufile.log and other droppings of the lane.
@@ -109,7 +114,8 @@ pub struct Outside {
     /// `status 0` or `signal 9`.
     pub exit: String,
     /// The end of what it wrote to standard output and standard error.
-    pub last_words: Option<String>,
+    #[serde(alias = "last_words")]
+    pub stderr_tail: Option<String>,
     /// What the wall time spans.
     pub clock: String,
     /// Who says how many bytes were loaded.
@@ -190,11 +196,12 @@ pub struct RunResult {
     pub gpu_peak_bytes: Option<u64>,
     /// CPU time of the lane during the clock, user and system.
     pub cpu_ns: Option<u64>,
-    /// Settings that the engine used.
-    pub knobs: BTreeMap<String, u64>,
-    /// What chose each of them, in a few words: the machine, the model, or whoever set it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub knobs_why: BTreeMap<String, String>,
+    /// Settings that the engine used, by name.
+    #[serde(alias = "knobs")]
+    pub settings: BTreeMap<String, u64>,
+    /// The reason for each of them, in a few words: the machine, the model, or the order.
+    #[serde(default, alias = "knobs_why", skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings_why: BTreeMap<String, String>,
     /// Set-up parts by name, in nanoseconds: `process`, `context`, `library`, `driver_open`.
     pub setup_parts_ns: BTreeMap<String, u64>,
     /// The engine that `auto` chose; `None` for other engines.
@@ -216,6 +223,12 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// The value of a setting that the engine used.
+    #[must_use]
+    pub fn setting(&self, setting: Setting) -> Option<u64> {
+        self.settings.get(setting.name()).copied()
+    }
+
     /// The engine that `auto` chose.
     #[must_use]
     pub fn chosen_engine(&self) -> Option<&Engine> {

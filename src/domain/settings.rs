@@ -1,174 +1,218 @@
-//! Settings of engines by name: which engine takes which, and within what bounds.
+//! Settings of engines as they are ordered: parsed, checked against the specification, and the values for one engine.
 
-use super::engine::{Engine, NixlPlugin};
-use super::units::{GIB, KIB};
+use super::engine::Engine;
+use super::engine_name::EngineError;
+use super::spec::Setting;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
-/// Settings by name, with the least and the most that they may be.
-const BOUNDS: [(&str, u64, u64); 15] = [
-    ("threads", 1, 256),
-    ("slots", 1, 64),
-    ("depth", 1, 4096),
-    ("block_bytes", 4 * KIB, GIB),
-    ("register", 0, 1),
-    ("slab_bytes", 4 * KIB, 1 << 50),
-    ("io_uring", 0, 1),
-    ("registered", 0, 1),
-    ("odirect", 0, 1),
-    ("keep_heap", 0, 1),
-    ("cufile", 0, 1),
-    // 16 leaves streams unregistered; below it are the flags of cuFileStreamRegister.
-    ("stream_flags", 0, 16),
-    ("pin_ahead", 0, 1),
-    // The bounds of libcufile.
-    ("max_direct_io_size_kb", 64, 16384),
-    ("warmup", 0, 1000),
-];
+/// The settings of one run that were ordered; the engine chooses the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EngineSettings(BTreeMap<Setting, u64>);
 
-/// The names of all settings.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    BOUNDS.iter().map(|(name, ..)| *name)
+impl EngineSettings {
+    /// The value of a setting, if it was ordered.
+    #[must_use]
+    pub fn get(&self, setting: Setting) -> Option<u64> {
+        self.0.get(&setting).copied()
+    }
+
+    /// Whether the setting was ordered.
+    #[must_use]
+    pub fn has(&self, setting: Setting) -> bool {
+        self.0.contains_key(&setting)
+    }
+
+    /// Sets a value.
+    pub fn set(&mut self, setting: Setting, value: u64) {
+        self.0.insert(setting, value);
+    }
+
+    /// All of them, in the order of the specification.
+    pub fn iter(&self) -> impl Iterator<Item = (Setting, u64)> + '_ {
+        self.0.iter().map(|(setting, value)| (*setting, *value))
+    }
 }
 
-/// The settings that one of our own engines takes; none for what runs outside, which is given all and takes what it knows.
-#[must_use]
-pub const fn taken_by(engine: &Engine) -> &'static [&'static str] {
-    match engine {
-        Engine::Mmap => &["warmup"],
-        Engine::Pread => &["threads", "slots", "block_bytes", "pin_ahead", "warmup"],
-        Engine::Direct => &["threads", "depth", "block_bytes", "slots", "io_uring", "registered", "warmup"],
-        Engine::GdsPerTensor => &["odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
-        Engine::GdsBounce => &["threads", "block_bytes", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
-        Engine::GdsSlab => &[
-            "threads",
-            "block_bytes",
-            "register",
-            "slab_bytes",
-            "odirect",
-            "keep_heap",
-            "max_direct_io_size_kb",
-            "warmup",
-        ],
-        Engine::GdsBatch => &[
-            "threads",
-            "depth",
-            "block_bytes",
-            "register",
-            "slab_bytes",
-            "odirect",
-            "keep_heap",
-            "max_direct_io_size_kb",
-            "warmup",
-        ],
-        Engine::GdsStream => &[
-            "threads",
-            "depth",
-            "block_bytes",
-            "register",
-            "slab_bytes",
-            "odirect",
-            "stream_flags",
-            "keep_heap",
-            "max_direct_io_size_kb",
-            "warmup",
-        ],
-        Engine::Nixl(NixlPlugin::Gds) => {
-            &["block_bytes", "depth", "slots", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"]
+impl FromIterator<(Setting, u64)> for EngineSettings {
+    fn from_iter<I: IntoIterator<Item = (Setting, u64)>>(settings: I) -> Self {
+        Self(settings.into_iter().collect())
+    }
+}
+
+impl Extend<(Setting, u64)> for EngineSettings {
+    fn extend<I: IntoIterator<Item = (Setting, u64)>>(&mut self, settings: I) {
+        self.0.extend(settings);
+    }
+}
+
+/// A setting as it was ordered: `threads=8` for all engines that accept it, or `pread.threads=8`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingOrder {
+    /// The engine, if it is for one.
+    pub engine: Option<Engine>,
+    /// The setting.
+    pub setting: Setting,
+    /// Its value.
+    pub value: u64,
+}
+
+/// Why a setting cannot be ordered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// Not `NAME=NUMBER`.
+    #[error("expected NAME=NUMBER, for example threads=8")]
+    Form,
+    /// An unknown name.
+    #[error("'{0}' is not a setting; known settings: {known}", known = names(Setting::ALL.iter().copied()))]
+    Unknown(String),
+    /// The engine before the dot is not an engine.
+    #[error("{0}")]
+    Engine(#[from] EngineError),
+    /// The value is not a number.
+    #[error("'{0}' is not a number of 64 bits")]
+    Number(String),
+    /// The value is too small or too large.
+    #[error("{order} is out of bounds: {} accepts values from {} to {}", order.name(), bounds.0, bounds.1)]
+    OutOfBounds {
+        /// The setting.
+        order: SettingOrder,
+        /// The smallest and the largest value.
+        bounds: (u64, u64),
+    },
+    /// The value is between two steps.
+    #[error("{order} is not a multiple of {step}; the next one is {}", order.value.next_multiple_of(*step))]
+    Step {
+        /// The setting.
+        order: SettingOrder,
+        /// Values are multiples of this.
+        step: u64,
+    },
+    /// The engine has no such setting.
+    #[error("{engine} has no setting '{setting}'; it accepts {}", names(Setting::of(engine)))]
+    NotAccepted {
+        /// The engine.
+        engine: Engine,
+        /// The setting.
+        setting: Setting,
+    },
+    /// None of the engines of a race accepts it.
+    #[error("'{setting}' would change nothing here: {}", accepted(engines))]
+    Unused {
+        /// The setting.
+        setting: Setting,
+        /// The engines.
+        engines: Vec<Engine>,
+    },
+    /// It is for an engine that is not in the race.
+    #[error("{} is set, but {engine} is not in this race ({})", order.name(), list(engines))]
+    OtherEngine {
+        /// The setting.
+        order: SettingOrder,
+        /// Its engine.
+        engine: Engine,
+        /// The engines of the race.
+        engines: Vec<Engine>,
+    },
+}
+
+fn names(settings: impl Iterator<Item = Setting>) -> String {
+    settings.map(Setting::name).collect::<Vec<_>>().join(", ")
+}
+
+fn list(engines: &[Engine]) -> String {
+    engines.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn accepted(engines: &[Engine]) -> String {
+    let one = |engine: &Engine| format!("{engine} accepts {}", names(Setting::of(engine)));
+    engines.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+impl SettingOrder {
+    /// The name with the engine: `pread.threads`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.engine.as_ref().map_or_else(|| self.setting.to_string(), |engine| format!("{engine}.{}", self.setting))
+    }
+
+    /// Refuses a value that its engine, or every engine, refuses.
+    ///
+    /// # Errors
+    /// [`SettingError::NotAccepted`], [`SettingError::OutOfBounds`], [`SettingError::Step`].
+    pub fn check(&self) -> Result<(), SettingError> {
+        let spec = self.setting.spec();
+        let bounds = match &self.engine {
+            // A command or loader may know what gds-top does not.
+            Some(engine) if engine.is_outside() => return Ok(()),
+            Some(engine) if self.setting.use_of(engine).is_none() => {
+                return Err(SettingError::NotAccepted { engine: engine.clone(), setting: self.setting });
+            }
+            Some(engine) => self.setting.bounds(engine),
+            None => spec.bounds,
+        };
+        if !(bounds.0..=bounds.1).contains(&self.value) {
+            return Err(SettingError::OutOfBounds { order: self.clone(), bounds });
         }
-        Engine::Nixl(NixlPlugin::GdsMt) => &["threads", "odirect", "keep_heap", "max_direct_io_size_kb", "warmup"],
-        Engine::Nixl(NixlPlugin::Posix) => &["io_uring", "depth", "odirect", "warmup"],
-        // Those of what it may take.
-        Engine::Auto => &[
-            "threads",
-            "slots",
-            "depth",
-            "block_bytes",
-            "pin_ahead",
-            "io_uring",
-            "registered",
-            "register",
-            "slab_bytes",
-            "odirect",
-            "cufile",
-            "warmup",
-        ],
-        Engine::Command(_) | Engine::Loader(_) | Engine::Workload(_) => &[],
-    }
-}
-
-/// Refuses a value that an engine of ours cannot have.
-///
-/// # Errors
-/// A sentence that names the setting, what was found and what is possible.
-pub fn check(name: &str, value: u64) -> Result<(), String> {
-    let Some((_, least, most)) = BOUNDS.iter().find(|(known, ..)| *known == name) else {
-        return Err(format!("'{name}' is not a setting; known settings: {}", names().collect::<Vec<_>>().join(", ")));
-    };
-    if !(*least..=*most).contains(&value) {
-        return Err(format!("{name}={value} is out of bounds: {name} goes from {least} to {most}"));
-    }
-    if name.ends_with("_bytes") && !value.is_multiple_of(4 * KIB) {
-        let next = value.next_multiple_of(4 * KIB);
-        return Err(format!("{name}={value} is no multiple of 4096, which aligned reads need; the next is {next}"));
-    }
-    if name == "max_direct_io_size_kb" && !value.is_multiple_of(64) {
-        return Err(format!(
-            "{name}={value} is no multiple of 64, which libcufile wants; the next is {}",
-            value.next_multiple_of(64)
-        ));
-    }
-    Ok(())
-}
-
-/// Refuses a setting that is wrong for the engines of a race, or that none of them takes. `name` may begin with the engine that it is for.
-///
-/// # Errors
-/// A sentence that names what was found and what is possible.
-pub fn check_for(name: &str, value: u64, engines: &[Engine]) -> Result<(), String> {
-    let list = |names: &[&str]| names.join(", ");
-    if let Some((engine, short)) = name.rsplit_once('.') {
-        let engine: Engine = engine.parse()?;
-        if !engines.contains(&engine) {
-            let those: Vec<String> = engines.iter().map(ToString::to_string).collect();
-            return Err(format!(
-                "{name} is set, but {engine} is none of the engines of this race ({})",
-                those.join(", ")
-            ));
+        if !self.value.is_multiple_of(spec.step) {
+            return Err(SettingError::Step { order: self.clone(), step: spec.step });
         }
-        return check_own(&engine, short, value);
+        Ok(())
     }
-    let takes = |engine: &&Engine| engine.is_outside() || taken_by(engine).contains(&name);
-    if !engines.iter().any(|engine| takes(&engine)) {
-        let those: Vec<String> = engines.iter().map(|e| format!("{e} takes {}", list(taken_by(e)))).collect();
-        return Err(format!("'{name}' would change nothing here: {}", those.join("; ")));
+
+    /// The same for a race of these engines, of which one must accept it.
+    ///
+    /// # Errors
+    /// [`SettingError::OtherEngine`], [`SettingError::Unused`]; as [`Self::check`].
+    pub fn check_for(&self, engines: &[Engine]) -> Result<(), SettingError> {
+        if let Some(engine) = &self.engine {
+            if !engines.contains(engine) {
+                let (order, engine, engines) = (self.clone(), engine.clone(), engines.to_vec());
+                return Err(SettingError::OtherEngine { order, engine, engines });
+            }
+            return self.check();
+        }
+        let accepts = |engine: &&Engine| engine.is_outside() || self.setting.use_of(engine).is_some();
+        let mut users = engines.iter().filter(accepts).peekable();
+        if users.peek().is_none() {
+            return Err(SettingError::Unused { setting: self.setting, engines: engines.to_vec() });
+        }
+        if users.all(Engine::is_outside) { Ok(()) } else { self.check() }
     }
-    // What runs outside has bounds of its own.
-    if engines.iter().filter(takes).all(Engine::is_outside) { Ok(()) } else { check(name, value) }
+
+    /// The settings for one engine: those for all, overridden by its own.
+    #[must_use]
+    pub fn settings_for(orders: &[Self], engine: &Engine) -> EngineSettings {
+        let of = |wanted: Option<&Engine>| {
+            let those = orders.iter().filter(move |order| order.engine.as_ref() == wanted);
+            those.map(|order| (order.setting, order.value)).collect::<Vec<_>>()
+        };
+        of(None).into_iter().chain(of(Some(engine))).collect()
+    }
 }
 
-/// Refuses a setting of one engine that it does not take, or that is out of bounds.
-///
-/// # Errors
-/// As [`check_for`].
-pub fn check_own(engine: &Engine, name: &str, value: u64) -> Result<(), String> {
-    if engine.is_outside() {
-        return Ok(());
+impl fmt::Display for SettingOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name(), self.value)
     }
-    let taken = taken_by(engine);
-    if !taken.contains(&name) {
-        return Err(format!("{engine} has no setting '{name}'; it takes {}", taken.join(", ")));
+}
+
+impl FromStr for SettingOrder {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, SettingError> {
+        let (name, value) = text.split_once('=').ok_or(SettingError::Form)?;
+        let (engine, name) = match name.rsplit_once('.') {
+            Some((engine, name)) => (Some(engine.parse::<Engine>()?), name),
+            None => (None, name),
+        };
+        let setting = Setting::named(name).ok_or_else(|| SettingError::Unknown(name.to_owned()))?;
+        let value = value.parse().map_err(|_| SettingError::Number(value.to_owned()))?;
+        Ok(Self { engine, setting, value })
     }
-    let most = match (engine, name) {
-        // The largest class of the library's buffer pool, and of what nvidia-fs maps at once; what a batch may hold; what a stream is worth.
-        (Engine::GdsBatch, "block_bytes") => 16 << 20,
-        (Engine::GdsBatch, "depth") => 256,
-        (Engine::GdsStream, "depth") => 64,
-        _ => u64::MAX,
-    };
-    check(name, value)?;
-    if value > most {
-        return Err(format!("{engine}.{name}={value} is out of bounds: {engine} takes {most} at most"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -176,40 +220,55 @@ pub fn check_own(engine: &Engine, name: &str, value: u64) -> Result<(), String> 
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_changes_nothing_or_is_out_of_bounds_is_refused_with_what_is_possible() {
-        let usual = [Engine::Mmap, Engine::Pread];
-        for (name, value, part) in [
-            ("threads", 0, "from 1 to 256"),
-            ("threads", 257, "from 1 to 256"),
-            ("block_bytes", 5000, "the next is 8192"),
-            ("pin_ahead", 2, "from 0 to 1"),
-            ("max_direct_io_size_kb", 1024, "would change nothing here"),
-            ("depth", 8, "would change nothing here: mmap takes warmup; pread takes threads, slots"),
-            ("mmap.threads", 2, "mmap has no setting 'threads'; it takes warmup"),
-            ("pread.threads", 0, "from 1 to 256"),
-            ("direct.depth", 8, "direct is none of the engines of this race (mmap, pread)"),
-        ] {
-            let said = check_for(name, value, &usual).unwrap_err();
-            assert!(said.contains(part), "{name}={value}: {said}");
-        }
-        assert_eq!(check_for("threads", 8, &usual), Ok(()));
-        assert_eq!(check_for("pread.slots", 3, &usual), Ok(()));
-        let said = check_own(&Engine::GdsBatch, "block_bytes", 32 << 20).unwrap_err();
-        assert!(said.contains("16777216 at most"), "{said}");
-        // A script may know what we do not.
-        let outside = [Engine::Loader("fastsafetensors".to_owned())];
-        assert_eq!(check_for("cufile", 2, &outside), Ok(()));
-        assert!(check_for("cufile", 2, &[outside[0].clone(), Engine::Auto]).is_err());
+    fn order(text: &str) -> SettingOrder {
+        text.parse().unwrap()
     }
 
     #[test]
-    fn every_setting_is_some_engine_s_and_every_engine_s_is_known() {
-        for name in names() {
-            assert!(Engine::NAMED.iter().any(|engine| taken_by(engine).contains(&name)), "{name}");
+    fn an_order_parses_back_to_its_text_and_old_engine_names_are_accepted() {
+        for text in ["threads=8", "pread.threads=8", "nixl:GDS_MT.threads=2"] {
+            assert_eq!(order(text).to_string(), text);
         }
-        for engine in Engine::NAMED {
-            assert!(taken_by(&engine).iter().all(|name| names().any(|known| known == *name)), "{engine}");
+        assert_eq!(order("direct.registered=1"), order("odirect.registered=1"));
+        for (text, wrong) in [
+            ("threads", SettingError::Form),
+            ("thread=1", SettingError::Unknown("thread".to_owned())),
+            ("x.threads=1", SettingError::Engine(EngineError::Unknown("x".to_owned()))),
+            ("threads=a", SettingError::Number("a".to_owned())),
+        ] {
+            assert_eq!(text.parse::<SettingOrder>(), Err(wrong));
         }
+    }
+
+    #[test]
+    fn what_changes_nothing_or_is_out_of_bounds_is_refused() {
+        let usual = [Engine::Mmap, Engine::Pread];
+        let refused = |text: &str| order(text).check_for(&usual).unwrap_err();
+        assert!(matches!(refused("threads=0"), SettingError::OutOfBounds { bounds: (1, 256), .. }));
+        assert!(matches!(refused("threads=257"), SettingError::OutOfBounds { bounds: (1, 256), .. }));
+        assert!(matches!(refused("block_bytes=5000"), SettingError::Step { step: 4096, .. }));
+        assert!(matches!(refused("pin_ahead=2"), SettingError::OutOfBounds { bounds: (0, 1), .. }));
+        assert!(matches!(refused("max_direct_io_size_kb=1024"), SettingError::Unused { .. }));
+        assert!(matches!(refused("depth=8"), SettingError::Unused { .. }));
+        assert!(matches!(refused("mmap.threads=2"), SettingError::NotAccepted { engine: Engine::Mmap, .. }));
+        assert!(matches!(refused("pread.threads=0"), SettingError::OutOfBounds { bounds: (1, 256), .. }));
+        assert!(matches!(refused("odirect.depth=8"), SettingError::OtherEngine { engine: Engine::Odirect, .. }));
+        assert_eq!(order("threads=8").check_for(&usual), Ok(()));
+        assert_eq!(order("pread.slots=3").check_for(&usual), Ok(()));
+        let own = order("gds-batch.block_bytes=33554432").check().unwrap_err();
+        assert!(matches!(own, SettingError::OutOfBounds { bounds: (4096, 16_777_216), .. }));
+        // A script may know what gds-top does not.
+        let outside = Engine::Loader("fastsafetensors".to_owned());
+        assert_eq!(order("cufile=2").check_for(std::slice::from_ref(&outside)), Ok(()));
+        assert!(order("cufile=2").check_for(&[outside, Engine::Auto]).is_err());
+    }
+
+    #[test]
+    fn an_engines_own_setting_wins_over_the_general_one() {
+        let orders = ["threads=4", "pread.threads=8", "odirect.depth=2"].map(order);
+        let pread: Vec<_> = SettingOrder::settings_for(&orders, &Engine::Pread).iter().collect();
+        assert_eq!(pread, [(Setting::Threads, 8)]);
+        let odirect: Vec<_> = SettingOrder::settings_for(&orders, &Engine::Odirect).iter().collect();
+        assert_eq!(odirect, [(Setting::Threads, 4), (Setting::Depth, 2)]);
     }
 }

@@ -4,9 +4,9 @@
 use super::context::{EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
-use super::{direct, files, gds_slab, pread};
+use super::{files, gds_slab, odirect, pread};
 use crate::device::{Device, DeviceMemory};
-use crate::domain::{AutoChoice, AutoReason, CacheState, Engine, LaneOrder, Route, Target};
+use crate::domain::{AutoChoice, AutoReason, CacheState, Engine, LaneOrder, Route, Setting, Target};
 use cufile_ffi::FileHandle;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +14,6 @@ use std::sync::Arc;
 /// From this share of the model in the page cache on, reading through it wins. Where r of the model is resident, buffered reads take (1 - r) / b + r / h
 /// of a second a gigabyte and direct ones 1 / d; on the H200 machines of the recordings b is 1.7 GB/s, d 3.0 and h 49, which meet at r = 0.45.
 const MOSTLY_CACHED: f64 = 0.45;
-
-/// The setting that makes auto open cuFile (1) or not (0), whatever the machine looks like.
-pub(super) const KNOB_CUFILE: &str = "cufile";
 
 /// What the choice hangs on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +31,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let choice = choose(facts, || shard.is_some_and(|shard| files::open_shard(&shard.path, true).is_ok()));
     let mut loaded = match choice.engine {
         Engine::GdsSlab => gds_slab::load(context),
-        Engine::Direct => direct::load(context),
+        Engine::Odirect => odirect::load(context),
         _ => pread::load(context),
     }?;
     loaded.auto_choice = Some(choice);
@@ -50,7 +47,7 @@ fn choose(facts: Facts, accepts_direct: impl Fn() -> bool) -> AutoChoice {
     let (engine, reason) = match facts.route.filter(|route| route.is_direct()) {
         _ if cached => (Engine::Pread, AutoReason::Cached),
         Some(route) => (Engine::GdsSlab, AutoReason::DirectRoute(route)),
-        None if accepts_direct() => (Engine::Direct, AutoReason::NotCached),
+        None if accepts_direct() => (Engine::Odirect, AutoReason::NotCached),
         None => (Engine::Pread, AutoReason::NoDirectIo),
     };
     AutoChoice { engine, reason: Some(reason) }
@@ -61,8 +58,8 @@ pub(super) fn wants_cufile(order: &LaneOrder) -> bool {
     if order.engine != Engine::Auto || order.target == Target::Host {
         return false;
     }
-    match order.knobs.get(KNOB_CUFILE) {
-        Some(told) => *told != 0,
+    match order.settings.get(Setting::Cufile) {
+        Some(value) => value != 0,
         None => order.cache != CacheState::Hot && (Path::new("/proc/driver/nvidia-fs/version").exists() || p2pdma()),
     }
 }
@@ -98,13 +95,13 @@ mod tests {
     fn what_is_cached_is_read_through_the_cache_and_what_is_not_is_not() {
         for (resident, cache, engine) in [
             (Some(1.0), CacheState::Hot, Engine::Pread),
-            (Some(0.0), CacheState::Cold, Engine::Direct),
+            (Some(0.0), CacheState::Cold, Engine::Odirect),
             // Measured beats ordered: a cache that could not be emptied is still a cache.
             (Some(0.9), CacheState::Cold, Engine::Pread),
-            (Some(0.2), CacheState::Hot, Engine::Direct),
-            (Some(0.44), CacheState::AsIs, Engine::Direct),
+            (Some(0.2), CacheState::Hot, Engine::Odirect),
+            (Some(0.44), CacheState::AsIs, Engine::Odirect),
             (Some(0.46), CacheState::AsIs, Engine::Pread),
-            (None, CacheState::Cold, Engine::Direct),
+            (None, CacheState::Cold, Engine::Odirect),
             (None, CacheState::Hot, Engine::Pread),
         ] {
             let reason = if engine == Engine::Pread { AutoReason::Cached } else { AutoReason::NotCached };
@@ -118,9 +115,9 @@ mod tests {
         for (route, engine) in [
             (Some(Route::Nvfs), Engine::GdsSlab),
             (Some(Route::P2pdma), Engine::GdsSlab),
-            (Some(Route::Compat), Engine::Direct),
-            (Some(Route::None), Engine::Direct),
-            (None, Engine::Direct),
+            (Some(Route::Compat), Engine::Odirect),
+            (Some(Route::None), Engine::Odirect),
+            (None, Engine::Odirect),
         ] {
             let cold = Facts { route, ..facts(Some(0.0), CacheState::Cold) };
             assert_eq!(choose(cold, || true).engine, engine, "{route:?}");

@@ -3,9 +3,9 @@
 use super::blocks::PAGE;
 use super::clock::Clock;
 use super::error::LoadError;
-use super::settings::Setting;
+use super::settings::Chosen;
 use crate::device::{CopyQueue, Device, DeviceError, DeviceMemory, Slot};
-use crate::domain::{AutoChoice, LaneOrder, ModelInfo, Route, RouteCounts, Span, TensorInfo};
+use crate::domain::{AutoChoice, LaneOrder, ModelInfo, Route, RouteCounts, Setting, Span, TensorInfo};
 use crate::weights::plan::{self, Block};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -71,7 +71,7 @@ pub struct Loaded {
     /// Number of slots.
     pub slots: u32,
     /// Settings used.
-    pub settings: Vec<Setting>,
+    pub settings: Vec<Chosen>,
     /// What should be said.
     pub notes: Vec<String>,
     /// The engine that `auto` chose.
@@ -127,22 +127,26 @@ impl EngineContext<'_> {
         &self.order.model
     }
 
-    /// A setting: as ordered, else `default`.
-    #[must_use]
-    pub fn knob(&self, name: &str, default: u64) -> u64 {
-        self.order.knobs.get(name).copied().unwrap_or(default)
+    /// A setting: as ordered, else `default` with its reason; within the bounds of the engine in any case.
+    pub(super) fn setting(&self, setting: Setting, default: (u64, impl Into<String>)) -> Chosen {
+        self.setting_within(setting, default, setting.bounds(&self.order.engine))
     }
 
-    /// A setting: as ordered, else `default` with its reason; within `least..=most` in any case.
-    pub(super) fn setting(&self, name: &'static str, default: (u64, impl Into<String>), bounds: (u64, u64)) -> Setting {
-        Setting::chosen(name, self.order.knobs.get(name).copied(), default, bounds)
+    /// The same within other bounds.
+    pub(super) fn setting_within(
+        &self,
+        setting: Setting,
+        default: (u64, impl Into<String>),
+        bounds: (u64, u64),
+    ) -> Chosen {
+        Chosen::chosen(setting, self.order.settings.get(setting), default, bounds)
     }
 
-    /// The length of a read, in whole pages.
-    pub(super) fn block_setting(&self, default: (u64, impl Into<String>), most: u64) -> Setting {
-        let mut setting = self.setting("block_bytes", default, (PAGE, most));
-        setting.value = setting.value.next_multiple_of(PAGE);
-        setting
+    /// The length of a read, in complete pages.
+    pub(super) fn block_setting(&self, default: (u64, impl Into<String>)) -> Chosen {
+        let mut chosen = self.setting(Setting::BlockBytes, default);
+        chosen.value = chosen.value.next_multiple_of(PAGE);
+        chosen
     }
 
     /// Whether cuFile is open and a direct route exists on this machine.

@@ -1,9 +1,8 @@
 //! The open cuFile driver of a lane, and what its statistics say of the route.
 
 use super::error::LoadError;
-use super::protocol::KNOB_DIRECT_IO;
-use super::settings::Setting;
-use crate::domain::{Route, RouteCounts, Target, units};
+use super::settings::Chosen;
+use crate::domain::{Route, RouteCounts, Setting, Target, units};
 use cufile_ffi::{Driver, Library, OpenOptions, Search, Version, values};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,7 +21,7 @@ pub struct CuFile {
     /// Whether this machine can have a direct route at all: nvidia-fs answers, or P2PDMA is on.
     pub direct_possible: bool,
     /// That size as a setting in KiB, with what chose it; `None` where the library does not tell it.
-    pub(super) direct_io: Option<Setting>,
+    pub(super) direct_io: Option<Chosen>,
     pub(super) host_target: bool,
     statistics: Result<(), String>,
 }
@@ -267,8 +266,8 @@ pub(super) fn max_direct_io_kib(driver: &Driver) -> Option<u64> {
 }
 
 /// The same as a setting that nobody made.
-fn as_found(kib: u64) -> Setting {
-    Setting::fixed(KNOB_DIRECT_IO, kib, "as libcufile has it, by cufile.json or by itself")
+fn as_found(kib: u64) -> Chosen {
+    Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, "as libcufile has it, by cufile.json or by itself")
 }
 
 /// Whether any direct route exists for this driver: nvidia-fs has a version, or a P2P flag is set for some transport.

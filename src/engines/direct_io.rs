@@ -6,9 +6,8 @@
 
 use super::cufile::{CuFile, max_direct_io_kib};
 use super::error::{LoadError, explain};
-use super::protocol::KNOB_DIRECT_IO;
-use super::settings::{AS_SET, Setting};
-use crate::domain::{Engine, LaneOrder, units};
+use super::settings::{AS_SET, Chosen};
+use crate::domain::{Engine, LaneOrder, Setting, units};
 use cufile_ffi::Version;
 
 /// What NVIDIA's own /etc/cufile.json says, and libcufile from 1.20 on without one (up to 1.18 it is 1024 then): nobody's choice.
@@ -42,14 +41,15 @@ fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
             opened.max_direct_io_bytes = Some(kib * units::KIB);
             opened.direct_io = Some(wanted);
         }
-        _ if !order.knobs.contains_key(KNOB_DIRECT_IO) => {}
+        _ if !order.settings.has(Setting::MaxDirectIoSizeKb) => {}
         Ok(()) => {
             let told = max_direct_io_kib(&opened.driver).map_or_else(|| "nothing".to_owned(), |kib| kib.to_string());
             return Err(LoadError::CuFile(format!(
-                "setting {KNOB_DIRECT_IO} to {kib} had no effect: libcufile says {told} afterwards; leave it out, or write it into cufile.json"
+                "setting {} to {kib} had no effect: libcufile says {told} afterwards; leave it out, or write it into cufile.json",
+                Setting::MaxDirectIoSizeKb
             )));
         }
-        Err(error) => return Err(explain(&format!("setting {KNOB_DIRECT_IO} to {kib}"), &error)),
+        Err(error) => return Err(explain(&format!("setting {} to {kib}", Setting::MaxDirectIoSizeKb), &error)),
     }
     Ok(opened)
 }
@@ -61,14 +61,18 @@ fn holds(opened: &CuFile, wanted: u64) -> bool {
 }
 
 /// The size that the order names, or that the engine does better with than what the library has.
-fn wanted(opened: &CuFile, order: &LaneOrder) -> Option<Setting> {
-    if let Some(kib) = order.knobs.get(KNOB_DIRECT_IO) {
-        return Some(Setting::fixed(KNOB_DIRECT_IO, *kib, AS_SET));
+fn wanted(opened: &CuFile, order: &LaneOrder) -> Option<Chosen> {
+    if let Some(kib) = order.settings.get(Setting::MaxDirectIoSizeKb) {
+        return Some(Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, AS_SET));
     }
     // Another value in cufile.json is the user's choice. Host memory needs no shadow.
     let usual = opened.direct_io.as_ref().is_some_and(|told| told.value == USUAL_KIB);
     let compat = !opened.host_target && !opened.direct_possible;
     (order.engine == Engine::GdsPerTensor && compat && usual).then(|| {
-        Setting::fixed(KNOB_DIRECT_IO, COMPAT_KIB, "in compat mode each registration pins as much, whatever its size")
+        Chosen::fixed(
+            Setting::MaxDirectIoSizeKb,
+            COMPAT_KIB,
+            "in compat mode each registration pins as much, whatever its size",
+        )
     })
 }

@@ -48,7 +48,7 @@ pub enum LoadError {
     },
     /// The system refused a thread.
     #[error(
-        "starting {} failed: {source}; raise the limit of processes (ulimit -u, pids.max of the cgroup), or use fewer (--set threads=1, for 'direct' depth=1 too)",
+        "starting {} failed: {source}; raise the limit of processes (ulimit -u, pids.max of the cgroup), or use fewer (--set threads=1, for 'odirect' depth=1 too)",
         units::plural(*threads as u64, "thread")
     )]
     Threads {

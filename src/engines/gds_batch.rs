@@ -6,25 +6,23 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::{LoadError, explain};
 use super::slab::{self, Opening, Slab};
-use crate::domain::{self, Phase, Span, units::MIB};
+use crate::domain::{self, Phase, Setting, Span};
 use crate::weights::plan::Block;
 use cufile_ffi::{Batch, BatchEntry, Direction, Route};
 use std::time::Duration;
 
-/// Largest entry: the largest class of the library's buffer pool, and of what nvidia-fs maps at once.
-const LARGEST_ENTRY: u64 = 16 * MIB;
 /// A batch that is not done after this long never will be: the slowest disk in use reads 512 MiB in a few seconds.
 const COLLECT_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
     let register = slab::wants_registration(context);
-    let block_bytes = slab::block_setting(context, LARGEST_ENTRY);
+    let block_bytes = slab::block_setting(context);
     let piece_bytes = slab::piece_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     // In compat mode a submit does its reads one after another in the calling thread (0.75 GB/s on an H200), so threads are what helps.
     let threads = slab::thread_setting(context, if context.direct_possible() { 4 } else { 8 }, queue.len());
-    let wanted = context.setting("depth", (32, "what compat mode's pool of buffers bears"), (1, 256));
+    let wanted = context.setting(Setting::Depth, (32, "what compat mode's pool of buffers bears"));
     let spans = 4 * queue.len() + 64;
     let mut first = Recorder::new(context.clock, 0, spans);
     let opening = Opening { register, piece_bytes, odirect: slab::wants_odirect(context), reads: queue.len() };

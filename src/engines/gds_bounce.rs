@@ -4,8 +4,9 @@
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::gds_slab;
-use super::settings::Setting;
+use super::settings::Chosen;
+use crate::domain::Setting;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
-    gds_slab::threaded(context, Setting::fixed("register", 0, "the engine never registers"))
+    gds_slab::threaded(context, Chosen::fixed(Setting::Register, 0, "the engine never registers"))
 }

@@ -7,8 +7,8 @@ use super::cufile_files::{not_registered, open_for_cufile};
 use super::error::{LoadError, explain};
 use super::files;
 use super::second_try::{Missing, SecondTries};
-use super::settings::Setting;
-use crate::domain::{ModelInfo, Phase, TensorInfo, units};
+use super::settings::Chosen;
+use crate::domain::{ModelInfo, Phase, Setting, TensorInfo, units};
 use cufile_ffi::FileHandle;
 use std::os::fd::AsFd;
 
@@ -22,7 +22,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let mut notes = Vec::new();
     let mut at = rec.now();
     files::reopen_model(context.order)?;
-    let odirect = context.setting("odirect", (1, "as NIXL's users open files for cuFile"), (0, 1));
+    let odirect = context.setting(Setting::Odirect, (1, "as NIXL's users open files for cuFile"));
     let opened = open_for_cufile(context, odirect.is_on(), &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let (offsets, total) = on_pages_of_their_own(model);
@@ -80,7 +80,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         tensor_offsets: offsets,
         spans: rec.into_spans(),
         slots: 1,
-        settings: vec![Setting::fixed("threads", 1, "one tensor after another, as NIXL is asked for them"), odirect],
+        settings: vec![
+            Chosen::fixed(Setting::Threads, 1, "one tensor after another, as NIXL is asked for them"),
+            odirect,
+        ],
         auto_choice: None,
         notes,
         route: Some(cufile.route(counts, cufile.counts())),

@@ -5,7 +5,7 @@ use super::blocks::BlockQueue;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
-use super::settings::Setting;
+use super::settings::Chosen;
 use super::slab::{self, Opening, Slab};
 use crate::domain::Phase;
 
@@ -15,10 +15,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
 }
 
 /// `cuFileRead` of blocks over threads, into registered memory or not.
-pub(super) fn threaded(context: &EngineContext<'_>, register: Setting) -> Result<Loaded, LoadError> {
+pub(super) fn threaded(context: &EngineContext<'_>, register: Chosen) -> Result<Loaded, LoadError> {
     // On a direct route large blocks over many threads fill the device. In compat mode the library reads and copies in the calling thread: hot,
     // 8 threads with 4 MiB through the page cache gave 38 GB/s on an H200 (16 MiB over 16 threads with O_DIRECT: 2.7, the disk's rate).
-    let block_bytes = slab::block_setting(context, 1 << 30);
+    let block_bytes = slab::block_setting(context);
     let piece_bytes = slab::piece_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     let thread_setting = slab::thread_setting(context, if context.direct_possible() { 16 } else { 8 }, queue.len());

@@ -10,7 +10,7 @@ use super::cufile::CuFile;
 use super::error::LoadError;
 use super::slab::{self, Opening, Slab};
 use crate::device::IoQueue;
-use crate::domain::Phase;
+use crate::domain::{Phase, Setting};
 use crate::weights::plan::Block;
 use cufile_ffi::{AsyncIo, Direction, Error, StreamIo, values};
 use std::collections::VecDeque;
@@ -25,19 +25,19 @@ const STREAMS: usize = 2;
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let cufile = context.cufile.ok_or_else(|| LoadError::CuFile("cuFile is not open".to_owned()))?;
     let register = slab::wants_registration(context);
-    let block_bytes = slab::block_setting(context, 1 << 30);
+    let block_bytes = slab::block_setting(context);
     let piece_bytes = slab::piece_setting(context);
     let queue = BlockQueue::new(slab::blocks(context, block_bytes.value, piece_bytes.value));
     // In compat mode the calls of threads wait for each other. On an H200, hot, medians of three, with 2, 3, 4, 6 and 8 threads: 143, 127, 127, 163, 200 ms for
     // 1.4 GiB, 939, 645, 659, –, 721 ms for 14.2.
     let thread_setting = slab::thread_setting(context, if context.direct_possible() { 8 } else { 4 }, queue.len());
     let threads = thread_setting.count();
-    let depth_setting = context.setting("depth", (2, "reads on a stream before it is waited for"), (1, 64));
+    let depth_setting = context.setting(Setting::Depth, (2, "reads on a stream before it is waited for"));
     let depth = depth_setting.count();
     // All sizes and offsets are known at the submit and multiples of the page, save the last length of a file.
     let fixed = values::STREAM_FIXED_BUF_OFFSET | values::STREAM_FIXED_FILE_OFFSET | values::STREAM_FIXED_FILE_SIZE;
     let flag_setting =
-        context.setting("stream_flags", (u64::from(fixed), "sizes and offsets are known at the submit"), (0, 16));
+        context.setting(Setting::StreamFlags, (u64::from(fixed), "sizes and offsets are known at the submit"));
     let flags = flag_setting.value;
     let spans = 4 * queue.len() / threads + 64;
     let mut first = Recorder::new(context.clock, 0, spans);

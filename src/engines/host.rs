@@ -7,16 +7,16 @@ use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::files::{self, Opened};
 use super::readers::{Made, Rings, ThreadSettings};
-use super::settings::Setting;
+use super::settings::Chosen;
 use super::slab::run_threads;
 use crate::device::{DeviceError, DeviceMemory, HostPart, ReadRing};
-use crate::domain::Phase;
+use crate::domain::{Phase, Setting};
 use crate::weights::plan::Block;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// ThreadSettings of the staging that is not there.
-const OF_STAGING: [&str; 2] = ["slots", "pin_ahead"];
+const OF_STAGING: [Setting; 2] = [Setting::Slots, Setting::PinAhead];
 
 /// The load with threads, buffered or with O_DIRECT.
 pub(super) fn by_threads(context: &EngineContext<'_>, mut settings: ThreadSettings) -> Result<Loaded, LoadError> {
@@ -103,7 +103,7 @@ fn load(
     queue: BlockQueue,
     threads: usize,
     direct: bool,
-    settings: Vec<Setting>,
+    settings: Vec<Chosen>,
     work: impl Fn(&Target<'_>, &mut Recorder) -> Result<(), LoadError> + Sync,
 ) -> Result<Loaded, LoadError> {
     let spans = 2 * queue.len() / threads + 64;
@@ -115,7 +115,8 @@ fn load(
     let (first, others) = run_threads(context, threads, first, spans, |_, rec| work(&target, rec))?;
     let mut spans = first.into_spans();
     spans.extend(others.into_iter().flat_map(Recorder::into_spans));
-    let idle: Vec<&str> = OF_STAGING.into_iter().filter(|name| context.order.knobs.contains_key(*name)).collect();
+    let ordered = OF_STAGING.into_iter().filter(|setting| context.order.settings.has(*setting));
+    let idle: Vec<&str> = ordered.map(Setting::name).collect();
     let note = || format!("{} not used: what is read into host memory is staged nowhere", idle.join(" and "));
     Ok(Loaded {
         memory: target.memory,

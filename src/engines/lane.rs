@@ -10,12 +10,13 @@ use super::error::LoadError;
 use super::nixl_library::{self as nixl, Nixl};
 use super::protocol::{Frame, LaneMessage, monotonic_ns};
 use super::room::free_gpu_bytes;
-use super::settings::{AS_SET, Setting};
+use super::settings::{AS_SET, Chosen};
 use super::verify;
 use super::{auto, cache};
 use crate::device::{CudaDevice, Device};
-use crate::domain;
-use crate::domain::{Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Span, SpanBatch, Target, units};
+use crate::domain::{
+    Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Setting, Span, SpanBatch, Target, units,
+};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,8 +28,6 @@ use std::time::Duration;
 
 /// How often counters are published.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
-/// The setting that has a model loaded so many times before the load that is measured.
-const KNOB_WARMUP: &str = "warmup";
 /// Spans in one message.
 const SPANS_A_FRAME: usize = 16 << 10;
 
@@ -131,8 +130,8 @@ pub(crate) fn blank(order: &LaneOrder) -> RunResult {
         pinned_peak_bytes: None,
         gpu_peak_bytes: None,
         cpu_ns: None,
-        knobs: BTreeMap::new(),
-        knobs_why: BTreeMap::new(),
+        settings: BTreeMap::new(),
+        settings_why: BTreeMap::new(),
         outside: None,
         setup_parts_ns: BTreeMap::new(),
         workload: None,
@@ -220,7 +219,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
     };
     // What a process pays only the first time, libraries' pools and the heap's pages among it, can be left out: peers that load again and again in one
     // process are compared so.
-    let warmup = if order.engine.is_outside() { 0 } else { order.knobs.get(KNOB_WARMUP).copied().unwrap_or(0) };
+    let warmup = if order.engine.is_outside() { 0 } else { order.settings.get(Setting::Warmup).unwrap_or(0) };
     for _ in 0..warmup {
         let spare = Counters::default();
         super::load(&EngineContext { counters: &spare, ..context(Clock::start(), None) })?;
@@ -322,37 +321,38 @@ fn measured<'a>(
     result.phases = Span::phase_times(&loaded.spans, wall_ns, loaded.slots);
     let of_library = context.cufile.and_then(|cufile| cufile.direct_io.clone()).filter(|_| order.engine.opens_cufile());
     loaded.settings.extend(of_library);
-    told_settings(order, &loaded.settings, result);
+    record_settings(order, &loaded.settings, result);
     result.auto_choice.clone_from(&loaded.auto_choice);
     result.notes.extend(loaded.notes.iter().cloned());
     result.route.clone_from(&loaded.route);
     Ok(loaded)
 }
 
-/// The settings that were used, and what chose each. What was ordered and is not among them is told where the engine takes it in another way.
-fn told_settings(order: &LaneOrder, used: &[Setting], result: &mut RunResult) {
-    let mut tell = |name: &str, value: u64, why: &str| {
-        result.knobs.insert(name.to_owned(), value);
-        result.knobs_why.insert(name.to_owned(), why.to_owned());
+/// Records the settings that were used, each with its reason. An ordered one that is not among them is recorded if the engine uses it in another way.
+fn record_settings(order: &LaneOrder, used: &[Chosen], result: &mut RunResult) {
+    let mut record = |setting: Setting, value: u64, why: &str| {
+        result.settings.insert(setting.to_string(), value);
+        result.settings_why.insert(setting.to_string(), why.to_owned());
     };
-    for name in domain::settings::taken_by(&order.engine) {
-        // Our engines tell what they used; NIXL is handed what was ordered.
-        let elsewhere = matches!(order.engine, Engine::Nixl(_)) || [KNOB_WARMUP, auto::KNOB_CUFILE].contains(name);
-        if let Some(value) = order.knobs.get(*name).filter(|_| elsewhere) {
-            tell(name, *value, AS_SET);
+    for setting in Setting::of(&order.engine) {
+        // The engines report what they used; NIXL gets what was ordered.
+        let elsewhere =
+            matches!(order.engine, Engine::Nixl(_)) || [Setting::Warmup, Setting::Cufile].contains(&setting);
+        if let Some(value) = order.settings.get(setting).filter(|_| elsewhere) {
+            record(setting, value, AS_SET);
         }
     }
-    for setting in used {
-        tell(setting.name, setting.value, &setting.why);
+    for chosen in used {
+        record(chosen.setting, chosen.value, &chosen.why);
     }
     if order.engine.opens_cufile() {
         let kept = std::env::var_os(super::protocol::ENV_KEPT_HEAP).is_some();
-        let why = match (order.knobs.contains_key(super::protocol::KNOB_KEEP_HEAP), kept) {
+        let why = match (order.settings.has(Setting::KeepHeap), kept) {
             (true, _) => AS_SET,
-            (false, true) => "cuFile's shadow buffers would be mapped anew for each registration",
+            (false, true) => "cuFile's shadow buffers would be mapped again for each registration",
             (false, false) => "as the library's users have it, or as GLIBC_TUNABLES says",
         };
-        tell(super::protocol::KNOB_KEEP_HEAP, u64::from(kept), why);
+        record(Setting::KeepHeap, u64::from(kept), why);
     }
 }
 

@@ -8,9 +8,9 @@ use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
 use super::error::LoadError;
 use super::files;
-use super::settings::Setting;
+use super::settings::Chosen;
 use crate::device::{DeviceError, FileMapping};
-use crate::domain::{Phase, ShardInfo};
+use crate::domain::{Phase, Setting, ShardInfo};
 use std::fs::File;
 
 pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
@@ -51,7 +51,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         tensor_offsets: offsets,
         spans: rec.into_spans(),
         slots: 1,
-        settings: vec![Setting::fixed("threads", 1, "one tensor after another, as safetensors copies them")],
+        settings: vec![Chosen::fixed(Setting::Threads, 1, "one tensor after another, as safetensors copies them")],
         auto_choice: None,
         notes: Vec::new(),
         route: None,

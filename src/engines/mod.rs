@@ -11,7 +11,6 @@ mod clock;
 mod context;
 pub mod cufile;
 mod cufile_files;
-mod direct;
 mod direct_io;
 mod error;
 mod files;
@@ -27,6 +26,7 @@ mod mmap;
 mod nixl;
 mod nixl_library;
 mod nvfs;
+mod odirect;
 mod pread;
 pub mod probe;
 pub mod probe_read;
@@ -46,7 +46,7 @@ pub use lane::run_lane;
 pub use nvfs::{NVFS_STATS, nvfs_reads};
 pub use pread::pread_settings;
 
-use crate::domain::{Engine, NixlPlugin};
+use crate::domain::Engine;
 // What lanes of other rooms are made of.
 pub(crate) use clock::{Clock, Recorder, What};
 pub(crate) use context::{Counters, run_workers};
@@ -57,26 +57,12 @@ pub(crate) use gds_stream::{STREAM_UNREGISTERED, stream_for};
 pub(crate) use lane::{Sender, blank, claim_stdout, cpu_ns, lane_process, own_peak_bytes, publish, send_spans};
 pub(crate) use room::free_gpu_bytes;
 
-/// Engines of this version, in the order in which they race.
-pub const AVAILABLE: [Engine; 10] = [
-    Engine::Mmap,
-    Engine::Pread,
-    Engine::Direct,
-    Engine::GdsPerTensor,
-    Engine::GdsBounce,
-    Engine::GdsSlab,
-    Engine::GdsBatch,
-    Engine::GdsStream,
-    Engine::Nixl(NixlPlugin::Gds),
-    Engine::Auto,
-];
-
 /// Runs the engine of the context's order.
 fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     match &context.order.engine {
         Engine::Mmap => mmap::load(context),
         Engine::Pread => pread::load(context),
-        Engine::Direct => direct::load(context),
+        Engine::Odirect => odirect::load(context),
         Engine::GdsPerTensor => gds_per_tensor::load(context),
         Engine::GdsBounce => gds_bounce::load(context),
         Engine::GdsSlab => gds_slab::load(context),

@@ -9,7 +9,7 @@ use super::files;
 use super::gds_per_tensor::on_pages_of_their_own;
 use super::nixl_library::named;
 use crate::device::{Device, DeviceMemory};
-use crate::domain::{Phase, units};
+use crate::domain::{Phase, Setting, units};
 use nixl_ffi::Memory;
 use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
@@ -27,7 +27,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         true => (1, "as NIXL's users open files for cuFile"),
         false => (0, "tensors are not aligned, and the plugin asks the kernel for them as they are"),
     };
-    let odirect = context.setting("odirect", odirect, (0, 1));
+    let odirect = context.setting(Setting::Odirect, odirect);
     let opened = open_for_cufile(context, odirect.is_on(), &mut notes)?;
     at = rec.end(Phase::Open, at, What::SETUP);
     let (offsets, total) = on_pages_of_their_own(model);

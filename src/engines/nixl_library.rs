@@ -1,7 +1,7 @@
 //! The NIXL library of a lane: found, loaded, and its back end (the plugin GDS, GDS_MT or POSIX) started before the clock.
 
 use super::error::LoadError;
-use crate::domain::{Engine, LaneOrder, NixlPlugin};
+use crate::domain::{Engine, LaneOrder, NixlPlugin, Setting};
 use nixl_ffi::{Agent, Library};
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -46,9 +46,9 @@ impl Nixl {
         let agent_ns = start.elapsed().as_nanos() as u64;
         let start = Instant::now();
         let mut settings = Vec::new();
-        for (knob, setting) in knob_names(plugin) {
-            if let Some(value) = order.knobs.get(*knob) {
-                settings.push((*setting, value.to_string()));
+        for (setting, name) in plugin_settings(plugin) {
+            if let Some(value) = order.settings.get(*setting) {
+                settings.push((*name, value.to_string()));
             }
         }
         agent.create_backend(plugin.name(), &settings).map_err(|error| {
@@ -75,13 +75,15 @@ pub(super) fn find() -> Result<(Library, u64), LoadError> {
 }
 
 /// Settings of ours that a plugin has under a name of its own (src/plugins of NIXL 1.5).
-const fn knob_names(plugin: NixlPlugin) -> &'static [(&'static str, &'static str)] {
+const fn plugin_settings(plugin: NixlPlugin) -> &'static [(Setting, &'static str)] {
     match plugin {
-        NixlPlugin::Gds => {
-            &[("block_bytes", "max_request_size"), ("depth", "batch_limit"), ("slots", "batch_pool_size")]
-        }
-        NixlPlugin::GdsMt => &[("threads", "thread_count")],
-        NixlPlugin::Posix => &[("io_uring", "use_uring"), ("depth", "ios_pool_size")],
+        NixlPlugin::Gds => &[
+            (Setting::BlockBytes, "max_request_size"),
+            (Setting::Depth, "batch_limit"),
+            (Setting::Slots, "batch_pool_size"),
+        ],
+        NixlPlugin::GdsMt => &[(Setting::Threads, "thread_count")],
+        NixlPlugin::Posix => &[(Setting::IoUring, "use_uring"), (Setting::Depth, "ios_pool_size")],
     }
 }
 

@@ -9,7 +9,7 @@ use super::files::{self, Opened};
 use super::host;
 use super::readers::ThreadSettings;
 use crate::device::{CopyQueue, DeviceMemory, InFlight, Slot, Staging};
-use crate::domain::{Phase, Span, units::MIB};
+use crate::domain::{Phase, Setting, Span, units::MIB};
 use crate::weights::plan::Block;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,11 +25,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let for_class = |value, what: &str| (value, format!("{what}, for {class}"));
     let settings = ThreadSettings {
         direct: false,
-        pin_ahead: context.setting("pin_ahead", (0, "pinning each slot after it is filled first was faster"), (0, 1)),
-        threads: context.setting("threads", for_class(threads, of_cpus), (1, 256)),
-        slots: context.setting("slots", for_class(slots, "read into while others are copied"), (1, 64)),
-        block_bytes: context
-            .block_setting(for_class(block_bytes, "so much that pinning costs less than it brings"), 1 << 30),
+        pin_ahead: context.setting(Setting::PinAhead, (0, "pinning each slot after it is filled first was faster")),
+        threads: context.setting(Setting::Threads, for_class(threads, of_cpus)),
+        slots: context.setting(Setting::Slots, for_class(slots, "read into while others are copied")),
+        block_bytes: context.block_setting(for_class(block_bytes, "so much that pinning costs less than it brings")),
     };
     threaded(context, settings)
 }

@@ -3,10 +3,6 @@
 use crate::domain::{LaneStage, LogLevel, RunResult, SpanBatch};
 use serde::{Deserialize, Serialize};
 
-/// The setting by which a lane's C heap keeps freed memory (see the session's lanes); 1 by default for engines that use cuFile.
-pub const KNOB_KEEP_HEAP: &str = "keep_heap";
-/// The setting for the longest transfer that libcufile gives to the kernel at once, in KiB; its name in cufile.json.
-pub const KNOB_DIRECT_IO: &str = "max_direct_io_size_kb";
 /// Set for a lane whose heap was told to keep freed memory, so that the report can say so.
 pub const ENV_KEPT_HEAP: &str = "GDS_TOP_KEPT_HEAP";
 

@@ -2,7 +2,7 @@
 
 use super::context::EngineContext;
 use super::error::LoadError;
-use super::settings::Setting;
+use super::settings::Chosen;
 use crate::device::{DeviceError, ReadBuffer, ReadRing};
 use crate::domain::{Phase, Span};
 use std::sync::{Mutex, PoisonError};
@@ -11,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Debug)]
 pub(super) struct ThreadSettings {
     pub(super) direct: bool,
-    pub(super) threads: Setting,
-    pub(super) slots: Setting,
-    pub(super) block_bytes: Setting,
+    pub(super) threads: Chosen,
+    pub(super) slots: Chosen,
+    pub(super) block_bytes: Chosen,
     /// Pin all slots before the first read, instead of each when it is first filled.
-    pub(super) pin_ahead: Setting,
+    pub(super) pin_ahead: Chosen,
 }
 
 /// The rings of a load, made before anything else: where the kernel refuses one of them, threads read instead.
@@ -43,13 +43,13 @@ impl<B: ReadBuffer> Made<B> {
 /// How rings read.
 #[derive(Clone, Debug)]
 pub(super) struct Rings {
-    pub(super) block_bytes: Setting,
-    pub(super) threads: Setting,
+    pub(super) block_bytes: Chosen,
+    pub(super) threads: Chosen,
     /// Reads in flight, all threads together.
-    pub(super) depth: Setting,
-    pub(super) io_uring: Setting,
+    pub(super) depth: Chosen,
+    pub(super) io_uring: Chosen,
     /// Whether the kernel is handed the staging once, instead of with each read.
-    pub(super) registered: Setting,
+    pub(super) registered: Chosen,
 }
 
 impl Rings {
@@ -68,7 +68,7 @@ impl Rings {
         each
     }
 
-    pub(super) fn into_settings(self) -> Vec<Setting> {
+    pub(super) fn into_settings(self) -> Vec<Chosen> {
         vec![self.block_bytes, self.threads, self.depth, self.io_uring, self.registered]
     }
 }

@@ -1,25 +1,27 @@
-//! The settings that an engine uses, each with what chose it.
+//! The settings that an engine uses, each with the reason for its value.
 
-/// One setting.
+use crate::domain::Setting;
+
+/// A setting with the value that is used.
 #[derive(Clone, Debug)]
-pub struct Setting {
-    /// Its name.
-    pub(super) name: &'static str,
+pub struct Chosen {
+    /// The setting.
+    pub(super) setting: Setting,
     /// Its value.
     pub(super) value: u64,
-    /// What chose it, in a few words.
+    /// The reason for it, in a few words.
     pub(super) why: String,
 }
 
-impl Setting {
-    /// What no order changes.
-    pub(super) fn fixed(name: &'static str, value: u64, why: impl Into<String>) -> Self {
-        Self { name, value, why: why.into() }
+impl Chosen {
+    /// A value that no order changes.
+    pub(super) fn fixed(setting: Setting, value: u64, why: impl Into<String>) -> Self {
+        Self { setting, value, why: why.into() }
     }
 
     /// The ordered value, else `default` with its reason; within `least..=most` in any case.
     pub(super) fn chosen(
-        name: &'static str,
+        setting: Setting,
         ordered: Option<u64>,
         (default, why): (u64, impl Into<String>),
         (least, most): (u64, u64),
@@ -31,7 +33,7 @@ impl Setting {
         let within = value.clamp(least, most);
         let why =
             if within == value { why } else { format!("from {least} to {most} is possible, {value} was asked for") };
-        Self { name, value: within, why }
+        Self { setting, value: within, why }
     }
 
     /// Lowered to what there is room or use for.

@@ -8,8 +8,9 @@ use super::cufile_files::{not_registered, open_for_cufile};
 use super::error::LoadError;
 use super::files;
 use super::second_try::{Missing, SecondTries};
-use super::settings::Setting;
+use super::settings::Chosen;
 use crate::device::{DeviceMemory, MemoryPart};
+use crate::domain::Setting;
 use crate::domain::{
     Phase, Span,
     units::{self, MIB},
@@ -22,11 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(super) struct Opening {
     /// Register it with cuFile.
-    pub(super) register: Setting,
+    pub(super) register: Chosen,
     /// In pieces of so many bytes.
-    pub(super) piece_bytes: Setting,
+    pub(super) piece_bytes: Chosen,
     /// Open the files with O_DIRECT.
-    pub(super) odirect: Setting,
+    pub(super) odirect: Chosen,
     /// How many reads there will be: so many of them may fail that the load is still cuFile's.
     pub(super) reads: usize,
 }
@@ -38,13 +39,13 @@ pub(super) struct Slab<'a> {
     memory: Arc<DeviceMemory>,
     /// Registrations of the slab, piece after piece; `None` for one that was refused.
     pieces: Vec<Option<Arc<BufferRegistration<DeviceMemory>>>>,
-    piece_bytes: Setting,
-    register: Setting,
+    piece_bytes: Chosen,
+    register: Chosen,
     handles: Vec<Arc<FileHandle<'static>>>,
     counts: ReadCounts,
     notes: Vec<String>,
     tries: SecondTries,
-    odirect: Setting,
+    odirect: Chosen,
 }
 
 impl<'a> Slab<'a> {
@@ -204,7 +205,7 @@ impl<'a> Slab<'a> {
         mut first: Recorder,
         others: impl Iterator<Item = Recorder>,
         slots: usize,
-        mut settings: Vec<Setting>,
+        mut settings: Vec<Chosen>,
     ) -> Result<Loaded, LoadError> {
         let mut notes = std::mem::take(&mut self.notes);
         let mut at = first.now();
@@ -215,7 +216,7 @@ impl<'a> Slab<'a> {
         settings.push(self.register.at_most(u64::from(registered), "refused"));
         if registered {
             settings.push(self.piece_bytes);
-        } else if self.context.order.knobs.contains_key("slab_bytes") {
+        } else if self.context.order.settings.has(Setting::SlabBytes) {
             notes.push("slab_bytes not used: nothing was registered".to_owned());
         }
         settings.push(self.odirect);
@@ -240,7 +241,7 @@ impl<'a> Slab<'a> {
 }
 
 /// Whether O_DIRECT pays: a direct route needs it; in compat mode it pays only for what the page cache does not hold.
-pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Setting {
+pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Chosen {
     let direct = context.direct_possible();
     let cached = context.resident_before.is_some_and(|share| share > 0.5);
     let default = match (direct, cached) {
@@ -248,22 +249,22 @@ pub(super) fn wants_odirect(context: &EngineContext<'_>) -> Setting {
         (false, true) => (0, "compat mode, and the page cache holds most of the model"),
         (false, false) => (1, "compat mode, and the page cache does not hold most of the model"),
     };
-    context.setting("odirect", default, (0, 1))
+    context.setting(Setting::Odirect, default)
 }
 
 /// Whether the slab is registered, where nobody says.
-pub(super) fn wants_registration(context: &EngineContext<'_>) -> Setting {
+pub(super) fn wants_registration(context: &EngineContext<'_>) -> Chosen {
     let default = match context.direct_possible() {
         true => (1, "a direct route reads straight into registered memory"),
         false => (0, "in compat mode it costs shadow buffers and reads no faster"),
     };
-    context.setting("register", default, (0, 1))
+    context.setting(Setting::Register, default)
 }
 
 /// Bytes of a registration: all, unless the GPU's BAR1 has no room for so much at once or a library wants pieces.
-pub(super) fn piece_setting(context: &EngineContext<'_>) -> Setting {
+pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
     let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
-    let mut setting = context.setting("slab_bytes", (whole, "the whole model at once"), (PAGE, whole));
+    let mut setting = context.setting_within(Setting::SlabBytes, (whole, "the whole model at once"), (PAGE, whole));
     setting.value = setting.value.next_multiple_of(PAGE);
     setting
 }
@@ -292,7 +293,8 @@ pub(super) fn blocks(context: &EngineContext<'_>, block_bytes: u64, piece_bytes:
 
 /// Bytes of a read: on a direct route `most`, or what cuFile moves at once where that is less; in compat mode the library copies in the calling thread, and
 /// smaller reads overlap better.
-pub(super) fn block_setting(context: &EngineContext<'_>, most: u64) -> Setting {
+pub(super) fn block_setting(context: &EngineContext<'_>) -> Chosen {
+    let (_, most) = Setting::BlockBytes.bounds(&context.order.engine);
     let at_once =
         context.cufile.and_then(|cufile| cufile.max_direct_io_bytes).map_or(most, |bytes| bytes / PAGE * PAGE);
     let default = match context.direct_possible() {
@@ -300,13 +302,13 @@ pub(super) fn block_setting(context: &EngineContext<'_>, most: u64) -> Setting {
         true => (16 * MIB, "large reads fill a direct route"),
         false => (4 * MIB, "in compat mode each thread reads and copies, and smaller reads overlap better"),
     };
-    context.block_setting(default, most)
+    context.block_setting(default)
 }
 
 /// Threads that read: no more than there are blocks, and one more that has the headers to check.
-pub(super) fn thread_setting(context: &EngineContext<'_>, most: usize, blocks: usize) -> Setting {
+pub(super) fn thread_setting(context: &EngineContext<'_>, most: usize, blocks: usize) -> Chosen {
     let default = context.cpus.clamp(1, most) as u64;
-    let setting = context.setting("threads", (default, format!("one a CPU, at most {most}")), (1, 256));
+    let setting = context.setting(Setting::Threads, (default, format!("one a CPU, at most {most}")));
     setting.at_most(blocks as u64 + 1, "one a read and one for the headers")
 }
 

@@ -149,7 +149,7 @@ impl Progress {
         let head = sanitise_line(&format!("{}: {words}", progress::run_name(state, lane))).into_owned();
         let mut lines = vec![format!("{} {head}", self.mark(status))];
         // The last lines of a process that died show why.
-        let mut details = stderr_tail(lane.last_words.as_deref().unwrap_or_default());
+        let mut details = stderr_tail(lane.stderr_tail.as_deref().unwrap_or_default());
         if self.verbose {
             details.extend(lane.result.iter().flat_map(|run| progress::notes(run)));
         }

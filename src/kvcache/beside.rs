@@ -2,7 +2,6 @@
 //! take of the disk is theirs; the figures of the lane are the read's.
 
 use super::handles::HandleCache;
-use super::kind::Kind;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings, Way};
 use super::prepare::{self, Registered};
@@ -10,7 +9,7 @@ use super::store::{Limit, failed};
 use super::transfer::{Falls, Operation, Shared};
 use super::verify;
 use crate::device::{Device, DeviceMemory, Slot};
-use crate::domain::{BesideWrites, LaneOrder};
+use crate::domain::{BesideWrites, KvSystem, LaneOrder};
 use crate::engines::cufile::CuFile;
 use crate::engines::{Counters, EngineContext, LoadError};
 use std::ops::Range;
@@ -49,7 +48,7 @@ impl Side {
         way: Way,
     ) -> Result<Option<Self>, LoadError> {
         let percent = settings.get("write_percent");
-        if lane.write || order.kind != Kind::Llmd || percent == 0 {
+        if lane.write || order.kind != KvSystem::Llmd || percent == 0 {
             return Ok(None);
         }
         let order = KvOrder { seed: order.seed ^ OTHER_TOKENS, ..order.clone() };

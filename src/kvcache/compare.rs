@@ -5,6 +5,7 @@ use super::error::PlanError;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings};
 use super::params;
+use crate::domain::Access;
 
 /// A lane as it is planned.
 pub(super) struct Planned {
@@ -15,7 +16,7 @@ pub(super) struct Planned {
 
 impl Planned {
     /// The lane of a variant in one direction.
-    pub(super) fn new(order: &KvOrder, variant: &str, direction: &str) -> Result<Self, PlanError> {
+    pub(super) fn new(order: &KvOrder, variant: &str, direction: Access) -> Result<Self, PlanError> {
         let lane: LaneName = format!("{}/{variant}/{direction}", order.kind.name()).parse().map_err(PlanError)?;
         let settings = order.settings(&lane);
         let layout = Layout::new(order, &settings, lane.write).map_err(PlanError)?;
@@ -37,7 +38,7 @@ pub(super) fn compared(
     order: &KvOrder,
     variants: &[String],
     compare: &str,
-    directions: &[&str],
+    directions: &[Access],
 ) -> Result<(Vec<String>, Vec<String>), PlanError> {
     let (name, values) = compare.split_once('=').ok_or_else(|| {
         PlanError(format!("--compare takes NAME=A,B, as in handle_cache=0,65536, and not '{compare}'"))
@@ -57,7 +58,7 @@ pub(super) fn compared(
         let mut why = None;
         let mut differs = settings.len() == 1;
         for direction in directions {
-            let lanes = each.iter().map(|variant| Planned::new(order, variant, direction));
+            let lanes = each.iter().map(|variant| Planned::new(order, variant, *direction));
             let effects: Vec<Effect> =
                 lanes.map(|lane| Ok(lane?.effect(order, name))).collect::<Result<_, PlanError>>()?;
             match nothing_compared(&effects).filter(|_| !differs) {

@@ -1,10 +1,10 @@
 //! What a setting comes to in a lane. A comparison of values that come to the same would show the noise of two runs as if it were an effect.
 
-use super::kind::Kind;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings, Way};
 use super::prepare;
 use super::store;
+use crate::domain::KvSystem;
 
 /// What a setting is in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Settled<'_> {
         let files = layout.files.len() as u64;
         let (gds, in_memory) = (lane.way == Way::Gds, lane.way == Way::Ram);
         // llm-d's way falls back to plain transfers, where and when is known only while it runs.
-        let plain = lane.way == Way::Plain || (gds && order.kind == Kind::Llmd);
+        let plain = lane.way == Way::Plain || (gds && order.kind == KvSystem::Llmd);
         let writes = lane.write || settings.get("write_percent") > 0;
         let only_if = |holds: bool, value: u64, why| if holds { Effect::Counts(value) } else { Effect::Nothing(why) };
         match name {
@@ -71,7 +71,7 @@ impl Settled<'_> {
             "stream_number" | "threads_per_gpu" | "max_concurrent_ops" => {
                 Effect::Counts(prepare::threads(order, settings, layout, self.cpus) as u64)
             }
-            "block_size" if order.kind == Kind::Lmcache => Effect::Counts(layout.largest),
+            "block_size" if order.kind == KvSystem::Lmcache => Effect::Counts(layout.largest),
             _ => Effect::Counts(value),
         }
     }
@@ -96,7 +96,7 @@ mod tests {
     use crate::kvcache::layout::tests::order;
     use crate::kvcache::params::parameters;
 
-    fn effect(kind: Kind, lane: &str, set: &[(&str, u64)], name: &str) -> Effect {
+    fn effect(kind: KvSystem, lane: &str, set: &[(&str, u64)], name: &str) -> Effect {
         let order = order(kind, 512, 1, set);
         let lane: LaneName = format!("{}/{lane}", kind.name()).parse().unwrap();
         let settings = order.settings(&lane);
@@ -104,17 +104,17 @@ mod tests {
         Settled { order: &order, lane: &lane, settings: &settings, layout: &layout, cpus: 2 }.effect(name)
     }
 
-    fn is_nothing(kind: Kind, lane: &str, set: &[(&str, u64)], name: &str) -> bool {
+    fn is_nothing(kind: KvSystem, lane: &str, set: &[(&str, u64)], name: &str) -> bool {
         matches!(effect(kind, lane, set, name), Effect::Nothing(_))
     }
 
     #[test]
     fn every_setting_counts_in_some_lane() {
-        for kind in Kind::ALL {
+        for kind in KvSystem::ALL {
             let set: &[(&str, u64)] = match kind {
-                Kind::Ucm => &[("async", 1), ("enable_layerwise", 1)],
-                Kind::Llmd => &[("write_percent", 10)],
-                Kind::Lmcache => &[],
+                KvSystem::Ucm => &[("async", 1), ("enable_layerwise", 1)],
+                KvSystem::Llmd => &[("write_percent", 10)],
+                KvSystem::Lmcache => &[],
             };
             for parameter in parameters(kind) {
                 let lanes = ["gds/read", "gds/write", "disk/read", "disk/write"];
@@ -125,30 +125,33 @@ mod tests {
 
     #[test]
     fn what_a_lane_does_not_use_is_nothing_to_it() {
-        assert!(is_nothing(Kind::Ucm, "ram/read", &[], "handle_cache"));
-        assert!(is_nothing(Kind::Ucm, "disk/read", &[], "register"));
-        assert!(is_nothing(Kind::Ucm, "gds/read", &[], "async_depth"));
-        assert!(!is_nothing(Kind::Ucm, "gds/read", &[("async", 1)], "async_depth"));
-        assert!(is_nothing(Kind::Ucm, "gds/read", &[], "staging_bytes"));
-        assert!(!is_nothing(Kind::Llmd, "gds/read", &[], "staging_bytes"));
-        assert!(is_nothing(Kind::Llmd, "gds/read", &[], "read_priority"));
-        assert!(is_nothing(Kind::Llmd, "gds/read", &[], "fsync"));
-        assert!(!is_nothing(Kind::Llmd, "gds/read", &[("write_percent", 5)], "fsync"));
-        assert!(is_nothing(Kind::Lmcache, "gds/write", &[], "prefetch_factor"));
-        assert!(is_nothing(Kind::Lmcache, "gds/read", &[("enable_layerwise", 0)], "prefetch_factor"));
+        assert!(is_nothing(KvSystem::Ucm, "ram/read", &[], "handle_cache"));
+        assert!(is_nothing(KvSystem::Ucm, "disk/read", &[], "register"));
+        assert!(is_nothing(KvSystem::Ucm, "gds/read", &[], "async_depth"));
+        assert!(!is_nothing(KvSystem::Ucm, "gds/read", &[("async", 1)], "async_depth"));
+        assert!(is_nothing(KvSystem::Ucm, "gds/read", &[], "staging_bytes"));
+        assert!(!is_nothing(KvSystem::Llmd, "gds/read", &[], "staging_bytes"));
+        assert!(is_nothing(KvSystem::Llmd, "gds/read", &[], "read_priority"));
+        assert!(is_nothing(KvSystem::Llmd, "gds/read", &[], "fsync"));
+        assert!(!is_nothing(KvSystem::Llmd, "gds/read", &[("write_percent", 5)], "fsync"));
+        assert!(is_nothing(KvSystem::Lmcache, "gds/write", &[], "prefetch_factor"));
+        assert!(is_nothing(KvSystem::Lmcache, "gds/read", &[("enable_layerwise", 0)], "prefetch_factor"));
     }
 
     #[test]
     fn a_value_counts_as_far_as_its_limits_let_it() {
         // 512 tokens are two files of llm-d, and two of LMCache with three layers each.
         assert_eq!(
-            effect(Kind::Llmd, "staging/read", &[("threads_per_gpu", 64)], "threads_per_gpu"),
+            effect(KvSystem::Llmd, "staging/read", &[("threads_per_gpu", 64)], "threads_per_gpu"),
             Effect::Counts(2)
         );
-        assert_eq!(effect(Kind::Lmcache, "gds/read", &[("prefetch_factor", 9)], "prefetch_factor"), Effect::Counts(3));
-        assert_eq!(effect(Kind::Lmcache, "disk/write", &[], "max_cache_size_gb"), Effect::Counts(2));
-        assert!(is_nothing(Kind::Lmcache, "disk/write", &[("max_cache_size_mb", 1)], "max_cache_size_gb"));
-        assert_eq!(effect(Kind::Ucm, "gds/read", &[], "handle_cache"), Effect::Counts(4));
+        assert_eq!(
+            effect(KvSystem::Lmcache, "gds/read", &[("prefetch_factor", 9)], "prefetch_factor"),
+            Effect::Counts(3)
+        );
+        assert_eq!(effect(KvSystem::Lmcache, "disk/write", &[], "max_cache_size_gb"), Effect::Counts(2));
+        assert!(is_nothing(KvSystem::Lmcache, "disk/write", &[("max_cache_size_mb", 1)], "max_cache_size_gb"));
+        assert_eq!(effect(KvSystem::Ucm, "gds/read", &[], "handle_cache"), Effect::Counts(4));
         let same = [Effect::Counts(2), Effect::Counts(2)];
         assert_eq!(nothing_compared(&same).unwrap(), "all its values come to 2 there");
         assert_eq!(nothing_compared(&[Effect::Counts(0), Effect::Counts(2)]), None);

@@ -4,7 +4,6 @@ use super::beside::Side;
 use super::cache;
 use super::flights;
 use super::handles::HandleCache;
-use super::kind::Kind;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Way};
 use super::outcome::{mapped, measured, named, notes, within};
@@ -16,7 +15,7 @@ use super::transfer::{Falls, Shared};
 use super::verify;
 use super::work;
 use crate::device::{CudaDevice, Device, DeviceMemory};
-use crate::domain::{LaneOrder, LaneStage, LogLevel, RunResult, Span, Target, WorkloadResult, units};
+use crate::domain::{Engine, KvSystem, LaneOrder, LaneStage, LogLevel, RunResult, Span, Target, WorkloadResult, units};
 use crate::engines::cufile::CuFile;
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
@@ -48,14 +47,17 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let asked = lane_order.workload.as_ref().ok_or_else(|| wrong("the order is not of a workload".to_owned()))?;
     let mut order: KvOrder = serde_json::from_value(asked.order.clone())
         .map_err(|error| wrong(format!("the workload's order is malformed: {error}")))?;
-    let lane: LaneName = lane_order.engine.to_string().parse().map_err(wrong)?;
+    let Engine::Workload(lane) = &lane_order.engine else {
+        return Err(wrong(format!("{} is not a lane of a workload", lane_order.engine)));
+    };
+    let lane = LaneName::new(lane.clone()).map_err(wrong)?;
     let settings = order.settings(&lane);
     // Relative paths, in the folder that the session made, whatever takes its name while this runs.
     let id = order.folder_id.ok_or_else(|| wrong("the order does not say which folder is meant".to_owned()))?;
     let folder = std::mem::take(&mut order.folder);
     trust::enter(&folder, id).map_err(|why| wrong(format!("{} cannot be used: {why}", folder.display())))?;
     let layout = Layout::new(&order, &settings, lane.write).map_err(wrong)?;
-    result.knobs = settings.0.clone();
+    result.settings = settings.0.clone();
     let open_files = crate::engines::raise_open_files();
     let device = match &lane_order.target {
         Target::Gpu { ordinal, uuid, .. } => Device::Cuda(Arc::new(CudaDevice::open(*ordinal, uuid.as_deref())?)),
@@ -107,7 +109,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     }
     result.setup_ns = parts.sum_ns();
     let ram = contents(&preparing, &order, &layout, &lane, way, &target)?;
-    let headers = if lane.write && order.kind == Kind::Lmcache && way != Way::Ram {
+    let headers = if lane.write && order.kind == KvSystem::Lmcache && way != Way::Ram {
         all_headers(&preparing, &order, &layout)?
     } else {
         Vec::new()

@@ -3,11 +3,10 @@
 use super::chunk::HEADER_BYTES;
 use super::content::mix;
 use super::keys::{Chain, Key, hex, token};
-use super::kind::Kind;
 use super::order::{KvOrder, Settings};
 use super::shape::Shape;
 use crate::device::Piece;
-use crate::domain::{ModelInfo, ShardInfo, TensorInfo, units};
+use crate::domain::{KvSystem, ModelInfo, ShardInfo, TensorInfo, units};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -46,7 +45,7 @@ pub(super) struct Task {
 /// The plan of a lane.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    kind: Kind,
+    kind: KvSystem,
     seed: u64,
     shape: String,
     /// Tokens of a file.
@@ -104,9 +103,9 @@ impl Layout {
     pub(super) fn new(order: &KvOrder, settings: &Settings, write: bool) -> Result<Self, String> {
         let (kind, shape) = (order.kind, &order.shape);
         let (file_tokens, block_tokens) = match kind {
-            Kind::Ucm => (settings.get("block_tokens"), settings.get("block_tokens")),
-            Kind::Llmd => (settings.get("block_size"), settings.get("gpu_block")),
-            Kind::Lmcache => (settings.get("chunk_size"), settings.get("gpu_block")),
+            KvSystem::Ucm => (settings.get("block_tokens"), settings.get("block_tokens")),
+            KvSystem::Llmd => (settings.get("block_size"), settings.get("gpu_block")),
+            KvSystem::Lmcache => (settings.get("chunk_size"), settings.get("gpu_block")),
         };
         if file_tokens % block_tokens.max(1) != 0 {
             return Err(format!(
@@ -125,9 +124,10 @@ impl Layout {
         let files = stored.saturating_mul(order.batch);
         let payload = file_tokens * shape.token_bytes();
         // Together in file and target: a vector's bytes of a block, or, where a file goes block by block, a layer's.
-        let extent = block_tokens * if kind == Kind::Llmd { shape.layer_token_bytes() } else { shape.vector_bytes() };
+        let extent =
+            block_tokens * if kind == KvSystem::Llmd { shape.layer_token_bytes() } else { shape.vector_bytes() };
         let transfers = match kind {
-            Kind::Lmcache => payload.div_ceil(settings.get("block_size")).max(shape.layers),
+            KvSystem::Lmcache => payload.div_ceil(settings.get("block_size")).max(shape.layers),
             _ => payload / extent,
         };
         if files.saturating_mul(transfers.max(shape.layers * shape.vectors())) > MOST_TRANSFERS {
@@ -145,22 +145,22 @@ impl Layout {
             file_tokens,
             files: Vec::new(),
             asked: Vec::new(),
-            data_offset: if kind == Kind::Lmcache { HEADER_BYTES } else { misalign },
+            data_offset: if kind == KvSystem::Lmcache { HEADER_BYTES } else { misalign },
             payload,
             extent,
             layers: shape.layers,
-            vectors: if kind == Kind::Llmd { 1 } else { shape.vectors() },
+            vectors: if kind == KvSystem::Llmd { 1 } else { shape.vectors() },
             blocks,
-            slots: permutation(order.seed, files * blocks, kind == Kind::Lmcache),
+            slots: permutation(order.seed, files * blocks, kind == KvSystem::Lmcache),
             misalign,
             // Memory of no length cannot be had, and a run whose every lookup misses has no use for more.
             target_bytes: (misalign + files * payload).max(PAGE),
-            scattered: kind == Kind::Lmcache,
+            scattered: kind == KvSystem::Lmcache,
             largest: 0,
             tasks: Vec::new(),
             units: Vec::new(),
             // What is not there is not waited for layer by layer.
-            layerwise: kind != Kind::Llmd && settings.on("enable_layerwise") && !write && files > 0,
+            layerwise: kind != KvSystem::Llmd && settings.on("enable_layerwise") && !write && files > 0,
             pieces: Vec::new(),
             model_folder: model_folder(shape, file_tokens, block_tokens),
         };
@@ -196,13 +196,13 @@ impl Layout {
         };
         match self.kind {
             // The first and the second half of 16 bytes of the hash.
-            Kind::Ucm => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
+            KvSystem::Ucm => at(folder.join(&name[..16]).join(&name[16..32]), ".dat", ".act"),
             // Below the model's folder three digits of the hash, then two and the group of layers.
-            Kind::Llmd => {
+            KvSystem::Llmd => {
                 let group = format!("{}_g0", &name[3..5]);
                 at(folder.join(&self.model_folder).join(&name[..3]).join(group).join(&name), ".bin", ".bin.tmp")
             }
-            Kind::Lmcache => at(folder.join(&name[..2]).join(&name[2..4]).join(&name), ".kvcache", ".kvcache.tmp"),
+            KvSystem::Lmcache => at(folder.join(&name[..2]).join(&name[2..4]).join(&name), ".kvcache", ".kvcache.tmp"),
         }
     }
 
@@ -211,14 +211,14 @@ impl Layout {
         let files = self.files.len() as u32;
         let layer_bytes = self.payload / self.layers;
         let piece_bytes = match self.kind {
-            Kind::Ucm => self.extent,
-            Kind::Llmd => self.extent * self.layers,
-            Kind::Lmcache => layer_bytes,
+            KvSystem::Ucm => self.extent,
+            KvSystem::Llmd => self.extent * self.layers,
+            KvSystem::Lmcache => layer_bytes,
         };
         let per_file = self.payload / piece_bytes;
-        let most = if self.kind == Kind::Lmcache { settings.get("block_size") } else { self.extent };
+        let most = if self.kind == KvSystem::Lmcache { settings.get("block_size") } else { self.extent };
         let layer_of = |offset: u64| match self.kind {
-            Kind::Llmd => (offset / self.extent) % self.layers,
+            KvSystem::Llmd => (offset / self.extent) % self.layers,
             _ => offset / layer_bytes,
         };
         let mut tasks = Vec::new();
@@ -246,7 +246,7 @@ impl Layout {
             }
         }
         // A store that writes or reads whole files in a thread, against one whose workers take transfers.
-        let whole_files = self.kind == Kind::Llmd || (self.kind == Kind::Lmcache && write);
+        let whole_files = self.kind == KvSystem::Llmd || (self.kind == KvSystem::Lmcache && write);
         let mut start = 0;
         while start < tasks.len() {
             let file = tasks[start].file;
@@ -260,17 +260,17 @@ impl Layout {
 
     fn name_pieces(&mut self) {
         self.pieces = match self.kind {
-            Kind::Ucm => (0..self.layers * self.vectors)
+            KvSystem::Ucm => (0..self.layers * self.vectors)
                 .map(|x| {
                     let vector = if self.vectors == 1 { "" } else { [" K", " V"][(x % 2) as usize] };
                     (format!("layer {}{vector}", x / self.vectors), x * self.extent, self.extent)
                 })
                 .collect(),
-            Kind::Llmd => {
+            KvSystem::Llmd => {
                 let bytes = self.extent * self.layers;
                 (0..self.blocks).map(|b| (format!("gpu block {b}"), b * bytes, bytes)).collect()
             }
-            Kind::Lmcache => {
+            KvSystem::Lmcache => {
                 let bytes = self.payload / self.layers;
                 (0..self.layers).map(|l| (format!("layer {l}"), l * bytes, bytes)).collect()
             }
@@ -281,7 +281,7 @@ impl Layout {
     fn place_of(&self, file: u64, extent: u64) -> u64 {
         let all = self.slots.len() as u64;
         let (tensor, block) = match self.kind {
-            Kind::Llmd => (extent % self.layers, extent / self.layers),
+            KvSystem::Llmd => (extent % self.layers, extent / self.layers),
             _ => (extent / self.blocks, extent % self.blocks),
         };
         let slot = self.slots.get((file * self.blocks + block) as usize).map_or(0, |slot| u64::from(*slot));
@@ -369,7 +369,7 @@ impl Layout {
             file_bytes: self.file_bytes(),
             data_offset: self.data_offset,
         });
-        let what = if self.kind == Kind::Lmcache { "chunk" } else { "file" };
+        let what = if self.kind == KvSystem::Lmcache { "chunk" } else { "file" };
         let tensors = (0..self.files.len() as u32).flat_map(|file| {
             self.pieces.iter().map(move |(name, offset, bytes)| TensorInfo {
                 name: format!("{what} {file} {name}"),

@@ -5,7 +5,7 @@ use super::*;
 use crate::kvcache::shape::Shape;
 use proptest::prelude::*;
 
-pub(in crate::kvcache) fn order(kind: Kind, tokens: u64, batch: u64, set: &[(&str, u64)]) -> KvOrder {
+pub(in crate::kvcache) fn order(kind: KvSystem, tokens: u64, batch: u64, set: &[(&str, u64)]) -> KvOrder {
     let shape = Shape {
         name: "tiny".into(),
         title: "Tiny".into(),
@@ -15,7 +15,7 @@ pub(in crate::kvcache) fn order(kind: Kind, tokens: u64, batch: u64, set: &[(&st
         head_size: 16,
         dtype: "BF16".into(),
         dtype_bytes: 2,
-        mla: kind == Kind::Ucm,
+        mla: kind == KvSystem::Ucm,
     };
     let settings = set.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     KvOrder {
@@ -43,13 +43,13 @@ proptest! {
     fn every_byte_is_moved_once_and_has_a_place_of_its_own(
         kind in 0..3_usize, files in 1..5_u64, batch in 1..3_u64, cut in 4096..20_000_u64, write: bool, layerwise in 0..2_u64,
     ) {
-        let kind = Kind::ALL[kind];
+        let kind = KvSystem::ALL[kind];
         let set: &[(&str, u64)] = match kind {
-            Kind::Ucm => &[("block_tokens", 32), ("misalign", 512)],
-            Kind::Llmd => &[("block_size", 64), ("gpu_block", 16)],
-            Kind::Lmcache => &[("chunk_size", 64), ("gpu_block", 16), ("block_size", cut), ("enable_layerwise", layerwise)],
+            KvSystem::Ucm => &[("block_tokens", 32), ("misalign", 512)],
+            KvSystem::Llmd => &[("block_size", 64), ("gpu_block", 16)],
+            KvSystem::Lmcache => &[("chunk_size", 64), ("gpu_block", 16), ("block_size", cut), ("enable_layerwise", layerwise)],
         };
-        let tokens = files * if kind == Kind::Ucm { 32 } else { 64 } + 5;
+        let tokens = files * if kind == KvSystem::Ucm { 32 } else { 64 } + 5;
         let order = order(kind, tokens, batch, set);
         let layout = layout(&order, write);
         let model = layout.model(&order);
@@ -89,16 +89,16 @@ proptest! {
 
 #[test]
 fn sizes_are_those_of_the_sources() {
-    let mut llmd = order(Kind::Llmd, 512, 1, &[]);
+    let mut llmd = order(KvSystem::Llmd, 512, 1, &[]);
     llmd.shape = Shape::named("llama-3.1-8b").unwrap();
     let plan = layout(&llmd, false);
     // 16-token blocks of Llama-3.1-8B: 64 KiB a layer, 16 blocks of 32 layers in a file of 256 tokens.
     assert_eq!((plan.largest, plan.tasks.len(), plan.units.len()), (64 << 10, 2 * 512, 2));
-    let mut ucm = order(Kind::Ucm, 256, 1, &[]);
+    let mut ucm = order(KvSystem::Ucm, 256, 1, &[]);
     ucm.shape = Shape::named("deepseek-v3").unwrap();
     let plan = layout(&ucm, false);
     assert_eq!((plan.largest, plan.tasks.len()), (147_456, 2 * 61));
-    let mut lmcache = order(Kind::Lmcache, 256, 1, &[("block_size", 1 << 30), ("enable_layerwise", 0)]);
+    let mut lmcache = order(KvSystem::Lmcache, 256, 1, &[("block_size", 1 << 30), ("enable_layerwise", 0)]);
     lmcache.shape = Shape::named("llama-3.1-8b").unwrap();
     assert_eq!(layout(&lmcache, true).largest, 32 << 20);
 }
@@ -113,18 +113,18 @@ fn files_lie_where_each_source_puts_them() {
         below.iter().map(|part| part.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let hexes = |text: &str, digits: usize| text.len() == digits && text.chars().all(|c| c.is_ascii_hexdigit());
-    let llmd = path(Kind::Llmd);
+    let llmd = path(KvSystem::Llmd);
     assert_eq!(llmd.len(), 4, "{llmd:?}");
     let (model, three, two, file) = (&llmd[0], &llmd[1], &llmd[2], &llmd[3]);
     let (of, rank) = model.strip_prefix("..-a-b_").and_then(|rest| rest.split_at_checked(12)).unwrap();
     assert!(hexes(of, 12) && rank == "_r0" && hexes(three, 3) && two.ends_with("_g0"), "{llmd:?}");
     assert!(file.starts_with(&format!("{three}{}", &two[..2])) && file.ends_with(".bin"), "{llmd:?}");
-    assert_eq!((path(Kind::Ucm).len(), path(Kind::Lmcache).len()), (2, 3));
+    assert_eq!((path(KvSystem::Ucm).len(), path(KvSystem::Lmcache).len()), (2, 3));
 }
 
 #[test]
 fn a_hit_rate_stores_the_beginning_of_each_sequence() {
-    let mut order = order(Kind::Lmcache, 640, 2, &[("chunk_size", 64)]);
+    let mut order = order(KvSystem::Lmcache, 640, 2, &[("chunk_size", 64)]);
     order.hit_rate = 0.75;
     let plan = layout(&order, false);
     // 7.5 of 10 are 8.
@@ -150,8 +150,8 @@ fn a_share_is_rounded_to_the_nearest_number_of_files() {
 
 #[test]
 fn what_a_file_holds_follows_from_its_key_alone() {
-    let long = layout(&order(Kind::Lmcache, 640, 2, &[("chunk_size", 64)]), false);
-    let short = layout(&order(Kind::Lmcache, 320, 2, &[("chunk_size", 64)]), false);
+    let long = layout(&order(KvSystem::Lmcache, 640, 2, &[("chunk_size", 64)]), false);
+    let short = layout(&order(KvSystem::Lmcache, 320, 2, &[("chunk_size", 64)]), false);
     // The second sequence begins at another number where sequences are shorter.
     assert_eq!((short.files[5].key, short.content_of(5)), (long.files[10].key, long.content_of(10)));
     assert_ne!(long.content_of(0), long.content_of(1));
@@ -159,7 +159,7 @@ fn what_a_file_holds_follows_from_its_key_alone() {
 
 #[test]
 fn reads_layer_by_layer_finish_a_layer_of_all_chunks_before_the_next() {
-    let order = order(Kind::Lmcache, 256, 1, &[("chunk_size", 64)]);
+    let order = order(KvSystem::Lmcache, 256, 1, &[("chunk_size", 64)]);
     let plan = layout(&order, false);
     assert!(plan.layerwise && plan.tasks.is_sorted_by_key(|task| task.layer));
     assert!(!layout(&order, true).layerwise);

@@ -1,9 +1,8 @@
 //! What a lane is told, and what its name says: workload, variant, settings, direction.
 
-use super::kind::Kind;
 use super::params;
 use super::shape::Shape;
-use crate::domain::FallbackReason;
+use crate::domain::{Access, FallbackReason, KvPath, KvSystem, WorkloadLane, WorkloadLaneError};
 use crate::trust::FolderId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,61 +24,47 @@ pub(super) enum Way {
     Ram,
 }
 
-/// A lane by its name: `lmcache/gds:prefetch_factor=0/read`.
+/// A lane with the parts of its name that the workload needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LaneName {
-    pub(super) kind: Kind,
-    /// The variant with its settings, as written.
-    pub(super) variant: String,
+    pub(super) lane: WorkloadLane,
     pub(super) way: Way,
-    /// Whether the variant registers buffers, where that is a question.
+    /// Whether the variant registers buffers, if it can.
     pub(super) registers: Option<bool>,
     /// The settings of the variant itself.
     pub(super) settings: BTreeMap<String, u64>,
     pub(super) write: bool,
 }
 
+impl LaneName {
+    pub(super) fn new(lane: WorkloadLane) -> Result<Self, String> {
+        let way = match lane.path {
+            KvPath::Gds | KvPath::GdsRegistered => Way::Gds,
+            KvPath::Disk | KvPath::Staging => Way::Plain,
+            KvPath::Ram => Way::Ram,
+        };
+        let registers = (way == Way::Gds).then_some(lane.path == KvPath::GdsRegistered);
+        let mut settings = BTreeMap::new();
+        for setting in lane.settings.iter().flat_map(|all| all.split(':')).filter(|one| !one.is_empty()) {
+            let (name, value) = params::parse(lane.system, setting)?;
+            settings.insert(name, value);
+        }
+        let write = lane.access == Access::Write;
+        Ok(Self { lane, way, registers, settings, write })
+    }
+}
+
 impl FromStr for LaneName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = text.split('/');
-        let (Some(kind), Some(variant), Some(direction), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(format!("'{text}' is no lane of a KV-cache workload"));
-        };
-        let kind: Kind = kind.parse()?;
-        let (base, given) = variant.split_once(':').unwrap_or((variant, ""));
-        let mut settings = BTreeMap::new();
-        let way = match base {
-            "gds" | "gds-registered" => Way::Gds,
-            "disk" | "staging" => Way::Plain,
-            "ram" => Way::Ram,
-            _ => {
-                return Err(format!(
-                    "'{base}' is no variant; known are gds, gds-registered, disk (or staging) and ram, each with settings behind a colon: \
-                     gds:handle_cache=0"
-                ));
-            }
-        };
-        let registers = (way == Way::Gds).then_some(base == "gds-registered");
-        for setting in given.split(':').filter(|s| !s.is_empty()) {
-            let (name, value) = params::parse(kind, setting)?;
-            settings.insert(name, value);
-        }
-        let write = match direction {
-            "read" => false,
-            "write" => true,
-            _ => return Err(format!("'{direction}' is no direction; known are write and read")),
-        };
-        Ok(Self { kind, variant: variant.to_owned(), way, registers, settings, write })
+        Self::new(text.parse().map_err(|error: WorkloadLaneError| error.to_string())?)
     }
 }
 
 impl fmt::Display for LaneName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.kind.name(), self.variant, if self.write { "write" } else { "read" })
+        self.lane.fmt(f)
     }
 }
 
@@ -87,7 +72,7 @@ impl fmt::Display for LaneName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KvOrder {
     /// The system.
-    pub kind: Kind,
+    pub kind: KvSystem,
     /// The shape of the cache.
     pub shape: Shape,
     /// Tokens of a sequence.
@@ -149,31 +134,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lanes_name_says_what_it_does() {
+    fn a_lanes_name_gives_its_path_its_settings_and_its_direction() {
         let lane: LaneName = "lmcache/gds:prefetch_factor=0:handle_cache=7/read".parse().unwrap();
-        assert_eq!((lane.kind, lane.way, lane.write), (Kind::Lmcache, Way::Gds, false));
+        assert_eq!((lane.way, lane.registers, lane.write), (Way::Gds, Some(false), false));
         assert_eq!((lane.settings["prefetch_factor"], lane.settings["handle_cache"]), (0, 7));
-        assert_eq!(lane.registers, Some(false));
-        assert_eq!(lane.to_string(), "lmcache/gds:prefetch_factor=0:handle_cache=7/read");
         let lane: LaneName = "ucm/gds-registered/write".parse().unwrap();
         assert_eq!((lane.registers, lane.write), (Some(true), true));
-        for (wrong, part) in [
-            ("vllm/gds/read", "no KV-cache workload"),
-            ("ucm/gdx/read", "no variant"),
-            ("ucm/gds/sideways", "no direction"),
-            ("ucm/gds", "no lane"),
-            ("ucm/gds:prefetch_factor=1/read", "no setting of ucm"),
-        ] {
-            let said = wrong.parse::<LaneName>().unwrap_err();
-            assert!(said.contains(part), "{wrong}: {said}");
-        }
+        assert!("ucm/gds:prefetch_factor=1/read".parse::<LaneName>().is_err());
     }
 
     #[test]
     fn whether_buffers_are_registered_is_the_variants_word_and_how_is_the_settings() {
         let registers = |variant: &str, set: Option<u64>| {
             let set: Vec<(&str, u64)> = set.map(|value| ("register", value)).into_iter().collect();
-            let order = crate::kvcache::layout::tests::order(Kind::Llmd, 512, 1, &set);
+            let order = crate::kvcache::layout::tests::order(KvSystem::Llmd, 512, 1, &set);
             order.settings(&format!("llmd/{variant}/read").parse().unwrap()).get("register")
         };
         assert_eq!((registers("gds", None), registers("gds-registered", None)), (0, 1));

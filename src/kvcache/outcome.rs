@@ -1,13 +1,12 @@
 //! What a lane measured, as its result: figures, spans and what the reader has to know.
 
-use super::kind::Kind;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings, Way};
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::prepare::Registered;
 use super::transfer::Shared;
 use super::work::Done;
-use crate::domain::{BesideWrites, LaneOrder, Percentiles, Span, WorkloadResult, units};
+use crate::domain::{BesideWrites, KvSystem, LaneOrder, Percentiles, Span, WorkloadResult, units};
 use std::sync::atomic::Ordering;
 
 /// Spans that began before the wall ended.
@@ -30,8 +29,8 @@ pub(super) fn mapped(mut spans: Vec<Span>, lane_order: &LaneOrder, layout: &Layo
 pub(super) fn named(order: &KvOrder, lane: &LaneName) -> WorkloadResult {
     WorkloadResult {
         workload: order.kind.name().to_owned(),
-        variant: lane.variant.clone(),
-        direction: if lane.write { "write" } else { "read" }.to_owned(),
+        variant: lane.lane.variant(),
+        direction: lane.lane.access.to_string(),
         shape: order.shape.name.clone(),
         tokens: order.tokens,
         batch: order.batch,
@@ -77,7 +76,7 @@ pub(super) fn measured(
         handle_cache: (shared.way != Way::Ram).then(|| shared.handles.counts()),
         handle_registrations: shared.handle_registrations.load(Ordering::Relaxed),
         buffer_registrations: registered.len() as u64,
-        evicted_chunks: (shared.lane.write && shared.order.kind == Kind::Lmcache && shared.way != Way::Ram)
+        evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.way != Way::Ram)
             .then(|| shared.limit.evicted()),
         fallbacks,
         simulated_compute_ns: (!layers.is_empty()).then(|| shared.settings.get("compute_us") * 1000),
@@ -150,7 +149,7 @@ pub(super) fn notes(
             if inside > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
         ));
     }
-    if order.kind == Kind::Ucm && settings.get("misalign") > 0 {
+    if order.kind == KvSystem::Ucm && settings.get("misalign") > 0 {
         notes.push(format!("offsets miss the 4 KiB grid on purpose, by {} bytes", settings.get("misalign")));
     }
     notes

@@ -1,6 +1,6 @@
 //! The settings of each workload, named after its source, with the source's values as defaults.
 
-use super::kind::Kind;
+use crate::domain::KvSystem;
 use crate::engines::STREAM_UNREGISTERED;
 
 /// A setting.
@@ -111,25 +111,25 @@ const LMCACHE: [Parameter; 15] = [
 
 /// The settings of a workload.
 #[must_use]
-pub const fn parameters(kind: Kind) -> &'static [Parameter] {
+pub const fn parameters(kind: KvSystem) -> &'static [Parameter] {
     match kind {
-        Kind::Ucm => &UCM,
-        Kind::Llmd => &LLMD,
-        Kind::Lmcache => &LMCACHE,
+        KvSystem::Ucm => &UCM,
+        KvSystem::Llmd => &LLMD,
+        KvSystem::Lmcache => &LMCACHE,
     }
 }
 
 /// Where the other settings of the source are to be found, in a sentence.
 #[must_use]
-pub const fn elsewhere(kind: Kind) -> &'static str {
+pub const fn elsewhere(kind: KvSystem) -> &'static str {
     match kind {
-        Kind::Ucm => {
+        KvSystem::Ucm => {
             "transferUseDirect is the choice of variants; sizes of libcufile's own buffers stand in cufile.json (--cufile-json)"
         }
-        Kind::Llmd => {
+        KvSystem::Llmd => {
             "enable_gds is the choice of variants, shared_storage_path DIR, cufile.json --cufile-json (llmd's own where none is named)"
         }
-        Kind::Lmcache => {
+        KvSystem::Lmcache => {
             "enable_gds is the choice of variants, cache_dir DIR, use_mla the shape's, use_async and eviction_policy (lru) are fixed; \
              enable_rdma, enable_compression and save_decode_cache have no part here"
         }
@@ -137,7 +137,7 @@ pub const fn elsewhere(kind: Kind) -> &'static str {
 }
 
 /// Reads `NAME=NUMBER`.
-pub(super) fn parse(kind: Kind, text: &str) -> Result<(String, u64), String> {
+pub(super) fn parse(kind: KvSystem, text: &str) -> Result<(String, u64), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("'{text}' is no setting: expected NAME=NUMBER, as in handle_cache=0"))?;
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn defaults_lie_in_their_range_and_names_are_told_once() {
-        for kind in Kind::ALL {
+        for kind in KvSystem::ALL {
             let known = parameters(kind);
             for (at, p) in known.iter().enumerate() {
                 assert!((p.range.0..=p.range.1).contains(&p.default), "{p:?}");
@@ -179,7 +179,7 @@ mod tests {
             ("register=2", "0 to 1"),
             ("register=x", "no number"),
         ] {
-            let said = parse(Kind::Ucm, text).unwrap_err();
+            let said = parse(KvSystem::Ucm, text).unwrap_err();
             assert!(said.contains(part), "{text}: {said}");
         }
     }

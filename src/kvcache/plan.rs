@@ -3,12 +3,11 @@
 use super::compare::{Planned, Unused, compared};
 use super::error::PlanError;
 use super::folder::Folder;
-use super::kind::Kind;
 use super::layout::{Layout, stored_of};
 use super::order::KvOrder;
 use super::params;
 use super::shape::Shape;
-use crate::domain::{Engine, FallbackReason, ModelInfo, WorkloadOrder};
+use crate::domain::{Access, Engine, FallbackReason, KvSystem, ModelInfo, WorkloadOrder};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +26,7 @@ const CUFILE_PROFILES: [(&str, &str); 2] = [
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The system.
-    pub kind: Kind,
+    pub kind: KvSystem,
     /// The shape by name or file; the source's own where none is named.
     pub shape: Option<String>,
     /// Tokens of a sequence; the source's own number where none is given.
@@ -57,7 +56,7 @@ pub struct Request {
 impl Request {
     /// What the workload's source measured with, written and read.
     #[must_use]
-    pub const fn usual(kind: Kind) -> Self {
+    pub const fn usual(kind: KvSystem) -> Self {
         Self {
             kind,
             shape: None,
@@ -128,7 +127,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     if !(0.0..=1.0).contains(&request.hit_rate) {
         return Err(PlanError(format!("--hit-rate is {}, and must be 0 to 1", request.hit_rate)));
     }
-    if request.provoke.is_some() && kind != Kind::Llmd {
+    if request.provoke.is_some() && kind != KvSystem::Llmd {
         return Err(PlanError(format!(
             "{} does not fall back, so there is nothing to provoke; llmd does",
             kind.name()
@@ -157,8 +156,8 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
         provoke: request.provoke,
         prepare: !write && !request.as_found,
     };
-    let directions: Vec<&str> =
-        [("write", write), ("read", read)].iter().filter(|(_, wanted)| *wanted).map(|(d, _)| *d).collect();
+    let directions: Vec<Access> =
+        [(Access::Write, write), (Access::Read, read)].iter().filter(|(_, wanted)| *wanted).map(|(d, _)| *d).collect();
     let mut variants = named(request)?;
     let mut warnings = Vec::new();
     if let Some(compare) = &request.compare {
@@ -172,7 +171,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
     let mut disk_bytes = 0;
     for variant in &variants {
         for direction in &directions {
-            let lane = Planned::new(&order, variant, direction)?;
+            let lane = Planned::new(&order, variant, *direction)?;
             let files = lane.layout.model(&order);
             let beside = if lane.lane.write { 0 } else { lane.settings.get("write_percent") };
             // What is written beside a read lies there with what is read.
@@ -180,7 +179,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             disk_bytes = disk_bytes.max(all);
             // Lanes whose files are cut in another way are measured too; the map of pieces is that of the first.
             model.get_or_insert(files);
-            lanes.push(Engine::Workload(lane.lane.to_string()));
+            lanes.push(Engine::Workload(lane.lane.lane.clone()));
             unused.see(&lane);
             if lanes.len() == 1 {
                 warnings.extend(rounded(&order, request, &lane.layout));
@@ -206,7 +205,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
 /// The variants that are named, or the usual ones.
 fn named(request: &Request) -> Result<Vec<String>, PlanError> {
     if request.variants.is_empty() {
-        return Ok(request.kind.usual_variants().map(str::to_owned).to_vec());
+        return Ok(request.kind.usual_variants().map(|path| path.name().to_owned()).to_vec());
     }
     match request.variants.iter().enumerate().find(|(at, variant)| request.variants[..*at].contains(variant)) {
         Some((_, twice)) => {
@@ -244,11 +243,11 @@ type Settings = (BTreeMap<String, String>, Option<&'static str>);
 fn environment(request: &Request, notes: &mut Vec<String>) -> Result<Settings, PlanError> {
     let wanted = match (&request.cufile_json, request.kind) {
         (Some(named), _) => Some(named.as_str()),
-        (None, Kind::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
+        (None, KvSystem::Llmd) if std::env::var_os(CUFILE_JSON).is_some() => {
             notes.push(format!("{CUFILE_JSON} is set, so the settings of llm-d are left out; --cufile-json llmd takes them all the same"));
             None
         }
-        (None, Kind::Llmd) => Some("llmd"),
+        (None, KvSystem::Llmd) => Some("llmd"),
         (None, _) => None,
     };
     let file: PathBuf = match wanted {
@@ -275,7 +274,7 @@ fn environment(request: &Request, notes: &mut Vec<String>) -> Result<Settings, P
 mod tests {
     use super::*;
 
-    fn request(kind: Kind) -> Request {
+    fn request(kind: KvSystem) -> Request {
         Request { cufile_json: Some("none".to_owned()), ..Request::usual(kind) }
     }
 
@@ -285,7 +284,7 @@ mod tests {
 
     #[test]
     fn each_variant_writes_and_then_reads() {
-        let plan = plan(&request(Kind::Lmcache), Path::new("/kv")).unwrap();
+        let plan = plan(&request(KvSystem::Lmcache), Path::new("/kv")).unwrap();
         assert_eq!(
             names(&plan),
             ["disk", "ram", "gds", "gds-registered"]
@@ -300,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_comparison_runs_every_variant_with_every_value() {
-        let mut asked = request(Kind::Ucm);
+        let mut asked = request(KvSystem::Ucm);
         asked.variants = vec!["gds".to_owned()];
         asked.compare = Some("handle_cache=0,65536".to_owned());
         asked.directions = (false, true);
@@ -316,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_comparison_that_changes_nothing_is_refused_or_left_out_and_told() {
-        let of = |kind: Kind, variants: &[&str], compare: &str, set: &[&str]| {
+        let of = |kind: KvSystem, variants: &[&str], compare: &str, set: &[&str]| {
             let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
             let asked = Request {
                 variants: owned(variants),
@@ -328,27 +327,27 @@ mod tests {
             plan(&asked, Path::new("/kv"))
         };
         for (kind, variants, compare, set, part) in [
-            (Kind::Ucm, &["ram"][..], "handle_cache=0,65536", &[][..], "host memory has no files"),
-            (Kind::Ucm, &["disk"], "register=0,1", &[], "does not use cuFile"),
-            (Kind::Ucm, &["gds"], "async_depth=1,16", &[], "async=1"),
-            (Kind::Lmcache, &["gds"], "prefetch_factor=0,2", &["enable_layerwise=0"], "enable_layerwise=1"),
-            (Kind::Lmcache, &["gds"], "fsync=0,1", &[], "for writes alone"),
-            (Kind::Lmcache, &["gds"], "prefetch_factor=500,900", &[], "come to 80 there"),
-            (Kind::Llmd, &["gds", "staging"], "read_priority=0,1", &[], "write_percent"),
+            (KvSystem::Ucm, &["ram"][..], "handle_cache=0,65536", &[][..], "host memory has no files"),
+            (KvSystem::Ucm, &["disk"], "register=0,1", &[], "does not use cuFile"),
+            (KvSystem::Ucm, &["gds"], "async_depth=1,16", &[], "async=1"),
+            (KvSystem::Lmcache, &["gds"], "prefetch_factor=0,2", &["enable_layerwise=0"], "enable_layerwise=1"),
+            (KvSystem::Lmcache, &["gds"], "fsync=0,1", &[], "for writes alone"),
+            (KvSystem::Lmcache, &["gds"], "prefetch_factor=500,900", &[], "come to 80 there"),
+            (KvSystem::Llmd, &["gds", "staging"], "read_priority=0,1", &[], "write_percent"),
         ] {
             let said = of(kind, variants, compare, set).unwrap_err().0;
             assert!(said.contains(part) && said.contains(compare), "{compare}: {said}");
         }
-        let plan = of(Kind::Ucm, &["ram", "gds"], "handle_cache=0,65536", &[]).unwrap();
+        let plan = of(KvSystem::Ucm, &["ram", "gds"], "handle_cache=0,65536", &[]).unwrap();
         assert_eq!(names(&plan), ["ucm/ram/read", "ucm/gds:handle_cache=0/read", "ucm/gds:handle_cache=65536/read"]);
         assert!(plan.warnings[0].contains("ram (host memory has no files)"), "{:?}", plan.warnings);
-        assert_eq!(of(Kind::Ucm, &["gds"], "async_depth=1,16", &["async=1"]).unwrap().warnings, [""; 0]);
+        assert_eq!(of(KvSystem::Ucm, &["gds"], "async_depth=1,16", &["async=1"]).unwrap().warnings, [""; 0]);
     }
 
     #[test]
     fn a_setting_that_reaches_no_lane_is_told() {
         let of = |variants: &[&str], set: &str| {
-            let mut asked = request(Kind::Llmd);
+            let mut asked = request(KvSystem::Llmd);
             asked.variants = variants.iter().map(|one| (*one).to_owned()).collect();
             asked.settings = vec![set.to_owned()];
             plan(&asked, Path::new("/kv")).unwrap().warnings
@@ -367,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_hit_rate_of_nothing_writes_nothing_and_one_that_files_cannot_give_is_told() {
-        let mut asked = request(Kind::Lmcache);
+        let mut asked = request(KvSystem::Lmcache);
         asked.variants = vec!["disk".to_owned()];
         asked.hit_rate = 0.0;
         let all_misses = plan(&asked, Path::new("/kv")).unwrap();
@@ -387,10 +386,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_a_sentence() {
-        let mut asked = request(Kind::Ucm);
+        let mut asked = request(KvSystem::Ucm);
         asked.provoke = Some(FallbackReason::InitFailed);
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("does not fall back"));
-        let mut asked = request(Kind::Llmd);
+        let mut asked = request(KvSystem::Llmd);
         asked.hit_rate = -0.1;
         assert!(plan(&asked, Path::new("/kv")).unwrap_err().0.contains("--hit-rate"));
         asked.hit_rate = 1.0;

@@ -1,12 +1,11 @@
 //! What a lane makes ready before its clock: the driver, registered memory, staging, contents, and the files that a read needs.
 
 use super::content;
-use super::kind::Kind;
 use super::layout::Layout;
 use super::order::{KvOrder, LaneName, Settings, Way};
 use super::store;
 use crate::device::{Device, DeviceMemory, Slot, Staging};
-use crate::domain::{FallbackReason, LaneOrder, units};
+use crate::domain::{FallbackReason, KvSystem, LaneOrder, units};
 use crate::engines::cufile::CuFile;
 use crate::engines::protocol::monotonic_ns;
 use crate::engines::{Counters, EngineContext, LoadError, run_workers};
@@ -76,7 +75,7 @@ pub(super) fn open_cufile(
     }
     match open_driver(lane_order) {
         Ok(cufile) => Ok((Some(cufile), None)),
-        Err(error) if order.kind == Kind::Llmd => {
+        Err(error) if order.kind == KvSystem::Llmd => {
             // Settings are to blame only where there is a library to read them.
             let library = match &lane_order.libcufile {
                 Some(named) => cufile_ffi::Library::open(&cufile_ffi::Search::only(named)),
@@ -94,9 +93,9 @@ pub(super) fn open_cufile(
 
 pub(super) fn threads(order: &KvOrder, settings: &Settings, layout: &Layout, cpus: usize) -> usize {
     let asked = match order.kind {
-        Kind::Ucm => settings.get("stream_number"),
-        Kind::Llmd => settings.get("threads_per_gpu").min(cpus as u64),
-        Kind::Lmcache => settings.get("max_concurrent_ops"),
+        KvSystem::Ucm => settings.get("stream_number"),
+        KvSystem::Llmd => settings.get("threads_per_gpu").min(cpus as u64),
+        KvSystem::Lmcache => settings.get("max_concurrent_ops"),
     };
     (asked as usize).clamp(1, layout.units.len().max(1))
 }
@@ -148,15 +147,15 @@ pub(super) fn staging(
     settings: &Settings,
     layout: &Layout,
     way: Way,
-    kind: Kind,
+    kind: KvSystem,
     threads: usize,
     counters: &Counters,
 ) -> Result<Vec<Slot>, LoadError> {
-    if way == Way::Ram || (way == Way::Gds && kind != Kind::Llmd) {
+    if way == Way::Ram || (way == Way::Gds && kind != KvSystem::Llmd) {
         return Ok(Vec::new());
     }
     let wanted = match kind {
-        Kind::Lmcache => layout.largest,
+        KvSystem::Lmcache => layout.largest,
         _ => settings.get("staging_bytes").min(layout.largest),
     };
     let slots = Staging::slots(device, threads, wanted.max(1) as usize)?;
@@ -249,7 +248,7 @@ pub(super) fn prepare_files(
     run_workers(context, context.cpus.clamp(1, 8), |_| {
         while let Some(index) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
             let header = match order.kind {
-                Kind::Lmcache => store::headers(order, layout, *index..*index + 1).map_err(wrong)?.pop(),
+                KvSystem::Lmcache => store::headers(order, layout, *index..*index + 1).map_err(wrong)?.pop(),
                 _ => None,
             };
             store::write_plainly(layout, *index, header.as_deref())?;

@@ -3,9 +3,9 @@
 use super::chunk::{self, Header};
 use super::content;
 use super::keys::hex;
-use super::kind::Kind;
 use super::layout::{FileLayout, Layout};
 use super::order::{KvOrder, Settings};
+use crate::domain::KvSystem;
 use crate::engines::LoadError;
 use crate::trust::shown;
 use sha2::{Digest, Sha256};
@@ -96,8 +96,8 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
 }
 
 /// Whether a file is there and whole.
-fn is_whole(kind: Kind, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
-    if kind == Kind::Lmcache {
+fn is_whole(kind: KvSystem, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
+    if kind == KvSystem::Lmcache {
         let header = chunk::examine(&file.path, &file.key, settings.on("check_payload"))?;
         return match header {
             Some(header) if header.payload_bytes != layout.payload => {
@@ -222,23 +222,23 @@ mod tests {
     use super::*;
     use crate::kvcache::layout::tests::order;
 
-    fn stored(kind: Kind, tokens: u64) -> (tempfile::TempDir, KvOrder, Settings, Layout) {
+    fn stored(kind: KvSystem, tokens: u64) -> (tempfile::TempDir, KvOrder, Settings, Layout) {
         let folder = tempfile::tempdir().unwrap();
-        let set: &[(&str, u64)] = if kind == Kind::Lmcache { &[("chunk_size", 64)] } else { &[("block_size", 64)] };
+        let set: &[(&str, u64)] = if kind == KvSystem::Lmcache { &[("chunk_size", 64)] } else { &[("block_size", 64)] };
         let mut order = order(kind, tokens, 2, set);
         order.folder = folder.path().to_owned();
         let settings = order.settings(&format!("{}/disk/read", kind.name()).parse().unwrap());
         let layout = Layout::new(&order, &settings, false).unwrap();
         let headers = headers(&order, &layout, 0..layout.files.len()).unwrap();
         for (index, header) in headers.iter().enumerate() {
-            write_plainly(&layout, index, (kind == Kind::Lmcache).then_some(header.as_slice())).unwrap();
+            write_plainly(&layout, index, (kind == KvSystem::Lmcache).then_some(header.as_slice())).unwrap();
         }
         (folder, order, settings, layout)
     }
 
     #[test]
     fn what_was_stored_is_found_and_nothing_partial_remains() {
-        for kind in [Kind::Lmcache, Kind::Llmd] {
+        for kind in [KvSystem::Lmcache, KvSystem::Llmd] {
             let (_folder, order, settings, layout) = stored(kind, 256);
             let found = look_up(&order, &settings, &layout);
             assert_eq!((found.lookups, found.hits, found.refused), (8, 8, 0));
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_cut_damaged_or_missing_file_is_a_miss_and_so_is_what_follows_it() {
-        for kind in [Kind::Lmcache, Kind::Llmd] {
+        for kind in [KvSystem::Lmcache, KvSystem::Llmd] {
             let (_folder, order, settings, layout) = stored(kind, 256);
             let whole = fs::read(&layout.files[1].path).unwrap();
             fs::write(&layout.files[1].path, &whole[..whole.len() - 1]).unwrap();
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_damaged_payload_is_seen_by_the_lookup_that_reads_it() {
-        let (_folder, order, mut settings, layout) = stored(Kind::Lmcache, 128);
+        let (_folder, order, mut settings, layout) = stored(KvSystem::Lmcache, 128);
         let mut whole = fs::read(&layout.files[0].path).unwrap();
         let last = whole.len() - 1;
         whole[last] ^= 1;

@@ -3,13 +3,12 @@
 
 use super::flights::Flights;
 use super::handles::HandleCache;
-use super::kind::Kind;
 use super::layout::{Layout, Task};
 use super::order::{KvOrder, LaneName, Settings, Way};
 use super::prepare::Registered;
 use super::store::{self, Limit, failed};
 use crate::device::{CopyQueue, DeviceMemory, Piece, Slot};
-use crate::domain::{Fallback, FallbackReason, Phase};
+use crate::domain::{Fallback, FallbackReason, KvSystem, Phase};
 use crate::engines::{EngineContext, LoadError, Recorder, What, explain};
 use crate::trust::shown;
 use cufile_ffi::{BufferRegistration, Error, FileHandle, IoMemory};
@@ -166,7 +165,7 @@ impl Worker<'_, '_> {
     /// Whether the workload goes on without cuFile; each such transfer is counted.
     fn may_fall(&self, refused: &Refused, operations: usize) -> Result<(), LoadError> {
         let said = refused.error.to_string();
-        if self.shared.order.kind != Kind::Llmd {
+        if self.shared.order.kind != KvSystem::Llmd {
             return Err(LoadError::CuFile(said));
         }
         (0..operations).for_each(|_| self.shared.falls.add(refused.reason, self.shared.order, &said));

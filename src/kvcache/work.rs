@@ -2,7 +2,6 @@
 
 use super::beside::Beside;
 use super::flights::{Flights, Line};
-use super::kind::Kind;
 use super::layout::Task;
 use super::order::Way;
 use super::store::{self, Found};
@@ -10,7 +9,7 @@ use super::transfer::{Operation, Shared, Worker, tidy};
 use super::turns::{Turn, Turns};
 use super::window::Window;
 use crate::device::{CopyQueue, Slot};
-use crate::domain::{OnStreams, Phase, Span};
+use crate::domain::{KvSystem, OnStreams, Phase, Span};
 use crate::engines::{LoadError, Recorder, What, run_workers};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,7 +101,7 @@ fn measured(
         }
         // UCM's connector asks for every layer at once; only LMCache's looks ahead by a number of layers.
         let ahead = match shared.order.kind {
-            Kind::Ucm => usize::MAX,
+            KvSystem::Ucm => usize::MAX,
             _ => shared.settings.get("prefetch_factor") as usize,
         };
         Arc::new(Window::new(ahead, left))

@@ -2,7 +2,7 @@
 
 use super::labels::{cache_capital, engine, engine_in, factor};
 use crate::analysis::{Advice, Lesson};
-use crate::domain::{CacheState, Engine, units};
+use crate::domain::{Access, CacheState, Engine, units};
 
 /// The advice in one or two sentences.
 #[must_use]
@@ -51,7 +51,7 @@ pub fn sentence(advice: &Advice) -> String {
             engine(fastest)
         ),
         Lesson::Compat { ratio, fastest } => {
-            let writes = advice.engine.as_ref().and_then(Engine::direction) == Some("write");
+            let writes = advice.engine.as_ref().and_then(Engine::direction) == Some(Access::Write);
             let (what, fastest) = (if writes { "writes" } else { "reads" }, engine(fastest));
             format!(
                 "{name} is {} slower than {fastest}: its {what} go through host memory (compat). Use {fastest} until cuFile has a direct route.",
@@ -92,7 +92,7 @@ mod tests {
 
     fn all() -> Vec<String> {
         let fastest = || Engine::Pread;
-        let engines = vec![Engine::Pread, Engine::Direct, Engine::Mmap];
+        let engines = vec![Engine::Pread, Engine::Odirect, Engine::Mmap];
         vec![
             said(
                 Engine::GdsPerTensor,
@@ -102,7 +102,7 @@ mod tests {
             said(Engine::GdsSlab, Lesson::Setup { ns: 230_000_000 }),
             said(Engine::GdsSlab, Lesson::IdleWorkers { slots: 8, fraction: 0.6 }),
             said(Engine::GdsSlab, Lesson::FirstReads { slots: 8, ns: 120_000_000 }),
-            said(Engine::Direct, Lesson::ReadsPastTheCache { ratio: 3.1, fastest: fastest(), use_auto: true }),
+            said(Engine::Odirect, Lesson::ReadsPastTheCache { ratio: 3.1, fastest: fastest(), use_auto: true }),
             said(Engine::Mmap, Lesson::PageableCopies { ratio: 5.7, fastest: fastest() }),
             said(Engine::GdsSlab, Lesson::Compat { ratio: 2.1, fastest: fastest() }),
             said(Engine::Mmap, Lesson::DiskBound { engines, bytes_per_s: 3e9 }),

@@ -200,7 +200,7 @@ impl<'a> SessionAnalysis<'a> {
                     model: run.model.clone(),
                     target: run.target.clone(),
                     cpus,
-                    knobs: run.knobs.clone(),
+                    settings: run.settings.clone(),
                     ceiling_bytes_per_s: self
                         .state
                         .ceiling(run.cache, &lane.lane.target, &run.model)

@@ -194,7 +194,7 @@ mod tests {
         for (what, wall_ns) in [("pread (hot)", 100), ("mmap (hot)", 900), ("pread (hot)", 125), ("pread (hot)", 110)] {
             let run = serde_json::from_value(json!({
                 "engine": "pread", "model": "m", "cache": "hot", "target": "host memory", "repeat": 0, "bytes": 1000, "wall_ns": wall_ns, "setup_ns": 1,
-                "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "knobs": {}, "setup_parts_ns": {}, "notes": [],
+                "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "settings": {}, "setup_parts_ns": {}, "notes": [],
             }));
             Repeats::add(&mut kinds, what.to_owned(), CeilingKind::PinnedCopy, 10e9, &run.unwrap());
         }
@@ -216,7 +216,7 @@ mod tests {
         .unwrap();
         let said = |rounds: usize, several| {
             let rates = vec![(1e9, Some(2e9)); rounds];
-            ColdReads { engine: &Engine::Direct, ceiling: &ceiling, target: "host memory".to_owned(), rates }
+            ColdReads { engine: &Engine::Odirect, ceiling: &ceiling, target: "host memory".to_owned(), rates }
                 .sentence(several)
         };
         let one = said(1, true);
@@ -248,11 +248,11 @@ mod tests {
         tell(EventBody::CeilingMeasured { ceiling });
         for (repeat, (megabytes, _)) in (0..).zip(rounds) {
             for (lane, cache) in [(2 * repeat, CacheState::Cold), (2 * repeat + 1, CacheState::Hot)] {
-                let (lane, engine, target) = (LaneId(lane), Engine::Direct, Target::Host);
+                let (lane, engine, target) = (LaneId(lane), Engine::Odirect, Target::Host);
                 tell(EventBody::LanePlanned { lane, engine: engine.clone(), cache, target, repeat });
                 let result: RunResult = serde_json::from_value(json!({
                     "engine": engine, "model": "m", "cache": cache, "target": "host memory", "repeat": repeat, "bytes": megabytes * 1_000_000,
-                    "wall_ns": units::NS_PER_S, "setup_ns": 1, "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "knobs": {},
+                    "wall_ns": units::NS_PER_S, "setup_ns": 1, "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "settings": {},
                     "setup_parts_ns": {}, "notes": [],
                 }))
                 .unwrap();

@@ -27,7 +27,7 @@ pub fn failed_runs(state: &State) -> Vec<FailedRun> {
                 lane.share.as_ref().map_or_else(String::new, |share| format!(" ({})", share.label(&lane.target)));
             FailedRun {
                 sentence: format!("{} {} #{}{share}: {why}", lane.engine, lane.cache, lane.repeat.saturating_add(1)),
-                stderr_tail: stderr_tail(lane.last_words.as_deref().unwrap_or_default()),
+                stderr_tail: stderr_tail(lane.stderr_tail.as_deref().unwrap_or_default()),
             }
         })
         .collect()

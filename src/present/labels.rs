@@ -9,7 +9,7 @@ use crate::domain::{AutoChoice, AutoReason, CacheState, Engine, Route, RouteCoun
 pub fn engine(engine: &Engine) -> String {
     const MOST: usize = 32;
     match engine {
-        Engine::Direct => "O_DIRECT".to_owned(),
+        Engine::Odirect => "O_DIRECT".to_owned(),
         Engine::Loader(name) => name.clone(),
         Engine::Command(line) if line.chars().count() > MOST => {
             line.chars().take(MOST - 1).chain(std::iter::once('…')).collect()
@@ -211,6 +211,7 @@ pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -220,7 +221,7 @@ mod tests {
         });
         serde_json::from_value(serde_json::json!({
             "engine": "gds-slab", "model": "m", "cache": "hot", "target": "GPU", "repeat": 0, "bytes": 1, "wall_ns": 5, "setup_ns": 1,
-            "bytes_per_s": 0.0, "phases": {}, "slots": 1, "knobs": {}, "setup_parts_ns": {}, "notes": [], "route": route,
+            "bytes_per_s": 0.0, "phases": {}, "slots": 1, "settings": {}, "setup_parts_ns": {}, "notes": [], "route": route,
         }))
         .ok()
     }
@@ -244,10 +245,13 @@ mod tests {
 
     #[test]
     fn long_commands_are_cut_and_o_direct_is_not_confused_with_a_direct_route() {
-        assert_eq!(engine(&Engine::Direct), "O_DIRECT");
+        assert_eq!(engine(&Engine::Odirect), "O_DIRECT");
         let long = engine(&Engine::Command("python3 load.py --model a-very-long-name".to_owned()));
         assert!(long.chars().count() == 32 && long.ends_with('…'));
-        assert_eq!(engine_in(&Engine::Workload("lmcache/gds/read".into()), CacheState::Cold, None), "gds (cold read)");
+        assert_eq!(
+            engine_in(&Engine::Workload("lmcache/gds/read".parse().unwrap()), CacheState::Cold, None),
+            "gds (cold read)"
+        );
         assert_eq!(engine_in(&Engine::GdsSlab, CacheState::Hot, Some("q")), "gds-slab (hot, q)");
     }
 }

@@ -99,16 +99,16 @@ struct Row {
 fn in_a_line(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let line = |run: &&RunResult| {
         let all: Vec<String> =
-            run.knobs.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
+            run.settings.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))).collect();
         Row { engine: label(run, several), caches: vec![run.cache], rest: vec![all.join(", ")] }
     };
-    merged(runs.iter().filter(|run| !run.knobs.is_empty()).map(line))
+    merged(runs.iter().filter(|run| !run.settings.is_empty()).map(line))
 }
 
 fn with_reasons(runs: &[&RunResult], several: bool) -> Vec<Vec<String>> {
     let rows = runs.iter().flat_map(|run| {
-        run.knobs.iter().map(|(name, value)| {
-            let why = run.knobs_why.get(name).cloned().unwrap_or_default();
+        run.settings.iter().map(|(name, value)| {
+            let why = run.settings_why.get(name).cloned().unwrap_or_default();
             let rest = vec![name.clone(), value_text(name, *value), why];
             Row { engine: label(run, several), caches: vec![run.cache], rest }
         })
@@ -156,10 +156,10 @@ mod tests {
             caches: vec![cache],
             rest: vec![rest.to_owned()],
         };
-        let rows = [("pread", Hot, "a"), ("direct", Hot, "b"), ("pread", Cold, "a"), ("pread", Cold, "c")];
+        let rows = [("pread", Hot, "a"), ("odirect", Hot, "b"), ("pread", Cold, "a"), ("pread", Cold, "c")];
         // As two parts of a model give them.
         let twice = rows.into_iter().flat_map(|cells| [row(cells), row(cells)]);
         let merged: Vec<String> = merged(twice).iter().map(|row| row.join("|")).collect();
-        assert_eq!(merged, ["pread|hot, cold|a", "pread|cold|c", "direct|hot|b"]);
+        assert_eq!(merged, ["pread|hot, cold|a", "pread|cold|c", "odirect|hot|b"]);
     }
 }

@@ -3,7 +3,7 @@
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
 use crate::analysis::{ComparisonGroup, Outcome, RankedEngine};
-use crate::domain::{Engine, Status, Target, units};
+use crate::domain::{Access, Engine, Status, Target, units};
 
 /// The parts of a group's name that differ between the groups of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +129,8 @@ fn doubts(group: &ComparisonGroup) -> Vec<String> {
 
 /// Lookups that all missed are not compared: the fastest may be the one that looked nowhere.
 fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
-    let what = if group.direction() == Some("read") { "every lookup missed" } else { "there was nothing to load" };
+    let what =
+        if group.direction() == Some(Access::Read) { "every lookup missed" } else { "there was nothing to load" };
     let times: Vec<String> = group
         .engines
         .iter()
@@ -139,6 +140,7 @@ fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::domain::CacheState;
@@ -170,12 +172,12 @@ mod tests {
     #[test]
     fn a_winner_is_named_with_its_time_and_its_lead_over_mmap() {
         let all =
-            vec![engine_of(Engine::Direct, 625, 3), engine_of(Engine::Pread, 700, 3), engine_of(Engine::Mmap, 817, 3)];
+            vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Pread, 700, 3), engine_of(Engine::Mmap, 817, 3)];
         assert_eq!(said(all), "Cold: O_DIRECT wins, 625 ms (1.3× faster than mmap). 3 runs, all bytes verified.");
         let without = vec![engine_of(Engine::Mmap, 100, 3), engine_of(Engine::Pread, 200, 2)];
         assert_eq!(said(without), "Cold: mmap wins, 100 ms (2.0× faster than pread). 2 to 3 runs, all bytes verified.");
-        let auto = RankedEngine { auto_chose: Some(Engine::Direct), ..engine_of(Engine::Auto, 100, 3) };
-        let chosen = vec![auto, engine_of(Engine::Direct, 101, 3), engine_of(Engine::Mmap, 200, 3)];
+        let auto = RankedEngine { auto_chose: Some(Engine::Odirect), ..engine_of(Engine::Auto, 100, 3) };
+        let chosen = vec![auto, engine_of(Engine::Odirect, 101, 3), engine_of(Engine::Mmap, 200, 3)];
         assert_eq!(
             said(chosen),
             "Cold: auto (O_DIRECT) wins, 100 ms (2.0× faster than mmap). 3 runs, all bytes verified."
@@ -184,18 +186,18 @@ mod tests {
 
     #[test]
     fn one_run_of_each_engine_names_no_winner() {
-        let once = vec![engine_of(Engine::Direct, 625, 1), engine_of(Engine::Mmap, 817, 1)];
+        let once = vec![engine_of(Engine::Odirect, 625, 1), engine_of(Engine::Mmap, 817, 1)];
         assert_eq!(
             said(once),
             "Cold: O_DIRECT leads, 625 ms (1.3× faster than mmap). One run each; run 3 for a winner. All bytes verified."
         );
-        let some = vec![engine_of(Engine::Direct, 625, 3), engine_of(Engine::Mmap, 817, 1)];
+        let some = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 1)];
         assert!(said(some).contains("mmap ran once; run 3 for a winner."));
     }
 
     #[test]
     fn ties_single_engines_and_misses_are_told_as_what_they_are() {
-        let tie = vec![engine_of(Engine::Direct, 625, 3), engine_of(Engine::Mmap, 625, 3)];
+        let tie = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 625, 3)];
         assert_eq!(
             said(tie),
             "Cold: O_DIRECT and mmap tie, 625 ms and 625 ms. Their runs overlap. 3 runs, all bytes verified."
@@ -204,7 +206,7 @@ mod tests {
         let miss = |name: &str| RankedEngine {
             bytes_per_s: 0.0,
             verified: None,
-            ..engine_of(Engine::Workload(format!("llmd/{name}/read")), 5, 3)
+            ..engine_of(Engine::Workload(format!("llmd/{name}/read").parse().unwrap()), 5, 3)
         };
         assert_eq!(said(vec![miss("ram"), miss("gds")]), "Cold reads: every lookup missed. ram 5.00 ms, gds 5.00 ms.");
     }

@@ -12,7 +12,8 @@ pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
 const HEAD_BYTES: u64 = 4 << 10;
 
 /// The text that the file of each name has near its beginning.
-const MARKS: [(&str, &str); 13] = [
+const MARKS: [(&str, &str); 14] = [
+    ("report.json", "{\"schema_version\":2,\"tool\":\""),
     ("report.json", "{\"schema_version\":1,\"tool\":\""),
     ("report.schema.json", "\"urn:gds-top:report"),
     ("report.md", "# gds-top report"),
@@ -34,8 +35,8 @@ const MARKS: [(&str, &str); 13] = [
 /// Where something else has the name.
 pub(super) fn may_replace(path: &Path) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let mark = MARKS.iter().find(|(known, _)| *known == name).map_or("gds-top", |(_, mark)| mark);
-    may_replace_marked(path, mark)
+    let marks: Vec<&str> = MARKS.iter().filter(|(known, _)| *known == name).map(|(_, mark)| *mark).collect();
+    may_replace_any(path, if marks.is_empty() { &["gds-top"] } else { &marks })
 }
 
 /// The same for a file of another name with this mark.
@@ -43,6 +44,10 @@ pub(super) fn may_replace(path: &Path) -> io::Result<()> {
 /// # Errors
 /// As for [`may_replace`].
 pub(super) fn may_replace_marked(path: &Path, mark: &str) -> io::Result<()> {
+    may_replace_any(path, &[mark])
+}
+
+fn may_replace_any(path: &Path, marks: &[&str]) -> io::Result<()> {
     let refused = |why: &str| {
         let text = format!("it {why}, so it is left alone; move it away or name another place");
         Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
@@ -57,7 +62,8 @@ pub(super) fn may_replace_marked(path: &Path, mark: &str) -> io::Result<()> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let mut head = Vec::new();
     file.take(HEAD_BYTES).read_to_end(&mut head)?;
-    if head.is_empty() || head.windows(mark.len()).any(|part| part == mark.as_bytes()) {
+    let has = |mark: &&str| head.windows(mark.len()).any(|part| part == mark.as_bytes());
+    if head.is_empty() || marks.iter().any(has) {
         return Ok(());
     }
     refused("was not written by gds-top")
@@ -82,6 +88,7 @@ mod tests {
         for name in names(folder.path()) {
             may_replace(&folder.path().join(&name)).unwrap_or_else(|error| unreachable!("{name}: {error}"));
         }
+        fs::write(folder.path().join("report.json"), "{\"schema_version\":1,\"tool\":\"gds-top\"}").unwrap();
         prepare(folder.path(), &Format::ALL).unwrap();
         export(&State::default(), folder.path(), &Format::ALL).unwrap();
     }

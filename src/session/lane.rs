@@ -58,7 +58,7 @@ pub struct Lane {
     /// What was measured.
     pub result: Option<Box<RunResult>>,
     /// The end of its standard error, if it died.
-    pub last_words: Option<String>,
+    pub stderr_tail: Option<String>,
     /// What it loads, and with whom, where the session has several models or targets.
     pub share: Option<LaneShare>,
 }
@@ -123,10 +123,10 @@ impl Lane {
                 self.status = result.failure().map_or(LaneStatus::Done, LaneStatus::Failed);
                 self.result = Some(result.clone());
             }
-            EventBody::LaneDied { how, last_words, .. } => {
+            EventBody::LaneDied { how, stderr_tail, .. } => {
                 self.ended_ns = Some(at_ns);
                 self.status = LaneStatus::Failed(Failure::Died(how.clone()));
-                self.last_words = Some(last_words.clone());
+                self.stderr_tail = Some(stderr_tail.clone());
             }
             EventBody::LaneCancelled { .. } => {
                 self.ended_ns = Some(at_ns);

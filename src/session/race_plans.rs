@@ -1,7 +1,6 @@
 //! The plans of the Race screen, from `profiles/plans`: data, so that another plan is a file and no code.
 
-use crate::domain::CacheState;
-use crate::kvcache::Kind;
+use crate::domain::{CacheState, KvSystem};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
@@ -31,7 +30,7 @@ pub(super) enum What {
     /// The session's model, in these cache states; those of the session where none are named.
     Load { caches: Vec<CacheState> },
     /// A KV-cache workload with its source's own shape and number of tokens.
-    Kv { workload: Kind },
+    Kv { workload: KvSystem },
     /// A grid over these sizes and threads, with every way of transfer that can run.
     Grid { block_bytes: Vec<u64>, threads: Vec<u32>, file_bytes: u64, cell_ns: u64 },
 }
@@ -56,7 +55,7 @@ mod tests {
     #[test]
     fn every_file_is_a_plan_and_every_workload_has_one() {
         assert_eq!(all().len(), FILES.len());
-        for kind in Kind::ALL {
+        for kind in KvSystem::ALL {
             assert!(all().iter().any(|plan| plan.run == What::Kv { workload: kind }), "{}", kind.name());
         }
         let names: std::collections::BTreeSet<_> = all().iter().map(|plan| &plan.name).collect();

@@ -129,7 +129,7 @@ impl State {
                     verified_bytes: 0,
                     spans: PackedSpans::default(),
                     result: None,
-                    last_words: None,
+                    stderr_tail: None,
                     share: None,
                 });
                 self.stopped = false;

@@ -201,7 +201,7 @@ mod tests {
             let result = serde_json::json!({
                 "engine": "pread", "model": model, "cache": "hot", "cache_resident_before_fraction": 1.0, "target": "H200", "repeat": 0,
                 "bytes": bytes, "wall_ns": wall_ns, "setup_ns": 1, "bytes_per_s": 1.0, "verified": true, "route": null, "phases": {},
-                "slots": 1, "host_peak_bytes": null, "pinned_peak_bytes": null, "gpu_peak_bytes": null, "cpu_ns": null, "knobs": {},
+                "slots": 1, "host_peak_bytes": null, "pinned_peak_bytes": null, "gpu_peak_bytes": null, "cpu_ns": null, "settings": {},
                 "setup_parts_ns": {}, "notes": [], "error": null,
             });
             let result = serde_json::from_value(result).unwrap();

@@ -232,7 +232,7 @@ fn marker(engine: &Engine) -> char {
     match engine {
         Engine::Mmap => '○',
         Engine::Pread => '■',
-        Engine::Direct => '◆',
+        Engine::Odirect => '◆',
         Engine::GdsPerTensor => '▼',
         Engine::GdsBounce => '◇',
         Engine::GdsSlab => '●',

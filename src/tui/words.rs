@@ -86,6 +86,7 @@ pub(crate) fn chosen(row: &EngineRow<'_>) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn in_a_legend_a_workload_goes_by_its_variant() {
-        let lane = |name: &str| Engine::Workload(name.to_owned());
+        let lane = |name: &str| Engine::Workload(name.parse().unwrap());
         assert_eq!(variant_name(&lane("ucm/gds:async=0/read"), 24), "gds:async=0");
         assert_eq!(variant_name(&lane("ucm/gds:enable_layerwise=1/read"), 12), "gds…erwise=1");
         assert_eq!(variant_name(&Engine::Pread, 24), "pread");
@@ -110,7 +111,8 @@ mod tests {
 
     #[test]
     fn workloads_keep_in_a_narrow_place_what_tells_them_apart() {
-        let lane = |factor: u32| Engine::Workload(format!("lmcache/gds:prefetch_factor={factor}/read"));
+        let lane =
+            |factor: u32| Engine::Workload(format!("lmcache/gds:prefetch_factor={factor}/read").parse().unwrap());
         let shown = [0, 1, 2].map(|factor| short_engine(&lane(factor), 17));
         assert_eq!(shown[0], "gds:p…ch_factor=0");
         assert!(shown[1].ends_with("=1") && shown[2].ends_with("=2"));

@@ -1,13 +1,13 @@
 //! What changes under a lane: files, and the session that it belongs to.
 
-use crate::harness::{STANDIN_UUID, folder, gpu_order, knobs, order, run, until};
+use crate::harness::{STANDIN_UUID, folder, gpu_order, order, run, until, with_settings};
 use crate::program::gds_top;
 use crate::{models, standins};
 use gds_top::domain::Engine;
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
-const ENGINES: [Engine; 3] = [Engine::Mmap, Engine::Pread, Engine::Direct];
+const ENGINES: [Engine; 3] = [Engine::Mmap, Engine::Pread, Engine::Odirect];
 
 #[test]
 fn a_file_that_was_cut_or_has_grown_since_is_a_change() {
@@ -27,7 +27,7 @@ fn a_file_that_was_cut_or_has_grown_since_is_a_change() {
 #[test]
 fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of_the_lane() {
     let Some(built) = standins::build() else { return };
-    for engine in Engine::NAMED.into_iter().filter(|engine| !matches!(engine, Engine::Nixl(_) | Engine::Auto)) {
+    for engine in Engine::named().cloned().filter(|engine| !matches!(engine, Engine::Nixl(_) | Engine::Auto)) {
         let folder = folder();
         let model = models::odd(folder.path());
         let machine = folder.path().join("machine");
@@ -41,7 +41,7 @@ fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of
             ("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:wait:1"),
             ("STANDIN_WAIT", waiting.to_str().unwrap()),
         ];
-        let order = knobs(gpu_order(engine.clone(), &model), &[("block_bytes", 4096), ("depth", 1)]);
+        let order = with_settings(gpu_order(engine.clone(), &model), &[("block_bytes", 4096), ("depth", 1)]);
         let outcome = std::thread::scope(|scope| {
             let lane = scope.spawn(|| run(&order, &env));
             until("a lane that waits", || waiting.exists().then_some(()));

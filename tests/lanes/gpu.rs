@@ -1,6 +1,6 @@
 //! A GPU as the target, by the stand-ins for CUDA and cuFile: the ways of the bytes and of every failure, no measurement.
 
-use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, knobs, run, run_until, standin_env};
+use crate::harness::{Outcome, STANDIN_NAME, folder, gpu_order, run, run_until, standin_env, with_settings};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
 use gds_top::domain::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Phase, Route, Target};
@@ -9,7 +9,7 @@ use std::cell::Cell;
 const ENGINES: [Engine; 8] = [
     Engine::Mmap,
     Engine::Pread,
-    Engine::Direct,
+    Engine::Odirect,
     Engine::GdsPerTensor,
     Engine::GdsBounce,
     Engine::GdsSlab,
@@ -46,7 +46,7 @@ fn every_engine_lands_the_model_on_the_gpu() {
         let result = outcome.result();
         assert_eq!(result.target, STANDIN_NAME);
         assert!(result.gpu_peak_bytes.is_some_and(|bytes| bytes >= model.tensor_bytes()), "{result:?}");
-        let pins = matches!(engine, Engine::Pread | Engine::Direct);
+        let pins = matches!(engine, Engine::Pread | Engine::Odirect);
         assert_eq!(result.pinned_peak_bytes.unwrap() > 0, pins, "{engine}");
         assert!(!outcome.stderr.contains("registrations left"), "{}", outcome.stderr);
         assert!(!outcome.stderr.contains("closed before its handle"), "{}", outcome.stderr);
@@ -70,20 +70,20 @@ fn settings_change_how_and_not_what() {
         (Engine::GdsSlab, &[("register", 1), ("slab_bytes", 81_920), ("block_bytes", 65_536)]),
         (Engine::GdsBatch, &[("register", 1), ("slab_bytes", 12_288), ("block_bytes", 8192)]),
         (Engine::GdsStream, &[("register", 1), ("slab_bytes", 69_632), ("block_bytes", 16_384)]),
-        (Engine::Direct, &[("depth", 2), ("block_bytes", 8192), ("registered", 1)]),
+        (Engine::Odirect, &[("depth", 2), ("block_bytes", 8192), ("registered", 1)]),
         (Engine::Pread, &[("threads", 2), ("slots", 1), ("block_bytes", 8192)]),
     ];
     for (engine, set) in settings {
         // On a stream, compat mode takes no offset of registered memory.
         let needs_direct = engine == Engine::GdsStream && set.contains(&("register", 1));
         let route = if needs_direct { "nvfs" } else { "posix" };
-        let order = knobs(gpu_order(engine, &model), set);
+        let order = with_settings(gpu_order(engine, &model), set);
         let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
         sound::check(&outcome, &model);
         let result = outcome.result();
-        assert!(set.iter().all(|(name, _)| result.knobs.contains_key(*name)), "{set:?}: {:?}", result.knobs);
+        assert!(set.iter().all(|(name, _)| result.settings.contains_key(*name)), "{set:?}: {:?}", result.settings);
         for (name, value) in set.iter().filter(|(name, _)| matches!(*name, "register" | "slab_bytes")) {
-            assert_eq!(result.knobs[*name], *value, "{set:?}");
+            assert_eq!(result.settings[*name], *value, "{set:?}");
         }
     }
 }
@@ -96,10 +96,10 @@ fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
     for version in ["1150", "1180", "1200"] {
         let kib = |engine, set: &[(&str, u64)], env: &[(&str, &str)]| {
             let env = [&[("STANDIN_CUFILE_VERSION", version), ("STANDIN_CUFILE_ROUTE", "posix")], env].concat();
-            let outcome = told(&built, &knobs(gpu_order(engine, &model), set), &env);
+            let outcome = told(&built, &with_settings(gpu_order(engine, &model), set), &env);
             sound::check(&outcome, &model);
             assert!(outcome.result().setup_parts_ns["driver_open"] > 0);
-            outcome.result().knobs[NAME]
+            outcome.result().settings[NAME]
         };
         assert_eq!(kib(Engine::GdsPerTensor, &[], &[]), 1024, "{version}");
         assert_eq!(kib(Engine::GdsPerTensor, &[], &[("STANDIN_CUFILE_DIRECT_IO", "4096")]), 4096, "cufile.json's own");
@@ -109,7 +109,7 @@ fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
         assert_eq!(kib(Engine::GdsSlab, &[(NAME, 4096)], &[]), 4096);
         let refused = [("STANDIN_CUFILE_FAIL", "cuFileDriverSetMaxDirectIOSize:5022")];
         assert_eq!(kib(Engine::GdsPerTensor, &[], &refused), 16384, "what is told is what is so");
-        let order = knobs(gpu_order(Engine::GdsPerTensor, &model), &[(NAME, 2048)]);
+        let order = with_settings(gpu_order(Engine::GdsPerTensor, &model), &[(NAME, 2048)]);
         let env = [("STANDIN_CUFILE_VERSION", version), refused[0]];
         let outcome = told(&built, &order, &env);
         let error = outcome.error();
@@ -187,12 +187,12 @@ fn a_failing_cuda_call_is_a_sentence() {
     let cases: [(Engine, &str, &[&str]); 10] = [
         (Engine::Mmap, "cuMemAlloc_v2:2", &["allocating", "are free", "--gpu"]),
         (Engine::Pread, "cuMemAlloc_v2:2", &["allocating", "8.00 GiB", "are free"]),
-        (Engine::Direct, "cuMemAlloc_v2:2", &["are free"]),
+        (Engine::Odirect, "cuMemAlloc_v2:2", &["are free"]),
         (Engine::GdsSlab, "cuMemAlloc_v2:2", &["are free"]),
         (Engine::Pread, "cuMemHostRegister_v2:2", &["pinning", "slots"]),
-        (Engine::Direct, "cuMemHostRegister_v2:1", &["pinning", "CUDA_ERROR_INVALID_VALUE"]),
+        (Engine::Odirect, "cuMemHostRegister_v2:1", &["pinning", "CUDA_ERROR_INVALID_VALUE"]),
         (Engine::Pread, "cuMemcpyHtoDAsync_v2:700:2", &["copy", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
-        (Engine::Direct, "cuMemcpyHtoDAsync_v2:700:2", &["copy", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        (Engine::Odirect, "cuMemcpyHtoDAsync_v2:700:2", &["copy", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
         (Engine::Mmap, "cuMemcpyHtoD_v2:700:5", &["copying pageable memory", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
         (Engine::Pread, "cuStreamCreate:2", &["stream", "CUDA_ERROR_OUT_OF_MEMORY"]),
     ];
@@ -234,7 +234,7 @@ fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
             Engine::GdsBounce => &[("block_bytes", 1 << 30)],
             _ => &[("block_bytes", 65_536)],
         };
-        let order = knobs(gpu_order(engine.clone(), &model), set);
+        let order = with_settings(gpu_order(engine.clone(), &model), set);
         let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
         let error = outcome.error();
         assert!(parts.iter().all(|part| error.contains(part)), "{engine} {fails}: {error}");
@@ -244,7 +244,7 @@ fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
 #[test]
 fn reads_on_streams_into_registered_memory_fail_in_compat_mode_with_what_to_do() {
     let Some((_folder, model, built)) = setting() else { return };
-    let order = knobs(gpu_order(Engine::GdsStream, &model), &[("register", 1), ("block_bytes", 65_536)]);
+    let order = with_settings(gpu_order(Engine::GdsStream, &model), &[("register", 1), ("block_bytes", 65_536)]);
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", "posix")]);
     let error = outcome.error();
     assert!(error.contains("Input/output error") && error.contains("leave register at 0"), "{error}");
@@ -253,19 +253,19 @@ fn reads_on_streams_into_registered_memory_fail_in_compat_mode_with_what_to_do()
 #[test]
 fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     let Some((_folder, model, built)) = setting() else { return };
-    let order = knobs(gpu_order(Engine::GdsSlab, &model), &[("register", 1)]);
+    let order = with_settings(gpu_order(Engine::GdsSlab, &model), &[("register", 1)]);
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036")]);
     sound::check(&outcome, &model);
     let result = outcome.result();
     assert!(result.notes.iter().any(|n| n.contains("5036") && n.contains("unregistered")), "{:?}", result.notes);
-    assert_eq!(result.knobs["register"], 0, "the settings are those that were used");
+    assert_eq!(result.settings["register"], 0, "the settings are those that were used");
     // Where there is room for some pieces, those are registered and the rest is read into as it is.
-    let order = knobs(gpu_order(Engine::GdsSlab, &model), &[("register", 1), ("slab_bytes", 65_536)]);
+    let order = with_settings(gpu_order(Engine::GdsSlab, &model), &[("register", 1), ("slab_bytes", 65_536)]);
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
     sound::check(&outcome, &model);
     let result = outcome.result();
     assert!(result.notes.iter().any(|n| n.contains("from 128 KiB on") && n.contains("5036")), "{:?}", result.notes);
-    assert_eq!((result.knobs["register"], result.knobs["slab_bytes"]), (1, 65_536));
+    assert_eq!((result.settings["register"], result.settings["slab_bytes"]), (1, 65_536));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
         (&[("cufile", 1)][..], "posix", false),
         (&[("cufile", 0)][..], "nvfs", false),
     ] {
-        let order = LaneOrder { cache: CacheState::Cold, ..knobs(gpu_order(Engine::Auto, &model), set) };
+        let order = LaneOrder { cache: CacheState::Cold, ..with_settings(gpu_order(Engine::Auto, &model), set) };
         let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
         sound::check(&outcome, &model);
         let result = outcome.result();
@@ -291,7 +291,8 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
         assert_eq!(result.setup_parts_ns.contains_key("probing_read"), set[0].1 == 1);
     }
     // A library that does not open leaves the others to choose from.
-    let order = LaneOrder { cache: CacheState::Cold, ..knobs(gpu_order(Engine::Auto, &model), &[("cufile", 1)]) };
+    let order =
+        LaneOrder { cache: CacheState::Cold, ..with_settings(gpu_order(Engine::Auto, &model), &[("cufile", 1)]) };
     let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
     sound::check(&outcome, &model);
     assert!(outcome.result().notes.iter().any(|n| n.contains("chose without cuFile") && n.contains("5001")));
@@ -311,7 +312,7 @@ fn single_reads_that_fail_are_done_again_another_way_and_said() {
         (Engine::GdsStream, "cuFileReadAsync.later:5:4", "cuFileReadAsync"),
     ] {
         let set = [("block_bytes", 65_536), ("threads", 2), ("depth", 4)];
-        let order = knobs(gpu_order(engine.clone(), &model), &set);
+        let order = with_settings(gpu_order(engine.clone(), &model), &set);
         let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
         sound::check(&outcome, &model);
         let notes = &outcome.result().notes;
@@ -325,11 +326,12 @@ fn single_reads_that_fail_are_done_again_another_way_and_said() {
 #[test]
 fn a_batch_never_has_more_in_flight_than_the_pool_bears() {
     let Some((_folder, model, built)) = setting() else { return };
-    let order = knobs(gpu_order(Engine::GdsBatch, &model), &[("depth", 256), ("block_bytes", 4096), ("threads", 3)]);
+    let order =
+        with_settings(gpu_order(Engine::GdsBatch, &model), &[("depth", 256), ("block_bytes", 4096), ("threads", 3)]);
     let outcome = told(&built, &order, &[]);
     sound::check(&outcome, &model);
     let result = outcome.result();
-    assert!(result.knobs["depth"] <= 32, "{:?}", result.knobs);
+    assert!(result.settings["depth"] <= 32, "{:?}", result.settings);
     assert!(result.notes.iter().any(|n| n.contains("32 entries") && n.contains("pool")), "{:?}", result.notes);
 }
 
@@ -339,7 +341,7 @@ fn wrong_bytes_are_seen_on_every_way_to_the_gpu() {
     for (engine, spoiled) in [
         (Engine::Mmap, "STANDIN_CUDA_CORRUPT"),
         (Engine::Pread, "STANDIN_CUDA_CORRUPT"),
-        (Engine::Direct, "STANDIN_CUDA_CORRUPT"),
+        (Engine::Odirect, "STANDIN_CUDA_CORRUPT"),
         (Engine::GdsPerTensor, "STANDIN_CUFILE_CORRUPT"),
         (Engine::GdsPerTensor, "STANDIN_CUFILE_LOSE"),
         (Engine::GdsSlab, "STANDIN_CUFILE_CORRUPT"),
@@ -349,7 +351,7 @@ fn wrong_bytes_are_seen_on_every_way_to_the_gpu() {
     ] {
         let set: &[_] =
             if engine == Engine::Mmap || engine == Engine::GdsPerTensor { &[] } else { &[("block_bytes", 65_536)] };
-        let outcome = told(&built, &knobs(gpu_order(engine.clone(), &model), set), &[(spoiled, "2")]);
+        let outcome = told(&built, &with_settings(gpu_order(engine.clone(), &model), set), &[(spoiled, "2")]);
         let result = outcome.result();
         assert_eq!((result.verified, &result.error), (Some(false), &None), "{engine} {spoiled}");
         let said = result.first_difference.as_ref().expect("it is said");
@@ -378,14 +380,14 @@ fn a_call_that_hangs_never_becomes_a_result() {
     standins::machine(machine.path(), machine.path());
     for (variable, fails, engine) in [
         ("STANDIN_CUFILE_FAIL", "cuFileRead:hang:2", Engine::GdsSlab),
-        ("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:hang:3", Engine::Direct),
+        ("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:hang:3", Engine::Odirect),
     ] {
         let told = [
             (variable, fails),
             ("LD_PRELOAD", built.redirect.to_str().unwrap()),
             ("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()),
         ];
-        let order = knobs(gpu_order(engine, &model), &[("block_bytes", 65_536)]);
+        let order = with_settings(gpu_order(engine, &model), &[("block_bytes", 65_536)]);
         // It goes on reporting while it hangs.
         let before = Cell::new(None);
         let enough = |out: &str, err: &str| {

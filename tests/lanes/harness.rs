@@ -1,9 +1,10 @@
 //! Runs the program as a lane: an order on its standard input, frames on its standard output.
 
 use crate::program::gds_top;
-use gds_top::domain::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, RunResult, Span, Target};
+use gds_top::domain::{
+    CacheState, Engine, EngineSettings, LaneOrder, LaneStage, ModelInfo, RunResult, Setting, Span, Target,
+};
 use gds_top::engines::protocol::{Frame, LaneMessage, monotonic_ns};
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -32,7 +33,8 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
         target: Target::Host,
         repeat: 0,
         verify: true,
-        knobs: BTreeMap::new(),
+        settings: EngineSettings::default(),
+        limit_s: None,
         libcufile: None,
         // Set by `run` to a folder that goes with the lane.
         scratch: std::path::PathBuf::new(),
@@ -51,8 +53,8 @@ pub(crate) fn gpu_order(engine: Engine, model: &ModelInfo) -> LaneOrder {
 }
 
 /// With engine settings.
-pub(crate) fn knobs(mut order: LaneOrder, settings: &[(&str, u64)]) -> LaneOrder {
-    order.knobs = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+pub(crate) fn with_settings(mut order: LaneOrder, settings: &[(&str, u64)]) -> LaneOrder {
+    order.settings = settings.iter().map(|(name, value)| (Setting::named(name).unwrap(), *value)).collect();
     order
 }
 

@@ -1,13 +1,13 @@
 //! Host memory as the target: engines that need no cuFile do their real reads.
 
-use crate::harness::{Outcome, folder, knobs, order, run};
+use crate::harness::{Outcome, folder, order, run, with_settings};
 use crate::{models, sound, standins};
 use gds_top::domain::{CacheState, Engine, LaneOrder, LaneStage, ModelInfo, Phase};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-const ENGINES: [Engine; 4] = [Engine::Mmap, Engine::Pread, Engine::Direct, Engine::Auto];
+const ENGINES: [Engine; 4] = [Engine::Mmap, Engine::Pread, Engine::Odirect, Engine::Auto];
 
 /// Whether files here take O_DIRECT.
 fn takes_direct(folder: &Path) -> bool {
@@ -45,7 +45,7 @@ fn undisturbed(state: &str, is_there: impl Fn() -> bool) -> Option<()> {
 
 /// Runs and checks; None where the engine is `direct` and the file system does not take it.
 fn sound(order: &LaneOrder, model: &ModelInfo) -> Option<Outcome> {
-    if order.engine == Engine::Direct && !takes_direct(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
+    if order.engine == Engine::Odirect && !takes_direct(Path::new(env!("CARGO_TARGET_TMPDIR"))) {
         return None;
     }
     let outcome = run(order, &[]);
@@ -86,17 +86,17 @@ fn settings_of_any_size_change_how_and_not_what() {
         (Engine::Pread, &[("threads", 1), ("slots", 1), ("block_bytes", 1)]),
         (Engine::Pread, &[("threads", 7), ("slots", 3), ("block_bytes", 12_289)]),
         (Engine::Pread, &[("threads", 1000), ("slots", 1000), ("block_bytes", u64::MAX)]),
-        (Engine::Direct, &[("depth", 1), ("block_bytes", 4096)]),
-        (Engine::Direct, &[("depth", 3), ("block_bytes", 20_000)]),
-        (Engine::Direct, &[("depth", 5000), ("block_bytes", 1 << 40)]),
-        (Engine::Direct, &[("io_uring", 0), ("depth", 3), ("block_bytes", 65_536)]),
-        (Engine::Direct, &[("io_uring", 0), ("depth", 0), ("block_bytes", 0)]),
+        (Engine::Odirect, &[("depth", 1), ("block_bytes", 4096)]),
+        (Engine::Odirect, &[("depth", 3), ("block_bytes", 20_000)]),
+        (Engine::Odirect, &[("depth", 5000), ("block_bytes", 1 << 40)]),
+        (Engine::Odirect, &[("io_uring", 0), ("depth", 3), ("block_bytes", 65_536)]),
+        (Engine::Odirect, &[("io_uring", 0), ("depth", 0), ("block_bytes", 0)]),
     ];
     for (engine, set) in settings {
-        let Some(outcome) = sound(&knobs(order(engine, &model), set), &model) else { continue };
+        let Some(outcome) = sound(&with_settings(order(engine, &model), set), &model) else { continue };
         let result = outcome.result();
-        let block = result.knobs["block_bytes"];
-        assert!(block >= 4096 && block % 4096 == 0, "{set:?}: {:?}", result.knobs);
+        let block = result.settings["block_bytes"];
+        assert!(block >= 4096 && block % 4096 == 0, "{set:?}: {:?}", result.settings);
         // The staging follows the model, not the setting: nobody pins a gigabyte for two megabytes.
         assert!(result.host_peak_bytes.is_none_or(|peak| peak < 300 << 20), "{set:?}: {result:?}");
     }
@@ -107,21 +107,21 @@ fn blocks_are_shared_by_all_threads_and_ordered_settings_are_used() {
     let folder = folder();
     let model = models::synthetic(folder.path());
     let set: &[_] = &[("threads", 3), ("slots", 2), ("block_bytes", 65_536)];
-    let Some(outcome) = sound(&knobs(order(Engine::Pread, &model), set), &model) else { return };
+    let Some(outcome) = sound(&with_settings(order(Engine::Pread, &model), set), &model) else { return };
     let result = outcome.result();
     assert_eq!(result.slots, 3);
     let used = |(name, value): &(&str, u64)| match *name {
         // Nothing is staged on the way to host memory, and what was not used is not told as used.
-        "slots" => !result.knobs.contains_key(*name),
-        _ => result.knobs[*name] == *value && result.knobs_why[*name] == "as set",
+        "slots" => !result.settings.contains_key(*name),
+        _ => result.settings[*name] == *value && result.settings_why[*name] == "as set",
     };
-    assert!(set.iter().all(used), "{:?}", result.knobs);
+    assert!(set.iter().all(used), "{:?}", result.settings);
     let blocks = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).count() as u64;
     assert!(blocks >= model.tensor_bytes() / 65_536, "{blocks} blocks");
     assert!(result.notes.iter().any(|note| note.starts_with("slots not used")), "{:?}", result.notes);
     for (io_uring, why) in [(1, "staged nowhere"), (0, "io_uring")] {
         let set = [("registered", 1), ("io_uring", io_uring)];
-        let Some(outcome) = sound(&knobs(order(Engine::Direct, &model), &set), &model) else { continue };
+        let Some(outcome) = sound(&with_settings(order(Engine::Odirect, &model), &set), &model) else { continue };
         let notes = &outcome.result().notes;
         let told = |note: &String| note.starts_with("registered not used") && note.contains(why);
         // Where the kernel refuses io_uring, that is told instead.
@@ -134,15 +134,15 @@ fn host_memory_is_read_into_once_and_nothing_is_copied_or_pinned_on_the_way() {
     let folder = folder();
     let model = models::synthetic(folder.path());
     let by_threads: &[_] = &[("io_uring", 0), ("depth", 3)];
-    for (engine, set) in [(Engine::Pread, &[][..]), (Engine::Direct, &[]), (Engine::Direct, by_threads)] {
-        let Some(outcome) = sound(&knobs(order(engine, &model), set), &model) else { continue };
+    for (engine, set) in [(Engine::Pread, &[][..]), (Engine::Odirect, &[]), (Engine::Odirect, by_threads)] {
+        let Some(outcome) = sound(&with_settings(order(engine, &model), set), &model) else { continue };
         let result = outcome.result();
         assert!(result.phases.get(Phase::Transfer) > 0, "{:?}", result.phases);
         assert_eq!([Phase::Copy, Phase::RegisterBuffer].map(|phase| result.phases.get(phase)), [0; 2]);
         assert!(
-            !result.knobs.contains_key("slots") && result.notes.is_empty(),
+            !result.settings.contains_key("slots") && result.notes.is_empty(),
             "{:?} {:?}",
-            result.knobs,
+            result.settings,
             result.notes
         );
         let landed: u64 = outcome.spans().iter().filter(|s| s.phase == Phase::Transfer).map(|s| s.bytes).sum();
@@ -177,7 +177,7 @@ fn auto_takes_what_the_page_cache_makes_fastest_says_so_and_stays_auto() {
     let model = models::synthetic(folder.path());
     let mut states = vec![(CacheState::Hot, Engine::Pread)];
     if takes_direct(folder.path()) {
-        states.push((CacheState::Cold, Engine::Direct));
+        states.push((CacheState::Cold, Engine::Odirect));
     }
     for (cache, engine) in states {
         let outcome = run(&LaneOrder { cache, ..order(Engine::Auto, &model) }, &[]);
@@ -190,7 +190,11 @@ fn auto_takes_what_the_page_cache_makes_fastest_says_so_and_stays_auto() {
             assert!(result.auto_choice.as_ref().is_some_and(|choice| choice.reason.is_some()));
         }
         assert_eq!(result.engine, Engine::Auto);
-        assert!(result.knobs.contains_key("threads") && result.knobs.contains_key("block_bytes"), "{:?}", result.knobs);
+        assert!(
+            result.settings.contains_key("threads") && result.settings.contains_key("block_bytes"),
+            "{:?}",
+            result.settings
+        );
     }
 }
 
@@ -203,7 +207,7 @@ fn a_file_system_without_direct_reads_is_named_and_not_worked_round() {
     if takes_direct(folder.path()) {
         return standins::skipped("tmpfs takes O_DIRECT from Linux 6.6 on");
     }
-    let outcome = run(&order(Engine::Direct, &model), &[]);
+    let outcome = run(&order(Engine::Odirect, &model), &[]);
     let error = outcome.error();
     assert!(error.contains("O_DIRECT") && error.contains("pread"), "{error}");
 }

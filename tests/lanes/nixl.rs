@@ -1,6 +1,6 @@
 //! The engine `nixl`: against a stand-in of its C interface, and against the real library of the wheels.
 
-use crate::harness::{folder, gpu_order, knobs, order, run, standin_env};
+use crate::harness::{folder, gpu_order, order, run, standin_env, with_settings};
 use crate::{models, sound, standins};
 use gds_top::domain::{Engine, LaneOrder, NixlPlugin, Phase, Route};
 use std::path::PathBuf;
@@ -54,10 +54,10 @@ fn loads_before_the_measured_one_are_set_up_and_count_nowhere_else() {
     let folder = folder();
     let model = models::odd(folder.path());
     let env = [("GDS_TOP_NIXL", built.nixl.to_str().unwrap())];
-    let outcome = run(&knobs(order(Engine::Nixl(NixlPlugin::Posix), &model), &[("warmup", 2)]), &env);
+    let outcome = run(&with_settings(order(Engine::Nixl(NixlPlugin::Posix), &model), &[("warmup", 2)]), &env);
     sound::check(&outcome, &model);
     let result = outcome.result();
-    assert!(result.setup_parts_ns["earlier_loads"] > 0 && result.knobs["warmup"] == 2, "{result:?}");
+    assert!(result.setup_parts_ns["earlier_loads"] > 0 && result.settings["warmup"] == 2, "{result:?}");
 }
 
 #[test]

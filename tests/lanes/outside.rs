@@ -119,7 +119,7 @@ sleep 0.2
         }
         let outside = &run["outside"];
         assert_eq!((&outside["program"], &outside["exit"]), (&"tester 1.2".into(), &"status 0".into()));
-        assert!(outside["last_words"].as_str().unwrap().contains("gpu host host"), "{outside:#}");
+        assert!(outside["stderr_tail"].as_str().unwrap().contains("gpu host host"), "{outside:#}");
         // Looked at when the line 'done' is taken in; a session that was kept from running until all was over says that it does not know.
         let known = outside["read_call_bytes"].as_u64().is_some();
         assert!(known || notes(&run).contains("unknown read by system calls"), "{run:#}");
@@ -140,7 +140,7 @@ fn a_silent_command_is_measured_whole_by_what_its_processes_read() {
 }
 
 #[test]
-fn a_bad_end_is_a_sentence_with_the_last_words() {
+fn a_bad_end_is_a_sentence_with_the_stderr_tail() {
     let (folder, _) = model();
     for (line, part) in [
         ("echo it broke >&2; exit 9", "ended with status 9; its last words: it broke"),

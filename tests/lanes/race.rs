@@ -25,7 +25,7 @@ fn a_lane_that_dies_is_told_with_its_last_words_while_the_others_go_on() {
     let folder = folder();
     models::odd(folder.path());
     let told = [("STANDIN_CUDA_FAIL", "cuMemcpyHtoD_v2:abort:2")];
-    let out = load(&built, folder.path(), &["--engine", "mmap,pread,direct"], &told);
+    let out = load(&built, folder.path(), &["--engine", "mmap,pread,odirect"], &told);
     let runs = runs(&out);
     assert_eq!(runs.len(), 3, "{runs:#?}");
     assert_eq!((&runs[0]["engine"], &runs[0]["verified"]), (&"mmap".into(), &Value::Null));
@@ -79,7 +79,7 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
 fn another_engine_goes_first_in_each_round() {
     let folder = folder();
     models::odd(folder.path());
-    let asked = ["--engine", "mmap,pread,direct", "--cache", "hot", "--repeat", "3", "--no-telemetry"];
+    let asked = ["--engine", "mmap,pread,odirect", "--cache", "hot", "--repeat", "3", "--no-telemetry"];
     let out = program(&[&["load", "--gpu", "host"], &asked[..], &[folder.path().to_str().unwrap()]].concat(), &[]);
     let said = String::from_utf8_lossy(&out.stderr);
     let started: Vec<&str> = said.lines().filter_map(|line| line.strip_suffix(": started")).collect();
@@ -88,11 +88,11 @@ fn another_engine_goes_first_in_each_round() {
         [
             "[1/9] mmap hot #1",
             "[2/9] pread hot #1",
-            "[3/9] direct hot #1",
+            "[3/9] odirect hot #1",
             "[4/9] pread hot #2",
-            "[5/9] direct hot #2",
+            "[5/9] odirect hot #2",
             "[6/9] mmap hot #2",
-            "[7/9] direct hot #3",
+            "[7/9] odirect hot #3",
             "[8/9] mmap hot #3",
             "[9/9] pread hot #3",
         ]
@@ -104,12 +104,12 @@ fn a_setting_that_changes_nothing_or_is_out_of_bounds_ends_the_call_before_anyth
     let folder = folder();
     models::odd(folder.path());
     for (set, engines, part) in [
-        ("threads=0", "pread", "threads goes from 1 to 256"),
-        ("block_bytes=5000", "pread", "the next is 8192"),
-        ("mmap.threads=2", "mmap,pread", "mmap has no setting 'threads'; it takes warmup"),
-        ("depth=4", "pread", "'depth' would change nothing here: pread takes threads"),
-        ("direct.depth=4", "pread", "direct is none of the engines of this race (pread)"),
-        ("gds-batch.block_bytes=33554432", "gds-batch", "16777216 at most"),
+        ("threads=0", "pread", "threads accepts values from 1 to 256"),
+        ("block_bytes=5000", "pread", "the next one is 8192"),
+        ("mmap.threads=2", "mmap,pread", "mmap has no setting 'threads'; it accepts warmup"),
+        ("depth=4", "pread", "'depth' would change nothing here: pread accepts threads"),
+        ("direct.depth=4", "pread", "odirect is not in this race (pread)"),
+        ("gds-batch.block_bytes=33554432", "gds-batch", "from 4096 to 16777216"),
     ] {
         let out = program(&["load", folder.path().to_str().unwrap(), "--engine", engines, "--set", set], &[]);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -1,6 +1,6 @@
 //! The real libcufile of its public wheels, on host memory, which it serves from 1.16 on. Without the wheels these tests say so and pass.
 
-use crate::harness::{Outcome, folder, knobs, order, run};
+use crate::harness::{Outcome, folder, order, run, with_settings};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
 use gds_top::domain::{Engine, LaneOrder, ModelInfo, Route};
@@ -55,7 +55,7 @@ impl Place {
 
     /// Runs a lane with this library.
     fn run(&self, engine: Engine, set: &[(&str, u64)], library: PathBuf) -> Outcome {
-        let order = LaneOrder { libcufile: Some(library), ..knobs(order(engine, &self.model), set) };
+        let order = LaneOrder { libcufile: Some(library), ..with_settings(order(engine, &self.model), set) };
         let (preload, machine) = (self.built.redirect.to_str().unwrap(), self.machine());
         run(&order, &[("LD_PRELOAD", preload), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())])
     }
@@ -98,7 +98,7 @@ fn the_longest_transfer_is_what_was_set_or_the_load_says_why_not() {
         if minor >= 18 {
             // The open driver takes it with success and without effect, so that it is opened anew.
             sound::check(&outcome, &place.model);
-            assert_eq!(outcome.result().knobs["max_direct_io_size_kb"], 2048, "1.{minor}");
+            assert_eq!(outcome.result().settings["max_direct_io_size_kb"], 2048, "1.{minor}");
         } else {
             // 1.16 answers 5011 without a GPU.
             let error = outcome.error();

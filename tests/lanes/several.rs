@@ -192,7 +192,7 @@ fn a_tensor_without_bytes_behind_what_a_part_has_hinders_no_engine() {
     let Some(built) = standins::build() else { return };
     let folder = folder();
     models::write(&folder.path().join("a.safetensors"), &[("long", "U8", &[900_000]), ("nothing", "F32", &[0, 3])], 0);
-    let engines = ["--engine", "mmap,pread,direct,nixl:POSIX", "--cache", "as-is"];
+    let engines = ["--engine", "mmap,pread,odirect,nixl:POSIX", "--cache", "as-is"];
     let arguments = [&[text(folder.path()), "--gpu", "host,host,host"], &engines[..]].concat();
     sound(&load(&arguments, &[("GDS_TOP_NIXL", text(&built.nixl))]), 4, 3);
 }

@@ -27,8 +27,8 @@ pub(crate) fn check(outcome: &Outcome, model: &ModelInfo) {
     let parts: u64 = parts.map(|(_, ns)| ns).sum();
     assert!(result.setup_ns > 0 && parts == result.setup_ns, "{} {:?}", result.setup_ns, result.setup_parts_ns);
     // Each setting with what chose it.
-    assert!(result.knobs.keys().eq(result.knobs_why.keys()), "{:?} {:?}", result.knobs, result.knobs_why);
-    assert!(result.knobs_why.values().all(|why| !why.is_empty()), "{:?}", result.knobs_why);
+    assert!(result.settings.keys().eq(result.settings_why.keys()), "{:?} {:?}", result.settings, result.settings_why);
+    assert!(result.settings_why.values().all(|why| !why.is_empty()), "{:?}", result.settings_why);
     assert!(result.cpu_ns.is_some_and(|ns| ns > 0));
     assert!(result.cache_resident_before_fraction.is_some_and(|share| (0.0..=1.0).contains(&share)), "{result:?}");
 

@@ -14,7 +14,7 @@ fn threads_that_are_refused_are_told_and_held_nobody_up() {
         let most = most.to_string();
         let env =
             [("LD_PRELOAD", built.threads.to_str().unwrap()), ("GDS_TOP_TEST_THREADS", &most), ("RUST_BACKTRACE", "0")];
-        let engines = ["--engine", "pread,direct", "--gpu", "host,host", "--set", "threads=4"];
+        let engines = ["--engine", "pread,odirect", "--gpu", "host,host", "--set", "threads=4"];
         // `program` fails the test where anything panicked.
         let out = program(&[&["load", folder.path().to_str().unwrap()][..], &engines].concat(), &env);
         let text = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).replace('\n', " ");

@@ -90,7 +90,7 @@ fn any_engine(d: &mut Dice) -> Engine {
     match d.below(9) {
         0 => Engine::Command(format!("x{}", d.text())),
         1 => Engine::Loader(d.pick(&LOADERS).to_owned()),
-        _ => d.pick(&Engine::NAMED),
+        _ => d.pick(&Engine::named().cloned().collect::<Vec<_>>()),
     }
 }
 
@@ -98,7 +98,7 @@ fn any_outside(d: &mut Dice) -> Outside {
     Outside {
         program: d.maybe(Dice::text),
         exit: d.text(),
-        last_words: d.maybe(Dice::text),
+        stderr_tail: d.maybe(Dice::text),
         clock: d.text(),
         bytes_source: d.text(),
         processes: d.below(9) as u32,
@@ -145,8 +145,8 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         pinned_peak_bytes: d.maybe(Dice::size),
         gpu_peak_bytes: d.maybe(Dice::size),
         cpu_ns: d.maybe(Dice::size),
-        knobs: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
-        knobs_why: (0..d.below(3)).map(|_| (d.text(), d.text())).collect(),
+        settings: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
+        settings_why: (0..d.below(3)).map(|_| (d.text(), d.text())).collect(),
         outside: d.maybe(any_outside),
         workload: d.maybe(any_workload),
         setup_parts_ns: (0..d.below(3)).map(|_| (d.text(), d.size())).collect(),
@@ -309,7 +309,7 @@ pub(crate) fn any_state(seed: u64) -> State {
                 EventBody::LaneFinished { lane, result: any_result(d, engine, cache, &model).into() }
             }
             13 if d.coin() => EventBody::LaneCancelled { lane },
-            13 => EventBody::LaneDied { lane, how: d.text(), last_words: d.text() },
+            13 => EventBody::LaneDied { lane, how: d.text(), stderr_tail: d.text() },
             14 => EventBody::Sampled {
                 sample: Sample {
                     lane: d.maybe(|_| lane),

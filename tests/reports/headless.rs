@@ -34,7 +34,7 @@ fn the_result_goes_to_one_stream_and_progress_to_the_other() {
 fn json_is_all_that_stands_on_the_output() {
     let (_, out, _) = told(&race_events(&usual_paces()), &Options { json: true, ..Options::default() });
     let value: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(value["schema_version"], 1);
+    assert_eq!(value["schema_version"], 2);
 }
 
 #[test]
@@ -204,12 +204,12 @@ fn exit_status_is_what_the_help_promises() {
 }
 
 #[test]
-fn a_lane_that_dies_is_told_with_its_last_words() {
+fn a_lane_that_dies_is_told_with_its_stderr_tail() {
     let mut events = race_events(&usual_paces());
     for e in &mut events {
         if matches!(e.body, EventBody::LaneFinished { lane: LaneId(3), .. }) {
-            let last_words = "first\nCUDA_ERROR_ILLEGAL_ADDRESS \u{1b}[2J".to_owned();
-            e.body = EventBody::LaneDied { lane: LaneId(3), how: "killed by signal 11 (SIGSEGV)".into(), last_words };
+            let stderr_tail = "first\nCUDA_ERROR_ILLEGAL_ADDRESS \u{1b}[2J".to_owned();
+            e.body = EventBody::LaneDied { lane: LaneId(3), how: "killed by signal 11 (SIGSEGV)".into(), stderr_tail };
         }
     }
     let (outcome, out, err) = told(&events, &Options::default());

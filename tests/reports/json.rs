@@ -22,7 +22,7 @@ fn the_schema_is_a_schema_and_rejects_what_is_no_report() {
     let mut report = report::json(&race());
     assert_eq!(faults(&validator, &report), Vec::<String>::new());
     for (place, wrong) in [
-        ("/schema_version", serde_json::json!(2)),
+        ("/schema_version", serde_json::json!(1)),
         ("/runs/0/wall_ns", serde_json::json!("1.2 s")),
         ("/runs/0/cache", serde_json::json!("warm")),
         ("/runs/0/phases", serde_json::json!({"thinking": 5})),
@@ -41,7 +41,7 @@ fn every_field_of_the_contract_is_there() {
     for place in ["tool", "machine", "checks", "verdicts", "plan", "runs", "tensors", "samples", "analysis"] {
         assert!(!report[place].is_null(), "{place}");
     }
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     let run = &report["runs"][6];
     assert_eq!((run["engine"].as_str(), run["repeat"].as_u64()), (Some("gds-per-tensor"), Some(0)));
     assert_eq!(run["route"]["posix_reads"], 21);

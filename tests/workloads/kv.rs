@@ -126,7 +126,7 @@ fn offsets_that_miss_the_grid_are_moved_all_the_same() {
     let (report, _) =
         place.report("ucm", &["--misalign", "--variants", "gds,gds-registered,disk", "--set", "block_tokens=64"], &[]);
     for variant in ["gds", "gds-registered", "disk"] {
-        assert_eq!(number(run(&report, &format!("ucm/{variant}/read")), "/knobs/misalign"), 512);
+        assert_eq!(number(run(&report, &format!("ucm/{variant}/read")), "/settings/misalign"), 512);
     }
     assert!(report["tensors"].as_array().unwrap().iter().all(|tensor| tensor["aligned"] == false));
 }
@@ -278,9 +278,9 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
     let more_than_is_free = (space.f_bavail.saturating_mul(space.f_frsize) / (2 << 40) + 1).to_string();
     let huge = words("--tokens 10000000 --set block_tokens=65536 --variants disk --direction write");
     for (arguments, part) in [
-        (&["kv", "vllm", dir][..], "no KV-cache workload"),
+        (&["kv", "vllm", dir][..], "not a KV-cache workload"),
         (&["kv", "ucm", dir, "--set", "prefetch_factor=1"], "no setting of ucm"),
-        (&["kv", "ucm", dir, "--variants", "rdma"], "no variant"),
+        (&["kv", "ucm", dir, "--variants", "rdma"], "not a variant"),
         (&["kv", "ucm", dir, "--tokens", "5"], "no whole file"),
         // 2.4 TiB a sequence.
         (&[&["kv", "ucm", dir, "--batch", &more_than_is_free], &huge[..]].concat(), "on the disk"),

@@ -38,7 +38,7 @@ fn synchronous_and_asynchronous_calls_are_shown_by_one_command_and_by_its_record
             assert_eq!((called["phases"].get("submit"), called["workload"].get("on_streams")), (None, None));
             let told = run(&report, &format!("ucm/gds:async=1/{direction}"));
             assert!(number(told, "/phases/submit") > 0, "{told:#}");
-            assert_eq!(number(told, "/knobs/async"), 1);
+            assert_eq!(number(told, "/settings/async"), 1);
             assert_eq!(number(told, "/workload/operations"), OPERATIONS);
             assert_eq!(number(told, "/workload/handle_registrations"), 4);
             assert_eq!(told["route"]["route"].as_str(), Some(route));

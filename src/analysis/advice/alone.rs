@@ -1,15 +1,14 @@
 //! What one run teaches by itself: costs that weigh, and what would spare them.
 
 use super::facts::{Advice, Lesson, RunFacts};
-use crate::domain::{Phase, Route, units};
+use crate::domain::{Phase, Route, Setting, units};
 
 /// Shares of the wall time from which a cost is worth a word.
 const WORTH_A_WORD: f64 = 0.10;
 const DOMINANT: f64 = 0.25;
 /// From here on something was done many times, not once a thread.
 const MANY: u64 = 16;
-/// The longest transfer that libcufile gives to the kernel at once, in KiB, and what it is where libraries keep it small.
-const DIRECT_IO: &str = "max_direct_io_size_kb";
+/// The longest transfer of libraries that keep it small, in KiB.
 const LITTLE_KIB: u64 = 1024;
 
 fn about(fact: &RunFacts<'_>, at_stake_ns: u64, lesson: Lesson) -> Advice {
@@ -27,7 +26,7 @@ pub(super) fn registrations(fact: &RunFacts<'_>) -> Option<Advice> {
 
 /// What libcufile pins for a registration in compat mode, if that is more than it needs.
 fn pinned_by_each(fact: &RunFacts<'_>) -> Option<u64> {
-    let kib = *fact.run.knobs.get(DIRECT_IO)?;
+    let kib = fact.run.setting(Setting::MaxDirectIoSizeKb)?;
     let compat = fact.run.route.as_ref().is_some_and(|route| route.route == Route::Compat);
     (compat && kib > LITTLE_KIB).then_some(kib * units::KIB)
 }

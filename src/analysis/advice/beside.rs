@@ -3,7 +3,7 @@
 use super::facts::{Advice, Lesson, RunFacts};
 use crate::analysis::compare::{ComparisonGroup, RankedEngine};
 use crate::analysis::cost::crossover;
-use crate::domain::{CacheState, Engine, Route, Target};
+use crate::domain::{CacheState, Engine, KvPath, Route, Target};
 
 /// Engines closer than this are equally fast.
 const SAME: f64 = 1.05;
@@ -12,8 +12,8 @@ const TWICE: f64 = 2.0;
 
 /// O_DIRECT goes to the disk for what the page cache holds.
 pub(super) fn read_again(group: &ComparisonGroup) -> Option<Advice> {
-    let fastest = group.fastest().filter(|s| s.engine != Engine::Direct && !s.engine.opens_cufile())?;
-    let direct = slower(group, fastest).find(|s| s.engine == Engine::Direct)?;
+    let fastest = group.fastest().filter(|s| s.engine != Engine::Odirect && !s.engine.opens_cufile())?;
+    let direct = slower(group, fastest).find(|s| s.engine == Engine::Odirect)?;
     // auto is a choice among engines, not a promise: if it ran and was no faster, it does not help.
     let auto = group.engines.iter().find(|s| s.engine == Engine::Auto);
     let use_auto = auto.is_none_or(|auto| auto.clearly_ahead_of(direct));
@@ -60,8 +60,7 @@ pub(super) fn compat_loses(group: &ComparisonGroup, facts: &[RunFacts<'_>]) -> O
                 && f.run.route.as_ref().is_some_and(|r| r.route == Route::Compat && (r.proven || !proven))
         })
     };
-    let from_disk =
-        |s: &&RankedEngine| !matches!(&s.engine, Engine::Workload(name) if name.split('/').nth(1) == Some("ram"));
+    let from_disk = |s: &&RankedEngine| !matches!(&s.engine, Engine::Workload(lane) if lane.path == KvPath::Ram);
     let fastest = group.engines.iter().find(from_disk)?;
     if fastest.engine.opens_cufile() || through_compat(&fastest.engine, false) {
         return None;

@@ -54,12 +54,12 @@ fn middles<'f, 'r>(facts: &'f [RunFacts<'r>]) -> Vec<&'f RunFacts<'r>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::panic)]
+#[allow(clippy::panic, clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::analysis::compare;
     use crate::analysis::compare::tests::run;
-    use crate::domain::{CacheState, Engine, Phase, PhaseTimes, Route, RouteCounts, RunResult, Span};
+    use crate::domain::{CacheState, Engine, Phase, PhaseTimes, Route, RouteCounts, RunResult, Setting, Span};
 
     fn with_phases(mut run: RunResult, phases: &[(Phase, u64)]) -> RunResult {
         run.phases = PhaseTimes::default();
@@ -98,7 +98,7 @@ mod tests {
         let pinned = |route, kib| {
             let slow = run(Engine::GdsPerTensor, CacheState::Hot, 0, 540_000_000);
             let mut slow = with_phases(slow, &[(Phase::RegisterBuffer, 230_000_000)]);
-            slow.knobs = [("max_direct_io_size_kb".to_owned(), kib)].into();
+            slow.settings = [(Setting::MaxDirectIoSizeKb.to_string(), kib)].into();
             slow.route = Some(RouteCounts::without_libcufile(route, None, String::new(), true));
             match lessons(&[fact(&slow, 311)]).as_slice() {
                 [(_, Lesson::Registrations { pinned_each_bytes, .. })] => *pinned_each_bytes,
@@ -148,7 +148,8 @@ mod tests {
         let (lucky, unlucky) = (RunResult { repeat: 1, ..slow.clone() }, on_gpu(Engine::Pread, 1, 320));
         assert!(lessons(&[fact(&fast, 1), fact(&unlucky, 1), fact(&slow, 1), fact(&lucky, 1)]).is_empty());
         // A copy in host memory is not a disk.
-        let lane = |name: &str, run: &RunResult| RunResult { engine: Engine::Workload(name.to_owned()), ..run.clone() };
+        let lane =
+            |name: &str, run: &RunResult| RunResult { engine: Engine::Workload(name.parse().unwrap()), ..run.clone() };
         let disk = lane("ucm/disk/read", &on_gpu(Engine::Pread, 0, 200));
         let (ram, gds) = (lane("ucm/ram/read", &fast), lane("ucm/gds/read", &slow));
         let told = lessons(&[fact(&ram, 1), fact(&disk, 1), fact(&gds, 1)]);
@@ -159,7 +160,7 @@ mod tests {
     fn cold_engines_that_take_the_same_time_are_bound_by_the_disk() {
         let told = |walls: Vec<(Engine, u64)>| {
             let chose = |e: &Engine| {
-                (*e == Engine::Auto).then_some(crate::domain::AutoChoice { engine: Engine::Direct, reason: None })
+                (*e == Engine::Auto).then_some(crate::domain::AutoChoice { engine: Engine::Odirect, reason: None })
             };
             let runs: Vec<RunResult> = walls
                 .into_iter()
@@ -167,12 +168,12 @@ mod tests {
                 .collect();
             lessons(&runs.iter().map(|run| RunFacts::new(run, &[], 9, None)).collect::<Vec<_>>())
         };
-        let alike = vec![(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Direct, 101), (Engine::GdsSlab, 150)];
-        let engines = vec![Engine::Pread, Engine::Direct, Engine::Mmap];
+        let alike = vec![(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Odirect, 101), (Engine::GdsSlab, 150)];
+        let engines = vec![Engine::Pread, Engine::Odirect, Engine::Mmap];
         assert_eq!(told(alike), [(None, Lesson::DiskBound { engines, bytes_per_s: 1e10 })]);
         // auto is a second sample of what it chose, and variants of a workload are not engines.
-        assert!(told(vec![(Engine::Auto, 100), (Engine::Direct, 101), (Engine::Pread, 102)]).is_empty());
-        let lane = |name: &str| Engine::Workload(format!("lmcache/disk:prefetch_factor={name}/read"));
+        assert!(told(vec![(Engine::Auto, 100), (Engine::Odirect, 101), (Engine::Pread, 102)]).is_empty());
+        let lane = |name: &str| Engine::Workload(format!("lmcache/disk:prefetch_factor={name}/read").parse().unwrap());
         assert!(told(vec![(lane("0"), 100), (lane("1"), 101), (lane("2"), 102)]).is_empty());
     }
 
@@ -183,12 +184,12 @@ mod tests {
         let runs = [
             many,
             on_gpu(Engine::Pread, 40_000_000),
-            on_gpu(Engine::Direct, 700_000_000),
+            on_gpu(Engine::Odirect, 700_000_000),
             on_gpu(Engine::Mmap, 90_000_000),
         ];
         let told = lessons(&runs.each_ref().map(|run| fact(run, 300)));
         let engines: Vec<Engine> = told.into_iter().filter_map(|(engine, _)| engine).collect();
-        assert_eq!(engines, [Engine::Direct, Engine::GdsPerTensor, Engine::Mmap]);
+        assert_eq!(engines, [Engine::Odirect, Engine::GdsPerTensor, Engine::Mmap]);
     }
 
     #[test]
@@ -221,12 +222,12 @@ mod tests {
             lessons(&runs.iter().map(|run| RunFacts::new(run, &[], 9, None)).collect::<Vec<_>>())
         };
         let past =
-            |ratio, fastest, use_auto| (Some(Engine::Direct), Lesson::ReadsPastTheCache { ratio, fastest, use_auto });
+            |ratio, fastest, use_auto| (Some(Engine::Odirect), Lesson::ReadsPastTheCache { ratio, fastest, use_auto });
         let pageable = (Some(Engine::Mmap), Lesson::PageableCopies { ratio: 6.0, fastest: Engine::Pread });
-        let three = [(Engine::Mmap, 600), (Engine::Pread, 100), (Engine::Direct, 1000)];
+        let three = [(Engine::Mmap, 600), (Engine::Pread, 100), (Engine::Odirect, 1000)];
         assert_eq!(told(three, "NVIDIA H200"), [past(10.0, Engine::Pread, true), pageable]);
         // auto ran and was no faster, so it does not help.
-        let auto = [(Engine::Mmap, 100), (Engine::Direct, 160), (Engine::Auto, 170)];
+        let auto = [(Engine::Mmap, 100), (Engine::Odirect, 160), (Engine::Auto, 170)];
         assert_eq!(told(auto, "host memory"), [past(1.6, Engine::Mmap, false)]);
     }
 
@@ -234,8 +235,8 @@ mod tests {
     fn advice_has_its_model_if_several_were_loaded() {
         let of = |model: &str, engine, cache, ns| RunResult { model: model.into(), ..run(engine, cache, 0, ns) };
         let session = |model| {
-            let hot = [(Engine::Pread, 100), (Engine::Direct, 1000)].map(|(e, t)| of(model, e, CacheState::Hot, t));
-            let cold = [Engine::Mmap, Engine::Pread, Engine::Direct].map(|e| of(model, e, CacheState::Cold, 100));
+            let hot = [(Engine::Pread, 100), (Engine::Odirect, 1000)].map(|(e, t)| of(model, e, CacheState::Hot, t));
+            let cold = [Engine::Mmap, Engine::Pread, Engine::Odirect].map(|e| of(model, e, CacheState::Cold, 100));
             hot.into_iter().chain(cold)
         };
         let models = |runs: Vec<RunResult>| {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
 /// The version of the schema.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The report as a JSON value. A model of many tensors makes it large; [`write()`] does not hold it in memory.
 #[must_use]
@@ -172,7 +172,7 @@ fn run(state: &State, lane: &Lane) -> Value {
             "target": lane.target.to_string(), "repeat": lane.repeat, "bytes": null, "wall_ns": null, "setup_ns": null,
             "bytes_per_s": null, "verified": null, "route": null, "phases": {}, "host_peak_bytes": null,
             "pinned_peak_bytes": null, "gpu_peak_bytes": null, "cpu_ns": null, "error": lane.error(),
-            "last_words": lane.last_words,
+            "stderr_tail": lane.stderr_tail,
         });
     };
     let route = r.route.as_ref().map(|c| {
@@ -189,9 +189,9 @@ fn run(state: &State, lane: &Lane) -> Value {
         "verified": r.verified, "route": route, "phases": r.phases, "slots": r.slots,
         "host_peak_bytes": r.host_peak_bytes, "pinned_peak_bytes": r.pinned_peak_bytes, "gpu_peak_bytes": r.gpu_peak_bytes,
         "ceiling": ceiling(state, lane),
-        "outside": r.outside, "cpu_ns": r.cpu_ns, "knobs": r.knobs, "knobs_why": r.knobs_why, "setup_parts_ns": r.setup_parts_ns, "auto_choice": r.auto_choice,
+        "outside": r.outside, "cpu_ns": r.cpu_ns, "settings": r.settings, "settings_why": r.settings_why, "setup_parts_ns": r.setup_parts_ns, "auto_choice": r.auto_choice,
         "first_difference": r.first_difference, "notes": r.notes, "workload": r.workload,
-        "error": lane.error(), "last_words": lane.last_words,
+        "error": lane.error(), "stderr_tail": lane.stderr_tail,
     })
 }
 

@@ -2,9 +2,9 @@
 
 use super::bus::Bus;
 use super::gate::{GATES, Place};
-use super::process::{LaneEnd, last_words, not_started, signal_words};
-use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, units};
-use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, KNOB_KEEP_HEAP, LaneMessage, monotonic_ns};
+use super::process::{LaneEnd, not_started, signal_words, stderr_tail};
+use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, Setting, units};
+use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -45,9 +45,9 @@ fn run_to_end(
         return super::outside::run(bus, exe, (lane, order), place, cancel, on_start);
     }
     order.spawned_monotonic_ns = monotonic_ns();
-    let died = |how: String, last_words: String| {
-        bus.emit(EventBody::LaneDied { lane, how, last_words: last_words.clone() });
-        LaneEnd::Died(last_words)
+    let died = |how: String, stderr_tail: String| {
+        bus.emit(EventBody::LaneDied { lane, how, stderr_tail: stderr_tail.clone() });
+        LaneEnd::Died(stderr_tail)
     };
     let mut child = match spawn(exe, &order) {
         Ok(child) => child,
@@ -62,7 +62,7 @@ fn run_to_end(
         return died("its pipes could not be made".to_owned(), String::new());
     };
     let (alive, heartbeat) = bounded::<bool>(4);
-    let words = Builder::new().spawn(move || last_words(stderr));
+    let words = Builder::new().spawn(move || stderr_tail(stderr));
     let frames = {
         let (bus, place) = (bus.clone(), place.cloned());
         // The order of a model with many tensors is larger than a pipe, so it is not written here, where the lane is waited for. A lane reads it
@@ -96,7 +96,7 @@ fn run_to_end(
     if let Some(place) = place {
         place.leave();
     }
-    let last_words = words.join().unwrap_or_default();
+    let stderr_tail = words.join().unwrap_or_default();
     if let (Reason::Ended, Some((route, failed))) = (&reason, finished) {
         return LaneEnd::Finished { route, failed };
     }
@@ -110,10 +110,10 @@ fn run_to_end(
                 "nothing moved for {} s, so it was ended; a hanging library call cannot be cancelled otherwise",
                 STALLED_AFTER.as_secs()
             ),
-            last_words,
+            stderr_tail,
         ),
-        (Reason::Ended, Some(status)) => died(describe(status), last_words),
-        (Reason::Ended, None) => died("its process was lost".to_owned(), last_words),
+        (Reason::Ended, Some(status)) => died(describe(status), stderr_tail),
+        (Reason::Ended, None) => died("its process was lost".to_owned(), stderr_tail),
     }
 }
 
@@ -131,12 +131,12 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
     let mut command = Command::new(exe);
     // NIXL is shown as its users run it, unless the setting says otherwise.
     let keep_heap = order.engine.opens_cufile()
-        && order.knobs.get(KNOB_KEEP_HEAP).map_or(order.engine.uses_cufile(), |value| *value != 0);
+        && order.settings.get(Setting::KeepHeap).map_or(order.engine.uses_cufile(), |value| value != 0);
     // What the user set for glibc is the user's.
     if keep_heap && std::env::var_os("GLIBC_TUNABLES").is_none() {
         command.env("GLIBC_TUNABLES", KEEP_HEAP).env(ENV_KEPT_HEAP, "1");
     } else if order.engine.opens_cufile()
-        && !order.knobs.contains_key(KNOB_KEEP_HEAP)
+        && !order.settings.has(Setting::KeepHeap)
         && std::env::var_os("GLIBC_TUNABLES").is_none()
     {
         command.env("GLIBC_TUNABLES", USED_HEAP);

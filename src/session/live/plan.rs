@@ -1,7 +1,6 @@
 //! What a session is asked to do.
 
-use crate::domain::{CacheState, Engine, GridPlan, ModelInfo, WorkloadOrder};
-use std::collections::BTreeMap;
+use crate::domain::{CacheState, Engine, EngineSettings, GridPlan, ModelInfo, SettingOrder, WorkloadOrder};
 use std::path::PathBuf;
 
 /// Which GPU the bytes go to.
@@ -89,10 +88,12 @@ pub struct SessionConfig {
     pub poison: bool,
     /// Read meters while lanes run.
     pub telemetry: bool,
-    /// Engine settings: by `ENGINE.NAME`, or by `NAME` for all.
-    pub knobs: BTreeMap<String, u64>,
-    /// Each engine runs once with each of these settings on top of `knobs`; once without any where there are none.
-    pub variants: Vec<BTreeMap<String, u64>>,
+    /// Engine settings.
+    pub settings: Vec<SettingOrder>,
+    /// Each engine runs once with each of these settings on top of `settings`; once without any if there are none.
+    pub variants: Vec<EngineSettings>,
+    /// Time limit for a command or loader, in seconds.
+    pub limit_s: Option<u64>,
     /// Measure the ceilings before the first lane.
     pub ceilings: bool,
     /// Measure this grid of storage accesses instead of loading a model.
@@ -123,37 +124,14 @@ impl SessionConfig {
             verify: true,
             poison: false,
             telemetry: true,
-            knobs: BTreeMap::new(),
+            settings: Vec::new(),
             variants: Vec::new(),
+            limit_s: None,
             ceilings: false,
             grid: None,
             record: None,
             folder: None,
             workload: None,
         }
-    }
-
-    /// The settings for one engine: those for all, overridden by its own.
-    #[must_use]
-    pub fn knobs_for(&self, engine: &Engine) -> BTreeMap<String, u64> {
-        let prefix = format!("{engine}.");
-        let general = self.knobs.iter().filter(|(name, _)| !name.contains('.')).map(|(n, v)| (n.clone(), *v));
-        let own = self.knobs.iter().filter_map(|(name, v)| Some((name.strip_prefix(&prefix)?.to_owned(), *v)));
-        general.chain(own).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_engines_own_setting_wins_over_the_general_one() {
-        let mut config = SessionConfig::new(PathBuf::new());
-        config.knobs =
-            [("threads", 4), ("pread.threads", 8), ("direct.depth", 2)].map(|(n, v)| (n.to_owned(), v)).into();
-        assert_eq!(config.knobs_for(&Engine::Pread), BTreeMap::from([("threads".to_owned(), 8)]));
-        let direct = config.knobs_for(&Engine::Direct);
-        assert_eq!((direct["threads"], direct["depth"]), (4, 2));
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn not_started(error: &std::io::Error) -> String {
 }
 
 /// The end of what a lane writes to standard error.
-pub(super) fn last_words(mut stderr: impl Read) -> String {
+pub(super) fn stderr_tail(mut stderr: impl Read) -> String {
     let mut kept = VecDeque::with_capacity(2 * STDERR_TAIL_BYTES);
     let mut buffer = [0; 1024];
     while let Ok(got @ 1..) = stderr.read(&mut buffer) {

@@ -6,8 +6,9 @@ use super::follow::Follower;
 use super::process::LaneEnd;
 use super::session::{After, Heard, Session};
 use super::{gate, lanes, targets, turns};
-use crate::domain::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, Target, units};
-use crate::engines;
+use crate::domain::{
+    CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, SettingOrder, Target, units,
+};
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
 use crossbeam_channel::bounded;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ impl Session {
             Ok(targets) => targets,
             Err(why) => {
                 self.bus.say(LogLevel::Error, why.clone());
-                for engine in engines.unwrap_or_else(|| engines::AVAILABLE.to_vec()) {
+                for engine in engines.unwrap_or_else(Engine::usual) {
                     self.bus.emit(EventBody::EngineUnavailable { engine, why: why.clone() });
                 }
                 return After::GoOn;
@@ -125,7 +126,7 @@ impl Session {
                             let lane = LaneId(self.next_lane);
                             self.next_lane += 1;
                             let mut order = self.order(model, engine, *cache, repeat, &load.target);
-                            order.knobs.extend(variant.iter().map(|(name, value)| (name.clone(), *value)));
+                            order.settings.extend(variant.iter());
                             self.bus.emit(EventBody::LanePlanned {
                                 lane,
                                 engine: engine.clone(),
@@ -196,7 +197,7 @@ impl Session {
                 place.leave();
             }
             let how = format!("it was not begun: {why}");
-            self.bus.emit(EventBody::LaneDied { lane: turn[number].0, how, last_words: String::new() });
+            self.bus.emit(EventBody::LaneDied { lane: turn[number].0, how, stderr_tail: String::new() });
             LaneEnd::Died(String::new())
         };
         let all = || {
@@ -261,8 +262,9 @@ impl Session {
             target: target.clone(),
             repeat,
             verify: self.config.verify,
-            knobs: self.config.knobs_for(engine),
-            libcufile: engines::cufile::named_libcufile(),
+            settings: SettingOrder::settings_for(&self.config.settings, engine),
+            limit_s: self.config.limit_s,
+            libcufile: crate::engines::cufile::named_libcufile(),
             scratch: self.scratch.path().join(format!("lane-{}", self.next_lane)),
             spawned_monotonic_ns: 0,
             ranges: Vec::new(),
@@ -283,7 +285,7 @@ impl Session {
     fn offered(&self) -> Vec<Engine> {
         match &self.config.workload {
             Some(plan) => plan.lanes.clone(),
-            None => engines::AVAILABLE.to_vec(),
+            None => Engine::usual(),
         }
     }
 
@@ -305,7 +307,7 @@ impl Session {
         match reason {
             None => {
                 let (able, unable): (Vec<Engine>, Vec<Engine>) =
-                    cufile.into_iter().partition(|engine| *engine != Engine::GdsStream || *target != Target::Host);
+                    cufile.into_iter().partition(|engine| !engine.needs_gpu() || *target != Target::Host);
                 for engine in unable {
                     let why = "cuFile reads on CUDA streams, and the target is host memory".to_owned();
                     self.bus.emit(EventBody::EngineUnavailable { engine, why });

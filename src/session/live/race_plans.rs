@@ -3,9 +3,11 @@
 use super::examine::Examiner;
 use super::plan::{GridRequest, WorkloadPlan};
 use super::session::{After, Session, Source, default_path};
-use crate::domain::{Access, EventBody, GridPlan, LogLevel, ModelInfo, Pattern, RacePlan, Transfer, units};
+use crate::domain::{
+    Access, Engine, EventBody, GridPlan, KvSystem, LogLevel, ModelInfo, Pattern, RacePlan, Transfer, units,
+};
 use crate::iogrid;
-use crate::kvcache::{self, Folder, Kind};
+use crate::kvcache::{self, Folder};
 use crate::session::race_plans::{self, Kept, What};
 use crate::weights::{self, WeightsError};
 use std::os::unix::fs::MetadataExt;
@@ -71,12 +73,12 @@ impl Session {
     }
 
     /// The workload that the session was started with, where it is of this kind.
-    fn own_kv(&self, kind: Kind) -> Option<&WorkloadPlan> {
-        let begins = format!("{}/", kind.name());
-        self.config.workload.as_ref().filter(|plan| plan.lanes.iter().all(|lane| lane.to_string().starts_with(&begins)))
+    fn own_kv(&self, kind: KvSystem) -> Option<&WorkloadPlan> {
+        let of = |lane: &Engine| matches!(lane, Engine::Workload(lane) if lane.system == kind);
+        self.config.workload.as_ref().filter(|plan| plan.lanes.iter().all(of))
     }
 
-    fn kv_writes(&self, kind: Kind, dir: &Path) -> Result<String, String> {
+    fn kv_writes(&self, kind: KvSystem, dir: &Path) -> Result<String, String> {
         let folder = dir.join(format!("gds-top-kv-{}", kind.name()));
         let plan = kvcache::plan(&kvcache::Request::usual(kind), &folder).map_err(|error| error.to_string())?;
         let space =
@@ -181,7 +183,7 @@ impl Session {
         }
     }
 
-    fn kv(&mut self, kept: &Kept, kind: Kind, examiner: &mut Examiner) -> Result<After, String> {
+    fn kv(&mut self, kept: &Kept, kind: KvSystem, examiner: &mut Examiner) -> Result<After, String> {
         // The folder of the session's own workload is open already, and its settings are the ones that were asked for.
         let own = self.own_kv(kind).cloned();
         if let Some(plan) = own {
@@ -203,14 +205,14 @@ impl Session {
                     self.bus.say(LogLevel::Info, note.clone());
                 }
                 // llm-d goes on without cuFile, and that is a result.
-                let engines = (kind == Kind::Llmd).then(|| plan.lanes.clone());
+                let engines = (kind == KvSystem::Llmd).then(|| plan.lanes.clone());
                 let models: [ModelInfo; 1] = [plan.model.clone()];
                 self.config.grid = None;
                 let warnings = plan.warnings;
                 self.config.workload =
                     Some(WorkloadPlan { model: plan.model, lanes: plan.lanes, order: plan.order, warnings });
                 // Settings of engines mean nothing to a workload.
-                self.config.knobs.clear();
+                self.config.settings.clear();
                 self.config.variants.clear();
                 self.tell_models(&models);
                 Ok(self.race(&models, engines, examiner))
@@ -293,7 +295,7 @@ impl Session {
 
 /// What a session's own workload writes.
 fn own_writes(own: &WorkloadPlan) -> String {
-    if own.lanes.iter().all(|lane| lane.direction() == Some("read")) {
+    if own.lanes.iter().all(|lane| lane.direction() == Some(Access::Read)) {
         return "reads, with the settings of this session".to_owned();
     }
     format!(

@@ -314,7 +314,7 @@ fn ended(interrupted: bool) -> Event {
 }
 
 fn died(how: &str) -> Event {
-    let body = EventBody::LaneDied { lane: LaneId(0), how: how.to_owned(), last_words: String::new() };
+    let body = EventBody::LaneDied { lane: LaneId(0), how: how.to_owned(), stderr_tail: String::new() };
     Event { at_ns: 50, body }
 }
 

@@ -182,7 +182,7 @@ mod tests {
     fn choices_differences_and_provoked_fallbacks_leave_the_notes() {
         let result = serde_json::json!({
             "engine": "auto", "model": "m", "cache": "hot", "target": "GPU", "repeat": 0, "bytes": 1, "wall_ns": 5, "setup_ns": 1,
-            "bytes_per_s": 0.0, "phases": {}, "slots": 1, "knobs": {}, "setup_parts_ns": {}, "verified": false,
+            "bytes_per_s": 0.0, "phases": {}, "slots": 1, "settings": {}, "setup_parts_ns": {}, "verified": false,
             "notes": [
                 "auto took gds-slab: 0 % of the model lies in the page cache, and a read that was tried before the clock went the direct way (p2pdma), \
                  by cuFile's statistics",
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_lane_that_was_stopped_is_cancelled_and_one_that_died_is_not() {
-        let died = |how: &str| EventBody::LaneDied { lane: LaneId(1), how: how.to_owned(), last_words: String::new() };
+        let died = |how: &str| EventBody::LaneDied { lane: LaneId(1), how: how.to_owned(), stderr_tail: String::new() };
         let told = upgraded(vec![died("cancelled"), died("its process was killed")]);
         assert_eq!(told[0], EventBody::LaneCancelled { lane: LaneId(1) });
         assert_eq!(told[1], died("its process was killed"));

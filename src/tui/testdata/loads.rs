@@ -35,7 +35,7 @@ fn plans() -> Vec<Plan> {
             0.9,
             0.5,
         ),
-        plan(Engine::Direct, 3_900, 430, &[(Open, 1), (Allocate, 2), (Transfer, 90), (Copy, 5), (Idle, 2)], 0.7, 0.25),
+        plan(Engine::Odirect, 3_900, 430, &[(Open, 1), (Allocate, 2), (Transfer, 90), (Copy, 5), (Idle, 2)], 0.7, 0.25),
         plan(
             Engine::GdsPerTensor,
             2_670,
@@ -83,7 +83,7 @@ pub(super) fn race(tape: &mut Tape, scene: Scene) {
     for (i, plan) in plans.iter().enumerate() {
         let lane = LaneId(i as u32);
         let dies = scene == Scene::Failed && plan.engine == Engine::GdsPerTensor;
-        let stop_at = (scene == Scene::Live && plan.engine == Engine::Direct).then_some(0.38);
+        let stop_at = (scene == Scene::Live && plan.engine == Engine::Odirect).then_some(0.38);
         if run(tape, lane, plan, total, gpu, dies, stop_at) {
             return;
         }
@@ -120,8 +120,8 @@ fn run(tape: &mut Tape, lane: LaneId, plan: &Plan, total: u64, gpu: bool, dies: 
         }
         if dies && share > 0.4 {
             let how = "the process was ended by signal 11 (SIGSEGV)".into();
-            let last_words = "cuFileBufRegister: 5027\nlibcufile: udev property not found: ID_FS_USAGE\n".into();
-            tape.put(EventBody::LaneDied { lane, how, last_words });
+            let stderr_tail = "cuFileBufRegister: 5027\nlibcufile: udev property not found: ID_FS_USAGE\n".into();
+            tape.put(EventBody::LaneDied { lane, how, stderr_tail });
             return false;
         }
     }
@@ -242,8 +242,8 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
         pinned_peak_bytes: Some((plan.pinned_gib * (1_u64 << 30) as f64) as u64),
         gpu_peak_bytes: gpu.then_some(total),
         cpu_ns: Some(wall_ns / 2),
-        knobs: std::collections::BTreeMap::new(),
-        knobs_why: std::collections::BTreeMap::new(),
+        settings: std::collections::BTreeMap::new(),
+        settings_why: std::collections::BTreeMap::new(),
         outside: None,
         setup_parts_ns: std::collections::BTreeMap::new(),
         workload: None,

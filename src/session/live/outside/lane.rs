@@ -8,7 +8,7 @@ use crate::domain::{Engine, EventBody, LaneId, LaneOrder, SpanBatch, Target, uni
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::bus::Bus;
 use crate::session::live::gate::Place;
-use crate::session::live::process::{LaneEnd, last_words, not_started};
+use crate::session::live::process::{LaneEnd, not_started, stderr_tail};
 use crate::telemetry::tree::SUPERVISOR;
 use crate::text::quoted;
 use crossbeam_channel::{Receiver, unbounded};
@@ -17,9 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// The setting for the most seconds that a command may take.
-const KNOB_LIMIT: &str = "limit_s";
-/// Without it.
+/// The time limit if none was ordered.
 const LIMIT_S: u64 = 600;
 
 /// Runs a command as a lane to its end. With a place at a gate it starts when all others can. `cancel` ends it early; `on_start` is told the process to watch.
@@ -31,9 +29,9 @@ pub(in crate::session::live) fn run(
     cancel: &Receiver<()>,
     on_start: &dyn Fn(u32),
 ) -> LaneEnd {
-    let died = |how: String, last_words: String| {
-        bus.emit(EventBody::LaneDied { lane, how, last_words: last_words.clone() });
-        LaneEnd::Died(last_words)
+    let died = |how: String, stderr_tail: String| {
+        bus.emit(EventBody::LaneDied { lane, how, stderr_tail: stderr_tail.clone() });
+        LaneEnd::Died(stderr_tail)
     };
     let cancelled = || {
         bus.emit(EventBody::LaneCancelled { lane });
@@ -81,7 +79,7 @@ pub(in crate::session::live) fn run(
         return died("its pipes could not be made".to_owned(), String::new());
     };
     let (send, lines) = unbounded();
-    let words = Builder::new().spawn(move || last_words(stderr));
+    let words = Builder::new().spawn(move || stderr_tail(stderr));
     let reader = Builder::new().spawn(move || read_lines(stdout, &send));
     let words = match (words, reader) {
         (Ok(words), Ok(_)) => words,
@@ -92,7 +90,7 @@ pub(in crate::session::live) fn run(
             return died(format!("it could not be listened to: {}", units::no_thread(error)), String::new());
         }
     };
-    let limit_s = order.knobs.get(KNOB_LIMIT).copied().unwrap_or(LIMIT_S);
+    let limit_s = order.limit_s.unwrap_or(LIMIT_S);
     let mut watched = Watched::new(pid, started_ns, &order.target);
     let why = watched.until_end(bus, lane, &order, &lines, cancel, Duration::from_secs(limit_s));
     // Without its input the supervisor ends the tree, then tells what it used.
@@ -151,8 +149,8 @@ fn gpu(order: &LaneOrder) -> String {
 
 fn spawn(exe: &Path, order: &LaneOrder, line: &str) -> std::io::Result<Child> {
     let mut command = Command::new(exe);
-    for (name, value) in &order.knobs {
-        command.env(format!("GDS_TOP_SET_{}", name.to_uppercase().replace('-', "_")), value.to_string());
+    for (setting, value) in order.settings.iter() {
+        command.env(format!("GDS_TOP_SET_{}", setting.name().to_uppercase()), value.to_string());
     }
     command
         .arg(SUPERVISOR)

@@ -85,7 +85,7 @@ impl Watched {
         result.outside = Some(Outside {
             program: self.told.program.clone(),
             exit,
-            last_words: Some(words.to_owned()).filter(|words| !words.is_empty()),
+            stderr_tail: Some(words.to_owned()).filter(|words| !words.is_empty()),
             clock: if whole {
                 "from the start of the process to its end"
             } else {

@@ -4,7 +4,7 @@ use super::lines::read_lines;
 use crate::domain::{EventBody, LaneId, LaneOrder, RunResult, units};
 use crate::engines::protocol::{Frame, LaneMessage};
 use crate::session::live::bus::Bus;
-use crate::session::live::process::last_words;
+use crate::session::live::process::stderr_tail;
 use crossbeam_channel::{Receiver, select, unbounded};
 use std::io::Write;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, ca
     let writer = Builder::new().spawn(move || {
         let _ = stdin.write_all(&text);
     });
-    let words = Builder::new().spawn(move || last_words(stderr));
+    let words = Builder::new().spawn(move || stderr_tail(stderr));
     let reader = Builder::new().spawn(move || read_lines(stdout, &send));
     let (writer, words) = match (writer, words, reader) {
         (Ok(writer), Ok(words), Ok(_)) => (writer, words),

@@ -202,7 +202,7 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     let (w, h) = (inside.width(), inside.height());
     let ways = [
         ("mmap, pread", "through the page cache, then copied", Route::Compat, "page cache"),
-        ("direct", "pinned host memory, no page cache", Route::Compat, "pinned ring"),
+        ("odirect", "pinned host memory, no page cache", Route::Compat, "pinned ring"),
         ("cuFile, compat", "through host memory of the library", Route::Compat, "its buffers"),
         ("cuFile, direct", "nvidia-fs, P2PDMA or C2C: no host memory", Route::P2pdma, ""),
     ];
@@ -354,16 +354,16 @@ fn table(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
         inside.right(x + room, 1, &cache.to_string(), theme.faint_text());
     }
     let mut y = 2;
-    for engine in Engine::NAMED {
-        if !told.iter().any(|t| t.loads.iter().any(|l| l.engine == engine)) || y >= h {
+    for engine in Engine::named() {
+        if !told.iter().any(|t| t.loads.iter().any(|l| l.engine == *engine)) || y >= h {
             continue;
         }
-        inside.cell(1, y, theme.marker(&engine), theme.lane(&engine));
+        inside.cell(1, y, theme.marker(engine), theme.lane(engine));
         inside.text(3, y, &engine.to_string(), theme.text);
         for (i, (told, cache)) in columns.iter().enumerate() {
             let x = 18 + (i as u16 + 1) * room;
-            let load = told.load_in(&engine, *cache);
-            let best = told.fastest(*cache).is_some_and(|best| best.engine == engine);
+            let load = told.load_in(engine, *cache);
+            let best = told.fastest(*cache).is_some_and(|best| best.engine == *engine);
             let words = load.map_or_else(|| "–".to_owned(), |l| duration(l.wall_ns));
             let style = if best { theme.status(Status::Pass) } else { theme.text };
             inside.right(x, y, &words, style);

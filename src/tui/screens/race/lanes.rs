@@ -231,7 +231,7 @@ fn nothing(pen: &mut Pen<'_>, state: &State, ctx: &Context, theme: &Theme) {
 /// The last line that a lane which died wrote to standard error.
 fn last_line(entry: &EngineRow<'_>) -> Option<String> {
     let (lane, _) = entry.failed()?;
-    stderr_tail(lane.last_words.as_deref()?).pop()
+    stderr_tail(lane.stderr_tail.as_deref()?).pop()
 }
 
 /// Whether bars show how far lanes have come; otherwise they compare speeds.

@@ -1,4 +1,4 @@
-//! `direct`: O_DIRECT reads of aligned blocks into pinned slots, by io_uring where the kernel allows it, else by threads; copies overlap. The
+//! `odirect`: O_DIRECT reads of aligned blocks into pinned slots, by io_uring where the kernel allows it, else by threads; copies overlap. The
 //! floor, cold, is the device's raw rate; the page cache is neither used nor filled.
 //!
 //! Several threads have a ring each, because a block device with several hardware queues gives each CPU its own: one thread that submits
@@ -12,9 +12,9 @@ use super::files::{self, Opened};
 use super::host;
 use super::pread::{self, CopyPipe};
 use super::readers::{Made, Rings, ThreadSettings};
-use super::settings::Setting;
+use super::settings::Chosen;
 use crate::device::{CopyQueue, DeviceError, ReadRing, Slot, Staging};
-use crate::domain::{Phase, Span, units::MIB};
+use crate::domain::{Phase, Setting, Span, units::MIB};
 use crate::weights::plan::Block;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -32,10 +32,10 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         Some(_) => (MIB, "the disk has several hardware queues"),
         None => (MIB, "the disk's hardware queues are not told"),
     };
-    let block_bytes = context.block_setting(block_bytes, 1 << 30);
+    let block_bytes = context.block_setting(block_bytes);
     let most = if one_queue { 12 } else { 8 };
     let threads = (context.cpus.clamp(1, most) as u64, format!("one a CPU, at most {most}"));
-    let mut threads = context.setting("threads", threads, (1, 256));
+    let mut threads = context.setting(Setting::Threads, threads);
     // Reads in flight, all threads together.
     let depth = match queues {
         Some(queues @ 2..) => (threads.value * 8, format!("8 for each thread: the disk has {queues} hardware queues")),
@@ -44,7 +44,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         }
         None => (threads.value.max(8), "8 in all, or one a thread: the disk's hardware queues are not told".to_owned()),
     };
-    let depth = context.setting("depth", depth, (1, 4096));
+    let depth = context.setting(Setting::Depth, depth);
     threads = threads.at_most(depth.value, "one a read in flight");
     let each = depth.value.div_ceil(threads.value);
     let slots = match one_queue {
@@ -53,18 +53,20 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         }
         false => (2 * each, "as many again as reads in flight, so that copies never hold up a read"),
     };
-    let slots = context.setting("slots", slots, (each, 8192));
-    let io_uring = context.setting("io_uring", (1, "the kernel allows it"), (0, 1));
+    let slots = context.setting_within(Setting::Slots, slots, (each, 8192));
+    let io_uring = context.setting(Setting::IoUring, (1, "the kernel allows it"));
     // What was asked for in words, where it cannot be.
-    let idle = |why: &str| (context.knob("registered", 0) == 1).then(|| format!("registered not used: {why}"));
+    let idle = |why: &str| {
+        (context.order.settings.get(Setting::Registered) == Some(1)).then(|| format!("registered not used: {why}"))
+    };
     if !io_uring.is_on() {
         let mut loaded = by_threads(context, block_bytes, threads, depth, slots, io_uring)?;
         loaded.notes.extend(idle("only io_uring registers buffers"));
         return Ok(loaded);
     }
     let registered = match context.device.is_gpu() {
-        true => context.setting("registered", (1, "the kernel allows it"), (0, 1)),
-        false => Setting::fixed("registered", 0, "the reads go to the target itself, which is no staging"),
+        true => context.setting(Setting::Registered, (1, "the kernel allows it")),
+        false => Chosen::fixed(Setting::Registered, 0, "the reads go to the target itself, which is no staging"),
     };
     let rings = Rings {
         block_bytes: block_bytes.clone(),
@@ -86,7 +88,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
             Ok(loaded)
         }
         Err(error) => {
-            let refused = Setting::fixed("io_uring", 0, format!("refused: {error}"));
+            let refused = Chosen::fixed(Setting::IoUring, 0, format!("refused: {error}"));
             let mut loaded = by_threads(context, block_bytes, threads, depth, slots, refused)?;
             loaded.notes.push(format!("read by {} threads: {error}; {}", loaded.slots, why_no_ring(&error)));
             Ok(loaded)
@@ -106,30 +108,30 @@ fn why_no_ring(error: &DeviceError) -> &'static str {
 /// Without io_uring each read in flight is a thread's: as many as were ordered, by either name.
 fn by_threads(
     context: &EngineContext<'_>,
-    block_bytes: Setting,
-    threads: Setting,
-    depth: Setting,
-    mut slots: Setting,
-    io_uring: Setting,
+    block_bytes: Chosen,
+    threads: Chosen,
+    depth: Chosen,
+    mut slots: Chosen,
+    io_uring: Chosen,
 ) -> Result<Loaded, LoadError> {
     // A thread with one read in flight has its share of the slots.
     slots.value /= depth.value.div_ceil(threads.value);
-    let ordered = |name: &str| context.order.knobs.contains_key(name);
-    let threads = if ordered("threads") && !ordered("depth") {
+    let ordered = |setting| context.order.settings.has(setting);
+    let threads = if ordered(Setting::Threads) && !ordered(Setting::Depth) {
         threads
     } else {
         let why = format!("without io_uring each read in flight is a thread's; depth: {}", depth.why);
-        Setting::fixed("threads", depth.value.min(256), why)
+        Chosen::fixed(Setting::Threads, depth.value.min(256), why)
     };
     let settings = ThreadSettings {
         direct: true,
         threads,
         slots,
         block_bytes,
-        pin_ahead: Setting::fixed("pin_ahead", 1, "O_DIRECT reads into pages that do not move"),
+        pin_ahead: Chosen::fixed(Setting::PinAhead, 1, "O_DIRECT reads into pages that do not move"),
     };
     let mut loaded = pread::threaded(context, settings)?;
-    loaded.settings.push(Setting::fixed("depth", u64::from(loaded.slots), "a read for each thread"));
+    loaded.settings.push(Chosen::fixed(Setting::Depth, u64::from(loaded.slots), "a read for each thread"));
     loaded.settings.push(io_uring);
     Ok(loaded)
 }
@@ -152,7 +154,7 @@ struct Shared<'a> {
 fn by_rings(
     context: &EngineContext<'_>,
     mut rings: Rings,
-    slots: Setting,
+    slots: Chosen,
 ) -> Result<Result<Loaded, DeviceError>, LoadError> {
     let queue = BlockQueue::new(context.blocks(rings.block_bytes.value, PAGE));
     // The headers are checked while a thread's own reads are on their way.
@@ -184,7 +186,7 @@ fn by_rings(
         spans.extend(done.spans);
         staging.push(done.leftover);
         if let Some(error) = done.refused.filter(|_| rings.registered.is_on()) {
-            rings.registered = Setting::fixed("registered", 0, format!("refused: {error}"));
+            rings.registered = Chosen::fixed(Setting::Registered, 0, format!("refused: {error}"));
             notes.push(format!(
                 "read into buffers that are not registered with io_uring: {error}; {}",
                 why_no_ring(&error)

@@ -1,0 +1,593 @@
+//! The specification of engines and of their settings: names, units, bounds, defaults and help. The command line, the settings file, validation, the sweep,
+//! the documents and the engines read these two tables, and no other code names an engine or a setting in a string.
+//!
+//! The tables are in `domain` because orders and results hold engines and settings by type, and `analysis`, `config` and the screens name them.
+
+use super::engine::{Engine, NixlPlugin};
+use super::units::{self, GIB, KIB, MIB};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The meaning of a setting's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A count.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// KiB.
+    Kib,
+    /// 1 for on, 0 for off.
+    Switch,
+    /// Flags of a library call.
+    Flags,
+}
+
+impl Unit {
+    /// The unit as documents name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Bytes => "bytes",
+            Self::Kib => "KiB",
+            Self::Switch => "0 or 1",
+            Self::Flags => "flags",
+        }
+    }
+}
+
+/// The values that a sweep tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// These.
+    Listed(&'static [u64]),
+    /// Those of these that are no larger than the number of CPUs.
+    UpToCpus(&'static [u64]),
+    /// The first, and its doubles up to the second.
+    Doubles(u64, u64),
+}
+
+impl Values {
+    /// The values on a machine with so many CPUs.
+    #[must_use]
+    pub fn list(self, cpus: u64) -> Vec<u64> {
+        match self {
+            Self::Listed(values) => values.to_vec(),
+            Self::UpToCpus(values) => values.iter().copied().filter(|value| *value <= cpus.max(1)).collect(),
+            Self::Doubles(first, last) => {
+                std::iter::successors(Some(first), |value| value.checked_mul(2).filter(|next| *next <= last)).collect()
+            }
+        }
+    }
+}
+
+/// An engine that accepts a setting.
+#[derive(Debug)]
+pub struct Use {
+    /// The engine.
+    pub engine: Engine,
+    /// Its upper bound, if that is below the setting's.
+    pub most: Option<u64>,
+    /// The place among the settings that a sweep tries, from 1, and the values; `None` if it tries none.
+    pub sweep: Option<(u8, Values)>,
+}
+
+/// The specification of one setting.
+#[derive(Debug)]
+pub struct SettingSpec {
+    /// The name as typed and reported.
+    pub name: &'static str,
+    /// The meaning of its number.
+    pub unit: Unit,
+    /// The smallest and the largest value.
+    pub bounds: (u64, u64),
+    /// Values are multiples of this.
+    pub step: u64,
+    /// The default of the engines, in words: most depend on the machine and the model.
+    pub default: &'static str,
+    /// The engines that accept it.
+    pub uses: &'static [Use],
+    /// What it sets.
+    pub help: &'static str,
+}
+
+/// An engine that accepts the setting.
+const fn by(engine: Engine) -> Use {
+    Use { engine, most: None, sweep: None }
+}
+
+/// An engine that accepts the setting, and whose sweep tries it.
+const fn swept(engine: Engine, place: u8, values: Values) -> Use {
+    Use { engine, most: None, sweep: Some((place, values)) }
+}
+
+/// The same with a lower upper bound.
+const fn swept_up_to(engine: Engine, most: u64, place: u8, values: Values) -> Use {
+    Use { engine, most: Some(most), sweep: Some((place, values)) }
+}
+
+const SWITCH: (u64, u64) = (0, 1);
+const ON_AND_OFF: Values = Values::Listed(&[0, 1]);
+const THREADS: Values = Values::UpToCpus(&[1, 2, 4, 8, 12, 16, 24, 32]);
+const NIXL_GDS: Engine = Engine::Nixl(NixlPlugin::Gds);
+const NIXL_GDS_MT: Engine = Engine::Nixl(NixlPlugin::GdsMt);
+const NIXL_POSIX: Engine = Engine::Nixl(NixlPlugin::Posix);
+/// In compat mode each registration pins as much.
+const DIRECT_IO: Values = Values::Listed(&[1024, 4096, 16384]);
+
+/// Makes the enum and the table of one list.
+macro_rules! settings {
+    ($(#[doc = $help:literal] $setting:ident {
+        $name:literal, $unit:ident, $bounds:expr, step $step:expr, default $default:literal, [$($uses:expr),* $(,)?]
+    })*) => {
+        /// A setting of an engine.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Setting {
+            $(#[doc = $help] $setting,)*
+        }
+
+        impl Setting {
+            /// All settings, in the order in which documents list them.
+            pub const ALL: &'static [Self] = &[$(Self::$setting),*];
+        }
+
+        static SETTINGS: &[SettingSpec] = &[$(SettingSpec {
+            name: $name,
+            unit: Unit::$unit,
+            bounds: $bounds,
+            step: $step,
+            default: $default,
+            uses: &[$($uses),*],
+            // A doc comment begins with a blank.
+            help: $help.trim_ascii(),
+        }),*];
+    };
+}
+
+settings! {
+    /// threads that read
+    Threads {
+        "threads", Count, (1, 256), step 1, default "one per CPU, up to a limit of the engine",
+        [
+            swept(Engine::Pread, 1, THREADS),
+            swept(Engine::Odirect, 3, Values::UpToCpus(&[1, 2, 4, 8, 12, 16])),
+            swept(Engine::GdsBounce, 1, THREADS),
+            swept(Engine::GdsSlab, 1, THREADS),
+            swept(Engine::GdsBatch, 1, THREADS),
+            swept(Engine::GdsStream, 1, THREADS),
+            by(NIXL_GDS_MT),
+            by(Engine::Auto),
+        ]
+    }
+    /// staging buffers of each thread
+    Slots {
+        "slots", Count, (1, 64), step 1, default "2 or 3; with O_DIRECT it depends on the disk",
+        [
+            swept(Engine::Pread, 3, Values::Listed(&[1, 2, 3, 4, 8])),
+            swept(Engine::Odirect, 4, Values::Listed(&[1, 2, 4, 8, 16])),
+            by(NIXL_GDS),
+            by(Engine::Auto),
+        ]
+    }
+    /// reads in flight, of all threads together or of one batch or stream
+    Depth {
+        "depth", Count, (1, 4096), step 1, default "depends on the engine and the disk",
+        [
+            swept(Engine::Odirect, 2, Values::Listed(&[2, 4, 8, 16, 32, 64, 128])),
+            // The number of entries that a batch can hold.
+            swept_up_to(Engine::GdsBatch, 256, 2, Values::Listed(&[4, 8, 16, 32])),
+            swept_up_to(Engine::GdsStream, 64, 2, Values::Listed(&[1, 2, 4, 8])),
+            by(NIXL_GDS),
+            by(NIXL_POSIX),
+            by(Engine::Auto),
+        ]
+    }
+    /// bytes of one read
+    BlockBytes {
+        "block_bytes", Bytes, (4 * KIB, GIB), step 4 * KIB, default "depends on the engine, the model and the disk",
+        [
+            swept(Engine::Pread, 2, Values::Doubles(MIB / 2, 16 * MIB)),
+            swept(Engine::Odirect, 1, Values::Doubles(MIB / 4, 8 * MIB)),
+            swept(Engine::GdsBounce, 2, Values::Doubles(MIB, 32 * MIB)),
+            swept(Engine::GdsSlab, 2, Values::Doubles(MIB, 32 * MIB)),
+            // The largest class of the library's buffer pool, and the most that nvidia-fs maps at once.
+            swept_up_to(Engine::GdsBatch, 16 * MIB, 3, Values::Doubles(MIB, 16 * MIB)),
+            swept(Engine::GdsStream, 3, Values::Doubles(MIB, 16 * MIB)),
+            by(NIXL_GDS),
+            by(Engine::Auto),
+        ]
+    }
+    /// pin all staging buffers before the first read, instead of each when it is first filled
+    PinAhead { "pin_ahead", Switch, SWITCH, step 1, default "0", [by(Engine::Pread), by(Engine::Auto)] }
+    /// read with io_uring instead of threads
+    IoUring {
+        "io_uring", Switch, SWITCH, step 1, default "1 if the kernel allows it",
+        [by(Engine::Odirect), by(NIXL_POSIX), by(Engine::Auto)]
+    }
+    /// register the staging buffers with io_uring
+    Registered {
+        "registered", Switch, SWITCH, step 1, default "1 if the target is a GPU",
+        [by(Engine::Odirect), by(Engine::Auto)]
+    }
+    /// register the target memory with cuFile
+    Register {
+        "register", Switch, SWITCH, step 1, default "1 on a direct route",
+        [swept(Engine::GdsSlab, 4, ON_AND_OFF), by(Engine::GdsBatch), by(Engine::GdsStream), by(Engine::Auto)]
+    }
+    /// bytes of one registration of the target memory
+    SlabBytes {
+        "slab_bytes", Bytes, (4 * KIB, 1 << 50), step 4 * KIB, default "the complete model",
+        [
+            swept(Engine::GdsSlab, 5, Values::Listed(&[16 * MIB, 256 * MIB, GIB])),
+            by(Engine::GdsBatch),
+            by(Engine::GdsStream),
+            by(Engine::Auto),
+        ]
+    }
+    /// open the files with O_DIRECT
+    Odirect {
+        "odirect", Switch, SWITCH, step 1, default "1; in compat mode 0 if the page cache holds most of the model",
+        [
+            by(Engine::GdsPerTensor),
+            swept(Engine::GdsBounce, 3, ON_AND_OFF),
+            swept(Engine::GdsSlab, 3, ON_AND_OFF),
+            by(Engine::GdsBatch),
+            by(Engine::GdsStream),
+            by(NIXL_GDS),
+            by(NIXL_GDS_MT),
+            by(NIXL_POSIX),
+            by(Engine::Auto),
+        ]
+    }
+    /// flags of cuFileStreamRegister; 16 leaves streams unregistered
+    StreamFlags {
+        "stream_flags", Flags, (0, 16), step 1, default "15: sizes and offsets are known at the submit",
+        [by(Engine::GdsStream)]
+    }
+    /// open cuFile to look for a direct route
+    Cufile { "cufile", Switch, SWITCH, step 1, default "1 if this machine may have a direct route", [by(Engine::Auto)] }
+    /// keep freed memory in the C heap of the run's process
+    KeepHeap {
+        "keep_heap", Switch, SWITCH, step 1, default "1 for engines of gds-top that use cuFile, 0 for NIXL",
+        [
+            by(Engine::GdsPerTensor),
+            by(Engine::GdsBounce),
+            by(Engine::GdsSlab),
+            by(Engine::GdsBatch),
+            by(Engine::GdsStream),
+            by(NIXL_GDS),
+            by(NIXL_GDS_MT),
+        ]
+    }
+    /// longest transfer that libcufile passes to the kernel at once, and in compat mode the size that a registration pins
+    MaxDirectIoSizeKb {
+        // The bounds of libcufile.
+        "max_direct_io_size_kb", Kib, (64, 16384), step 64, default "from cufile.json; 1024 for gds-per-tensor in compat mode",
+        [
+            swept(Engine::GdsPerTensor, 1, DIRECT_IO),
+            by(Engine::GdsBounce),
+            by(Engine::GdsSlab),
+            by(Engine::GdsBatch),
+            by(Engine::GdsStream),
+            swept(NIXL_GDS, 1, DIRECT_IO),
+            swept(NIXL_GDS_MT, 1, DIRECT_IO),
+        ]
+    }
+    /// loads in the same process before the measured one
+    Warmup {
+        "warmup", Count, (0, 1000), step 1, default "0",
+        [
+            by(Engine::Mmap),
+            by(Engine::Pread),
+            by(Engine::Odirect),
+            by(Engine::GdsPerTensor),
+            by(Engine::GdsBounce),
+            by(Engine::GdsSlab),
+            by(Engine::GdsBatch),
+            by(Engine::GdsStream),
+            by(NIXL_GDS),
+            by(NIXL_GDS_MT),
+            by(NIXL_POSIX),
+            by(Engine::Auto),
+        ]
+    }
+}
+
+impl Setting {
+    /// Its specification.
+    #[must_use]
+    pub fn spec(self) -> &'static SettingSpec {
+        &SETTINGS[self as usize]
+    }
+
+    /// The name as typed and reported.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// The setting with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|setting| setting.name() == name)
+    }
+
+    /// How an engine uses it; `None` if it does not accept it.
+    #[must_use]
+    pub fn use_of(self, engine: &Engine) -> Option<&'static Use> {
+        self.spec().uses.iter().find(|one| one.engine == *engine)
+    }
+
+    /// The smallest and the largest value for an engine.
+    #[must_use]
+    pub fn bounds(self, engine: &Engine) -> (u64, u64) {
+        let (least, most) = self.spec().bounds;
+        (least, self.use_of(engine).and_then(|one| one.most).map_or(most, |own| own.min(most)))
+    }
+
+    /// A value with its unit: `4.00 MiB`, `8`.
+    #[must_use]
+    pub fn text(self, value: u64) -> String {
+        match self.spec().unit {
+            Unit::Bytes => units::bytes(value),
+            Unit::Count | Unit::Kib | Unit::Switch | Unit::Flags => value.to_string(),
+        }
+    }
+
+    /// The settings that an engine of gds-top accepts. A command or loader gets all of them and uses those that it knows.
+    pub fn of(engine: &Engine) -> impl Iterator<Item = Self> + '_ {
+        Self::ALL.iter().copied().filter(|setting| setting.use_of(engine).is_some())
+    }
+
+    /// The settings that a sweep of an engine tries, in order, with the values.
+    #[must_use]
+    pub fn swept(engine: &Engine, cpus: u64) -> Vec<(Self, Vec<u64>)> {
+        let place = |setting: Self| Some((setting.use_of(engine)?.sweep?, setting));
+        let mut all: Vec<((u8, Values), Self)> = Self::ALL.iter().copied().filter_map(place).collect();
+        all.sort_by_key(|((place, _), _)| *place);
+        all.into_iter().map(|((_, values), setting)| (setting, values.list(cpus))).collect()
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Setting {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Setting {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::named(&name).ok_or_else(|| serde::de::Error::custom(format!("'{name}' is not a setting")))
+    }
+}
+
+/// A library or device without which an engine cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// libcufile.
+    Libcufile,
+    /// The NIXL library.
+    Nixl,
+    /// A GPU as the target.
+    Gpu,
+}
+
+/// The specification of one engine.
+#[derive(Debug)]
+pub struct EngineSpec {
+    /// The engine.
+    pub engine: Engine,
+    /// The name as typed and reported.
+    pub name: &'static str,
+    /// Other names that are accepted: earlier ones, which recordings and settings files have.
+    pub aliases: &'static [&'static str],
+    /// Requirements.
+    pub needs: &'static [Need],
+    /// Whether it runs if no engine is named.
+    pub usual: bool,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// The engines with a fixed name, in the order of tables. The place of an engine here is its colour in palettes.
+pub static ENGINES: [EngineSpec; 12] = [
+    EngineSpec {
+        engine: Engine::Mmap,
+        name: "mmap",
+        aliases: &[],
+        needs: &[],
+        usual: true,
+        help: "map the file, copy each tensor from the mapping",
+    },
+    EngineSpec {
+        engine: Engine::Pread,
+        name: "pread",
+        aliases: &[],
+        needs: &[],
+        usual: true,
+        help: "threads read through the page cache into a pinned ring, copies overlap",
+    },
+    EngineSpec {
+        engine: Engine::Odirect,
+        name: "odirect",
+        aliases: &["direct"],
+        needs: &[],
+        usual: true,
+        help: "O_DIRECT reads into a pinned ring, copies overlap",
+    },
+    EngineSpec {
+        engine: Engine::GdsPerTensor,
+        name: "gds-per-tensor",
+        aliases: &[],
+        needs: &[Need::Libcufile],
+        usual: true,
+        help: "cuFile, tensor by tensor: register, submit, wait, deregister",
+    },
+    EngineSpec {
+        engine: Engine::GdsBounce,
+        name: "gds-bounce",
+        aliases: &[],
+        needs: &[Need::Libcufile],
+        usual: true,
+        help: "cuFile into unregistered memory",
+    },
+    EngineSpec {
+        engine: Engine::GdsSlab,
+        name: "gds-slab",
+        aliases: &[],
+        needs: &[Need::Libcufile],
+        usual: true,
+        help: "cuFile into one slab, coalesced aligned reads over threads",
+    },
+    EngineSpec {
+        engine: Engine::GdsBatch,
+        name: "gds-batch",
+        aliases: &[],
+        needs: &[Need::Libcufile],
+        usual: true,
+        help: "cuFile batch I/O",
+    },
+    EngineSpec {
+        engine: Engine::GdsStream,
+        name: "gds-stream",
+        aliases: &[],
+        needs: &[Need::Libcufile, Need::Gpu],
+        usual: true,
+        help: "cuFile asynchronous reads on streams",
+    },
+    EngineSpec {
+        engine: NIXL_GDS,
+        name: "nixl",
+        aliases: &["nixl:GDS"],
+        needs: &[Need::Nixl, Need::Libcufile],
+        usual: true,
+        help: "the NIXL library, tensor by tensor, with its plugin GDS (cuFile batches)",
+    },
+    EngineSpec {
+        engine: Engine::Auto,
+        name: "auto",
+        aliases: &[],
+        needs: &[],
+        usual: true,
+        help: "the fastest for this path, machine and cache state",
+    },
+    EngineSpec {
+        engine: NIXL_GDS_MT,
+        name: "nixl:GDS_MT",
+        aliases: &[],
+        needs: &[Need::Nixl, Need::Libcufile],
+        usual: false,
+        help: "the NIXL library, tensor by tensor, with its plugin GDS_MT (threads over cuFile)",
+    },
+    EngineSpec {
+        engine: NIXL_POSIX,
+        name: "nixl:POSIX",
+        aliases: &[],
+        needs: &[Need::Nixl],
+        usual: false,
+        help: "the NIXL library, tensor by tensor, with its plugin POSIX (host memory)",
+    },
+];
+
+impl EngineSpec {
+    /// Whether the engine requires this.
+    #[must_use]
+    pub fn needs(&self, need: Need) -> bool {
+        self.needs.contains(&need)
+    }
+}
+
+impl Engine {
+    /// Its specification; `None` for commands, loaders and lanes of workloads.
+    #[must_use]
+    pub fn spec(&self) -> Option<&'static EngineSpec> {
+        ENGINES.iter().find(|spec| spec.engine == *self)
+    }
+
+    /// The engines with a fixed name.
+    pub fn named() -> impl DoubleEndedIterator<Item = &'static Self> {
+        ENGINES.iter().map(|spec| &spec.engine)
+    }
+
+    /// The engines that run if none is named, in order.
+    #[must_use]
+    pub fn usual() -> Vec<Self> {
+        ENGINES.iter().filter(|spec| spec.usual).map(|spec| spec.engine.clone()).collect()
+    }
+
+    fn needs(&self, need: Need) -> bool {
+        self.spec().is_some_and(|spec| spec.needs(need))
+    }
+
+    /// Whether the engine calls cuFile itself.
+    #[must_use]
+    pub fn uses_cufile(&self) -> bool {
+        match self {
+            Self::Workload(lane) => lane.uses_cufile(),
+            _ => self.needs(Need::Libcufile) && !self.needs(Need::Nixl),
+        }
+    }
+
+    /// Whether its process opens cuFile: to use it, or to read its statistics while another library uses it.
+    #[must_use]
+    pub fn opens_cufile(&self) -> bool {
+        self.uses_cufile() || self.needs(Need::Libcufile)
+    }
+
+    /// Whether the target must be a GPU.
+    #[must_use]
+    pub fn needs_gpu(&self) -> bool {
+        self.needs(Need::Gpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_unique_and_every_bound_holds_a_value() {
+        for (at, setting) in Setting::ALL.iter().enumerate() {
+            let spec = setting.spec();
+            assert_eq!(Setting::named(spec.name), Some(*setting));
+            assert_eq!(Setting::ALL.iter().position(|other| other.name() == spec.name), Some(at));
+            assert!(spec.bounds.0 < spec.bounds.1 && spec.step > 0 && spec.bounds.1.is_multiple_of(spec.step));
+            assert!(!spec.uses.is_empty() && !spec.help.is_empty() && !spec.default.is_empty(), "{setting}");
+            for one in spec.uses {
+                assert!(one.engine.spec().is_some(), "{setting}: {}", one.engine);
+                let (least, most) = setting.bounds(&one.engine);
+                let values = one.sweep.map_or_else(Vec::new, |(_, values)| values.list(64));
+                assert!(values.iter().all(|value| (least..=most).contains(value) && value.is_multiple_of(spec.step)));
+            }
+        }
+        let mut names: Vec<&str> =
+            ENGINES.iter().flat_map(|spec| spec.aliases.iter().chain([&spec.name])).copied().collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn the_order_of_a_sweep_has_no_gap() {
+        for engine in Engine::named() {
+            let mut places: Vec<u8> = Setting::of(engine).filter_map(|s| Some(s.use_of(engine)?.sweep?.0)).collect();
+            places.sort_unstable();
+            assert!(places.iter().zip(1..).all(|(place, wanted)| *place == wanted), "{engine}: {places:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_end_at_the_last_and_cpus_limit_threads() {
+        assert_eq!(Values::Doubles(3, 13).list(1), [3, 6, 12]);
+        assert_eq!(Values::UpToCpus(&[1, 2, 4]).list(3), [1, 2]);
+    }
+}
