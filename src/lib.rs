@@ -8,6 +8,7 @@ pub mod config;
 pub mod device;
 pub mod domain;
 pub mod engines;
+pub mod explain;
 pub mod fixes;
 pub mod headless;
 pub mod host;

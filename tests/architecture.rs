@@ -9,13 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("text", &[]),
     ("domain", &[]),
     ("trust", &[]),
     ("host", &["domain", "device", "trust"]),
     ("checks", &["host", "domain", "text"]),
     ("fixes", &["checks", "host", "domain", "trust", "text"]),
+    ("explain", &["checks", "fixes", "domain", "text"]),
     ("weights", &["domain", "trust", "text"]),
     ("device", &["domain"]),
     ("engines", &["weights", "device", "domain"]),
@@ -51,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "domain",
             "host",
             "checks",
+            "explain",
             "fixes",
             "weights",
             "device",
@@ -74,7 +76,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
 /// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
 const FOREIGN: [(&str, &[&str]); 9] = [
     // `device` implements the crate's `IoMemory` for its memory, `trust` has its rule for files that are loaded; everything else of cuFile is the engines'.
-    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid", "trust"]),
+    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid", "trust", "explain"]),
     ("nixl_ffi", &["engines"]),
     ("cudarc", &["device"]),
     ("io_uring", &["device"]),

@@ -130,6 +130,8 @@ pub(crate) fn detail(out: &mut String, finding: &Finding, width: usize, colour: 
     if let Some(advice) = &finding.advice {
         paragraph(out, "  Fix     ", 10, advice, width);
     }
+    // Every check has a page; a test of that module holds the list against the sources.
+    paragraph(out, "  More    ", 10, &format!("gds-top explain {}", finding.id), width);
     out.push('\n');
 }
 

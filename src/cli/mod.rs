@@ -7,6 +7,7 @@ mod check;
 mod commands;
 mod config;
 mod engine_tables;
+mod explain;
 mod fix;
 mod io;
 mod kv;
@@ -130,6 +131,7 @@ fn run(cli: Cli) -> Ran {
             text.extend_from_slice(tui::Keymap::manual().as_bytes());
             Ok(outcome::print(&text))
         }
+        Some(Sub::Explain { query, output }) => explain::run(&query, &output),
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
         Some(Sub::Check { paths, root, no_probe, export, output }) => {

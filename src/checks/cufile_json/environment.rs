@@ -52,7 +52,12 @@ const VARIABLES: &[Row] = &[
     ("CUFILE_SKIP_BUFFER_VALIDITY_CHECK", Takes::Any, 20, 0),
 ];
 
-/// The name under which the environment stands among the files.
+/// All variables.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    VARIABLES.iter().map(|row| row.0)
+}
+
+/// The name under which the environment is listed among the files.
 pub const PLACE: &str = "environment";
 
 /// Lints the variables of the machine; none where nothing is wrong with them.

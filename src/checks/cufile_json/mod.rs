@@ -3,6 +3,7 @@
 mod edit;
 mod effective;
 mod environment;
+mod facts;
 mod known;
 mod lint;
 mod nearest;
@@ -17,6 +18,7 @@ mod tune;
 
 pub use edit::{EditError, set_keys};
 pub use effective::{Effective, Origin, defaults, effective};
+pub use facts::{KeyFacts, key_facts, key_names, meant_by, nearest_key, variable_names};
 pub use repair::{Repaired, repair};
 pub use tune::{Tuned, tune};
 

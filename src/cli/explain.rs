@@ -1,0 +1,56 @@
+//! Explains a code, a key, an id or lines of a log.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_CALL, Ran, fail, print, print_json};
+use super::race::{columns, headless_options};
+use crate::explain::{self, Answer};
+use serde_json::{Value, json};
+use std::io::Read as _;
+
+/// Version of the JSON form.
+const SCHEMA_VERSION: u32 = 1;
+/// Longest log that is read from standard input.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Prints the answers to a query; `-` reads a log from standard input.
+pub(super) fn run(words: &[String], output: &OutputArgs) -> Ran {
+    let query = words.join(" ");
+    let found = if query.trim() == "-" {
+        let answers = explain::explain_log(&log()?);
+        if answers.is_empty() {
+            Err(("no line of the log is known to gds-top".to_owned(), Vec::new()))
+        } else {
+            Ok(answers)
+        }
+    } else {
+        explain::explain(&query).map_err(|unknown| (unknown.to_string(), unknown.nearest))
+    };
+    match found {
+        Ok(answers) => Ok(show(&query, &answers, output)),
+        Err((sentence, nearest)) => {
+            if output.json {
+                print_json(&object(&query, &[], &nearest));
+            }
+            Ok(fail(BAD_CALL, &sentence))
+        }
+    }
+}
+
+fn show(query: &str, answers: &[Answer], output: &OutputArgs) -> u8 {
+    if output.json {
+        return print_json(&object(query, answers, &[]));
+    }
+    let colour = headless_options(output, None).colour;
+    print(explain::text(answers, usize::from(columns()), colour).as_bytes())
+}
+
+fn object(query: &str, answers: &[Answer], nearest: &[String]) -> Value {
+    json!({ "schema_version": SCHEMA_VERSION, "query": query, "answers": answers, "nearest": nearest })
+}
+
+fn log() -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_BYTES).read_to_end(&mut bytes);
+    read.map_err(|error| format!("cannot read the log from standard input: {error}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

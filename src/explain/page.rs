@@ -1,0 +1,194 @@
+//! Puts answers together from the tables.
+
+use super::causes::Cause as Row;
+use super::{Answer, Cause, Fact, Kind, Remedy, checks, cuda_codes, cufile_codes, fixes, keys, lines};
+use crate::checks::cufile_json;
+use crate::checks::log_signatures::Explained;
+
+impl Answer {
+    fn new(kind: Kind, name: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            code: None,
+            meaning: meaning.into(),
+            facts: Vec::new(),
+            causes: Vec::new(),
+            how_to_check: None,
+            fix: None,
+            advice: None,
+        }
+    }
+
+    fn fact(&mut self, name: &'static str, value: impl Into<String>) {
+        self.facts.push(Fact { name, value: value.into() });
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn remedy(id: &str) -> Option<Remedy> {
+    let page = fixes::of(id)?;
+    Some(Remedy { id: id.to_owned(), command: format!("gds-top fix {id}"), does: page.does.to_owned() })
+}
+
+fn cause(row: &Row) -> Cause {
+    let page = checks::of(row.check);
+    Cause {
+        cause: row.text.to_owned(),
+        check: page.map(|page| page.id),
+        how_to_check: page.map_or_else(|| some(row.look), |page| some(page.look)),
+        fix: page.and_then(|page| remedy(page.fix)),
+        advice: page.map_or_else(|| some(row.todo), |page| some(page.todo)),
+    }
+}
+
+/// A code of libcufile, by number.
+pub(super) fn cufile_code(code: i32) -> Option<Answer> {
+    let code = code.checked_abs()?;
+    let known = cufile_ffi::codes::describe(code, None)?;
+    let mut answer = Answer::new(Kind::CufileCode, known.name, known.meaning);
+    answer.code = Some(code);
+    answer.causes = cufile_codes::causes(code).iter().map(cause).collect();
+    if code == 5039 {
+        answer.fact("Up to libcufile 1.14", "CU_FILE_IO_MAX_ERROR, the end marker of the list");
+    }
+    Some(answer)
+}
+
+/// A code of the CUDA driver or runtime, by number.
+pub(super) fn cuda_code(code: i32) -> Option<Answer> {
+    let (code, driver, runtime, meaning, causes) = *cuda_codes::of(code)?;
+    let mut answer = Answer::new(Kind::CudaCode, if driver.is_empty() { runtime } else { driver }, meaning);
+    answer.code = Some(code);
+    if !driver.is_empty() && !runtime.is_empty() {
+        answer.fact("In the runtime", runtime);
+    }
+    answer.causes = causes.iter().map(cause).collect();
+    Some(answer)
+}
+
+/// Number, name, meaning and causes of the errors of the operating system that cuFile passes on.
+#[rustfmt::skip]
+pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
+    use super::causes::*;
+    &[
+        (1, "EPERM", "the operation is not permitted", &[NVFS_DEVICES, found("user-lsm", "SELinux or AppArmor denies it.")]),
+        (2, "ENOENT", "the file does not exist", &[own("The path is wrong, or the volume is not mounted in the container.", "ls -l PATH", "Correct the path.")]),
+        (5, "EIO", "the disk or file system reported an error", &[own("The disk is faulty.", "sudo journalctl -k -b -o cat | grep -i -e nvme -e error", "Look at the disk: sudo smartctl -a /dev/nvme0."), NVFS_KERNEL_LOG]),
+        (12, "ENOMEM", "memory is not sufficient", &[MEMORY, BAR1_FULL]),
+        (13, "EACCES", "access was denied", &[found("user-perms", "The user may not open the file or the device."), NVFS_DEVICES]),
+        (14, "EFAULT", "an address is invalid", &[NVFS_OLD, BAD_POINTER]),
+        (16, "EBUSY", "the device is in use", &[own("Another program uses the device.", "sudo fuser -v /dev/nvidia*", "End that program.")]),
+        (22, "EINVAL", "an argument is invalid; libcufile up to 1.18 also returns -22 if it rejects a cufile.json", &[BAD_CONFIG, found("odirect-open", "The file system does not support O_DIRECT, or the read is not aligned.")]),
+        (24, "EMFILE", "the process has too many open files", &[OPEN_FILES]),
+        (28, "ENOSPC", "the disk is full", &[own("The file system has no free space.", "df -h PATH", "Delete files, or use another disk.")]),
+        (95, "EOPNOTSUPP", "the operation is not supported by the file system or device", &[FILE_SYSTEM]),
+        (121, "EREMOTEIO", "the remote side of a transfer failed", &[found("rdma-stack", "The RDMA connection or the storage server failed.")]),
+    ]
+};
+
+/// An error of the operating system, by number.
+pub(super) fn system_error(code: i32) -> Option<Answer> {
+    let (code, name, meaning, causes) = *SYSTEM.iter().find(|row| Some(row.0) == code.checked_abs())?;
+    let mut answer = Answer::new(Kind::SystemError, name, meaning);
+    answer.code = Some(code);
+    answer.causes = causes.iter().map(cause).collect();
+    Some(answer)
+}
+
+/// A key of cufile.json or a variable of libcufile.
+pub(super) fn key(name: &str) -> Option<Answer> {
+    let (name, meaning, advice) = *keys::of(name)?;
+    let Some(facts) = cufile_json::key_facts(name) else {
+        let mut answer = Answer::new(Kind::Variable, name, meaning);
+        answer.how_to_check = Some(format!("printenv {name}; gds-top config lint"));
+        answer.advice = some(advice);
+        return Some(answer);
+    };
+    let mut answer = Answer::new(Kind::Key, name, meaning);
+    answer.fact("Value", facts.takes);
+    if let Some((low, high)) = facts.range {
+        let multiple = facts.multiple.map_or_else(String::new, |multiple| format!(", a multiple of {multiple}"));
+        answer.fact("Range", format!("{low} to {high}{multiple}"));
+    } else if let Some(multiple) = facts.multiple {
+        answer.fact("Range", format!("a multiple of {multiple}"));
+    }
+    if !facts.words.is_empty() {
+        answer.fact("Words", facts.words.join(", "));
+    }
+    if !facts.default.is_null() {
+        answer.fact("Default", facts.default.to_string());
+    }
+    if let Some(releases) = facts.releases {
+        answer.fact("Known", releases);
+    }
+    if let Some(variable) = facts.variable {
+        answer.fact("Variable", variable);
+    }
+    answer.how_to_check = Some(format!("gds-top config show | grep {name}"));
+    answer.advice = some(advice);
+    if name.ends_with("use_pci_p2pdma") && !advice.starts_with("Remove") {
+        answer.fix = remedy("cufile-p2pdma-keys");
+    }
+    Some(answer)
+}
+
+/// A check, by id.
+pub(super) fn check(id: &str) -> Option<Answer> {
+    let page = checks::of(id)?;
+    let mut answer = Answer::new(Kind::Check, id, format!("checks {}", page.subject));
+    answer.fact("Why", page.why);
+    answer.how_to_check = some(page.look);
+    answer.fix = remedy(page.fix);
+    answer.advice = some(page.todo);
+    Some(answer)
+}
+
+/// A fix, by id.
+pub(super) fn fix(id: &str) -> Option<Answer> {
+    let page = fixes::of(id)?;
+    let mut answer = Answer::new(Kind::Fix, id, page.does.trim_end_matches('.'));
+    answer.fact("Needs", page.needs);
+    if let Some(recipe) = crate::fixes::RECIPES.iter().find(|recipe| recipe.id == id) {
+        answer.fact("Check", recipe.check);
+        answer.how_to_check = checks::of(recipe.check).and_then(|page| some(page.look));
+    }
+    answer.fix = remedy(id);
+    Some(answer)
+}
+
+/// A line that the checks know.
+pub(super) fn known_line(explained: &Explained) -> Answer {
+    let page = checks::of(&explained.check);
+    let mut answer = Answer::new(Kind::Line, &explained.line, &explained.meaning);
+    if let Some(page) = page {
+        answer.fact("Check", page.id);
+        answer.fact("Why", page.why);
+    }
+    answer.how_to_check = page.and_then(|page| some(page.look));
+    answer.fix = page.and_then(|page| remedy(page.fix));
+    answer.advice = some(&explained.todo);
+    answer
+}
+
+/// A line of the table of this module.
+pub(super) fn other_line(line: &str, (_, meaning, causes): &lines::Row) -> Answer {
+    let mut answer = Answer::new(Kind::Line, line, *meaning);
+    answer.causes = causes.iter().map(cause).collect();
+    answer
+}
+
+/// A GPU error of the driver.
+pub(super) fn xid(line: &str, number: u32) -> Answer {
+    let meaning = lines::XIDS.iter().find(|row| row.0 == number).map_or("the GPU reported an error", |row| row.1);
+    let mut answer = Answer::new(Kind::Line, line, format!("Xid {number}: {meaning}"));
+    let page = checks::of("gpu-ecc");
+    answer.how_to_check = page.and_then(|page| some(page.look));
+    answer.advice = Some(
+        "Look at the GPU before anything else; NVIDIA's page of Xid errors has the steps for each number.".to_owned(),
+    );
+    answer
+}

@@ -1,0 +1,192 @@
+//! Finds the answers to a query: a code, a name, a key, an id or a line.
+
+use super::{Answer, checks, cuda_codes, fixes, keys, page};
+use crate::checks::cufile_json;
+use crate::checks::log_signatures::{explain_cufile, explain_kernel};
+
+/// A query that nothing in the tables fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// The query.
+    pub query: String,
+    /// Names that are similar, the nearest first.
+    pub nearest: Vec<String>,
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let query = crate::text::sanitise_line(&self.query);
+        write!(f, "'{query}' is not a code, key, check, fix or log line that gds-top knows")?;
+        if self.nearest.is_empty() { Ok(()) } else { write!(f, "; similar: {}", self.nearest.join(", ")) }
+    }
+}
+
+/// Longest query that is compared with names.
+const LONGEST_NAME: usize = 100;
+/// Most lines of a log that are explained.
+const MOST_LINES: usize = 40;
+
+/// The answers to a query; several if a number or the end of a name has several meanings.
+pub fn explain(query: &str) -> Result<Vec<Answer>, Unknown> {
+    let query = query.trim().trim_matches(['"', '\'', '`']);
+    let mut answers = by_number(query).unwrap_or_else(|| by_name(query));
+    if answers.is_empty() {
+        answers = line(query);
+    }
+    if answers.is_empty() { Err(Unknown { query: query.to_owned(), nearest: nearest(query) }) } else { Ok(answers) }
+}
+
+/// Explains each line of a log that is known, every meaning once.
+#[must_use]
+pub fn explain_log(text: &str) -> Vec<Answer> {
+    let mut out: Vec<Answer> = Vec::new();
+    for answer in text.lines().filter(|text| !text.trim().is_empty()).flat_map(line) {
+        if out.len() < MOST_LINES && !out.iter().any(|known| known.meaning == answer.meaning) {
+            out.push(answer);
+        }
+    }
+    out
+}
+
+/// A number alone; none if the query is not one.
+fn by_number(query: &str) -> Option<Vec<Answer>> {
+    let code: i32 = query.parse().ok()?;
+    let system = page::system_error(code);
+    let cuda = page::cuda_code(code.checked_abs()?);
+    let mut out: Vec<Answer> = page::cufile_code(code).filter(|_| code != 0).into_iter().collect();
+    // A negative number below 5000 is an error of the system, a positive one more likely a code of CUDA.
+    if code < 0 {
+        out.extend(system);
+        if out.is_empty() {
+            out.extend(cuda);
+        }
+    } else {
+        out.extend(cuda.into_iter().chain(system));
+    }
+    Some(out)
+}
+
+/// A name: of a code, key, variable, check or fix. The end of a key is enough.
+fn by_name(query: &str) -> Vec<Answer> {
+    let upper = query.to_uppercase().replace('-', "_");
+    let cufile = cufile_ffi::codes::known().chain(
+        [(5050, cufile_ffi::codes::describe(5050, None))].into_iter().filter_map(|(code, known)| Some((code, known?))),
+    );
+    let mut out: Vec<Answer> = cufile
+        .filter(|(code, known)| {
+            *code != 0 && (known.name == upper || known.name.strip_prefix("CU_FILE_") == Some(&upper))
+        })
+        .filter_map(|(code, _)| page::cufile_code(code))
+        .collect();
+    let same = |name: &str| !name.is_empty() && name.eq_ignore_ascii_case(query);
+    let cuda = cuda_codes::CODES
+        .iter()
+        .filter(|row| same(row.1) || same(row.2) || (row.0 != 0 && row.1.strip_prefix("CUDA_ERROR_") == Some(&upper)));
+    out.extend(cuda.filter_map(|row| page::cuda_code(row.0)));
+    out.extend(page::SYSTEM.iter().filter(|row| row.1 == upper).filter_map(|row| page::system_error(row.0)));
+    out.extend(page::check(query));
+    out.extend(page::fix(query));
+    out.extend(by_key(query));
+    out
+}
+
+fn by_key(query: &str) -> Vec<Answer> {
+    let name = query.trim_end_matches(':').trim_matches('"');
+    let name = cufile_json::meant_by(name).filter(|meant| !meant.is_empty()).unwrap_or(name);
+    if let Some(answer) = page::key(name) {
+        return vec![answer];
+    }
+    let ends = |key: &str| key.strip_suffix(name).is_some_and(|before| before.ends_with('.'));
+    let misnamed = ["properties", "profile"].map(|section| format!("{section}.{name}"));
+    let meant = misnamed.iter().find_map(|key| cufile_json::meant_by(key)).filter(|meant| !meant.is_empty());
+    let mut found: Vec<&str> = cufile_json::key_names().filter(|key| ends(key)).collect();
+    found.extend(meant.filter(|_| found.is_empty()));
+    if found.is_empty() && !name.is_empty() {
+        // A section: all its keys.
+        found = cufile_json::key_names()
+            .filter(|key| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+            .collect();
+    }
+    found.into_iter().filter_map(page::key).collect()
+}
+
+/// A line: what the checks know of it, what this module knows, and the codes in it.
+fn line(text: &str) -> Vec<Answer> {
+    let text = text.trim();
+    let mut out: Vec<Answer> = explain_cufile(text).iter().chain(&explain_kernel(text)).map(page::known_line).collect();
+    if let Some(number) = super::lines::xid(text) {
+        out = vec![page::xid(text, number)];
+    }
+    if out.is_empty() {
+        out.extend(super::lines::of(text).map(|row| page::other_line(text, row)));
+    }
+    for answer in codes_in(text) {
+        if !out.contains(&answer) {
+            out.push(answer);
+        }
+    }
+    out
+}
+
+/// Words before a number that say that it is not a code.
+const NOT_CODES: &[&str] = &["pid", "tid", "line", "port", "size", "offset", "fd", "gpu", "index", "tensor", "bytes"];
+/// Words before a number of CUDA that say that it is one.
+const CODE_WORDS: &[&str] =
+    &["error", "errornum", "err", "code", "cuda", "cuerr", "cu", "status", "curesult", "rc", "ret"];
+
+/// The codes that a line names or numbers.
+fn codes_in(text: &str) -> Vec<Answer> {
+    let lower = text.to_lowercase();
+    let about_errors = ["err", "fail", "code", "status", "cufile"].iter().any(|word| lower.contains(word));
+    let words: Vec<&str> =
+        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect();
+    let mut out: Vec<Answer> = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let before = at.checked_sub(1).map_or_else(String::new, |at| words[at].to_lowercase().replace('_', ""));
+        let found = match word.parse::<i32>() {
+            Ok(code) if (5001..=5050).contains(&code) || (6001..=6002).contains(&code) => {
+                page::cufile_code(code).filter(|_| about_errors && !NOT_CODES.contains(&before.as_str()))
+            }
+            Ok(code) if code > 0 && (CODE_WORDS.contains(&before.as_str()) || before == "5011") => {
+                page::cuda_code(code)
+            }
+            Ok(_) => None,
+            Err(_)
+                if word.starts_with("CU_FILE_") || word.starts_with("CUDA_ERROR_") || word.starts_with("cudaError") =>
+            {
+                by_name(word).into_iter().next()
+            }
+            Err(_) => None,
+        };
+        out.extend(found.filter(|answer| !out.contains(answer)));
+    }
+    out
+}
+
+/// Names that are similar to a query, at most three.
+fn nearest(query: &str) -> Vec<String> {
+    let query = query.to_lowercase();
+    if query.len() > LONGEST_NAME || query.len() < 3 {
+        return Vec::new();
+    }
+    let cufile = cufile_ffi::codes::known().map(|(_, known)| known.name);
+    let cuda = cuda_codes::CODES.iter().flat_map(|row| [row.1, row.2]);
+    let names = cufile
+        .chain(cuda)
+        .chain(checks::PAGES.iter().map(|page| page.id))
+        .chain(fixes::PAGES.iter().map(|page| page.id))
+        .chain(keys::KEYS.iter().chain(keys::VARIABLES).map(|row| row.0));
+    let mut near: Vec<(f64, &str)> = names
+        .filter(|name| !name.is_empty())
+        .map(|name| {
+            let lower = name.to_lowercase();
+            // The end of a name is often typed alone: `io_batchsize`, `INTERNAL_ERROR`.
+            let end = lower.rsplit('.').next().unwrap_or(&lower);
+            let end = end.strip_prefix("cu_file_").or_else(|| end.strip_prefix("cuda_error_")).unwrap_or(end);
+            (strsim::jaro_winkler(&query, &lower).max(strsim::jaro_winkler(&query, end)), name)
+        })
+        .filter(|(score, _)| *score > 0.82)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    near.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}

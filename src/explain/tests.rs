@@ -1,0 +1,180 @@
+//! Every code, key, check, fix and known line has an entry, and queries find the right one.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use super::*;
+use crate::checks::cufile_json;
+use std::collections::BTreeSet;
+
+fn kinds(query: &str) -> Vec<(Kind, Option<i32>)> {
+    explain(query).unwrap_or_default().iter().map(|answer| (answer.kind, answer.code)).collect()
+}
+
+#[test]
+fn every_cufile_code_has_an_entry_with_causes() {
+    for (code, known) in cufile_ffi::codes::known() {
+        let row = cufile_codes::CODES.iter().find(|row| row.0 == code);
+        assert!(row.is_some(), "{code} {} has no entry", known.name);
+        assert!(code == 0 || !row.unwrap().1.is_empty(), "{code} {} has no cause", known.name);
+        if code != 0 {
+            assert_eq!(kinds(&code.to_string())[0], (Kind::CufileCode, Some(code)));
+            assert_eq!(kinds(known.name), [(Kind::CufileCode, Some(code))], "{}", known.name);
+            assert_eq!(kinds(&format!("-{code}"))[0], (Kind::CufileCode, Some(code)));
+        }
+    }
+    for (code, _) in cufile_codes::CODES {
+        assert!(cufile_ffi::codes::describe(*code, None).is_some(), "{code} is not in cufile.h");
+    }
+}
+
+#[test]
+fn every_cuda_code_is_found_by_number_and_both_names() {
+    let mut last = -1;
+    for (code, driver, runtime, meaning, causes) in cuda_codes::CODES {
+        assert!(*code > last, "{code} is out of order");
+        last = *code;
+        assert!(!meaning.is_empty() && (!causes.is_empty() || matches!(code, 0 | 600)), "{code}");
+        for name in [driver, runtime].into_iter().filter(|name| !name.is_empty()) {
+            assert!(kinds(name).contains(&(Kind::CudaCode, Some(*code))), "{name}");
+        }
+    }
+    for code in [35, 100, 801, 802, 804] {
+        assert_eq!(kinds(&code.to_string())[0], (Kind::CudaCode, Some(code)));
+    }
+}
+
+#[test]
+fn every_key_and_variable_has_an_entry_and_no_other_does() {
+    let told: BTreeSet<&str> = keys::KEYS.iter().map(|row| row.0).collect();
+    assert_eq!(told, cufile_json::key_names().collect::<BTreeSet<_>>());
+    let told: BTreeSet<&str> = keys::VARIABLES.iter().map(|row| row.0).collect();
+    assert_eq!(told, cufile_json::variable_names().collect::<BTreeSet<_>>());
+    for key in cufile_json::key_names() {
+        assert_eq!(kinds(key), [(Kind::Key, None)], "{key}");
+    }
+}
+
+#[test]
+fn every_fix_has_a_page_and_pages_name_only_fixes_that_exist() {
+    let recipes: Vec<&str> = crate::fixes::RECIPES.iter().map(|recipe| recipe.id).collect();
+    let pages: Vec<&str> = fixes::PAGES.iter().map(|page| page.id).collect();
+    assert_eq!(pages.iter().collect::<BTreeSet<_>>(), recipes.iter().collect::<BTreeSet<_>>());
+    for page in checks::PAGES {
+        assert!(page.fix.is_empty() || recipes.contains(&page.fix), "{} names the fix {}", page.id, page.fix);
+        assert!(!page.look.is_empty() && page.why.ends_with('.'), "{}", page.id);
+    }
+    for recipe in crate::fixes::RECIPES {
+        assert!(checks::of(recipe.check).is_some(), "{} has no page", recipe.check);
+    }
+}
+
+#[test]
+fn causes_name_only_checks_that_have_a_page_and_say_what_to_do() {
+    let of_codes = cufile_codes::CODES.iter().flat_map(|row| row.1);
+    let of_cuda = cuda_codes::CODES.iter().flat_map(|row| row.4);
+    let of_lines = lines::LINES.iter().flat_map(|row| row.2);
+    let of_system = page::SYSTEM.iter().flat_map(|row| row.3);
+    for cause in of_codes.chain(of_cuda).chain(of_lines).chain(of_system) {
+        assert!(cause.check.is_empty() || checks::of(cause.check).is_some(), "{} has no page", cause.check);
+        assert!(!cause.check.is_empty() || !cause.todo.is_empty(), "nothing to do: {}", cause.text);
+        assert!(cause.text.ends_with('.'), "{}", cause.text);
+    }
+}
+
+/// Ids of checks as they are in the sources: the first argument of a finding.
+#[test]
+fn every_check_of_the_sources_has_a_page() {
+    let mut missing = BTreeSet::new();
+    let quoted = regex::Regex::new(r#"(?:Judged::\w+\(|ID: &str = |judged\()\s*"([a-z0-9]+(?:-[a-z0-9]+)+)""#).unwrap();
+    let mut seen = 0;
+    let mut folders = vec![std::path::PathBuf::from("src/checks")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for found in quoted.captures_iter(&text) {
+                seen += 1;
+                if checks::of(&found[1]).is_none() {
+                    missing.insert(found[1].to_owned());
+                }
+            }
+        }
+    }
+    assert!(seen > 50, "only {seen} findings seen: the sources are written in another form now");
+    assert!(missing.is_empty(), "no page for {missing:?}");
+}
+
+#[test]
+fn every_line_of_the_table_is_found_by_its_own_parts() {
+    for (parts, meaning, _) in lines::LINES {
+        let line = parts.join(" ");
+        assert_eq!(line, line.to_lowercase());
+        assert!(lines::of(&line).is_some_and(|row| row.1 == *meaning), "{line} is taken for another line");
+        assert!(explain(&format!("[12.3] {line}")).is_ok(), "{line}");
+    }
+    for (number, _) in lines::XIDS {
+        let line = format!("NVRM: Xid (PCI:0000:be:00): {number}, pid=1234, name=python3");
+        assert_eq!(lines::xid(&line), Some(*number));
+        assert!(explain(&line).unwrap()[0].meaning.starts_with(&format!("Xid {number}:")));
+    }
+}
+
+#[test]
+fn a_part_of_a_key_is_enough_and_several_keys_are_all_explained() {
+    assert_eq!(kinds("io_batchsize"), [(Kind::Key, None)]);
+    assert!(explain("use_pci_p2pdma").unwrap().len() > 5);
+    assert_eq!(explain("use_compat_mode").unwrap()[0].name, "properties.allow_compat_mode");
+    assert_eq!(explain("profile.io_batchsize").unwrap()[0].name, "properties.io_batchsize");
+    assert_eq!(kinds("CUFILE_FORCE_COMPAT_MODE"), [(Kind::Variable, None)]);
+}
+
+#[test]
+fn codes_in_lines_are_found_and_other_numbers_are_not() {
+    let found = |line: &str| kinds(line).iter().filter_map(|(_, code)| *code).collect::<Vec<_>>();
+    assert_eq!(found("cuFileHandleRegister failed: 5027"), [5027]);
+    assert_eq!(found("RuntimeError: cuFileDriverOpen error (5011, 801)"), [5011, 801]);
+    assert_eq!(found("gpu attribute pci_p2pdma not supported errornum:801"), [801]);
+    assert_eq!(found("raise CUDA_ERROR_SYSTEM_NOT_READY"), [802]);
+    assert_eq!(found("cudaErrorNoDevice: something"), [100]);
+    assert!(found("[pid=5030 tid=5030] ERROR cufio-fs:268 Unsupported block device: /dev/dm-0").is_empty());
+}
+
+#[test]
+fn a_number_is_explained_in_the_order_of_likelihood() {
+    assert_eq!(kinds("801"), [(Kind::CudaCode, Some(801))]);
+    assert_eq!(kinds("-22")[0], (Kind::SystemError, Some(22)));
+    assert_eq!(kinds("5039")[0].0, Kind::CufileCode);
+    let causes = &explain("5027").unwrap()[0].causes;
+    assert_eq!(causes[0].check, Some("udev-database"));
+    assert_eq!(causes[0].fix.as_ref().map(|fix| fix.id.as_str()), Some("udev-record"));
+}
+
+#[test]
+fn what_is_unknown_names_the_nearest() {
+    let near = |query: &str| explain(query).unwrap_err().nearest;
+    assert_eq!(near("io_batchsise")[0], "properties.io_batchsize");
+    assert_eq!(near("udev-databse")[0], "udev-database");
+    assert!(near("5999").is_empty());
+    assert!(explain("the quick brown fox").is_err());
+    assert!(explain("").is_err());
+    assert!(explain(&"x".repeat(100_000)).is_err());
+}
+
+#[test]
+fn a_log_is_explained_every_meaning_once() {
+    let log = "NOTICE  cufio-drv:1063 running in compatible mode\nERROR  cufio-udev:85 udev property not found: ID_FS_USAGE vda\n\
+               ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE vda\nnothing\n";
+    assert_eq!(explain_log(log).len(), 2);
+}
+
+#[test]
+fn text_keeps_the_width_and_hides_control_characters() {
+    let answers = explain("udev property not found: ID_FS_USAGE \u{1b}[2J vda").unwrap();
+    let shown = text(&answers, 60, false);
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    let long = shown.lines().filter(|line| line.chars().count() > 60 && line.split_whitespace().count() > 2).count();
+    assert_eq!(long, 0, "{shown}");
+}
