@@ -129,7 +129,7 @@ fn what_is_printed_is_accepted_with_and_without_its_comment_marks() {
         let output = run(folder.path(), &["inspect", "/nowhere", "--config", file.to_str().unwrap()]);
         assert!(!said(&output).contains("s.toml"), "{}", said(&output));
     }
-    for theme in ["dark", "light", "high-contrast", "colour-blind"] {
+    for theme in ["auto", "dark", "light", "high-contrast", "colour-blind"] {
         let themes = folder.path().join("themes");
         std::fs::create_dir_all(&themes).unwrap();
         std::fs::write(themes.join("own.toml"), printed(folder.path(), &["settings", "--template", theme])).unwrap();

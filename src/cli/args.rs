@@ -70,7 +70,7 @@ pub(super) struct OutputArgs {
     /// No colours and no progress bar
     #[arg(long)]
     pub(super) plain: bool,
-    /// Theme: dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
+    /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) theme: Option<String>,
     /// Characters for the lines of charts: braille, block, ascii

@@ -205,7 +205,7 @@ pub(super) enum Sub {
         /// Write the lesson as one HTML file. An earlier one is replaced, a file that gds-top did not write is left alone
         #[arg(long, value_name = "FILE")]
         export: Option<PathBuf>,
-        /// Theme: dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
+        /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
         #[arg(long, value_name = "NAME|FILE")]
         theme: Option<String>,
         #[command(flatten)]

@@ -10,5 +10,5 @@ mod toml_text;
 pub use nearest::hint;
 pub use palette::{Ink, Palette};
 pub use settings::{FRAMES_PER_SECOND, KeySetting, Markers, Settings};
-pub use taste::{ColourDepth, Taste, ThemeName};
+pub use taste::{Background, ColourDepth, Taste, ThemeName};
 pub use theme_file::{UserTheme, parse as parse_theme, template as theme_template};

@@ -1,7 +1,7 @@
 //! The colours of the themes, as plain data: 24-bit values, each with the named colour that replaces it on a terminal
 //! with sixteen colours.
 
-use super::taste::ThemeName;
+use super::taste::{Background, ThemeName};
 
 /// A colour: 24-bit red, green, blue, and the index (0 to 15) of the named colour nearest in meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +36,10 @@ impl Ink {
 pub struct Palette {
     /// Background of the screen; `None` keeps the terminal's background.
     pub ground: Option<Ink>,
-    /// Text.
-    pub text: Ink,
-    /// Headlines.
-    pub strong: Ink,
+    /// Text; `None` keeps the terminal's foreground.
+    pub text: Option<Ink>,
+    /// Headlines; `None` keeps the terminal's foreground.
+    pub strong: Option<Ink>,
     /// Less important text.
     pub dim: Ink,
     /// Borders, empty parts of bars.
@@ -125,6 +125,7 @@ impl Palette {
     pub const fn of(theme: ThemeName) -> Option<Self> {
         Some(match theme {
             ThemeName::Mono => return None,
+            ThemeName::Auto => Self::EITHER,
             ThemeName::Dark => Self::DARK,
             ThemeName::ColourBlind => Self {
                 status: [SKY, ink(0xb9_c0cc, 7), YELLOW, VERMILION, ink(0x82_8a99, 8)],
@@ -133,8 +134,8 @@ impl Palette {
             },
             ThemeName::Light => Self {
                 ground: Some(ink(0xfa_f9f5, 15)),
-                text: ink(0x2b_303b, 0),
-                strong: ink(0x10_141c, 0),
+                text: Some(ink(0x2b_303b, 0)),
+                strong: Some(ink(0x10_141c, 0)),
                 dim: ink(0x5b_6270, 8),
                 faint: ink(0xb4_b7bf, 7),
                 accent: ink(0x4b_3fc4, 4),
@@ -147,8 +148,8 @@ impl Palette {
             },
             ThemeName::HighContrast => Self {
                 ground: Some(ink(0x00_0000, 0)),
-                text: ink(0xff_ffff, 15),
-                strong: ink(0xff_ffff, 15),
+                text: Some(ink(0xff_ffff, 15)),
+                strong: Some(ink(0xff_ffff, 15)),
                 dim: ink(0xe0_e0e0, 7),
                 faint: ink(0xb0_b0b0, 7),
                 accent: ink(0x00_ffff, 14),
@@ -168,10 +169,64 @@ impl Palette {
         })
     }
 
+    /// The colours of a theme on a terminal whose background may be known.
+    #[must_use]
+    pub fn on(theme: ThemeName, background: Option<Background>) -> Option<Self> {
+        match (theme, background) {
+            (ThemeName::Auto, Some(Background::Dark)) => Some(Self::DARK),
+            (ThemeName::Auto, Some(Background::Light)) => {
+                Self::of(ThemeName::Light).map(|palette| Self { ground: None, ..palette })
+            }
+            _ => Self::of(theme),
+        }
+    }
+
+    /// For a background that is unknown: the hues of `DARK` at a relative luminance of 0.2, so that each has a contrast of 4 or more on
+    /// black and on white.
+    const EITHER: Self = Self {
+        ground: None,
+        text: None,
+        strong: None,
+        dim: ink(0x77_7f8c, 8),
+        faint: ink(0x77_7f8c, 8),
+        accent: ink(0x70_69ff, 5),
+        selected: ink(0x3f_3a9c, 4),
+        status: [ink(0x27_8f50, 2), ink(0x2f_7fd6, 4), ink(0xa3_760c, 3), ink(0xee_3434, 1), ink(0x77_7f8c, 8)],
+        lanes: [
+            ink(0xa7_7400, 3),
+            ink(0x19_85c1, 6),
+            ink(0x7f_8010, 3),
+            ink(0xcf_5b15, 1),
+            ink(0xc0_5a93, 5),
+            ink(0x00_8f6b, 2),
+            ink(0x4a_74d8, 4),
+            ink(0x7e_7e7e, 8),
+            ink(0xb0_5ab8, 5),
+            ink(0x7e_7e7e, 8),
+            ink(0x7e_7e7e, 8),
+        ],
+        phases: [
+            ink(0xb0_6a77, 8),
+            ink(0xac_7035, 3),
+            ink(0xa5_741f, 3),
+            ink(0xd3_5720, 1),
+            ink(0xda_4f39, 1),
+            ink(0x95_7b20, 3),
+            ink(0x2b_83c2, 4),
+            ink(0x31_8b7e, 6),
+            ink(0x87_6fc8, 5),
+            ink(0xc2_5e70, 5),
+            ink(0xa3_7361, 3),
+            ink(0x8a_919c, 8),
+        ],
+        on_fill: ink(0x00_0000, 0),
+        on_accent: ink(0xff_ffff, 15),
+    };
+
     const DARK: Self = Self {
         ground: None,
-        text: ink(0xd3_d7df, 7),
-        strong: ink(0xf4_f5f8, 15),
+        text: Some(ink(0xd3_d7df, 7)),
+        strong: Some(ink(0xf4_f5f8, 15)),
         dim: ink(0x8c_94a3, 8),
         faint: ink(0x49_505e, 8),
         accent: ink(0xa9_a5ff, 13),
@@ -217,12 +272,21 @@ mod tests {
         for theme in ThemeName::ALL {
             let Some(p) = Palette::of(theme) else { continue };
             // A ground of the terminal's own may be black or the dark grey of many terminals.
-            let grounds = p.ground.map_or_else(|| vec![ink(0, 0), ink(0x1e_1e1e, 0)], |ground| vec![ground]);
+            let mut grounds = p.ground.map_or_else(|| vec![ink(0, 0), ink(0x1e_1e1e, 0)], |ground| vec![ground]);
+            let unknown = theme == ThemeName::Auto;
+            if unknown {
+                grounds.push(ink(0xff_ffff, 15));
+            }
             // Guideline 1.4.3 requires a contrast of 4.5 for text (1.4.6: 7); 1.4.11 requires 3 for graphics that
             // carry meaning.
-            let text = if theme == ThemeName::HighContrast { 7.0 } else { 4.5 };
+            // No colour has more than 4.1 on dark grey and on white.
+            let text = match theme {
+                ThemeName::HighContrast => 7.0,
+                ThemeName::Auto => 4.0,
+                _ => 4.5,
+            };
             for ground in grounds {
-                let written = [p.text, p.strong, p.dim, p.accent].into_iter().chain(p.status);
+                let written = p.text.into_iter().chain(p.strong).chain([p.dim, p.accent]).chain(p.status);
                 for (i, ink) in written.enumerate() {
                     let ratio = contrast(ink, ground);
                     assert!(ratio >= text, "{theme}: text {i} {:06x} on {:06x}: {ratio:.2}", ink.rgb, ground.rgb);
@@ -233,11 +297,13 @@ mod tests {
                     assert!(ratio >= 3.0, "{theme}: lane or phase {i} {:06x}: {ratio:.2}", ink.rgb);
                 }
             }
-            for (what, over, under, least) in [("text", p.text, p.selected, text), ("dim", p.dim, p.selected, 4.5)] {
-                assert!(contrast(over, under) >= least, "{theme}: {what} of the selected row");
+            // Without a text colour the selected row and a fill have their own.
+            let on_row = p.text.map_or_else(|| vec![(p.on_accent, text)], |ink| vec![(ink, text), (p.dim, 4.5)]);
+            for (over, least) in on_row {
+                assert!(contrast(over, p.selected) >= least, "{theme}: {:06x} on the selected row", over.rgb);
             }
             assert!(contrast(p.on_accent, p.accent) >= text, "{theme}: on the accent");
-            assert!(contrast(p.text, p.phases[11]) >= 4.5, "{theme}: text on idle");
+            assert!(contrast(p.text.unwrap_or(p.on_fill), p.phases[11]) >= 4.5, "{theme}: text on idle");
             for (i, fill) in p.phases.into_iter().take(11).enumerate() {
                 let ratio = contrast(p.on_fill, fill);
                 assert!(ratio >= 4.5, "{theme}: on phase {i}: {ratio:.2}");

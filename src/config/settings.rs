@@ -98,8 +98,8 @@ const LINES: [Line; 11] = [
     line(
         "",
         "theme",
-        "\"dark\"",
-        "dark, light, high-contrast, colour-blind, mono; NAME for themes/NAME.toml next to this file; or a path to a theme",
+        "\"auto\"",
+        "auto (dark or light, by the terminal's background), dark, light, high-contrast, colour-blind, mono; NAME for themes/NAME.toml next to this file; or a path to a theme",
     ),
     line("", "colours", "\"auto\"", "of the terminal: 16, 256, true (24 bit); auto reads COLORTERM and TERM"),
     line("", "ascii", "false", "only ASCII characters; without this line the terminal and the locale decide"),
@@ -274,7 +274,7 @@ mod tests {
             })
             .collect();
         let settings = read(&live.join("\n")).unwrap();
-        assert_eq!(settings.theme.as_deref(), Some("dark"));
+        assert_eq!(settings.theme.as_deref(), Some("auto"));
         assert_eq!(settings.frames_per_second, Some(FRAMES_PER_SECOND));
         assert_eq!(settings.engines, [Engine::Pread, Engine::Odirect]);
         assert_eq!((settings.repeat, settings.gpu.as_deref()), (Some(1), Some("0")));

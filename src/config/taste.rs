@@ -1,4 +1,4 @@
-//! The terminal's abilities, as far as the environment shows them; the terminal itself is not queried.
+//! The terminal's abilities, as far as the environment shows them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,11 @@ use std::str::FromStr;
 /// A theme by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ThemeName {
-    /// Light text on the terminal's own (dark, perhaps transparent) background.
+    /// `dark` or `light`, by the terminal's background. If the background is unknown: the terminal's own foreground, and
+    /// colours that can be read on black and on white.
     #[default]
+    Auto,
+    /// Light text on the terminal's own (dark, perhaps transparent) background.
     Dark,
     /// Dark text on paper.
     Light,
@@ -21,12 +24,13 @@ pub enum ThemeName {
 
 impl ThemeName {
     /// All themes, in the order of the help.
-    pub const ALL: [Self; 5] = [Self::Dark, Self::Light, Self::HighContrast, Self::ColourBlind, Self::Mono];
+    pub const ALL: [Self; 6] = [Self::Auto, Self::Dark, Self::Light, Self::HighContrast, Self::ColourBlind, Self::Mono];
 }
 
 impl fmt::Display for ThemeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Auto => "auto",
             Self::Dark => "dark",
             Self::Light => "light",
             Self::HighContrast => "high-contrast",
@@ -60,6 +64,24 @@ pub enum ColourDepth {
     True,
 }
 
+/// The brightness of the terminal's background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Background {
+    /// Light text can be read on it.
+    Dark,
+    /// Dark text can be read on it.
+    Light,
+}
+
+impl Background {
+    /// Reads `COLORFGBG`, which rxvt and Konsole set: `foreground;background`, or with a word between them. The colours are those of
+    /// the sixteen; 7 and 15 are white.
+    fn of_colorfgbg(text: &str) -> Option<Self> {
+        let number: u8 = text.rsplit_once(';')?.1.parse().ok()?;
+        (number < 16).then_some(if matches!(number, 7 | 15) { Self::Light } else { Self::Dark })
+    }
+}
+
 /// How the screen should look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taste {
@@ -69,6 +91,8 @@ pub struct Taste {
     pub depth: ColourDepth,
     /// Only ASCII characters.
     pub ascii: bool,
+    /// The terminal's background; `None` if it is unknown.
+    pub background: Option<Background>,
 }
 
 impl Taste {
@@ -90,8 +114,9 @@ impl Taste {
         let locale = locale.to_ascii_lowercase();
         let utf8 = locale.contains("utf-8") || locale.contains("utf8");
         let colourless = set("NO_COLOR").is_some() || matches!(term.as_str(), "dumb" | "vt100" | "vt220");
-        let theme = asked.unwrap_or(if colourless { ThemeName::Mono } else { ThemeName::Dark });
-        Self { theme, depth, ascii: poor || !utf8 }
+        let theme = asked.unwrap_or(if colourless { ThemeName::Mono } else { ThemeName::Auto });
+        let background = set("COLORFGBG").and_then(|text| Background::of_colorfgbg(&text));
+        Self { theme, depth, ascii: poor || !utf8, background }
     }
 }
 
@@ -121,9 +146,23 @@ mod tests {
     #[test]
     fn no_color_means_mono_unless_a_theme_was_named() {
         assert_eq!(taste(&[("TERM", "xterm"), ("NO_COLOR", "1")]).theme, ThemeName::Mono);
-        assert_eq!(taste(&[("TERM", "xterm"), ("NO_COLOR", "")]).theme, ThemeName::Dark);
+        assert_eq!(taste(&[("TERM", "xterm"), ("NO_COLOR", "")]).theme, ThemeName::Auto);
         let named = Taste::detect(Some(ThemeName::Light), |n| (n == "NO_COLOR").then(|| "1".to_owned()));
         assert_eq!(named.theme, ThemeName::Light);
+    }
+
+    #[test]
+    fn the_background_is_read_from_colorfgbg() {
+        for (text, background) in [
+            ("15;0", Some(Background::Dark)),
+            ("0;15", Some(Background::Light)),
+            ("0;default;7", Some(Background::Light)),
+            ("0;default", None),
+            ("0;200", None),
+            ("", None),
+        ] {
+            assert_eq!(taste(&[("TERM", "xterm"), ("COLORFGBG", text)]).background, background, "{text}");
+        }
     }
 
     #[test]

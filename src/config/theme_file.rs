@@ -64,9 +64,14 @@ pub fn parse(path: &Path, text: &str) -> Result<UserTheme, String> {
         let name: &str = key.get_ref();
         let slot = match name {
             "base" => continue,
-            "ground" => {
-                let own = value.get_ref().as_str() == Some("terminal");
-                palette.ground = if own { None } else { Some(ink(&source, value, name)?) };
+            "ground" | "text" | "strong" => {
+                let of_terminal = value.get_ref().as_str() == Some("terminal");
+                let ink = if of_terminal { None } else { Some(ink(&source, value, name)?) };
+                match name {
+                    "ground" => palette.ground = ink,
+                    "text" => palette.text = ink,
+                    _ => palette.strong = ink,
+                }
                 continue;
             }
             "status" => {
@@ -84,8 +89,6 @@ pub fn parse(path: &Path, text: &str) -> Result<UserTheme, String> {
                 fill(&source, value, name, &mut palette.phases, |n| PHASES.iter().position(|p| p.name() == n))?;
                 continue;
             }
-            "text" => &mut palette.text,
-            "strong" => &mut palette.strong,
             "dim" => &mut palette.dim,
             "faint" => &mut palette.faint,
             "accent" => &mut palette.accent,
@@ -218,11 +221,11 @@ pub fn template(theme: ThemeName) -> Option<String> {
     };
     let mut text =
         format!("# The base theme; colours that are not listed below are taken from it.\nbase = \"{theme}\"\n\n");
-    let ground = palette.ground.map_or_else(|| "\"terminal\"".to_owned(), show);
-    let _ = writeln!(text, "# \"terminal\" leaves the terminal's own background.\nground = {ground}");
+    text.push_str("# \"terminal\" keeps the terminal's background or foreground.\n");
+    for (name, ink) in [("ground", palette.ground), ("text", palette.text), ("strong", palette.strong)] {
+        let _ = writeln!(text, "{name} = {}", ink.map_or_else(|| "\"terminal\"".to_owned(), show));
+    }
     for (name, ink) in [
-        ("text", palette.text),
-        ("strong", palette.strong),
         ("dim", palette.dim),
         ("faint", palette.faint),
         ("accent", palette.accent),

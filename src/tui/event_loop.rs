@@ -5,7 +5,8 @@ use super::effect::Effect;
 use super::jobs::queue::AT_ONCE;
 use super::jobs::thread::JobThread;
 use super::painter::Painter;
-use super::theme::Theme;
+use super::theme::Look;
+use crate::config::Background;
 use crate::session::{Command, Feed, State};
 use crossbeam_channel::{Receiver, after, never, select};
 use crossterm::event::Event as Input;
@@ -35,6 +36,8 @@ pub(crate) enum Signal {
 pub(crate) struct Wires {
     pub(crate) feed: Feed,
     pub(crate) input: Receiver<Input>,
+    /// The terminal's background, if the terminal reports it.
+    pub(crate) background: Receiver<Background>,
     pub(crate) signals: Receiver<Signal>,
     /// Least time between two frames that follow events of the session.
     pub(crate) frame: Duration,
@@ -67,12 +70,13 @@ pub(crate) fn run<B: Backend>(
     painter: &mut Painter<B>,
     mut wires: Wires,
     mut app: App,
-    theme: &Theme,
+    mut look: Look,
     outside: &mut dyn FnMut(Outside<'_>) -> Option<String>,
 ) -> Result<Ending, B::Error> {
     let mut state = State::default();
     let mut pace = Pace::new(wires.frame);
     let mut thread = JobThread::new();
+    let mut theme = look.theme();
     app.jobs.at_once = AT_ONCE;
     loop {
         let taken = take_events(&mut wires, &mut state, &mut app);
@@ -94,7 +98,7 @@ pub(crate) fn run<B: Backend>(
             }
             app.ctx.frames = app.ctx.frames.wrapping_add(1);
             app.resize(painter.width(), painter.height());
-            painter.paint(|buffer| app.draw(&state, theme, buffer))?;
+            painter.paint(|buffer| app.draw(&state, &theme, buffer))?;
             pace.painted(moves(&state, &app));
         }
         let timer = pace.wait().map_or_else(never, after);
@@ -129,6 +133,14 @@ pub(crate) fn run<B: Backend>(
                 if let Some(ending) = carry_out(effect, &wires, painter, &mut Inside { app: &mut app, state: &state }, outside)? {
                     return Ok(Ending { state, quit: true, signal: ending });
                 }
+            },
+            recv(wires.background) -> background => match background {
+                Ok(background) => {
+                    look.set_background(background);
+                    theme = look.theme();
+                    pace.key();
+                }
+                Err(_) => wires.background = never(),
             },
             recv(wires.signals) -> signal => match signal {
                 Ok(Signal::End(number)) => {

@@ -1,5 +1,7 @@
 //! The keyboard: a thread that blocks on it, and that can be made to rest while the terminal is lent.
 
+use super::background::{Answer, Heard};
+use crate::config::Background;
 use crossbeam_channel::{Receiver, bounded};
 use crossterm::event::Event as Input;
 use signal_hook::consts::SIGWINCH;
@@ -58,21 +60,42 @@ impl Gate {
     }
 }
 
-/// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back.
-pub(super) fn listen() -> io::Result<(Receiver<Input>, Gate)> {
-    let (sender, receiver) = bounded(256);
+/// What the keyboard thread sends.
+#[derive(Debug)]
+pub(super) struct Keyboard {
+    pub(super) input: Receiver<Input>,
+    /// The terminal's background, if it was asked for and the terminal answers.
+    pub(super) background: Receiver<Background>,
+    pub(super) gate: Gate,
+}
+
+/// A thread that blocks on the keyboard. It ends with the process: a blocked read cannot be called back. `asked`: the terminal was asked
+/// for its background.
+pub(super) fn listen(asked: bool) -> io::Result<Keyboard> {
+    let (sender, input) = bounded(256);
+    let (found, background) = bounded(1);
     let gate = Gate::default();
     let theirs = gate.clone();
     std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
+        let mut answer = asked.then(Answer::default);
         while let Ok(input) = crossterm::event::read() {
             // What was read while rest was wanted is the size that woke it, or a key meant for whom the terminal is lent to.
             if theirs.rest() {
                 continue;
             }
-            if sender.send(input).is_err() {
+            let inputs = match answer.as_mut().map(|answer| answer.hear(input.clone())) {
+                None => vec![input],
+                Some(Heard::Inputs(inputs)) => inputs,
+                Some(Heard::Background(seen)) => {
+                    answer = None;
+                    seen.into_iter().for_each(|seen| _ = found.send(seen));
+                    Vec::new()
+                }
+            };
+            if inputs.into_iter().any(|input| sender.send(input).is_err()) {
                 break;
             }
         }
     })?;
-    Ok((receiver, gate))
+    Ok(Keyboard { input, background, gate })
 }

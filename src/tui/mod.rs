@@ -5,6 +5,7 @@
 
 mod app;
 mod ascii;
+mod background;
 mod clicks;
 mod clipboard;
 mod context;
@@ -49,6 +50,7 @@ use app::App;
 use context::Context;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use event_loop::{Outside, Signal, Wires};
+use keyboard::Keyboard;
 use painter::Painter;
 use ratatui::backend::CrosstermBackend;
 use signal_hook::consts::{
@@ -58,7 +60,7 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::time::Duration;
 use terminal::{FrameWriter, Loan};
-use theme::Theme;
+use theme::Look;
 
 /// How to show a session.
 #[derive(Clone, Debug, Default)]
@@ -109,10 +111,12 @@ pub struct Outcome {
 /// # Errors
 /// When standard input or output is no terminal (a sentence that names the way without one), or the terminal fails.
 pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
-    let theme = Theme::with(options.taste, options.palette.as_ref(), options.markers);
-    let loan = Loan::take(!options.no_mouse)?;
+    let look = Look { taste: options.taste, palette: options.palette, markers: options.markers };
+    // A terminal that shows only ASCII may print the question.
+    let asks = look.depends_on_background() && !options.taste.ascii;
+    let loan = Loan::take(!options.no_mouse, asks)?;
     let signals = listen_to_signals()?;
-    let (input, gate) = keyboard::listen()?;
+    let Keyboard { input, background, gate } = keyboard::listen(asks)?;
     let mut painter = Painter::new(CrosstermBackend::new(FrameWriter::new(io::stdout())))?;
     let ctx = Context {
         replay: feed.replay,
@@ -162,7 +166,8 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         }
         None
     };
-    let ending = event_loop::run(&mut painter, Wires { feed, input, signals, frame }, app, &theme, &mut outside)?;
+    let ending =
+        event_loop::run(&mut painter, Wires { feed, input, background, signals, frame }, app, look, &mut outside)?;
     drop(loan);
     if let Some(error) = trouble {
         return Err(error);

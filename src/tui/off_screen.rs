@@ -41,7 +41,7 @@ impl OffScreen {
         let mut app = App::new(screen, ctx);
         app.resize(columns, rows);
         app.jobs.at_once = AT_ONCE;
-        let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ascii: false });
+        let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::True, ..Taste::default() });
         Self { app, theme, shown: Buffer::empty(area), next: Buffer::empty(area), thread: JobThread::new() }
     }
 

@@ -20,11 +20,12 @@ pub(crate) struct Loan {
 }
 
 impl Loan {
-    /// Takes the terminal: raw mode, alternate screen, bracketed paste and, where `mouse` asks for it, clicks and the wheel.
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste and, if `mouse` asks for it, clicks and the wheel. With
+    /// `ask_background` the terminal is asked for its background colour; the answer comes as input.
     ///
     /// # Errors
     /// In a sentence when standard input or output is no terminal, or with the system's error.
-    pub(crate) fn take(mouse: bool) -> io::Result<Self> {
+    pub(crate) fn take(mouse: bool, ask_background: bool) -> io::Result<Self> {
         for (name, is_terminal) in
             [("standard output", io::stdout().is_terminal()), ("standard input", io::stdin().is_terminal())]
         {
@@ -37,6 +38,10 @@ impl Loan {
         hook_panics();
         let loan = Self { mouse };
         enter(mouse)?;
+        if ask_background {
+            write!(io::stdout(), "{}", super::background::QUESTION)?;
+            io::stdout().flush()?;
+        }
         Ok(loan)
     }
 

@@ -1,9 +1,32 @@
 //! Roles to styles: a palette, the terminal's colours and nothing else decide how a thing looks.
 
-use crate::config::{ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
+use crate::config::{Background, ColourDepth, Ink, Markers, Palette, Taste, ThemeName};
 use crate::domain::{Engine, LaneInks, Phase, Status, heat_colour};
 use ratatui::style::{Color, Modifier, Style};
 use std::borrow::Cow;
+
+/// The look that the user asked for, and the terminal's background as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) taste: Taste,
+    pub(crate) palette: Option<Palette>,
+    pub(crate) markers: Option<Markers>,
+}
+
+impl Look {
+    pub(crate) fn theme(&self) -> Theme {
+        Theme::with(self.taste, self.palette.as_ref(), self.markers)
+    }
+
+    /// Whether the terminal's background decides over the colours.
+    pub(crate) fn depends_on_background(&self) -> bool {
+        self.taste.theme == ThemeName::Auto && self.palette.is_none()
+    }
+
+    pub(crate) fn set_background(&mut self, background: Background) {
+        self.taste.background = Some(background);
+    }
+}
 
 /// Styles by role.
 #[derive(Clone, Debug)]
@@ -51,7 +74,7 @@ impl Theme {
     /// The styles for a taste, perhaps with the colours of a theme by file and with other markers in charts.
     #[must_use]
     pub(crate) fn with(taste: Taste, palette: Option<&Palette>, markers: Option<Markers>) -> Self {
-        let theme = match palette.copied().or_else(|| Palette::of(taste.theme)) {
+        let theme = match palette.copied().or_else(|| Palette::on(taste.theme, taste.background)) {
             Some(palette) => Self::coloured(&palette, taste),
             None => Self::mono(taste.ascii),
         };
@@ -66,11 +89,17 @@ impl Theme {
         };
         // Of sixteen colours hardly two can be read on a third, so the selected row has one ink; its marks are told by their shape.
         let row = Style::new().bg(colour(p.selected, taste.depth));
-        let selected = if taste.depth == ColourDepth::Ansi16 { row.patch(fg(p.strong)) } else { row };
+        // The terminal's foreground may be any colour, so such a row has a foreground of the theme.
+        let selected = match (taste.depth, p.strong) {
+            (_, None) => row.patch(fg(p.on_accent)),
+            (ColourDepth::Ansi16, Some(strong)) => row.patch(fg(strong)),
+            _ => row,
+        };
+        let (text, strong) = (p.text.map(fg).unwrap_or_default(), p.strong.map(fg).unwrap_or_default());
         Self {
-            ground: p.ground.map_or_else(Style::new, |ink| Style::new().bg(colour(ink, taste.depth)).patch(fg(p.text))),
-            text: heavy(fg(p.text)),
-            strong: fg(p.strong).add_modifier(Modifier::BOLD),
+            ground: p.ground.map_or_else(Style::new, |ink| Style::new().bg(colour(ink, taste.depth)).patch(text)),
+            text: heavy(text),
+            strong: strong.add_modifier(Modifier::BOLD),
             dim: fg(p.dim),
             faint: fg(p.faint),
             accent: fg(p.accent).add_modifier(Modifier::BOLD),
@@ -210,7 +239,7 @@ impl Theme {
     pub(crate) fn on(&self, style: Style) -> Style {
         // Idle is near the ground, so what is written there is written as on the ground.
         let idle = style.fg.is_some() && style.fg == self.phases[Phase::Idle as usize].fg;
-        on(if idle { self.text.fg } else { self.on_fill }, style)
+        on(self.text.fg.filter(|_| idle).or(self.on_fill), style)
     }
 
     /// Text that stands on a fill of the accent's or a status's colour.

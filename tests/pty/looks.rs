@@ -4,18 +4,37 @@ use crate::terminal::{PATIENCE, Terminal, recording};
 use std::time::{Duration, Instant};
 
 #[test]
-fn frames_are_synchronized_and_no_question_is_put_to_the_terminal() {
+fn frames_are_synchronized_and_none_waits_for_an_answer_of_the_terminal() {
     let mut terminal = Terminal::start(&["replay", &recording()], &[]);
     terminal.until("2 Race");
     eprintln!("first frame after {:?}", terminal.began.elapsed());
     assert!(terminal.is_alternate() && terminal.screen().parser.screen().hide_cursor());
     terminal.until_sent("\u{1b}[?2026l");
     let raw = terminal.sent();
-    for question in ["\u{1b}[6n", "\u{1b}[c", "\u{1b}[>c", "\u{1b}[?2026$p", "\u{1b}]11;?"] {
+    for question in ["\u{1b}[6n", "\u{1b}[c", "\u{1b}[>c", "\u{1b}[?2026$p"] {
         assert!(!raw.contains(question), "{question:?}");
     }
     assert!(raw.contains("\u{1b}[?2026h"), "frames are synchronized");
     terminal.leave("q", 0, "frames");
+}
+
+#[test]
+fn the_background_that_the_terminal_reports_changes_the_colours_and_presses_no_key() {
+    for (theme, asked) in [("auto", true), ("dark", false)] {
+        let arguments = ["replay", &recording(), "--theme", theme];
+        let mut terminal = Terminal::start(&arguments, &[("COLORTERM", "truecolor")]);
+        terminal.until("2 Race");
+        terminal.until_sent("\u{1b}[?2026l");
+        assert_eq!(terminal.sent().contains("\u{1b}]11;?"), asked, "{theme}");
+        if asked {
+            let before = terminal.sent().len();
+            // The digits are the keys of other screens, f the key of a fix.
+            terminal.keys("\u{1b}]11;rgb:ffff/ffff/ffff\u{1b}\\");
+            // The text colour of the light theme.
+            terminal.wait("dark text", |terminal| terminal.sent()[before..].contains("38;2;43;48;59"));
+        }
+        terminal.leave("q", 0, "colours");
+    }
 }
 
 #[test]

@@ -172,6 +172,7 @@ proptest! {
             theme: ThemeName::ALL[dice.roll(5) as usize],
             depth: [ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::True][dice.roll(3) as usize],
             ascii: dice.roll(2) == 0,
+            ..Taste::default()
         });
         let tape = damaged(&mut dice);
         let often = 1 + dice.roll(60);

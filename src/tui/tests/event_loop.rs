@@ -1,20 +1,21 @@
 //! The real loop, fed with events, keys and signals, on a backend that remembers.
 
 use super::{app, text};
-use crate::config::Taste;
-use crate::domain::{Event, LaneStage};
+use crate::config::{Background, ColourDepth, Taste, ThemeName};
+use crate::domain::{Event, LaneStage, Status};
 use crate::session::{Command, Feed};
 use crate::tui::app::App;
 use crate::tui::event_loop::{Ending, Signal, Wires, run};
 use crate::tui::painter::Painter;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::testdata::{Scene, events};
-use crate::tui::theme::Theme;
+use crate::tui::theme::{Look, Theme};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::backend::{Backend, ClearType, TestBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
+use ratatui::style::Color;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -85,6 +86,7 @@ impl Backend for Watched {
 struct Stage {
     events: Option<Sender<Event>>,
     input: Sender<Input>,
+    background: Sender<Background>,
     signals: Sender<Signal>,
     commands: Receiver<Command>,
     wires: Wires,
@@ -102,10 +104,17 @@ impl Stage {
             events.send(event).unwrap();
         }
         let feed = Feed { events: event_receiver, commands: command_sender, replay };
-        let wires = Wires { feed, input: input_receiver, signals: signal_receiver, frame: FRAME };
+        let (background, background_receiver) = unbounded();
+        let wires = Wires {
+            feed,
+            input: input_receiver,
+            background: background_receiver,
+            signals: signal_receiver,
+            frame: FRAME,
+        };
         let seen = Seen::default();
         let painter = Painter::new(Watched { inner: TestBackend::new(120, 36), seen: seen.clone() }).unwrap();
-        Self { events: Some(events), input, signals, commands, wires, painter, seen }
+        Self { events: Some(events), input, background, signals, commands, wires, painter, seen }
     }
 
     fn keys(&self, keys: &str) {
@@ -121,23 +130,31 @@ impl Stage {
         }
     }
 
+    /// The frame on the terminal, once the loop has ended.
+    fn colour_of(&mut self, glyph: &str) -> Color {
+        self.painter.shown().content().iter().find(|cell| cell.symbol() == glyph).unwrap().fg
+    }
+
     fn run(&mut self, ui: App) -> Ending {
         let (event_sender, signal_sender) = (unbounded().1, unbounded().1);
         let (_, commands) = (unbounded::<Command>(), unbounded().0);
         let idle = Wires {
             feed: Feed { events: event_sender, commands, replay: false },
             input: unbounded().1,
+            background: unbounded().1,
             signals: signal_sender,
             frame: FRAME,
         };
         let wires = std::mem::replace(&mut self.wires, idle);
-        run(&mut self.painter, wires, ui, &Theme::new(Taste::default()), &mut |_| None).unwrap()
+        run(&mut self.painter, wires, ui, Look { taste: TASTE, ..Look::default() }, &mut |_| None).unwrap()
     }
 
     fn sent(&self) -> Vec<Command> {
         self.commands.try_iter().collect()
     }
 }
+
+const TASTE: Taste = Taste { theme: ThemeName::Auto, depth: ColourDepth::True, ascii: false, background: None };
 
 fn ui(screen: ScreenId, replay: bool) -> App {
     let mut ui = app(screen);
@@ -196,6 +213,25 @@ fn a_filter_takes_letters_that_are_keys_elsewhere() {
     let ending = stage.run(ui(ScreenId::Environment, false));
     assert!(ending.quit);
     assert_eq!(stage.sent(), [Command::Quit]);
+}
+
+#[test]
+fn the_colours_follow_the_background_that_the_terminal_reports() {
+    for background in [None, Some(Background::Dark), Some(Background::Light)] {
+        let mut stage = Stage::new(events(Scene::Done), true);
+        background.iter().for_each(|background| stage.background.send(*background).unwrap());
+        // The loop ends with the quit key, after the frame that follows the background.
+        let (input, events) = (stage.input.clone(), stage.events.take());
+        let typist = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            input.send(Input::Key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE))).unwrap();
+            drop(events);
+        });
+        stage.run(ui(ScreenId::Environment, true));
+        typist.join().unwrap();
+        let expected = Theme::new(Taste { background, ..TASTE }).status(Status::Pass).fg.unwrap();
+        assert_eq!(stage.colour_of("✔"), expected, "{background:?}");
+    }
 }
 
 #[test]

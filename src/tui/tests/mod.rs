@@ -1,10 +1,9 @@
-//! The screens as a whole: snapshots with colour, random states at random sizes, the event loop on a test backend.
+//! The screens together: snapshots, colours of the themes, random states at random sizes, the event loop on a test backend.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chaos;
 mod charts;
-mod contrast;
 mod event_loop;
 mod first_look;
 mod guide;
@@ -14,6 +13,7 @@ mod keys;
 mod plans;
 mod snapshots;
 mod tensors;
+mod themes;
 
 use super::app::App;
 use super::context::Context;

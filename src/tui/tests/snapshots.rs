@@ -1,4 +1,4 @@
-//! Every screen in every situation at four sizes, glyphs and styles: `TestBackend`'s own text form forgets colour.
+//! The glyphs of every screen in every situation at two sizes. `themes.rs` tests the colours.
 
 use super::{app, environment, frame, learn, system, tensors, text};
 use crate::config::{ColourDepth, Taste, ThemeName};
@@ -11,117 +11,38 @@ use crate::tui::testdata::{self, Scene};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::scroll::Scroll;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
-use ratatui::buffer::{Buffer, Cell};
-use ratatui::style::{Color, Modifier};
+use ratatui::style::Color;
 
 fn press(ui: &mut App, code: KeyCode, state: &State) {
     ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), state);
 }
 
-fn theme(name: ThemeName) -> Theme {
-    Theme::new(Taste { theme: name, depth: ColourDepth::True, ascii: false })
+pub(super) fn theme(name: ThemeName) -> Theme {
+    Theme::new(Taste { theme: name, depth: ColourDepth::True, ..Taste::default() })
 }
 
-/// What the letters of styles stand for, over all frames of a file.
-#[derive(Default)]
-struct Legend(Vec<String>);
+const SIZES: [(u16, u16); 2] = [(80, 24), (120, 36)];
 
-impl Legend {
-    fn letter(&mut self, style: String) -> String {
-        let index = self.0.iter().position(|known| *known == style).unwrap_or_else(|| {
-            self.0.push(style);
-            self.0.len() - 1
-        });
-        Self::name(index)
-    }
-
-    fn name(index: usize) -> String {
-        let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-        letters.chars().nth(index).map_or_else(|| format!("({index})"), String::from)
-    }
-
-    fn text(&self) -> String {
-        self.0.iter().enumerate().map(|(i, style)| format!("{} {style}\n", Self::name(i))).collect()
-    }
-}
-
-/// A line of runs for each row (`12a3b`: twelve cells of style a, three of b); equal rows below each other are counted.
-fn styles(buffer: &Buffer, legend: &mut Legend) -> String {
-    let mut rows: Vec<(String, usize)> = Vec::new();
-    for row in buffer.content().chunks(usize::from(buffer.area.width).max(1)) {
-        let mut runs: Vec<(usize, String)> = Vec::new();
-        for cell in row {
-            let letter = legend.letter(describe(cell));
-            match runs.last_mut() {
-                Some((count, last)) if *last == letter => *count += 1,
-                _ => runs.push((1, letter)),
-            }
-        }
-        let line: String = runs.into_iter().map(|(count, letter)| format!("{count}{letter}")).collect();
-        match rows.last_mut() {
-            Some((last, count)) if *last == line => *count += 1,
-            _ => rows.push((line, 1)),
-        }
-    }
-    rows.into_iter().map(|(line, n)| if n == 1 { line + "\n" } else { format!("{line} ×{n}\n") }).collect()
-}
-
-/// Glyph rows, then the styles, then what their letters mean.
-fn picture(buffer: &Buffer) -> String {
-    let mut legend = Legend::default();
-    let styles = styles(buffer, &mut legend);
-    format!("{}\n{styles}\n{}", text(buffer), legend.text())
-}
-
-const SIZES: [(u16, u16); 4] = [(60, 20), (80, 24), (120, 36), (200, 60)];
-
-/// One file of a situation at all sizes: with colour the glyphs and the styles, without it the rows whose glyphs are others, and the styles.
+/// One file with the glyphs of a situation at both sizes. Without colour, nothing but weight and reversal is left of the styles.
 pub(super) fn check_all(name: &str, state: &State, ui: &mut App) {
-    let mut legend = Legend::default();
     let mut shown = String::new();
     for (w, h) in SIZES {
-        let dark = frame(state, ui, &theme(ThemeName::Dark), w, h);
         let mono = frame(state, ui, &theme(ThemeName::Mono), w, h);
-        let (glyphs, plain) = (text(&dark), text(&mono));
-        shown.push_str(&format!("== {w}x{h} dark\n{glyphs}-- styles\n{}", styles(&dark, &mut legend)));
-        shown.push_str(&format!("== {w}x{h} mono\n"));
-        for (row, (_, other)) in glyphs.lines().zip(plain.lines()).enumerate().filter(|(_, (a, b))| a != b) {
-            shown.push_str(&format!("{row:>2} {other}\n"));
-        }
-        shown.push_str(&format!("-- styles\n{}", styles(&mono, &mut legend)));
         assert!(mono.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+        let dark = frame(state, ui, &theme(ThemeName::Dark), w, h);
+        shown.push_str(&format!("== {w}x{h}\n{}", text(&dark)));
     }
-    shown.push_str(&format!("== letters\n{}", legend.text()));
+    compare(name, &shown);
+}
+
+/// One file with the glyphs of a frame of one size.
+fn check(name: &str, state: &State, ui: &mut App, (w, h): (u16, u16)) {
+    compare(&format!("{name}-{w}x{h}"), &text(&frame(state, ui, &theme(ThemeName::Dark), w, h)));
+}
+
+fn compare(name: &str, shown: &str) {
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(name, shown);
-    });
-}
-
-fn describe(cell: &Cell) -> String {
-    let colour = |colour: Color| match colour {
-        Color::Reset => "-".to_owned(),
-        Color::Rgb(r, g, b) => format!("{r:02x}{g:02x}{b:02x}"),
-        other => format!("{other:?}"),
-    };
-    let mut words = format!("{} on {}", colour(cell.fg), colour(cell.bg));
-    for (modifier, word) in [
-        (Modifier::BOLD, "bold"),
-        (Modifier::DIM, "dim"),
-        (Modifier::UNDERLINED, "underlined"),
-        (Modifier::REVERSED, "reversed"),
-    ] {
-        if cell.modifier.contains(modifier) {
-            words.push(' ');
-            words.push_str(word);
-        }
-    }
-    words
-}
-
-pub(super) fn check(name: &str, state: &State, ui: &mut App, theme_name: ThemeName, (w, h): (u16, u16)) {
-    let shown = picture(&frame(state, ui, &theme(theme_name), w, h));
-    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!(format!("{name}-{w}x{h}-{theme_name}"), shown);
     });
 }
 
@@ -206,9 +127,8 @@ fn the_steps_of_the_lesson() {
     learn(&mut ui).lesson = Some(crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new));
     for step in 0..crate::tui::screens::learn::STEPS {
         (learn(&mut ui).step, learn(&mut ui).at) = (step, if step == 1 { 0.5 } else { 1.0 });
-        check(&format!("learn-{}", step + 1), &state, &mut ui, ThemeName::Dark, (120, 36));
-        for (theme, size) in [(ThemeName::Mono, (120, 36)), (ThemeName::Dark, (60, 20)), (ThemeName::Mono, (60, 20))] {
-            check(&format!("learn-{}", step + 1), &state, &mut ui, theme, size);
+        for size in [(60, 20), (120, 36)] {
+            check(&format!("learn-{}", step + 1), &state, &mut ui, size);
         }
     }
 }
@@ -231,20 +151,6 @@ fn no_word_of_the_lesson_is_lost_at_its_smallest_usual_size() {
         });
         let shown = text(&frame(&State::default(), &mut ui, &theme(ThemeName::Dark), 40, 12));
         assert!(shown.contains(&last), "{number}: {last}\n{shown}");
-    }
-}
-
-#[test]
-fn race_and_lesson_on_paper() {
-    let mut ui = app(ScreenId::Race);
-    for (name, scene) in [("race-live", Scene::Live), ("race-done", Scene::Done), ("race-failed", Scene::Failed)] {
-        check(name, &testdata::state(scene), &mut ui, ThemeName::Light, (120, 36));
-    }
-    let mut ui = app(ScreenId::Learn);
-    learn(&mut ui).lesson = Some(crate::tui::jobs::lesson::Lesson::load().map(std::sync::Arc::new));
-    for step in [0, 2, 4, 7] {
-        (learn(&mut ui).step, learn(&mut ui).at) = (step, 1.0);
-        check(&format!("learn-{}", step + 1), &State::default(), &mut ui, ThemeName::Light, (120, 36));
     }
 }
 
@@ -283,8 +189,8 @@ fn the_fix_sheet_before_during_and_after() {
     ] {
         let mut ui = app(ScreenId::Environment);
         environment(&mut ui).open_fix("udev-record".into());
-        check(&format!("fix-{name}"), &state, &mut ui, ThemeName::Dark, (120, 36));
-        check(&format!("fix-{name}"), &state, &mut ui, ThemeName::Mono, (80, 24));
+        check(&format!("fix-{name}"), &state, &mut ui, (120, 36));
+        check(&format!("fix-{name}"), &state, &mut ui, (80, 24));
     }
 }
 
@@ -292,14 +198,14 @@ fn the_fix_sheet_before_during_and_after() {
 fn the_help_in_a_replay() {
     let mut ui = app(ScreenId::Race);
     (ui.ctx.replay, ui.ctx.speed, ui.help) = (true, 32, Some(Scroll::default()));
-    check("help", &testdata::state(Scene::Live), &mut ui, ThemeName::Dark, (120, 36));
+    check("help", &testdata::state(Scene::Live), &mut ui, (120, 36));
 }
 
 #[test]
 fn ascii_mode_draws_nothing_but_ascii() {
     for scene in Scene::ALL {
         for screen in ScreenId::ALL {
-            let theme = Theme::new(Taste { theme: ThemeName::Dark, depth: ColourDepth::Ansi16, ascii: true });
+            let theme = Theme::new(Taste { theme: ThemeName::Dark, ascii: true, ..Taste::default() });
             let mut ui = app(screen);
             let shown = text(&frame(&testdata::state(scene), &mut ui, &theme, 120, 36));
             assert!(shown.is_ascii(), "{shown}");

@@ -57,7 +57,7 @@ pub fn lesson_page() -> Result<String, String> {
 
 /// The figure of a step as it stands at the end of its play.
 fn figure(lesson: &Lesson, step: &Step, theme: ThemeName, title: &str) -> String {
-    let theme = Theme::new(Taste { theme, depth: ColourDepth::True, ascii: false });
+    let theme = Theme::new(Taste { theme, depth: ColourDepth::True, ..Taste::default() });
     let (ctx, screen) = (Context::default(), Learn { at: 1.0, ..Learn::default() });
     let ui = Ui { ctx: &ctx, screen: &screen };
     let rows = if step.figure == Figure::SmallWhole { ROWS + 7 } else { ROWS };
