@@ -8,6 +8,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::panic)]
 
+use gds_top::analysis::median;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -211,7 +212,7 @@ fn rates(tool: &Tool) -> Rates {
 
 /// A line of the table: medians of the runs.
 fn row(name: &str, frame: &str, runs: &[Rates]) {
-    let of = |at: usize| median(runs.iter().map(|run| run[at]).collect());
+    let of = |at: usize| median(&runs.iter().map(|run| run[at]).collect::<Vec<_>>()).unwrap();
     println!(
         "| {name} | {frame} | {:.2} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
         of(0),
@@ -238,11 +239,6 @@ fn measured(program: &str, arguments: &[&str], home: &Path, settle: impl Fn(&mut
     (0..RUNS).map(run).collect()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn recording(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings").join(name).display().to_string()
 }
@@ -259,7 +255,7 @@ fn first_frame(program: &str, arguments: &[&str], text: &str, home: &Path) -> St
         })
         .collect();
     let worst = times.iter().copied().fold(0.0, f64::max);
-    format!("{:.0} (at most {worst:.0})", median(times))
+    format!("{:.0} (at most {worst:.0})", median(&times).unwrap())
 }
 
 /// Time from a key to the end of the frame that it caused, 99th percentile of 300, in milliseconds.

@@ -121,19 +121,6 @@ impl Driver {
         self.library().properties()
     }
 
-    /// Size of a GPU's BAR1 as the library sees it, KiB.
-    ///
-    /// # Errors
-    /// What `cuFileGetBARSizeInKB` answered; [`Error::MissingSymbol`] before GDS 1.15.
-    pub fn bar_size_kib(&self, gpu: i32) -> Result<u64, Error> {
-        let library = self.library();
-        let f = library.need(library.symbols().get_bar_size, "cuFileGetBARSizeInKB")?;
-        let mut size = 0_usize;
-        // SAFETY: writes one size_t.
-        library.check("cuFileGetBARSizeInKB", unsafe { f(gpu, &raw mut size) })?;
-        Ok(size as u64)
-    }
-
     /// Writes the PCIe topology that the library found to `file`, as JSON.
     ///
     /// # Errors

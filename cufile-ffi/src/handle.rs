@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::memory::{IoMemory, offset, within};
-use crate::raw::{CUfileDescr, CUfileDescrHandle, CUfileHandle, CUfileIOVec, fns};
+use crate::raw::{CUfileDescr, CUfileDescrHandle, CUfileHandle};
 use crate::values::HANDLE_TYPE_OPAQUE_FD;
 
 /// A file registered with cuFile. Deregistered before its descriptor closes: the library keys on the number, and a descriptor closed
@@ -35,17 +35,6 @@ pub enum Direction {
     Read,
     /// Memory to file.
     Write,
-}
-
-/// A piece of a vectored transfer.
-#[derive(Clone, Copy)]
-pub struct Piece<'m> {
-    /// The memory.
-    pub memory: &'m dyn IoMemory,
-    /// From here, bytes.
-    pub offset: usize,
-    /// This many bytes.
-    pub len: usize,
 }
 
 impl FileHandle<'static> {
@@ -139,38 +128,6 @@ impl<'f> FileHandle<'f> {
         let returned = unsafe { f(self.raw, memory.base(), len, to, from) };
         library.check_bytes("cuFileWrite", returned, errno(), len)
     }
-
-    /// Reads into several pieces, one after another in the file.
-    ///
-    /// # Errors
-    /// [`Error::OutOfBounds`]; what `cuFileReadv` answered; [`Error::MissingSymbol`] before GDS 1.19.
-    pub fn readv_at(&self, pieces: &[Piece<'_>], file_offset: u64) -> Result<usize, Error> {
-        self.vectored(self.driver.library().symbols().readv, "cuFileReadv", pieces, file_offset)
-    }
-
-    /// Writes several pieces, one after another in the file.
-    ///
-    /// # Errors
-    /// [`Error::OutOfBounds`]; what `cuFileWritev` answered; [`Error::MissingSymbol`] before GDS 1.19.
-    pub fn writev_at(&self, pieces: &[Piece<'_>], file_offset: u64) -> Result<usize, Error> {
-        self.vectored(self.driver.library().symbols().writev, "cuFileWritev", pieces, file_offset)
-    }
-
-    fn vectored(
-        &self,
-        symbol: Option<fns::Vectored>,
-        name: &'static str,
-        pieces: &[Piece<'_>],
-        file_offset: u64,
-    ) -> Result<usize, Error> {
-        let library = self.driver.library();
-        let f = library.need(symbol, name)?;
-        let (vector, asked) = vector(pieces)?;
-        let at = offset(file_offset)?;
-        // SAFETY: each piece is in memory that IoMemory guarantees to be valid; the vector outlives the call.
-        let returned = unsafe { f(self.raw, vector.as_ptr(), vector.len(), at, 0) };
-        library.check_bytes(name, returned, errno(), asked)
-    }
 }
 
 impl AsFd for FileHandle<'_> {
@@ -189,17 +146,6 @@ impl Drop for FileHandle<'_> {
             unsafe { f(self.raw) };
         }
     }
-}
-
-fn vector(pieces: &[Piece<'_>]) -> Result<(Vec<CUfileIOVec>, usize), Error> {
-    let mut vector = Vec::with_capacity(pieces.len());
-    let mut asked = 0_usize;
-    for piece in pieces {
-        within(piece.memory, piece.offset, piece.len)?;
-        vector.push(CUfileIOVec { base: piece.memory.base().wrapping_byte_add(piece.offset), len: piece.len });
-        asked = asked.saturating_add(piece.len);
-    }
-    Ok((vector, asked))
 }
 
 /// The calling thread's errno; to be read before anything else may change it.

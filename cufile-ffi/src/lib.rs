@@ -50,7 +50,7 @@ mod version;
 pub use batch::{Batch, BatchEntry, BatchResult, COMPAT_IN_FLIGHT, Route};
 pub use driver::{Driver, ENV_LOGFILE, OpenOptions, set_log_file};
 pub use error::{CuFileError, Error};
-pub use handle::{Direction, FileHandle, Piece};
+pub use handle::{Direction, FileHandle};
 pub use library::Library;
 pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};

@@ -121,22 +121,6 @@ impl Library {
         self.set_slabs(self.symbols().set_posix_pool_slabs, "cuFileSetParameterPosixPoolSlabArray", slabs)
     }
 
-    /// The pool of GPU bounce buffers.
-    ///
-    /// # Errors
-    /// What the library answered; [`Error::MissingSymbol`] before GDS 1.17.
-    pub fn gpu_bounce_slabs(&self) -> Result<Vec<Slab>, Error> {
-        self.get_slabs(self.symbols().get_gpu_bounce_slabs, "cuFileGetParameterGpuBounceBufferSlabArray")
-    }
-
-    /// Sets the pool of GPU bounce buffers.
-    ///
-    /// # Errors
-    /// What the library answered (5026 while the driver is open); [`Error::MissingSymbol`] before GDS 1.17.
-    pub fn set_gpu_bounce_slabs(&self, slabs: &[Slab]) -> Result<(), Error> {
-        self.set_slabs(self.symbols().set_gpu_bounce_slabs, "cuFileSetParameterGpuBounceBufferSlabArray", slabs)
-    }
-
     fn get_slabs(&self, f: Option<fns::GetSlabs>, name: &'static str) -> Result<Vec<Slab>, Error> {
         let f = self.need(f, name)?;
         let (mut sizes, mut counts) = ([0_usize; 64], [0_usize; 64]);
@@ -169,16 +153,6 @@ impl Library {
         Ok(room[0])
     }
 
-    /// Poll mode for transfers up to `threshold_kib`.
-    ///
-    /// # Errors
-    /// What the library answered.
-    pub fn set_poll_mode(&self, on: bool, threshold_kib: usize) -> Result<(), Error> {
-        let f = self.need(self.symbols().driver_set_poll_mode, "cuFileDriverSetPollMode")?;
-        // SAFETY: numbers only.
-        self.check("cuFileDriverSetPollMode", unsafe { f(on, threshold_kib) })
-    }
-
     /// Longest transfer given to the kernel at once, KiB; 64 to 16384, a multiple of 64. In compat mode each registration of GPU memory pins as much.
     ///
     /// 1.15 applies it at once, open or not (seen on an H200). 1.18 and 1.20 return success while the driver is open
@@ -190,26 +164,6 @@ impl Library {
         let f = self.need(self.symbols().driver_set_max_direct_io_size, "cuFileDriverSetMaxDirectIOSize")?;
         // SAFETY: numbers only.
         self.check("cuFileDriverSetMaxDirectIOSize", unsafe { f(kib) })
-    }
-
-    /// GPU memory for bounce buffers, KiB.
-    ///
-    /// # Errors
-    /// What the library answered.
-    pub fn set_max_cache_size(&self, kib: usize) -> Result<(), Error> {
-        let f = self.need(self.symbols().driver_set_max_cache_size, "cuFileDriverSetMaxCacheSize")?;
-        // SAFETY: numbers only.
-        self.check("cuFileDriverSetMaxCacheSize", unsafe { f(kib) })
-    }
-
-    /// GPU memory that may be pinned, KiB.
-    ///
-    /// # Errors
-    /// What the library answered.
-    pub fn set_max_pinned_mem_size(&self, kib: usize) -> Result<(), Error> {
-        let f = self.need(self.symbols().driver_set_max_pinned_mem_size, "cuFileDriverSetMaxPinnedMemSize")?;
-        // SAFETY: numbers only.
-        self.check("cuFileDriverSetMaxPinnedMemSize", unsafe { f(kib) })
     }
 
     /// Routes that could serve a transport (a bit number of [`crate::values::TRANSPORTS`]); bits of [`crate::values::P2P_ROUTES`]. Says what

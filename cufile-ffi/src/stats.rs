@@ -214,18 +214,6 @@ impl Library {
         // SAFETY: a number.
         self.check("cuFileSetStatsLevel", unsafe { f(c_int::from(level)) })
     }
-
-    /// The level chosen.
-    ///
-    /// # Errors
-    /// What `cuFileGetStatsLevel` answered; [`Error::MissingSymbol`] before GDS 1.15.
-    pub fn stats_level(&self) -> Result<i32, Error> {
-        let f = self.need(self.symbols().get_stats_level, "cuFileGetStatsLevel")?;
-        let mut level: c_int = 0;
-        // SAFETY: writes one int.
-        self.check("cuFileGetStatsLevel", unsafe { f(&raw mut level) })?;
-        Ok(level)
-    }
 }
 
 impl Driver {
@@ -251,22 +239,6 @@ impl Driver {
     /// What `cuFileStatsReset` answered; [`Error::MissingSymbol`] before GDS 1.15.
     pub fn stats_reset(&self) -> Result<(), Error> {
         self.plain(self.library().symbols().stats_reset, "cuFileStatsReset")
-    }
-
-    /// The counters of level 1.
-    ///
-    /// # Errors
-    /// What `cuFileGetStatsL1` answered; [`Error::MissingSymbol`] before GDS 1.15.
-    pub fn stats_l1(&self) -> Result<StatsL1, Error> {
-        self.fill(self.library().symbols().get_stats_l1, "cuFileGetStatsL1").map(|room| room.l1())
-    }
-
-    /// The counters of level 2.
-    ///
-    /// # Errors
-    /// What `cuFileGetStatsL2` answered; [`Error::MissingSymbol`] before GDS 1.15.
-    pub fn stats_l2(&self) -> Result<StatsL2, Error> {
-        self.fill(self.library().symbols().get_stats_l2, "cuFileGetStatsL2").map(|room| room.l2())
     }
 
     /// The counters of level 3, in 5 to 15 µs.

@@ -19,10 +19,6 @@ macro_rules! named {
 
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`: a Linux descriptor.
 pub const HANDLE_TYPE_OPAQUE_FD: u32 = 1;
-/// `CU_FILE_HANDLE_TYPE_OPAQUE_WIN32`.
-pub const HANDLE_TYPE_OPAQUE_WIN32: u32 = 2;
-/// `CU_FILE_HANDLE_TYPE_USERSPACE_FS`.
-pub const HANDLE_TYPE_USERSPACE_FS: u32 = 3;
 
 /// `CUFILE_BATCH`, the only batch mode.
 pub const BATCH_MODE: u32 = 1;
@@ -52,11 +48,6 @@ pub const STREAM_FIXED_FILE_OFFSET: u32 = 2;
 pub const STREAM_FIXED_FILE_SIZE: u32 = 4;
 /// `CU_FILE_STREAM_PAGE_ALIGNED_INPUTS`: size and offsets are multiples of 4 KiB.
 pub const STREAM_PAGE_ALIGNED_INPUTS: u32 = 8;
-
-/// `CU_FILE_RDMA_REGISTER` of a buffer registration.
-pub const BUF_RDMA_REGISTER: u32 = 1;
-/// `CU_FILE_RDMA_RELAXED_ORDERING` of a buffer registration.
-pub const BUF_RDMA_RELAXED_ORDERING: u32 = 2;
 
 named! {
     /// Bit numbers of `dstatusflags`, and what `cuFileDriverGetP2PFlags` is asked for.
@@ -174,21 +165,12 @@ pub fn name_of(list: &[Named], value: u32) -> Option<&'static str> {
     list.iter().find(|n| n.value == value).map(|n| n.name)
 }
 
-/// The names of the bits set in `mask`, for a list of bit numbers; a bit without a name is given as `bit 17`.
-pub fn bit_names(list: &[Named], mask: u32) -> Vec<String> {
-    (0..u32::BITS)
-        .filter(|bit| mask & (1 << bit) != 0)
-        .map(|bit| name_of(list, bit).map_or_else(|| format!("bit {bit}"), str::to_owned))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_bit_without_a_name_is_told_by_its_number() {
-        assert_eq!(bit_names(FEATURES, 0b10_0011), ["dyn_routing", "batch_io", "bit 5"]);
+    fn a_number_without_a_name_has_none() {
         assert_eq!(name_of(TRANSPORTS, 14), Some("panfs"));
         assert_eq!(name_of(TRANSPORTS, 99), None);
     }

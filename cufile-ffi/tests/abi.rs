@@ -206,7 +206,6 @@ fn layouts_and_values_are_those_of_every_header() {
         list.push(("CU_FILE_IO_MAX_ERROR".to_owned(), if at(15) { 5050 } else { 5039 }));
         let known = |name: &str, value: u32| (name.to_owned(), i64::from(value));
         list.push(known("CU_FILE_HANDLE_TYPE_OPAQUE_FD", values::HANDLE_TYPE_OPAQUE_FD));
-        list.push(known("CU_FILE_HANDLE_TYPE_USERSPACE_FS", values::HANDLE_TYPE_USERSPACE_FS));
         list.push(known("CUFILE_BATCH", values::BATCH_MODE));
         list.push(known("CUFILE_READ", values::OPCODE_READ));
         list.push(known("CUFILE_WRITE", values::OPCODE_WRITE));
@@ -214,7 +213,6 @@ fn layouts_and_values_are_those_of_every_header() {
         list.push(known("CUFILE_COMPLETE", values::BATCH_COMPLETE));
         list.push(known("CUFILE_FAILED", values::BATCH_FAILED));
         list.push(known("CU_FILE_STREAM_PAGE_ALIGNED_INPUTS", values::STREAM_PAGE_ALIGNED_INPUTS));
-        list.push(known("CU_FILE_RDMA_RELAXED_ORDERING", values::BUF_RDMA_RELAXED_ORDERING));
         list.push(known("CU_FILE_BEEGFS_SUPPORTED", values::TRANSPORT_BEEGFS));
         list.push(known("CU_FILE_ALLOW_COMPAT_MODE", values::CONTROL_ALLOW_COMPAT_MODE));
         list.push(known("CU_FILE_PARALLEL_IO_SUPPORTED", values::FEATURE_PARALLEL_IO));

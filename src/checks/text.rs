@@ -104,7 +104,7 @@ pub fn render(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: 
         let _ = writeln!(out, "{}  {}", strong(group.title(), colour), tally.join("  "));
         for finding in members {
             let mark = paint(finding.status, &finding.status.mark().to_string(), colour);
-            paragraph(&mut out, &format!("  {mark} {:<18} ", finding.id), 23, &finding.summary, width);
+            paragraph(&mut out, &format!("  {mark} {:<18} ", sanitise_line(&finding.id)), 23, &finding.summary, width);
         }
     }
     out
@@ -115,7 +115,7 @@ pub(crate) fn detail(out: &mut String, finding: &Finding, width: usize, colour: 
     let mark = paint(finding.status, &format!("{} {}", finding.status.mark(), finding.status.word()), colour);
     let blocks: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
     let blocks = if blocks.is_empty() { String::new() } else { format!(", blocks {}", blocks.join(", ")) };
-    let _ = writeln!(out, "{mark}  {}{blocks}", strong(&finding.id, colour));
+    let _ = writeln!(out, "{mark}  {}{blocks}", strong(&sanitise_line(&finding.id), colour));
     paragraph(out, "  ", 2, &finding.summary, width);
     for (number, evidence) in finding.evidence.iter().enumerate() {
         let head = if number == 0 { "  Found   " } else { "          " };

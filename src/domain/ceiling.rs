@@ -1,5 +1,6 @@
 //! Ceilings: rates that no load can exceed here, measured in the same session.
 
+use super::median::median;
 use super::units;
 use serde::{Deserialize, Serialize};
 
@@ -57,11 +58,8 @@ impl Ceiling {
     pub fn add_pass(&mut self, pass: ReadPass, took_ns: u64) {
         self.passes.push(pass);
         self.took_ns = self.took_ns.saturating_add(took_ns);
-        let mut rates: Vec<f64> = self.passes.iter().map(|pass| pass.bytes_per_s).collect();
-        rates.sort_by(f64::total_cmp);
-        let upper = rates.len() / 2;
-        let lower = (rates.len() - 1) / 2;
-        self.bytes_per_s = f64::midpoint(rates[lower], rates[upper]);
+        let rates: Vec<f64> = self.passes.iter().map(|pass| pass.bytes_per_s).collect();
+        self.bytes_per_s = median(&rates).unwrap_or(self.bytes_per_s);
         if let Some(reader) = self.reader {
             self.how = format!(
                 "every block of the files once, pages dropped first, by {} threads with blocks of {}, the best setting of a short sweep; in turn with the \

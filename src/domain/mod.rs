@@ -13,6 +13,7 @@ pub mod guide;
 mod inks;
 pub mod lossy;
 pub mod machine;
+pub mod median;
 pub mod model;
 mod packed;
 pub mod phase;

@@ -1,7 +1,7 @@
 //! What a plan would change, as text: a diff for files, the command line for commands.
 
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::text::{quoted_line, sanitise};
+use crate::text::{diff, quoted_line, sanitise};
 use std::fmt::Write as _;
 
 /// Lines of context around a change.
@@ -57,7 +57,17 @@ pub(super) fn changes_text(plan: &FixPlan) -> String {
                         let _ = writeln!(out, "--- /dev/null\n+++ {path} (new, mode {mode:04o})");
                     }
                 }
-                out.push_str(&diff(before.as_deref().unwrap_or(""), after));
+                let lines = diff(before.as_deref().unwrap_or(""), after, CONTEXT);
+                for line in &lines {
+                    let _ = if line.mark == '@' {
+                        writeln!(out, "{}", line.text)
+                    } else {
+                        writeln!(out, "{}{}", line.mark, line.text)
+                    };
+                }
+                if lines.is_empty() {
+                    out.push_str(" (no change)\n");
+                }
             }
             Change::Run { argv } => {
                 let _ = writeln!(out, "$ {}", quoted_line(argv));
@@ -65,44 +75,4 @@ pub(super) fn changes_text(plan: &FixPlan) -> String {
         }
     }
     sanitise(&out).into_owned()
-}
-
-/// The one changed stretch between two texts with context, in the form of `diff -u`.
-fn diff(before: &str, after: &str) -> String {
-    let old: Vec<&str> = before.lines().collect();
-    let new: Vec<&str> = after.lines().collect();
-    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let rest = old.len().min(new.len()) - head;
-    let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    if head == old.len() && head == new.len() {
-        return " (no change)\n".to_owned();
-    }
-    let from = head.saturating_sub(CONTEXT);
-    let (old_end, new_end) = ((old.len() - tail + CONTEXT).min(old.len()), (new.len() - tail + CONTEXT).min(new.len()));
-    let start = |from: usize, count: usize| if count == 0 { from } else { from + 1 };
-    let (old_count, new_count) = (old_end - from, new_end - from);
-    let mut out = format!("@@ -{},{old_count} +{},{new_count} @@\n", start(from, old_count), start(from, new_count));
-    let mut put = |sign: char, lines: &[&str]| {
-        for line in lines {
-            let _ = writeln!(out, "{sign}{line}");
-        }
-    };
-    put(' ', &old[from..head]);
-    put('-', &old[head..old.len() - tail]);
-    put('+', &new[head..new.len() - tail]);
-    put(' ', &old[old.len() - tail..old_end]);
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_diff_reads_as_that_of_diff_u() {
-        assert_eq!(diff("", "a\nb\n"), "@@ -0,0 +1,2 @@\n+a\n+b\n");
-        assert_eq!(diff("1\n2\n3\n4\n5\n", "1\n2\n3\n4\nx\n5\n"), "@@ -2,4 +2,5 @@\n 2\n 3\n 4\n+x\n 5\n");
-        assert_eq!(diff("a\n", "a\n"), " (no change)\n");
-        assert_eq!(diff("a\na\n", "a\n"), "@@ -1,2 +1,1 @@\n a\n-a\n");
-    }
 }

@@ -5,28 +5,9 @@ use crate::domain::{Grid, Metric, PHASES};
 use crate::present::SessionAnalysis;
 use crate::present::table::COLUMNS;
 use crate::session::{Lane, State};
+use crate::text::CsvRows;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-
-/// A writer of rows.
-struct Rows<W>(W);
-
-impl<W: Write> Rows<W> {
-    fn put<T: AsRef<str>>(&mut self, cells: &[T]) -> io::Result<()> {
-        for (i, cell) in cells.iter().enumerate() {
-            let cell = cell.as_ref();
-            if i > 0 {
-                self.0.write_all(b",")?;
-            }
-            if cell.contains(['"', ',', '\n', '\r']) {
-                write!(self.0, "\"{}\"", cell.replace('"', "\"\""))?;
-            } else {
-                self.0.write_all(cell.as_bytes())?;
-            }
-        }
-        self.0.write_all(b"\r\n")
-    }
-}
 
 fn cell<T: ToString>(value: Option<T>) -> String {
     value.map_or(String::new(), |v| v.to_string())
@@ -46,7 +27,7 @@ fn share(lane: &Lane) -> String {
 
 /// One row an engine of a group: the raw values of the results table.
 pub(super) fn results(state: &State, out: impl Write) -> io::Result<()> {
-    let mut rows = Rows(out);
+    let mut rows = CsvRows::new(out);
     let values = || COLUMNS.iter().flat_map(|column| column.raw);
     rows.put(&["model", "target", "cache"].into_iter().chain(values().map(|(name, _)| *name)).collect::<Vec<_>>())?;
     for comparison in crate::present::comparisons(state) {
@@ -56,13 +37,13 @@ pub(super) fn results(state: &State, out: impl Write) -> io::Result<()> {
             rows.put(&key.iter().cloned().chain(values().map(|(_, value)| value(&row))).collect::<Vec<_>>())?;
         }
     }
-    Ok(())
+    rows.flush()
 }
 
 /// One row a run.
 pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
-    let mut rows = Rows(out);
+    let mut rows = CsvRows::new(out);
     let mut head: Vec<String> = [
         "lane",
         "share",
@@ -127,12 +108,12 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
         cells.extend(PHASES.iter().map(|p| cell(r.map(|r| r.phases.get(*p)))));
         rows.put(&cells)?;
     }
-    Ok(())
+    rows.flush()
 }
 
 /// One row a run of a workload.
 pub(super) fn workloads(state: &State, out: impl Write) -> io::Result<()> {
-    let mut rows = Rows(out);
+    let mut rows = CsvRows::new(out);
     rows.put(&[
         "lane",
         "cache",
@@ -198,12 +179,12 @@ pub(super) fn workloads(state: &State, out: impl Write) -> io::Result<()> {
             real(w.hidden_fraction),
         ])?;
     }
-    Ok(())
+    rows.flush()
 }
 
 /// One row a layer of a layer-wise read.
 pub(super) fn layers(state: &State, out: impl Write) -> io::Result<()> {
-    let mut rows = Rows(out);
+    let mut rows = CsvRows::new(out);
     rows.put(&[
         "lane",
         "cache",
@@ -224,13 +205,13 @@ pub(super) fn layers(state: &State, out: impl Write) -> io::Result<()> {
             rows.put(&cells)?;
         }
     }
-    Ok(())
+    rows.flush()
 }
 
 /// One row a tensor and run.
 pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
-    let mut rows = Rows(out);
+    let mut rows = CsvRows::new(out);
     let mut head: Vec<String> =
         ["lane", "engine", "cache", "repeat", "name", "shard", "bytes", "file_offset", "aligned", "start_ns", "end_ns"]
             .map(str::to_owned)
@@ -260,12 +241,12 @@ pub(super) fn tensors(state: &State, out: impl Write) -> io::Result<()> {
             rows.put(&cells)?;
         }
     }
-    Ok(())
+    rows.flush()
 }
 
 /// One row a sample, one column a meter that was read at all.
 pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
-    let mut rows = Rows(out);
+    let mut rows = CsvRows::new(out);
     let meters: BTreeSet<Metric> = state.samples.iter().flat_map(|s| s.readings().map(|(metric, _)| metric)).collect();
     let mut head = vec!["at_ns".to_owned(), "lane".to_owned()];
     head.extend(meters.iter().map(|m| super::common::metric_name(*m)));
@@ -275,12 +256,12 @@ pub(super) fn samples(state: &State, out: impl Write) -> io::Result<()> {
         cells.extend(meters.iter().map(|m| real(timed.get(*m))));
         rows.put(&cells)?;
     }
-    Ok(())
+    rows.flush()
 }
 
 /// One row a cell of a grid.
 pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
-    let mut rows = Rows(out);
+    let mut rows = CsvRows::new(out);
     rows.put(&[
         "transfer",
         "access",
@@ -326,7 +307,7 @@ pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
             cell(r.error.as_ref()),
         ])?;
     }
-    Ok(())
+    rows.flush()
 }
 
 #[cfg(test)]

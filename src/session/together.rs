@@ -2,6 +2,7 @@
 
 use super::lane::Lane;
 use super::state::State;
+use crate::domain::median::median_u64;
 use crate::domain::{ModelInfo, RunResult, Target, together};
 use std::sync::Arc;
 
@@ -111,15 +112,14 @@ impl State {
                 && l.share.as_ref().is_some_and(|s| s.model == share.model && s.part.is_none())
                 && (&l.engine, l.cache, &l.target) == (&lane.engine, lane.cache, &lane.target)
         };
-        let mut walls: Vec<u64> = self
+        let walls: Vec<u64> = self
             .lanes
             .iter()
             .filter(same)
             .filter_map(|l| l.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false)))
             .map(|r| r.wall_ns)
             .collect();
-        walls.sort_unstable();
-        median(&walls)
+        median_u64(&walls)
     }
 }
 
@@ -127,18 +127,12 @@ impl Together {
     fn of(one_model: bool, mut runs: Vec<RunResult>) -> Option<Self> {
         runs.sort_by_key(|r| r.wall_ns);
         let n = runs.len();
-        let wall_ns = median(&runs.iter().map(|r| r.wall_ns).collect::<Vec<_>>())?;
+        let wall_ns = median_u64(&runs.iter().map(|r| r.wall_ns).collect::<Vec<_>>())?;
         let range_ns = (runs.first()?.wall_ns, runs.last()?.wall_ns);
         let typical = runs.into_iter().min_by_key(|r| r.wall_ns.abs_diff(wall_ns))?;
         let bytes_per_s = crate::domain::units::bytes_per_s(typical.bytes, wall_ns)?;
         Some(Self { one_model, typical, n, wall_ns, range_ns, bytes_per_s })
     }
-}
-
-/// The median of times that are in order.
-fn median(walls: &[u64]) -> Option<u64> {
-    let upper = *walls.get(walls.len() / 2)?;
-    Some(if walls.len() % 2 == 1 { upper } else { walls[walls.len() / 2 - 1].midpoint(upper) })
 }
 
 fn whole(lanes: &[&Lane]) -> Option<RunResult> {

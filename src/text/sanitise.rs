@@ -5,6 +5,9 @@ use std::borrow::Cow;
 /// Stands for a character that is not shown, so that it is seen that one was there.
 const REPLACEMENT: &str = "\u{fffd}";
 
+/// The line end of other systems.
+const CRLF: &str = "\r\n";
+
 /// Whether a character could command a terminal (control characters, among them the start of an escape sequence) or make text read as another than it is
 /// (those that turn the direction of writing: Unicode's property `Bidi_Control`). Line ends and tabs are not of these.
 #[must_use]
@@ -16,20 +19,24 @@ pub fn is_unsafe(c: char) -> bool {
     }
 }
 
-/// Text with a replacement for each unsafe character. Lines stay, but a carriage return makes none.
+/// Text with a replacement for each unsafe character. Line ends stay; a carriage return is one only before a line feed.
 #[must_use]
 pub fn sanitise(text: &str) -> Cow<'_, str> {
-    if text.contains(is_unsafe) { Cow::Owned(text.replace(is_unsafe, REPLACEMENT)) } else { Cow::Borrowed(text) }
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<String> = text.split(CRLF).map(|line| line.replace(is_unsafe, REPLACEMENT)).collect();
+    Cow::Owned(lines.join(CRLF))
 }
 
 /// As [`sanitise`], on one line: line ends and tabs are spaces.
 #[must_use]
 pub fn sanitise_line(text: &str) -> Cow<'_, str> {
     let text = sanitise(text);
-    if text.contains(['\n', '\t']) { Cow::Owned(text.replace(['\n', '\t'], " ")) } else { text }
+    if text.contains(['\n', '\t']) { Cow::Owned(text.replace(CRLF, " ").replace(['\n', '\t'], " ")) } else { text }
 }
 
-/// As [`sanitise`], for text that this program coloured: codes of colours stay, and so do the line ends of other systems.
+/// As [`sanitise`], for text that this program coloured: codes of colours stay.
 #[must_use]
 pub fn sanitise_coloured(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
@@ -40,7 +47,7 @@ pub fn sanitise_coloured(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find(is_unsafe) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let kept = if from.starts_with("\r\n") { Some(2) } else { colour_code(from) };
+        let kept = if from.starts_with(CRLF) { Some(CRLF.len()) } else { colour_code(from) };
         let length = kept.unwrap_or_else(|| from.chars().next().map_or(1, char::len_utf8));
         if kept.is_some() {
             out.push_str(&from[..length]);
@@ -72,8 +79,8 @@ mod tests {
             sanitise("a\u{1b}]0;title\u{7}b\u{1b}[31mc\u{9b}2J\u{202e}d\u{61c}"),
             "a\u{fffd}]0;title\u{fffd}b\u{fffd}[31mc\u{fffd}2J\u{fffd}d\u{fffd}"
         );
-        assert_eq!(sanitise("shown\r+ hidden\r\n"), "shown\u{fffd}+ hidden\u{fffd}\n");
-        assert_eq!(sanitise_line("a\nb\tc\u{0}"), "a b c\u{fffd}");
+        assert_eq!(sanitise("shown\r+ hidden\r\n"), "shown\u{fffd}+ hidden\r\n");
+        assert_eq!(sanitise_line("a\nb\tc\r\nd\u{0}"), "a b c d\u{fffd}");
     }
 
     #[test]
@@ -85,9 +92,9 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_unsafe_is_left(text in "(?s)[\\x00-\\x1f\\x7f-\\x9f\u{61c}\u{200e}\u{202a}-\u{202e}\u{2066}a\\[0-9;m]{0,40}") {
-            prop_assert!(!sanitise(&text).contains(is_unsafe));
+            prop_assert!(!sanitise(&text).replace(CRLF, "").contains(is_unsafe));
             prop_assert!(!sanitise_line(&text).contains(char::is_control));
-            let coloured = sanitise_coloured(&text).replace("\r\n", "\n");
+            let coloured = sanitise_coloured(&text).replace(CRLF, "");
             prop_assert!(coloured.match_indices(is_unsafe).all(|(at, _)| colour_code(&coloured[at..]).is_some()));
         }
     }

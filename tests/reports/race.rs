@@ -1,7 +1,6 @@
 //! A race as it might really be, and its state.
 
 use crate::any::Dice;
-use gds_top::analysis::phase_times;
 use gds_top::domain::*;
 use gds_top::session::State;
 use std::collections::BTreeMap;
@@ -198,7 +197,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                     source: "cuFile level-3 statistics".into(),
                     proven: true,
                 }),
-                phases: phase_times(&spans, clock, 1).unwrap(),
+                phases: Span::phase_times(&spans, clock, 1),
                 slots: 1,
                 host_peak_bytes: Some(400 << 20),
                 pinned_peak_bytes: Some(64 << 20),

@@ -152,9 +152,6 @@ fn change_lines(change: &Change, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 /// Lines that go and come, with up to two unchanged ones around. What is too long for the sheet goes on below, so that nothing of it is out of sight.
 fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
     const CONTEXT: usize = 2;
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(a, b)| a == b).count();
     let mut lines = Vec::new();
     let width = usize::from(room.saturating_sub(10)).max(8);
     let mut put = |mark: &str, text: &str, style| {
@@ -167,17 +164,15 @@ fn diff(before: &str, after: &str, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
             lines.push(vec![(format!("        {mark} "), style)]);
         }
     };
-    for line in &old[head.saturating_sub(CONTEXT)..head] {
-        put(" ", line, theme.dim);
-    }
-    for line in &old[head..old.len() - tail] {
-        put("-", line, theme.removed);
-    }
-    for line in &new[head..new.len() - tail] {
-        put("+", line, theme.added);
-    }
-    for line in new[new.len() - tail..].iter().take(CONTEXT) {
-        put(" ", line, theme.dim);
+    for (at, line) in crate::text::diff(before, after, CONTEXT).iter().enumerate() {
+        match line.mark {
+            // The place of the first group says nothing that the lines around do not show.
+            '@' if at == 0 => {}
+            '@' => put(" ", &line.text, theme.faint),
+            '-' => put("-", &line.text, theme.removed),
+            '+' => put("+", &line.text, theme.added),
+            _ => put(" ", &line.text, theme.dim),
+        }
     }
     lines
 }
