@@ -1,7 +1,7 @@
 //! Checks only: the verdict for each path.
 
 use super::args::{Export, OutputArgs};
-use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_coloured, print_json};
 use super::race::{columns, headless_options};
 use super::view::{examined, open_view};
 use crate::checks;
@@ -57,7 +57,7 @@ pub(super) fn run(
         print_json(&report::json(&state))
     } else {
         let colour = headless_options(output, None).colour;
-        print(checks::text::render(&found.findings, &found.verdicts, usize::from(columns()), colour).as_bytes())
+        print_coloured(&checks::text::render(&found.findings, &found.verdicts, usize::from(columns()), colour), colour)
     };
     Ok(printed.max(status))
 }

@@ -2,13 +2,13 @@
 
 use super::args::OutputArgs;
 use super::commands::ConfigSub;
-use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_coloured, print_json};
 use super::race::headless_options;
 use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned};
 use crate::checks::{self};
 use crate::host::Root;
-use crate::text::sanitise;
+use crate::text::{sanitise, sanitise_line};
 use crate::weights;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -47,7 +47,8 @@ fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &
     let printed = if output.json {
         print_json(&json!({ "files": linted, "libcufile": view.libcufile().version() }))
     } else {
-        print(linted_text(&linted, headless_options(output, None).colour).as_bytes())
+        let colour = headless_options(output, None).colour;
+        print_coloured(&linted_text(&linted, colour), colour)
     };
     Ok(printed.max(status))
 }
@@ -71,7 +72,7 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
             let place = match file.path.as_str() {
                 // Variables have no lines.
                 cufile_json::PLACE_OF_VARIABLES => file.path.clone(),
-                path => format!("{path}:{}:{}", problem.line, problem.column),
+                path => format!("{}:{}:{}", sanitise_line(path), problem.line, problem.column),
             };
             let _ = writeln!(
                 out,
@@ -83,11 +84,12 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
             );
         }
         let count = |severity| file.problems.iter().filter(|problem| problem.severity == severity).count();
+        let path = sanitise_line(&file.path);
         let _ = match (count(Severity::Error), count(Severity::Warning)) {
-            (0, 0) => writeln!(out, "{}: fine", file.path),
+            (0, 0) => writeln!(out, "{path}: fine"),
             (errors, warnings) => {
                 let s = |count| if count == 1 { "" } else { "s" };
-                writeln!(out, "{}: {errors} error{}, {warnings} warning{}", file.path, s(errors), s(warnings))
+                writeln!(out, "{path}: {errors} error{}, {warnings} warning{}", s(errors), s(warnings))
             }
         };
     }

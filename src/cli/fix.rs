@@ -1,13 +1,14 @@
 //! Fixes: listed, previewed, applied after consent, undone, taken up after a reboot.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_coloured, print_json};
 use super::race::headless_options;
 use super::view::{examined, open_view};
 use crate::checks::{self, Report};
 use crate::domain::{FixPlan, FixProgress, FixStage, OpenPlan};
 use crate::fixes::{self, Entry, Journal, Place, RECIPES, Stage, guide};
 use crate::host::Root;
+use crate::text::write_json;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -187,7 +188,7 @@ impl Work<'_> {
                 return print_json(&serde_json::json!({"plans": plans, "applied": ids, "open": open}));
             }
             let colour = headless_options(output, None).colour;
-            return print(fixes::text::list(&plans, &applied, &open, colour).as_bytes());
+            return print_coloured(&fixes::text::list(&plans, &applied, &open, colour), colour);
         }
         if !output.json && !order.stream {
             tell(&open);
@@ -300,9 +301,11 @@ impl Work<'_> {
 
     fn news(&self, progress: &FixProgress) {
         if self.order.stream {
-            let line = serde_json::to_string(progress).unwrap_or_default();
-            // Who asked for the stream and left sees nothing; the work goes on to its end.
-            let _ = print(format!("{line}\n").as_bytes());
+            let mut line = Vec::new();
+            // If the reader of the stream is gone, the work goes on to its end.
+            let _ = write_json(&mut line, progress);
+            line.push(b'\n');
+            let _ = print(&line);
         } else {
             note(&fixes::text::progress(progress));
         }

@@ -1,7 +1,6 @@
 //! Saying things on the way out: results, errors, exit statuses.
 
-use crate::text::sanitise_coloured;
-use std::borrow::Cow;
+use crate::text::{pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
 
 /// Fine.
@@ -33,31 +32,34 @@ pub(super) fn fail(status: u8, sentence: &str) -> u8 {
 
 /// Says a sentence on standard error.
 pub(super) fn note(sentence: &str) {
-    let line = format!("gds-top: {sentence}\n");
-    let _ = io::stderr().write_all(&harmless(line.as_bytes()));
+    let _ = io::stderr().write_all(format!("gds-top: {}\n", sanitise(sentence)).as_bytes());
 }
 
-/// Prints a result. A broken pipe is quiet and fine.
+/// Prints a result, which may quote files and programs of others. A broken pipe is quiet and fine.
 pub(super) fn print(text: &[u8]) -> u8 {
+    match std::str::from_utf8(text).map(sanitise) {
+        Ok(text) => write_out(text.as_bytes()),
+        Err(_) => write_out(text),
+    }
+}
+
+/// Prints a result with the colours of this program. What it quotes must be sanitised already; without colours all of it is.
+pub(super) fn print_coloured(text: &str, colour: bool) -> u8 {
+    if colour { write_out(sanitise_coloured(text).as_bytes()) } else { print(text.as_bytes()) }
+}
+
+fn write_out(bytes: &[u8]) -> u8 {
     let mut out = io::stdout().lock();
-    match out.write_all(&harmless(text)).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => FINE,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FINE,
         Err(error) => fail(BAD_CALL, &format!("the result could not be written to standard output: {error}")),
     }
 }
 
-/// Results and errors hold words of others: names, values and files of a captured machine.
-fn harmless(text: &[u8]) -> Cow<'_, [u8]> {
-    match std::str::from_utf8(text).map(sanitise_coloured) {
-        Ok(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
-        Ok(Cow::Borrowed(_)) | Err(_) => Cow::Borrowed(text),
-    }
-}
-
 /// Prints a JSON value with a line end.
 pub(super) fn print_json(value: &serde_json::Value) -> u8 {
-    match serde_json::to_string_pretty(value) {
+    match pretty_json(value) {
         Ok(text) => print(format!("{text}\n").as_bytes()),
         Err(error) => fail(BAD_CALL, &format!("the result could not be written as JSON: {error}")),
     }

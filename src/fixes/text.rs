@@ -2,6 +2,7 @@
 
 use super::journal::{Entry, Stage};
 use crate::domain::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, OpenPlan};
+use crate::text::{sanitise, sanitise_line};
 use std::fmt::Write as _;
 
 /// The list of `gds-top fix --list`: what can be done now, what was done, and what of it waits for its proof.
@@ -25,17 +26,24 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
             Needs::Root => ", root",
             Needs::Reboot => ", root, reboot",
         };
-        let _ = writeln!(out, "{}  {}\n    mends {} ({how}{needs})", strong(&plan.id), plan.title, plan.check);
+        let _ = writeln!(
+            out,
+            "{}  {}\n    fixes {} ({how}{needs})",
+            strong(&sanitise_line(&plan.id)),
+            sanitise_line(&plan.title),
+            sanitise_line(&plan.check)
+        );
     }
     for entry in applied.iter().filter(|entry| entry.stage == Stage::Applied) {
-        let _ = writeln!(out, "{}  applied; gds-top fix --undo {} takes it back", strong(&entry.id), entry.id);
+        let id = sanitise_line(&entry.id);
+        let _ = writeln!(out, "{}  applied; gds-top fix --undo {} takes it back", strong(&id), id);
     }
     let waiting: Vec<&OpenPlan> = open.iter().filter(|plan| !plan.verified).collect();
     if !waiting.is_empty() {
         out.push_str("\nWaiting for their proof:\n");
     }
     for line in waiting.into_iter().flat_map(OpenPlan::lines) {
-        let _ = writeln!(out, "{line}");
+        let _ = writeln!(out, "{}", sanitise(&line));
     }
     out
 }

@@ -19,7 +19,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         if !std::mem::take(&mut first) {
             out.write_all(b",\n")?;
         }
-        serde_json::to_writer(&mut out, &event).map_err(io::Error::from)
+        crate::text::write_json(&mut out, &event)
     };
     put(json!({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "meters"}}))?;
     for report in &analysis.runs {

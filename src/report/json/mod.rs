@@ -9,6 +9,7 @@ use crate::domain::{FixPlan, FixProgress};
 use crate::present::analysed::{SessionAnalysis, model_bytes};
 use crate::present::{advice, ceilings};
 use crate::session::{Lane, LaneStatus, State};
+use crate::text::write_json;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -30,7 +31,7 @@ pub fn json(state: &State) -> Value {
 /// When `out` cannot be written.
 pub fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
-    serde_json::to_writer(&mut out, &Report::new(&analysis))?;
+    write_json(&mut out, &Report::new(&analysis))?;
     out.write_all(b"\n")
 }
 
