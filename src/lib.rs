@@ -10,6 +10,7 @@ pub mod domain;
 pub mod engines;
 pub mod explain;
 pub mod fixes;
+pub mod fleet;
 pub mod headless;
 pub mod host;
 pub mod iogrid;

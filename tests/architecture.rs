@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("text", &[]),
     ("domain", &[]),
     ("trust", &[]),
@@ -44,6 +44,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("present", &["session", "analysis", "domain", "text"]),
     ("report", &["present", "session", "analysis", "domain", "text"]),
     ("tui", &["present", "session", "domain", "analysis", "config", "text"]),
+    ("fleet", &["report", "present", "analysis", "domain", "text"]),
     ("headless", &["present", "session", "report", "domain", "text"]),
     ("config", &["domain"]),
     (
@@ -64,6 +65,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "analysis",
             "present",
             "report",
+            "fleet",
             "tui",
             "headless",
             "config",

@@ -33,8 +33,8 @@ pub mod text;
 mod topology;
 mod verdict;
 
-use crate::domain::Finding;
-use crate::host::Root;
+use crate::domain::{Finding, Machine};
+use crate::host::{self, Root};
 use context::Context;
 pub(crate) use files::udev_record_path;
 use judged::Judged;
@@ -44,6 +44,12 @@ pub use report::Report;
 use std::path::PathBuf;
 use std::thread::Scope;
 use std::time::Instant;
+
+/// The machine with the settings of its cufile.json. Waits for NVML and libcufile, so call it after the checks.
+#[must_use]
+pub fn machine(root: &Root) -> Machine {
+    Machine { cufile_settings: cufile_json::settings(root), ..host::machine(root) }
+}
 
 /// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they come, the quick ones
 /// at once; a finding that the rest of the round changes is emitted again, and the later one counts.

@@ -28,6 +28,20 @@ pub struct Machine {
     pub nvidia_fs: Option<NvidiaFsSeen>,
     /// Container runtime, where the process runs in one.
     pub container: Option<String>,
+    /// Keys of cufile.json that do not have the library's default, by name. Empty in recordings of earlier versions.
+    #[serde(default)]
+    pub cufile_settings: Vec<CufileSetting>,
+}
+
+/// A key of cufile.json with the value that libcufile uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CufileSetting {
+    /// Dotted name, `properties.max_direct_io_size_kb`.
+    pub key: String,
+    /// The value as JSON text.
+    pub value: String,
+    /// Where it was set: a file with the line, or a variable.
+    pub origin: String,
 }
 
 impl Machine {

@@ -40,7 +40,7 @@ pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixS
 pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use inks::LaneInks;
-pub use machine::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
+pub use machine::{CufileSetting, Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};

@@ -159,6 +159,8 @@ pub fn machine(root: &Root) -> Machine {
         libcufile,
         nvidia_fs: fs_loaded.then(|| NvidiaFsSeen { version: nvidia_fs_version(root) }),
         container: container(root).map(|c| c.runtime),
+        // The checks know the keys and their defaults.
+        cufile_settings: Vec::new(),
     }
 }
 

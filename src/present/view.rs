@@ -14,7 +14,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub(super) fn new(status: Status, headline: impl Into<String>, conditions: impl Into<String>) -> Self {
+    pub(crate) fn new(status: Status, headline: impl Into<String>, conditions: impl Into<String>) -> Self {
         Self { status, headline: headline.into(), conditions: conditions.into() }
     }
 

@@ -4,7 +4,7 @@ use super::section::{Block, Cells, HeatCell, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
 use super::svg::{bars, chart, layers, legend, markup};
 use crate::domain::{Status, heat_colour};
-use crate::present::{GAP, SessionAnalysis};
+use crate::present::{Answer, GAP, SessionAnalysis};
 use crate::session::State;
 use std::fmt::Write;
 
@@ -12,11 +12,17 @@ use std::fmt::Write;
 #[must_use]
 pub fn html(state: &State) -> String {
     let analysis = SessionAnalysis::new(state);
+    page(&answers(state), &sections(&analysis, Extent::Full), &super::common::footer(state))
+}
+
+/// A page of answers and sections.
+#[must_use]
+pub(crate) fn page(answers: &[Answer], sections: &[Section], footer: &str) -> String {
     let mut page = String::with_capacity(64 << 10);
     page.push_str(include_str!("head.html"));
     page.push_str(include_str!("report.css"));
     page.push_str("</style></head><body>\n<h1>gds-top report</h1>\n<section class=\"answers\">");
-    for answer in answers(state) {
+    for answer in answers {
         let (class, mark) = (class(answer.status), answer.status.mark());
         let _ = write!(page, "<p><span class=\"{class}\">{mark}</span> {}", markup(&answer.headline));
         if !answer.conditions.is_empty() {
@@ -25,10 +31,10 @@ pub fn html(state: &State) -> String {
         page.push_str("</p>");
     }
     page.push_str("</section>\n");
-    for section in sections(&analysis, Extent::Full) {
-        write_section(&mut page, &section);
+    for section in sections {
+        write_section(&mut page, section);
     }
-    let _ = writeln!(page, "<footer>{}</footer></body></html>", markup(&super::common::footer(state)));
+    let _ = writeln!(page, "<footer>{}</footer></body></html>", markup(footer));
     page
 }
 

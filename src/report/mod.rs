@@ -8,7 +8,7 @@ mod json;
 mod markdown;
 mod prom;
 mod replace;
-mod section;
+pub(crate) mod section;
 mod sections;
 mod svg;
 mod text;
@@ -16,9 +16,11 @@ mod trace;
 
 pub use export::{ExportError, Format, export, prepare, write_page};
 pub use html::html;
+pub(crate) use html::page;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;
 pub use replace::PAGE_MARK;
+pub(crate) use text::lines;
 pub use text::{paint, text};
 
 /// The JSON Schema (2020-12) of [`json()`].

@@ -5,18 +5,18 @@ use crate::present::{Head, Table};
 
 /// A section.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Section {
+pub(crate) struct Section {
     /// Its title; empty for the one that needs none.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// Sentences below the title, a paragraph each.
-    pub(super) text: Vec<String>,
+    pub(crate) text: Vec<String>,
     /// What follows.
-    pub(super) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<Block>,
 }
 
 /// A part of a section.
 #[derive(Clone, Debug)]
-pub(super) enum Block {
+pub(crate) enum Block {
     /// A table.
     Table(Cells),
     /// Labelled facts.
@@ -37,127 +37,127 @@ pub(super) enum Block {
 
 /// A table without its title.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cells {
-    pub(super) heads: Vec<Head>,
-    pub(super) rows: Vec<Vec<String>>,
+pub(crate) struct Cells {
+    pub(crate) heads: Vec<Head>,
+    pub(crate) rows: Vec<Vec<String>>,
     /// Cells that are judgements, by row and column.
-    pub(super) statuses: Vec<(usize, usize, Status)>,
+    pub(crate) statuses: Vec<(usize, usize, Status)>,
 }
 
 /// An item of a list with a status.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
-    pub(super) status: Status,
+pub(crate) struct Item {
+    pub(crate) status: Status,
     /// Its name, if it has one.
-    pub(super) name: String,
-    pub(super) text: String,
+    pub(crate) name: String,
+    pub(crate) text: String,
     /// Labelled details: `found`, `why`, `fix`.
-    pub(super) details: Vec<Detail>,
+    pub(crate) details: Vec<Detail>,
     /// Whether HTML folds its details.
-    pub(super) folded: bool,
+    pub(crate) folded: bool,
     /// Whether only HTML shows it: passed checks need room.
-    pub(super) minor: bool,
+    pub(crate) minor: bool,
 }
 
 /// A detail of an item.
 #[derive(Clone, Debug)]
-pub(super) struct Detail {
-    pub(super) label: &'static str,
-    pub(super) text: String,
+pub(crate) struct Detail {
+    pub(crate) label: &'static str,
+    pub(crate) text: String,
     /// Whether it is a command.
-    pub(super) command: bool,
+    pub(crate) command: bool,
     /// Whether a terminal leaves it out.
-    pub(super) long: bool,
+    pub(crate) long: bool,
 }
 
 /// A bar: a name, the number of its colour, its time, its label, and its phases.
 #[derive(Clone, Debug)]
-pub(super) struct Bar {
-    pub(super) name: String,
-    pub(super) colour: usize,
-    pub(super) wall_ns: u64,
-    pub(super) note: String,
-    pub(super) phases: PhaseTimes,
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) colour: usize,
+    pub(crate) wall_ns: u64,
+    pub(crate) note: String,
+    pub(crate) phases: PhaseTimes,
 }
 
 /// How an axis counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     Linear,
     Log,
 }
 
 /// An axis: its name, its scale and the label of a tick.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
-    pub(super) name: &'static str,
-    pub(super) scale: Scale,
-    pub(super) tick: fn(f64) -> String,
+pub(crate) struct Axis {
+    pub(crate) name: &'static str,
+    pub(crate) scale: Scale,
+    pub(crate) tick: fn(f64) -> String,
 }
 
 /// Points of one colour.
 #[derive(Clone, Debug)]
-pub(super) struct Series {
-    pub(super) label: String,
+pub(crate) struct Series {
+    pub(crate) label: String,
     /// The number of its colour; grey without one.
-    pub(super) colour: Option<usize>,
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) colour: Option<usize>,
+    pub(crate) points: Vec<(f64, f64)>,
     /// A line through the points, rather than dots.
-    pub(super) line: bool,
-    pub(super) dashed: bool,
+    pub(crate) line: bool,
+    pub(crate) dashed: bool,
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
-pub(super) struct Chart {
-    pub(super) title: &'static str,
-    pub(super) caption: String,
-    pub(super) series: Vec<Series>,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) height: f64,
+pub(crate) struct Chart {
+    pub(crate) title: &'static str,
+    pub(crate) caption: String,
+    pub(crate) series: Vec<Series>,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) height: f64,
 }
 
 /// A table of rates. Its columns are in groups: each transfer has one for each number of threads.
 #[derive(Clone, Debug)]
-pub(super) struct HeatTable {
-    pub(super) title: String,
+pub(crate) struct HeatTable {
+    pub(crate) title: String,
     /// The title of the rows and that of the columns within a group.
-    pub(super) rows_title: &'static str,
-    pub(super) columns_title: &'static str,
-    pub(super) groups: Vec<String>,
+    pub(crate) rows_title: &'static str,
+    pub(crate) columns_title: &'static str,
+    pub(crate) groups: Vec<String>,
     /// The columns of each group.
-    pub(super) columns: Vec<String>,
+    pub(crate) columns: Vec<String>,
     /// Each row: its title, and a cell for each group and column.
-    pub(super) rows: Vec<(String, Vec<HeatCell>)>,
+    pub(crate) rows: Vec<(String, Vec<HeatCell>)>,
 }
 
 /// A cell of a heat table.
 #[derive(Clone, Debug)]
-pub(super) struct HeatCell {
-    pub(super) text: String,
+pub(crate) struct HeatCell {
+    pub(crate) text: String,
     /// Its place between the lowest and the highest value, 0 to 1; `None` without a value.
-    pub(super) warmth: Option<f64>,
-    pub(super) tooltip: String,
+    pub(crate) warmth: Option<f64>,
+    pub(crate) tooltip: String,
 }
 
 impl Section {
-    pub(super) fn new(title: impl Into<String>) -> Self {
+    pub(crate) fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
-    pub(super) fn text(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
         self.text.push(text.into());
         self
     }
 
-    pub(super) fn block(mut self, block: Block) -> Self {
+    pub(crate) fn block(mut self, block: Block) -> Self {
         self.blocks.push(block);
         self
     }
 
     /// A list; `None` if it is empty.
-    pub(super) fn list(title: &str, items: Vec<String>) -> Option<Self> {
+    pub(crate) fn list(title: &str, items: Vec<String>) -> Option<Self> {
         (!items.is_empty()).then(|| Self::new(title).block(Block::List(items)))
     }
 }

@@ -3,7 +3,7 @@
 use super::section::{Block, Cells, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
 use crate::domain::Status;
-use crate::present::SessionAnalysis;
+use crate::present::{Answer, SessionAnalysis};
 use crate::session::State;
 use crate::text::{indented, sanitise_line, table_lines, width};
 
@@ -11,12 +11,18 @@ use crate::text::{indented, sanitise_line, table_lines, width};
 #[must_use]
 pub fn text(state: &State, width: u16, colour: bool) -> String {
     let analysis = SessionAnalysis::new(state);
+    lines(&answers(state), &sections(&analysis, Extent::Terminal), width, colour)
+}
+
+/// Answers and sections as text.
+#[must_use]
+pub(crate) fn lines(answers: &[Answer], sections: &[Section], width: u16, colour: bool) -> String {
     let mut text = Text { out: String::new(), width: usize::from(width).clamp(40, 240), colour };
-    for answer in answers(state) {
+    for answer in answers {
         text.marked(answer.status, &answer.text());
     }
-    for section in sections(&analysis, Extent::Terminal) {
-        text.section(&section);
+    for section in sections {
+        text.section(section);
     }
     text.out
 }

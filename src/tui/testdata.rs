@@ -145,6 +145,7 @@ fn machine(gpu: bool) -> Machine {
         libcufile: Some(LibcufileSeen { path: "/usr/lib/libcufile.so.0".into(), version: Some("1.15.1".into()) }),
         nvidia_fs: None,
         container: None,
+        cufile_settings: Vec::new(),
     }
 }
 

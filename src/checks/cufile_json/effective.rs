@@ -3,6 +3,7 @@
 use super::SYSTEM_FILE;
 use super::known::KEYS;
 use super::syntax;
+use crate::domain::CufileSetting;
 use crate::host::Root;
 use serde::Serialize;
 use serde_json::Value;
@@ -91,6 +92,20 @@ pub fn effective(root: &Root, extra: Option<(&str, &str)>) -> Vec<Effective> {
             let said = facts.parameters.get(known.parameter).filter(|_| opened && extra.is_none());
             let differs = said.filter(|said| !same(said, &value)).cloned();
             Effective { key: known.key.to_owned(), value, origin, library_says: differs }
+        })
+        .collect()
+}
+
+/// The keys that do not have the library's default, sorted.
+#[must_use]
+pub fn settings(root: &Root) -> Vec<CufileSetting> {
+    effective(root, None)
+        .into_iter()
+        .filter(|setting| !matches!(setting.origin, Origin::Default { .. }))
+        .map(|setting| CufileSetting {
+            key: setting.key,
+            value: setting.value.to_string(),
+            origin: setting.origin.to_string(),
         })
         .collect()
 }

@@ -83,8 +83,8 @@ impl Examiner {
                 bus.emit(EventBody::CheckDone { finding });
             })
         });
-        // The checks have asked libcufile by now, which the summary waits for no more than it must.
-        self.machine(root);
+        // The checks have asked libcufile by now, and the settings of cufile.json need its version.
+        self.bus.emit(EventBody::MachineSeen { machine: checks::machine(root) });
         for verdict in &report.verdicts {
             self.bus.emit(EventBody::VerdictReached { verdict: verdict.clone() });
         }

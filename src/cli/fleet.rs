@@ -1,0 +1,52 @@
+//! The reports of many nodes as one.
+
+use super::args::OutputArgs;
+use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
+use super::race::{columns, headless_options};
+use crate::fleet::{self, Fleet};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// The arguments of `fleet`.
+#[derive(Debug, Args)]
+pub(super) struct FleetArgs {
+    /// Reports written by 'gds-top check --json' or 'gds-top bench --json': files, folders of .json and .jsonl files, or - for standard input
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Format of the result
+    #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
+    format: Format,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The formats of a fleet report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For a terminal: the first 40 rows of a list
+    Text,
+    /// One page with everything
+    Html,
+    /// Everything, for programs
+    Json,
+    /// One row for each node
+    Csv,
+}
+
+/// Prints the fleet's report. Exit status 1 if a node cannot use cuFile, has no verdict, or a file could not be read.
+pub(super) fn run(args: &FleetArgs) -> Ran {
+    let fleet = Fleet::read(&args.paths).map_err(|error| error.to_string())?;
+    let printed = match args.format {
+        Format::Json => print_json(&fleet::json(&fleet)),
+        Format::Text if args.output.json => print_json(&fleet::json(&fleet)),
+        Format::Text => print(fleet::text(&fleet, columns(), headless_options(&args.output, None).colour).as_bytes()),
+        Format::Html => print(fleet::html(&fleet).as_bytes()),
+        Format::Csv => {
+            let mut rows = Vec::new();
+            fleet::csv(&fleet, &mut rows).map_err(|error| format!("the table could not be written: {error}"))?;
+            print(&rows)
+        }
+    };
+    let answer = if fleet.is_fine() { FINE } else { BAD_ANSWER };
+    Ok(printed.max(answer))
+}

@@ -1,0 +1,298 @@
+//! Reads the JSON reports of nodes: files, folders of them, standard input. Only the parts that are compared are kept.
+
+use super::error::FleetError;
+use super::node::Workload;
+use crate::analysis::median;
+use crate::domain::Status;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The newest version of the reports; what is compared is the same in the earlier ones.
+const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
+
+/// A larger file is not the report of a node; it is listed as not read.
+const LARGEST: u64 = 1 << 30;
+
+/// A report, as far as it is compared.
+#[derive(Debug, Deserialize)]
+pub(super) struct Report {
+    /// 0 if it has none: then it is not a report.
+    #[serde(default)]
+    pub(super) schema_version: u64,
+    #[serde(default)]
+    pub(super) tool: String,
+    #[serde(default)]
+    pub(super) started_unix_ms: u64,
+    #[serde(default)]
+    pub(super) machine: Option<Machine>,
+    #[serde(default)]
+    pub(super) checks: Vec<Check>,
+    #[serde(default)]
+    pub(super) verdicts: Vec<Verdict>,
+    #[serde(default)]
+    pub(super) runs: Vec<Run>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Machine {
+    pub(super) host: String,
+    pub(super) kernel: String,
+    pub(super) distribution: String,
+    pub(super) cpus: u64,
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) driver: Option<String>,
+    pub(super) cuda: Option<String>,
+    pub(super) libcufile: Option<Library>,
+    pub(super) nvidia_fs: Option<Module>,
+    pub(super) cufile_settings: Vec<CufileSetting>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Gpu {
+    pub(super) name: String,
+    /// Current and greatest.
+    pub(super) pcie_generation: Option<(u32, u32)>,
+    /// Current and greatest.
+    pub(super) pcie_width: Option<(u32, u32)>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Library {
+    pub(super) version: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Module {
+    pub(super) version: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CufileSetting {
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Check {
+    pub(super) id: String,
+    pub(super) status: Status,
+    #[serde(default)]
+    pub(super) summary: String,
+    #[serde(default)]
+    pub(super) fix: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Verdict {
+    #[serde(default)]
+    pub(super) path: String,
+    pub(super) route: crate::domain::Route,
+    #[serde(default)]
+    pub(super) possible: Option<crate::domain::Route>,
+    #[serde(default)]
+    pub(super) proven: bool,
+    #[serde(default)]
+    pub(super) blockers: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Run {
+    #[serde(default)]
+    pub(super) engine: String,
+    #[serde(default)]
+    pub(super) cache: String,
+    #[serde(default)]
+    pub(super) model: Option<String>,
+    #[serde(default)]
+    pub(super) bytes: Option<u64>,
+    #[serde(default)]
+    pub(super) bytes_per_s: Option<f64>,
+    #[serde(default)]
+    pub(super) verified: Option<bool>,
+    #[serde(default)]
+    pub(super) error: Option<IgnoredAny>,
+}
+
+/// A source that gave no report: its name and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The file, or `standard input`.
+    pub source: String,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// What the sources hold.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    /// Each report with its source.
+    pub(super) reports: Vec<(String, Report)>,
+    pub(super) unread: Vec<Unread>,
+}
+
+/// The reports below the paths; `-` is standard input. Files are parsed on all CPUs.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
+    let mut files = Vec::new();
+    let mut input = Input::default();
+    for path in paths {
+        if path.as_os_str() == "-" {
+            let mut text = Vec::new();
+            std::io::stdin()
+                .lock()
+                .take(LARGEST)
+                .read_to_end(&mut text)
+                .map_err(|error| FleetError::Read { path: "standard input".into(), error })?;
+            add(&mut input, "standard input", &text);
+        } else if path.is_dir() {
+            let before = files.len();
+            list(path, 0, &mut files).map_err(|error| FleetError::Read { path: path.clone(), error })?;
+            if files.len() == before {
+                return Err(FleetError::Empty { folder: path.clone() });
+            }
+        } else {
+            // A file that was named must be readable; one that was found in a folder may be broken.
+            std::fs::metadata(path).map_err(|error| FleetError::Read { path: path.clone(), error })?;
+            files.push(path.clone());
+        }
+    }
+    files.sort();
+    files.dedup();
+    for part in parse_all(&files) {
+        input.reports.extend(part.reports);
+        input.unread.extend(part.unread);
+    }
+    same_version(&input)?;
+    Ok(input)
+}
+
+/// Reports of two versions may count differently, so they are not compared.
+fn same_version(input: &Input) -> Result<(), FleetError> {
+    let mut versions = input.reports.iter().map(|(source, report)| (source, report.schema_version));
+    let Some((_, first)) = versions.next() else { return Ok(()) };
+    let known = |(_, found): &(&String, u64)| *found > NEWEST;
+    if let Some((source, found)) = input.reports.iter().map(|(s, r)| (s, r.schema_version)).find(known) {
+        return Err(FleetError::Newer { source_name: source.clone(), found, known: NEWEST });
+    }
+    match versions.find(|(_, version)| *version != first) {
+        Some((source, found)) => Err(FleetError::Mixed { source_name: source.clone(), found, first }),
+        None => Ok(()),
+    }
+}
+
+/// The `.json` and `.jsonl` files below a folder. Links are not followed, so a folder cannot contain itself.
+fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    /// Deeper trees are not made by exports.
+    const DEEPEST: usize = 16;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let path = entry.path();
+        if kind.is_dir() && depth < DEEPEST {
+            list(&path, depth + 1, files)?;
+        } else if kind.is_file() && path.extension().is_some_and(|end| end == "json" || end == "jsonl") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Parses the files on all CPUs; a share for which the system gives no thread is parsed here.
+fn parse_all(files: &[PathBuf]) -> Vec<Input> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let begun: Vec<_> = files
+            .chunks(files.len().div_ceil(cpus).max(1))
+            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, || parse(share))))
+            .collect();
+        begun
+            .into_iter()
+            .map(|(share, begun)| match begun {
+                // A parser that panicked lost its share; the files are named then.
+                Ok(parser) => parser.join().unwrap_or_else(|_| lost(share)),
+                Err(_) => parse(share),
+            })
+            .collect()
+    })
+}
+
+fn parse(files: &[PathBuf]) -> Input {
+    let mut input = Input::default();
+    for file in files {
+        let source = file.display().to_string();
+        match slurp(file) {
+            Ok(text) => add(&mut input, &source, &text),
+            Err(why) => input.unread.push(Unread { source, why }),
+        }
+    }
+    input
+}
+
+fn lost(files: &[PathBuf]) -> Input {
+    let why = "the parser failed";
+    let unread = files.iter().map(|file| Unread { source: file.display().to_string(), why: why.to_owned() });
+    Input { reports: Vec::new(), unread: unread.collect() }
+}
+
+fn slurp(file: &Path) -> Result<Vec<u8>, String> {
+    let open = std::fs::File::open(file).map_err(|error| error.to_string())?;
+    let meta = open.metadata().map_err(|error| error.to_string())?;
+    if !meta.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    if meta.len() > LARGEST {
+        return Err(format!("it has {} bytes, more than {LARGEST}", meta.len()));
+    }
+    let mut text = Vec::with_capacity(meta.len() as usize + 1);
+    open.take(LARGEST).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// The reports of one text: one, or several one after another.
+fn add(input: &mut Input, source: &str, text: &[u8]) {
+    let mut found = 0;
+    for report in serde_json::Deserializer::from_slice(text).into_iter::<Report>() {
+        found += 1;
+        let name = if found > 1 { format!("{source} (document {found})") } else { source.to_owned() };
+        match report {
+            Ok(report) if report.schema_version == 0 => {
+                input.unread.push(Unread {
+                    source: name,
+                    why: "it has no schema_version, so it is not a report of gds-top".to_owned(),
+                });
+            }
+            Ok(report) => input.reports.push((name, report)),
+            Err(error) => {
+                input.unread.push(Unread { source: name, why: error.to_string() });
+                return;
+            }
+        }
+    }
+    if found == 0 {
+        input.unread.push(Unread { source: source.to_owned(), why: "the file is empty".to_owned() });
+    }
+}
+
+/// The rate of each kind of run: engine, cache state, model and its size; the median of the repeats.
+pub(super) fn rates(report: &Report) -> BTreeMap<Workload, f64> {
+    let mut all: BTreeMap<Workload, Vec<f64>> = BTreeMap::new();
+    for run in &report.runs {
+        let good = run.error.is_none() && run.verified != Some(false);
+        if let (true, Some(model), Some(rate)) = (good, &run.model, run.bytes_per_s.filter(|rate| *rate > 0.0)) {
+            let workload = Workload {
+                engine: run.engine.clone(),
+                cache: run.cache.clone(),
+                model: model.clone(),
+                bytes: run.bytes.unwrap_or(0),
+            };
+            all.entry(workload).or_default().push(rate);
+        }
+    }
+    all.into_iter().filter_map(|(workload, rates)| Some((workload, median(&rates)?))).collect()
+}

@@ -1,0 +1,17 @@
+//! Many nodes in one report: which cannot use GDS and why, and which differ from their peers. Reads JSON reports that other runs wrote; runs nothing.
+
+mod compare;
+mod error;
+mod hostlist;
+mod input;
+mod node;
+mod output;
+mod read;
+
+pub use compare::{BandwidthGroup, Cause, Oddity};
+pub use error::FleetError;
+pub use hostlist::hostlist;
+pub use input::Unread;
+pub use node::{Facts, Node, Workload};
+pub use output::{csv, html, json, text};
+pub use read::Fleet;

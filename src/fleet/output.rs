@@ -1,0 +1,313 @@
+//! The fleet as text, HTML, JSON and CSV.
+
+use super::compare::{BandwidthGroup, Cause, Oddity};
+use super::hostlist::hostlist;
+use super::node::Node;
+use super::read::Fleet;
+use crate::domain::{Route, Status, units};
+use crate::present::{Answer, Head};
+use crate::report::section::{Block, Cells, Detail, Item, Section};
+use crate::text::CsvRows;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+
+/// The version of the JSON.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Rows of a list on a terminal; the other formats have all.
+const ROWS: usize = 40;
+
+/// Characters of a host list on a terminal.
+const LONGEST_LIST: usize = 160;
+
+/// The report as text.
+#[must_use]
+pub fn text(fleet: &Fleet, width: u16, colour: bool) -> String {
+    crate::report::lines(&[answer(fleet)], &sections(fleet, Some(ROWS)), width, colour)
+}
+
+/// The report as one HTML file.
+#[must_use]
+pub fn html(fleet: &Fleet) -> String {
+    crate::report::page(
+        &[answer(fleet)],
+        &sections(fleet, None),
+        concat!("Made by gds-top ", env!("CARGO_PKG_VERSION"), ". Rates in decimal units."),
+    )
+}
+
+fn hosts(nodes: &[&Node]) -> String {
+    hostlist(nodes.iter().map(|node| node.host.as_str()))
+}
+
+fn route(route: Option<Route>) -> String {
+    route.map_or_else(|| "not checked".to_owned(), |route| route.to_string())
+}
+
+fn status(cause: &Cause<'_>) -> Status {
+    match cause.route {
+        None => Status::Na,
+        Some(Route::None) => Status::Fail,
+        Some(Route::Compat) => Status::Warn,
+        Some(_) if cause.nodes.iter().all(|node| node.proven) => Status::Pass,
+        Some(_) => Status::Warn,
+    }
+}
+
+fn answer(fleet: &Fleet) -> Answer {
+    let total = fleet.nodes.len();
+    let count =
+        |wanted: &dyn Fn(Route) -> bool| fleet.nodes.iter().filter(|node| node.route.is_some_and(wanted)).count();
+    let (direct, compat, broken) =
+        (count(&Route::is_direct), count(&|r| r == Route::Compat), count(&|r| r == Route::None));
+    let proven = fleet.nodes.iter().filter(|node| node.proven && node.route.is_some_and(Route::is_direct)).count();
+    let unchecked = total - direct - compat - broken;
+    let status = match () {
+        () if broken > 0 || !fleet.unread.is_empty() => Status::Fail,
+        () if proven == total => Status::Pass,
+        () => Status::Warn,
+    };
+    let headline = format!(
+        "{}: {direct} on a direct route ({proven} proven), {compat} on compat, {broken} without cuFile.",
+        units::plural(total as u64, "node")
+    );
+    let mut conditions = Vec::new();
+    if unchecked > 0 {
+        conditions.push(format!("{} no verdict.", has(unchecked, "node")));
+    }
+    if !fleet.unread.is_empty() {
+        conditions.push(format!("{} could not be read.", units::plural(fleet.unread.len() as u64, "file")));
+    }
+    if fleet.superseded > 0 {
+        conditions.push(format!("{} replaced by newer ones.", were(fleet.superseded, "older report")));
+    }
+    Answer::new(status, headline, conditions.join(" "))
+}
+
+fn has(count: usize, thing: &str) -> String {
+    format!("{} {}", units::plural(count as u64, thing), if count == 1 { "has" } else { "have" })
+}
+
+fn were(count: usize, thing: &str) -> String {
+    format!("{} {}", units::plural(count as u64, thing), if count == 1 { "was" } else { "were" })
+}
+
+const fn head(title: &'static str) -> Head {
+    Head { title, right: false }
+}
+
+const fn number(title: &'static str) -> Head {
+    Head { title, right: true }
+}
+
+/// The odd ones first: they are what a person must look at.
+fn sections(fleet: &Fleet, rows: Option<usize>) -> Vec<Section> {
+    let mut all = Vec::new();
+    all.extend(odd(&fleet.oddities(), rows));
+    all.push(causes(&fleet.causes(), rows.is_some()));
+    all.extend(bandwidth(&fleet.bandwidth()));
+    let unread: Vec<String> = fleet.unread.iter().map(|unread| format!("{}: {}", unread.source, unread.why)).collect();
+    let more = unread.len().saturating_sub(rows.unwrap_or(usize::MAX));
+    let mut shown: Vec<String> = unread.into_iter().take(rows.unwrap_or(usize::MAX)).collect();
+    if more > 0 {
+        shown.push(format!("and {more} more; --json lists all"));
+    }
+    all.extend(Section::list("Files that could not be read", shown));
+    all
+}
+
+fn odd(oddities: &[Oddity<'_>], rows: Option<usize>) -> Option<Section> {
+    let first = oddities.get(..rows.unwrap_or(usize::MAX).min(oddities.len()))?;
+    if first.is_empty() {
+        return None;
+    }
+    let cells = Cells {
+        heads: vec![head("nodes"), head("what differs"), head("value"), head("most peers")],
+        rows: first
+            .iter()
+            .map(|odd| {
+                vec![
+                    shortened(hosts(&odd.nodes), rows.is_some()),
+                    odd.fact.clone(),
+                    odd.value.clone(),
+                    format!("{} ({} of {})", odd.usual, odd.usual_nodes, odd.peers),
+                ]
+            })
+            .collect(),
+        statuses: Vec::new(),
+    };
+    let more = oddities.len() - first.len();
+    let section = Section::new("Nodes that differ from their peers")
+        .text("Peers are nodes with the same GPUs. The rarest differences come first.")
+        .block(Block::Table(cells));
+    Some(if more > 0 {
+        section.block(Block::List(vec![format!("and {more} more; --json lists all")]))
+    } else {
+        section
+    })
+}
+
+fn shortened(list: String, short: bool) -> String {
+    if short && list.chars().count() > LONGEST_LIST {
+        crate::text::truncate(&list, LONGEST_LIST).to_string()
+    } else {
+        list
+    }
+}
+
+fn causes(causes: &[Cause<'_>], terminal: bool) -> Section {
+    let item = |cause: &Cause<'_>| {
+        let proven = cause.nodes.iter().filter(|node| node.proven).count();
+        let mut text = units::plural(cause.nodes.len() as u64, "node");
+        if cause.route.is_some_and(Route::is_direct) {
+            text.push_str(&format!(", {proven} proven"));
+        }
+        if !cause.blocker.is_empty() {
+            text.push_str(&format!("; {}: {}", cause.blocker, cause.summary));
+        }
+        let mut details = vec![Detail {
+            label: "nodes",
+            text: shortened(hosts(&cause.nodes), terminal),
+            command: false,
+            long: false,
+        }];
+        details.extend(command(cause).map(|text| Detail { label: "fix", text, command: true, long: false }));
+        Item { status: status(cause), name: route(cause.route), text, details, folded: false, minor: false }
+    };
+    Section::new("Nodes by verdict and cause").block(Block::Items(causes.iter().map(item).collect()))
+}
+
+/// The command to run on each node of a group.
+fn command(cause: &Cause<'_>) -> Option<String> {
+    cause.fix.map(|fix| format!("sudo gds-top fix {fix}"))
+}
+
+fn bandwidth(groups: &[BandwidthGroup<'_>]) -> Option<Section> {
+    if groups.is_empty() {
+        return None;
+    }
+    let heads = vec![
+        head("run"),
+        head("GPUs"),
+        number("nodes"),
+        number("lowest"),
+        number("10 %"),
+        number("median"),
+        number("90 %"),
+        number("highest"),
+    ];
+    let rows = groups
+        .iter()
+        .map(|group| {
+            let mut row = vec![
+                format!("{}, {} cache, {}", group.workload.engine, group.workload.cache, group.workload.model),
+                group.gpus.to_owned(),
+                units::count(group.rates.len() as u64),
+            ];
+            row.extend([0.0, 0.1, 0.5, 0.9, 1.0].map(|part| units::rate(group.quantile(part))));
+            row
+        })
+        .collect();
+    Some(Section::new("Bandwidth over the nodes").block(Block::Table(Cells { heads, rows, statuses: Vec::new() })))
+}
+
+/// The report as JSON: `schema/fleet.schema.json`.
+#[must_use]
+pub fn json(fleet: &Fleet) -> Value {
+    let names = |nodes: &[&Node]| nodes.iter().map(|node| node.host.clone()).collect::<Vec<_>>();
+    let causes: Vec<Value> = fleet
+        .causes()
+        .iter()
+        .map(|cause| {
+            json!({
+                "route": cause.route, "blocker": (!cause.blocker.is_empty()).then_some(cause.blocker), "summary": cause.summary,
+                "fix": cause.fix, "command": command(cause), "hostlist": hosts(&cause.nodes), "nodes": names(&cause.nodes),
+            })
+        })
+        .collect();
+    let odd: Vec<Value> = fleet
+        .oddities()
+        .iter()
+        .map(|odd| {
+            json!({
+                "fact": odd.fact, "value": odd.value, "usual": odd.usual, "usual_nodes": odd.usual_nodes, "peers": odd.peers,
+                "hostlist": hosts(&odd.nodes), "nodes": names(&odd.nodes),
+            })
+        })
+        .collect();
+    let bandwidth: Vec<Value> = fleet
+        .bandwidth()
+        .iter()
+        .map(|group| {
+            json!({
+                "engine": group.workload.engine, "cache": group.workload.cache, "model": group.workload.model,
+                "bytes": group.workload.bytes, "gpus": group.gpus, "nodes": group.rates.len(),
+                "lowest_bytes_per_s": group.quantile(0.0), "p10_bytes_per_s": group.quantile(0.1),
+                "median_bytes_per_s": group.median, "p90_bytes_per_s": group.quantile(0.9),
+                "highest_bytes_per_s": group.quantile(1.0),
+            })
+        })
+        .collect();
+    let nodes: Vec<Value> = fleet
+        .nodes
+        .iter()
+        .map(|node| {
+            json!({
+                "host": node.host, "source": node.source, "tool": node.tool, "started_unix_ms": node.started_unix_ms, "gpus": node.gpus,
+                "route": node.route, "possible": node.possible, "proven": node.proven, "path": node.path,
+                "blocker": (!node.blocker.is_empty()).then_some(&node.blocker), "fix": node.fix,
+            })
+        })
+        .collect();
+    let unread: Vec<Value> =
+        fleet.unread.iter().map(|unread| json!({"source": unread.source, "why": unread.why})).collect();
+    json!({
+        "schema_version": SCHEMA_VERSION, "tool": concat!("gds-top ", env!("CARGO_PKG_VERSION")), "nodes": nodes, "causes": causes,
+        "odd": odd, "bandwidth": bandwidth, "unread": unread, "superseded": fleet.superseded,
+    })
+}
+
+/// One row a node.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn csv(fleet: &Fleet, out: impl Write) -> io::Result<()> {
+    let mut odd: std::collections::HashMap<&str, Vec<String>> = std::collections::HashMap::new();
+    let oddities = fleet.oddities();
+    for oddity in &oddities {
+        for node in &oddity.nodes {
+            odd.entry(&node.host).or_default().push(format!("{}: {}", oddity.fact, oddity.value));
+        }
+    }
+    let mut rows = CsvRows::new(out);
+    rows.put(&[
+        "host",
+        "gpus",
+        "route",
+        "possible",
+        "proven",
+        "path",
+        "blocker",
+        "fix",
+        "odd",
+        "started_unix_ms",
+        "source",
+    ])?;
+    for node in &fleet.nodes {
+        let name = |route: Option<Route>| route.map_or_else(String::new, |route| route.to_string());
+        rows.put(&[
+            node.host.clone(),
+            node.gpus.clone(),
+            name(node.route),
+            name(node.possible),
+            node.proven.to_string(),
+            node.path.clone(),
+            node.blocker.clone(),
+            node.fix.clone().unwrap_or_default(),
+            odd.remove(node.host.as_str()).unwrap_or_default().join("; "),
+            node.started_unix_ms.to_string(),
+            node.source.clone(),
+        ])?;
+    }
+    rows.flush()
+}

@@ -1,0 +1,200 @@
+//! The fleet from reports: one node for each host.
+
+use super::error::FleetError;
+use super::input::{self, Unread};
+use super::node::{Facts, Node, badness};
+use crate::domain::{Route, Status};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+/// A fleet.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    /// The nodes by host name, in the order of their numbers.
+    pub nodes: Vec<Node>,
+    /// Sources without a report.
+    pub unread: Vec<Unread>,
+    /// Older reports of nodes that have a newer one: how many.
+    pub superseded: usize,
+}
+
+impl Fleet {
+    /// Reads the reports below the paths; `-` is standard input. A node with several reports counts once: its newest checks, and its newest runs.
+    ///
+    /// # Errors
+    /// When a named path cannot be read, the reports have several schema versions or a newer one, or no report is found.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, FleetError> {
+        let input = input::read(paths)?;
+        if input.reports.is_empty() {
+            let first = input.unread.first();
+            return Err(FleetError::Nothing {
+                source_name: first.map_or_else(String::new, |u| u.source.clone()),
+                why: first.map_or_else(String::new, |u| u.why.clone()),
+            });
+        }
+        let mut names = Names::default();
+        let mut newest: HashMap<String, Node> = HashMap::new();
+        let mut superseded = 0;
+        for (source, report) in input.reports {
+            let node = node(source, &report, &mut names);
+            match newest.remove(&node.host) {
+                None => {
+                    newest.insert(node.host.clone(), node);
+                }
+                Some(other) => {
+                    let (mut new, old) =
+                        if other.started_unix_ms > node.started_unix_ms { (other, node) } else { (node, other) };
+                    // A benchmark's report may lack verdicts, and one of checks lacks rates: each adds what the newer one does not have.
+                    if new.route.is_none() && old.route.is_some() {
+                        let rates = std::mem::take(&mut new.rates);
+                        new = Node { rates, ..old };
+                    } else if new.rates.is_empty() {
+                        new.rates = old.rates;
+                    }
+                    superseded += 1;
+                    newest.insert(new.host.clone(), new);
+                }
+            }
+        }
+        let mut nodes: Vec<Node> = newest.into_values().collect();
+        nodes.sort_by_cached_key(|node| natural(&node.host));
+        Ok(Self { nodes, unread: input.unread, superseded })
+    }
+
+    /// Whether every node has a verdict and can use cuFile.
+    #[must_use]
+    pub fn is_fine(&self) -> bool {
+        self.unread.is_empty() && self.nodes.iter().all(|node| node.route.is_some_and(|route| route != Route::None))
+    }
+}
+
+/// A host name with its numbers as numbers, so that node9 precedes node10.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest[text..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - text);
+        parts.push((rest[..text].to_owned(), rest[text..text + digits].parse().unwrap_or(u64::MAX)));
+        rest = &rest[text + digits..];
+    }
+    parts
+}
+
+/// Texts that many nodes share, each kept once.
+#[derive(Default)]
+struct Names(std::collections::HashSet<std::sync::Arc<str>>);
+
+impl Names {
+    fn get(&mut self, text: &str) -> std::sync::Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        let new: std::sync::Arc<str> = text.into();
+        self.0.insert(new.clone());
+        new
+    }
+}
+
+fn node(source: String, report: &input::Report, names: &mut Names) -> Node {
+    let empty = input::Machine::default();
+    let machine = report.machine.as_ref().unwrap_or(&empty);
+    let worst = report.verdicts.iter().max_by_key(|verdict| badness(verdict.route));
+    // A node on a direct route has nothing to fix; its verdict's warnings are not blockers.
+    let blocker =
+        worst.filter(|verdict| badness(verdict.route) > 0).and_then(|verdict| verdict.blockers.first()).cloned();
+    let check = blocker.as_ref().and_then(|id| report.checks.iter().find(|check| check.id == *id));
+    // A report without a host name is known by its file.
+    let host = if machine.host.is_empty() { source.clone() } else { machine.host.clone() };
+    Node {
+        host,
+        source,
+        started_unix_ms: report.started_unix_ms,
+        tool: report.tool.clone(),
+        gpus: gpus(machine),
+        route: worst.map(|verdict| verdict.route),
+        path: worst.map_or_else(String::new, |verdict| verdict.path.clone()),
+        possible: worst.and_then(|verdict| verdict.possible),
+        proven: !report.verdicts.is_empty() && report.verdicts.iter().all(|verdict| verdict.proven),
+        summary: check.map_or_else(String::new, |check| check.summary.clone()),
+        fix: check.and_then(|check| check.fix.clone()),
+        blocker: blocker.unwrap_or_default(),
+        facts: facts(machine, report, names),
+        rates: input::rates(report),
+    }
+}
+
+fn gpus(machine: &input::Machine) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for gpu in &machine.gpus {
+        *counts.entry(&gpu.name).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return "no GPU".to_owned();
+    }
+    counts.iter().map(|(name, count)| format!("{count} x {name}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What is compared: versions, PCIe links, settings of cufile.json, and the status of each check.
+fn facts(machine: &input::Machine, report: &input::Report, names: &mut Names) -> Facts {
+    let mut facts = Facts::new();
+    let mut put = |name: &str, value: &str| facts.push((names.get(name), names.get(value)));
+    let or = |value: Option<&String>, absent: &'static str| value.map_or(absent.to_owned(), Clone::clone);
+    put("driver", &or(machine.driver.as_ref(), "none"));
+    put("kernel", &machine.kernel);
+    put("distribution", &machine.distribution);
+    put("CUDA", &or(machine.cuda.as_ref(), "none"));
+    put("CPUs", &machine.cpus.to_string());
+    put(
+        "libcufile",
+        &machine.libcufile.as_ref().map_or("none".to_owned(), |l| or(l.version.as_ref(), "unknown version")),
+    );
+    put(
+        "nvidia-fs",
+        &machine.nvidia_fs.as_ref().map_or("not loaded".to_owned(), |m| or(m.version.as_ref(), "unknown version")),
+    );
+    if !machine.gpus.is_empty() {
+        // An idle GPU may lower the generation of its link, so the greatest one is compared; lanes do not change.
+        let links = machine.gpus.iter().map(|gpu| match (gpu.pcie_generation, gpu.pcie_width) {
+            (Some((_, generation)), Some((width, _))) => format!("PCIe {generation} x{width}"),
+            _ => "unknown".to_owned(),
+        });
+        let mut links: Vec<String> = links.collect();
+        links.sort();
+        let mut counted: Vec<(String, usize)> = Vec::new();
+        for link in links {
+            match counted.last_mut() {
+                Some((last, count)) if *last == link => *count += 1,
+                _ => counted.push((link, 1)),
+            }
+        }
+        let text: Vec<String> = counted.into_iter().map(|(link, count)| format!("{count} x {link}")).collect();
+        put("PCIe links", &text.join(", "));
+    }
+    for setting in &machine.cufile_settings {
+        put(&format!("cufile.json {}", setting.key), &setting.value);
+    }
+    for check in &report.checks {
+        // Whether a check applies depends on the paths that were examined.
+        if check.status != Status::Na {
+            put(&format!("check {}", check.id), check.status.word());
+        }
+    }
+    facts.sort();
+    // A check of several paths or GPUs has several findings; the worst is compared.
+    facts.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same && severity(&next.1) > severity(&kept.1) {
+            kept.1 = next.1.clone();
+        }
+        same
+    });
+    facts
+}
+
+fn severity(word: &str) -> usize {
+    [Status::Pass, Status::Info, Status::Warn, Status::Fail]
+        .iter()
+        .position(|status| status.word() == word)
+        .unwrap_or(0)
+}

@@ -1,0 +1,290 @@
+//! `gds-top fleet`: generated fleets with planted oddities, and sources that are not reports.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod program;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Output;
+
+/// A healthy node's report, as far as the fleet reads it.
+fn report(host: &str) -> Value {
+    json!({
+        "schema_version": 1, "tool": "gds-top 0.1.0", "started_unix_ms": 1_790_000_000_000_u64,
+        "machine": {
+            "host": host, "kernel": "6.8.0-60-generic", "distribution": "Ubuntu 24.04.2 LTS", "cpus": 32, "memory_bytes": 1_u64 << 38,
+            "gpus": [{"name": "NVIDIA H200", "pcie_generation": [5, 5], "pcie_width": [16, 16]}],
+            "driver": "580.159.04 open", "cuda": "13.0", "libcufile": {"path": "/l", "version": "1.15"}, "nvidia_fs": {"version": "2.26.6"},
+            "cufile_settings": [{"key": "properties.max_direct_io_size_kb", "value": "16384", "origin": "/etc/cufile.json:3"}],
+        },
+        "checks": [
+            {"id": "gpu-present", "group": "gpu", "status": "pass", "summary": "1 GPU", "fix": null},
+            {"id": "udev-database", "group": "files", "status": "pass", "summary": "udev knows the disk", "fix": "udev-record"},
+        ],
+        "verdicts": [{"path": "/data", "gpu": "GPU-1", "route": "nvfs", "possible": "nvfs", "proven": true, "blockers": []}],
+        "runs": [],
+    })
+}
+
+fn run(engine: &str, rate: f64) -> Value {
+    json!({"engine": engine, "cache": "cold", "model": "qwen3-0.6b", "bytes": 1_503_300_328_u64, "bytes_per_s": rate, "verified": true, "error": null})
+}
+
+fn fleet(folder: &Path, options: &[&str]) -> Output {
+    program::gds_top().arg("fleet").arg(folder).args(options).output().unwrap()
+}
+
+fn as_json(folder: &Path) -> Value {
+    let out = fleet(folder, &["--json"]);
+    assert!(out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+    let fleet = serde_json::from_slice(&out.stdout).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../schema/fleet.schema.json")).unwrap();
+    if let Err(error) = jsonschema::validate(&schema, &fleet) {
+        panic!("schema/fleet.schema.json: {error} at {}", error.instance_path());
+    }
+    fleet
+}
+
+fn write(folder: &Path, reports: &[Value]) {
+    for (number, report) in reports.iter().enumerate() {
+        std::fs::write(folder.join(format!("{number}.json")), report.to_string()).unwrap();
+    }
+}
+
+/// The odd nodes of a JSON report: what differs, its value, the nodes.
+fn oddities(fleet: &Value) -> BTreeSet<(String, String, Vec<String>)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    fleet["odd"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|odd| {
+            (text(&odd["fact"]), text(&odd["value"]), odd["nodes"].as_array().unwrap().iter().map(text).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn planted_oddities_are_found_and_none_is_invented() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut reports: Vec<Value> = (0..400)
+        .map(|number| {
+            let mut report = report(&format!("node{number:04}"));
+            // Noise of about 2 %, and a setting that half of the nodes have: neither is odd.
+            report["runs"] = json!([run("odirect", 3e9 * (1.0 + 0.02 * (f64::from(number) * 12.9898).sin()))]);
+            report["machine"]["cpus"] = json!(if number % 2 == 0 { 32 } else { 64 });
+            report
+        })
+        .collect();
+    reports[17]["machine"]["driver"] = json!("570.1 open");
+    reports[18]["machine"]["kernel"] = json!("6.8.0-59-generic");
+    reports[19]["machine"]["gpus"][0]["pcie_width"] = json!([8, 16]);
+    reports[20]["machine"]["cufile_settings"] = json!([]);
+    reports[21]["machine"]["cufile_settings"][0]["value"] = json!("1024");
+    reports[22]["runs"] = json!([run("odirect", 2e9)]);
+    reports[23]["checks"][1]["status"] = json!("warn");
+    for report in &mut reports[30..33] {
+        report["machine"]["nvidia_fs"] = json!({"version": "2.17.5"});
+    }
+    write(folder.path(), &reports);
+    let found = oddities(&as_json(folder.path()));
+    let planted = [
+        ("driver", "570.1 open", vec!["node0017"]),
+        ("kernel", "6.8.0-59-generic", vec!["node0018"]),
+        ("PCIe links", "1 x PCIe 5 x8", vec!["node0019"]),
+        ("cufile.json properties.max_direct_io_size_kb", "absent", vec!["node0020"]),
+        ("cufile.json properties.max_direct_io_size_kb", "1024", vec!["node0021"]),
+        ("bandwidth of odirect, cold cache, qwen3-0.6b", "2.00 GB/s", vec!["node0022"]),
+        ("check udev-database", "warn", vec!["node0023"]),
+        ("nvidia-fs", "2.17.5", vec!["node0030", "node0031", "node0032"]),
+    ];
+    let planted = planted.map(|(fact, value, nodes)| {
+        (fact.to_owned(), value.to_owned(), nodes.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    });
+    assert_eq!(found, BTreeSet::from(planted));
+}
+
+#[test]
+fn nodes_with_other_gpus_are_not_peers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut reports: Vec<Value> = (0..6).map(|number| report(&format!("a{number}"))).collect();
+    for number in 0..4 {
+        let mut other = report(&format!("b{number}"));
+        other["machine"]["gpus"] = json!([{"name": "NVIDIA L40S", "pcie_generation": [4, 4], "pcie_width": [16, 16]}]);
+        other["machine"]["driver"] = json!("575.1 open");
+        reports.push(other);
+    }
+    write(folder.path(), &reports);
+    assert_eq!(oddities(&as_json(folder.path())), BTreeSet::new());
+}
+
+#[test]
+fn nodes_are_grouped_by_their_first_blocker_with_the_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut reports: Vec<Value> = (1..=5).map(|number| report(&format!("node{number}"))).collect();
+    for report in &mut reports[..2] {
+        report["checks"][1]["status"] = json!("fail");
+        report["checks"][1]["summary"] = json!("udev has no record of this disk");
+        report["verdicts"] = json!([
+            {"path": "/data", "gpu": "GPU-1", "route": "none", "possible": "nvfs", "proven": false, "blockers": ["udev-database"]},
+            {"path": "/scratch", "gpu": "GPU-1", "route": "nvfs", "possible": "nvfs", "proven": true, "blockers": []},
+        ]);
+    }
+    write(folder.path(), &reports);
+    let out = fleet(folder.path(), &["--json"]);
+    assert_eq!(out.status.code(), Some(1), "two nodes cannot use cuFile");
+    let fleet: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let causes: Vec<(&str, &str, &str, &str)> = fleet["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| {
+            let text = |name: &str| cause[name].as_str().unwrap_or("");
+            (text("route"), text("blocker"), text("hostlist"), text("command"))
+        })
+        .collect();
+    assert_eq!(
+        causes,
+        [("none", "udev-database", "node[1-2]", "sudo gds-top fix udev-record"), ("nvfs", "", "node[3-5]", "")]
+    );
+}
+
+#[test]
+fn a_healthy_fleet_ends_with_status_0() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[report("node1"), report("node2"), report("node3")]);
+    assert_eq!(fleet(folder.path(), &[]).status.code(), Some(0));
+}
+
+#[test]
+fn mixed_schema_versions_are_refused_with_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for version in [2, 7] {
+        let mut new = report("node2");
+        new["schema_version"] = json!(version);
+        write(folder.path(), &[report("node1"), new]);
+        let out = fleet(folder.path(), &["--json"]);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(out.stdout.is_empty());
+        let error = String::from_utf8(out.stderr).unwrap();
+        assert!(error.contains("1.json") && error.contains(&version.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn the_newest_report_of_a_node_counts_and_a_benchmark_adds_its_rates() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut old = report("node1");
+    old["verdicts"][0]["route"] = json!("none");
+    let mut bench = report("node1");
+    bench["started_unix_ms"] = json!(1_790_000_000_001_u64);
+    bench["verdicts"] = json!([]);
+    bench["runs"] = json!([run("mmap", 1e9)]);
+    let mut other = report("node2");
+    other["runs"] = json!([run("mmap", 1.1e9)]);
+    let mut new = report("node1");
+    new["started_unix_ms"] = json!(1_790_000_000_002_u64);
+    write(folder.path(), &[old, bench, other, new]);
+    let fleet = as_json(folder.path());
+    assert_eq!(fleet["superseded"], json!(2));
+    let routes: Vec<&str> =
+        fleet["nodes"].as_array().unwrap().iter().map(|node| node["route"].as_str().unwrap()).collect();
+    assert_eq!(routes, ["nvfs", "nvfs"]);
+    assert_eq!(fleet["bandwidth"][0]["nodes"], json!(2));
+}
+
+#[test]
+fn a_broken_file_is_listed_and_the_others_count() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[report("node1"), report("node2")]);
+    let text = report("node3").to_string();
+    std::fs::write(folder.path().join("cut.json"), &text[..text.len() / 2]).unwrap();
+    std::fs::write(folder.path().join("other.json"), "{\"a\": 1}").unwrap();
+    std::fs::write(folder.path().join("empty.json"), "").unwrap();
+    let out = fleet(folder.path(), &["--json"]);
+    assert_eq!(out.status.code(), Some(1), "three nodes are not known");
+    let fleet: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let unread: BTreeMap<&str, &str> = fleet["unread"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unread| {
+            (
+                Path::new(unread["source"].as_str().unwrap()).file_name().unwrap().to_str().unwrap(),
+                unread["why"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(unread.keys().copied().collect::<Vec<_>>(), ["cut.json", "empty.json", "other.json"]);
+    assert_eq!(fleet["nodes"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn sources_without_a_report_end_with_status_2() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path().to_owned(), folder.path().join("no-such-file"), "/proc/self/environ".into()] {
+        let out = fleet(&path, &[]);
+        assert_eq!(out.status.code(), Some(2), "{}", path.display());
+        assert_eq!(String::from_utf8(out.stderr).unwrap().lines().count(), 1);
+    }
+}
+
+#[test]
+fn reports_come_one_after_another_on_standard_input() {
+    let mut child = program::gds_top()
+        .args(["fleet", "-", "--format", "csv"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = format!("{}\n{}", report("node2"), report("node10"));
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let rows = String::from_utf8(out.stdout).unwrap();
+    let hosts: Vec<&str> = rows.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
+    assert_eq!(hosts, ["node2", "node10"]);
+}
+
+#[test]
+fn hostile_names_stay_text_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "=cmd()\u{1b}[31m<script>\u{202e}";
+    let mut hostile = report(name);
+    hostile["verdicts"][0]["path"] = json!(name);
+    write(folder.path(), &[hostile, report("node1"), report("node2")]);
+    for format in ["text", "html", "csv"] {
+        let out = fleet(folder.path(), &["--format", format]);
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(format != "html" || !text.contains("<script>"), "a name is markup");
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{format}");
+        assert!(!text.lines().any(|line| line.starts_with('=')), "{format}: a spreadsheet would run it");
+    }
+}
+
+#[test]
+fn a_report_of_the_program_itself_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for machine in ["h200-vm-no-udev", "nvfs-healthy"] {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines").join(machine);
+        let out = program::gds_top().args(["check", "--json", "--root"]).arg(root).output().unwrap();
+        std::fs::write(folder.path().join(format!("{machine}.json")), out.stdout).unwrap();
+    }
+    let fleet = as_json(folder.path());
+    // Both captures have the same redacted host name, so the newer counts.
+    assert_eq!(fleet["nodes"].as_array().unwrap().len() as u64 + fleet["superseded"].as_u64().unwrap(), 2);
+    assert_eq!(fleet["unread"], json!([]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn text_that_is_not_a_report_never_ends_the_program(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.json"), &bytes).unwrap();
+        let code = fleet(folder.path(), &[]).status.code();
+        prop_assert_eq!(code, Some(2));
+    }
+}
