@@ -47,6 +47,78 @@ const FINE: &str = "{ // ours\n \"properties\": { \"allow_compat_mode\": false }
 const DOUBTFUL: &str = "{ \"properties\": { \"use_compat_mode\": true } }\n";
 const REFUSED: &str = "{ \"properties\": { \"io_batchsize\": 512, } }\n";
 
+/// Files that are wrong in a part only: libcufile opens with them, and something that was written has no effect or does harm.
+const IGNORED_IN_PART: &[&str] = &[
+    "{ \"propertise\": {} }",
+    "{ \"properties\": { \"alow_compat_mode\": true } }",
+    "{ \"properties\": { \"Allow_Compat_Mode\": true } }",
+    "{ \"properties\": { \"allow_compat_mode \": true } }",
+    "{ \"properties\": { \"max_io_threads\": 8 } }",
+    "{ \"execution\": { \"io_batchsize\": 64 } }",
+    "{ \"properties\": { \"execution\": { \"parallel_io\": true } } }",
+    "{ \"allow_compat_mode\": true }",
+    "{ \"properties.allow_compat_mode\": true }",
+    "{ \"properties\": { \"io_batchsize\": 64, \"io_batchsize\": 128 } }",
+    "{ \"execution\": {}, \"execution\": {} }",
+    "{ \"properties\": { \"use_compat_mode\": true } }",
+    "{ \"blacklist\": { \"drivers\": [] } }",
+    "{ \"logging\": { \"level\": \"debug\" } }",
+    "{ \"logging\": { \"level\": \"VERBOSE\" } }",
+    "{ \"properties\": { \"io_priority\": \"HIGH\" } }",
+    "{ \"properties\": { \"rdma_load_balancing_policy\": \"Fastest\" } }",
+    "{ \"properties\": { \"rdma_dev_addr_list\": [\"ib0\"] } }",
+    "{ \"properties\": { \"use_pci_p2pdma\": true } }",
+    "{ \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }",
+    "{ \"fs\": { \"lustre\": { \"use_pci_p2pdma\": true } } }",
+    "{ \"properties\": { \"allow_compat_mode\": false, \"force_compat_mode\": true } }",
+    "{ \"properties\": { \"io_batchsize\": 64.5 } }",
+    "{ \"profile\": { \"cufile_stats\": 7 } }",
+    "{} }",
+    "{} { \"properties\": {} }",
+    "{ \"comment\": \"ours\" }",
+];
+
+/// Keys as a careful operator sets them.
+const USUAL: &str = r#"{
+    // Comments like this one are fine.
+    "logging": { "level": "ERROR" },
+    "profile": { "cufile_stats": 0 },
+    "execution": { "max_io_queue_depth": 128, "max_io_threads": 4, "parallel_io": true, "min_io_threshold_size_kb": 8192, "max_request_parallelism": 4 },
+    "properties": {
+        "max_direct_io_size_kb": 16384, "max_device_cache_size_kb": 131072, "per_buffer_cache_size_kb": 1024, "io_batchsize": 128,
+        "use_poll_mode": false, "poll_mode_max_size_kb": 4, "allow_compat_mode": true, "gds_rdma_write_support": true,
+        "posix_pool_slab_size_kb": [4, 1024, 16384], "posix_pool_slab_count": [128, 64, 64],
+        "rdma_load_balancing_policy": "RoundRobin", "rdma_dynamic_routing": false,
+        "rdma_dynamic_routing_order": ["GPU_MEM_NVLINKS", "GPU_MEM", "SYS_MEM", "P2P"], "rdma_dev_addr_list": [],
+        "use_pci_p2pdma": true
+    },
+    "block": { "nvme": { "use_pci_p2pdma": true } },
+    "fs": { "generic": { "posix_unaligned_writes": false }, "lustre": { "posix_gds_min_kb": 0 }, "weka": { "rdma_write_support": false } },
+    "denylist": { "drivers": [], "devices": [], "mounts": [], "filesystems": [] },
+    "miscellaneous": { "api_check_aggressive": false }
+}"#;
+
+#[test]
+fn strict_ends_with_1_for_everything_that_libcufile_ignores() {
+    let desk = Desk::new();
+    let root = machine("p2pdma-listed");
+    let status = |text: &str, more: &[&str]| {
+        let file = desk.file("cufile.json", text);
+        desk.config(&[&["lint", &file, "--root", &root], more].concat(), &[]).status.code()
+    };
+    for text in IGNORED_IN_PART {
+        assert_eq!((status(text, &[]), status(text, &["--strict"])), (Some(0), Some(1)), "{text}");
+    }
+    for text in [FINE, "{}", "{ /* empty */ }", USUAL] {
+        assert_eq!(status(text, &["--strict"]), Some(0), "{text}");
+    }
+    assert_eq!(status(REFUSED, &["--strict"]), Some(1));
+    let latin1 = desk.folder.path().join("latin1.json");
+    std::fs::write(&latin1, b"{ \"properties\": {} } // \xe9").unwrap();
+    let latin1 = latin1.display().to_string();
+    assert_eq!(desk.config(&["lint", &latin1, "--strict", "--root", &root], &[]).status.code(), Some(1));
+}
+
 #[test]
 fn lint_ends_with_1_where_libcufile_refuses_the_file_and_says_where() {
     let desk = Desk::new();

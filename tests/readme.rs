@@ -1,6 +1,6 @@
-//! The README is the front page: its results are made from the shipped recordings, and its commands exist.
+//! README.md and the book in docs/: tables and outputs are those of the program and of the shipped recordings, commands are accepted, and all pages are linked.
 //!
-//! `GDS_TOP_UPDATE_README=1 cargo test --test readme` writes the results anew.
+//! `GDS_TOP_UPDATE_README=1 cargo test --test readme` writes tables and outputs again.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,15 +12,17 @@ use gds_top::analysis::median;
 use gds_top::domain::{CacheState, units};
 use gds_top::session::{State, recording};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const RECORDINGS: [(&str, &str); 2] = [
     ("Qwen3-0.6B", "assets/recordings/h200-full-qwen3-0.6b.gdsrec"),
     ("Qwen2.5-7B", "assets/recordings/h200-full-qwen2.5-7b.gdsrec"),
 ];
 
-/// Two tests may write the README anew, each its part.
-static README: std::sync::Mutex<()> = std::sync::Mutex::new(());
+/// Whether tables and outputs are to be written instead of compared.
+fn updates() -> bool {
+    std::env::var_os("GDS_TOP_UPDATE_README").is_some()
+}
 
 fn state(path: &str) -> State {
     let mut state = State::default();
@@ -48,7 +50,7 @@ fn cell(state: &State, engine: &str, cache: CacheState) -> String {
 fn results() -> String {
     let mut text = String::from("| engine | route |");
     let states: Vec<(&str, State)> = RECORDINGS.iter().map(|(name, path)| (*name, state(path))).collect();
-    // A column for each model and cache state that was raced.
+    // A column for each model and cache state with runs.
     let columns: Vec<(&str, &State, CacheState)> = states
         .iter()
         .flat_map(|(name, state)| [CacheState::Cold, CacheState::Hot].map(|cache| (*name, state, cache)))
@@ -88,22 +90,20 @@ fn results() -> String {
 
 #[test]
 fn the_results_are_those_of_the_shipped_recordings() {
-    let _alone = README.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let readme = std::fs::read_to_string("README.md").unwrap();
+    let page = std::fs::read_to_string("docs/results.md").unwrap();
     let (start, end) = ("<!-- results -->\n", "<!-- /results -->");
-    let from = readme.find(start).unwrap() + start.len();
-    let to = readme.find(end).unwrap();
+    let from = page.find(start).unwrap() + start.len();
+    let to = page.find(end).unwrap();
     let wanted = results();
-    if std::env::var_os("GDS_TOP_UPDATE_README").is_some() {
-        std::fs::write("README.md", format!("{}{wanted}{}", &readme[..from], &readme[to..])).unwrap();
+    if updates() {
+        std::fs::write("docs/results.md", format!("{}{wanted}{}", &page[..from], &page[to..])).unwrap();
         return;
     }
-    assert_eq!(&readme[from..to], wanted, "the README's results are not those of the recordings");
+    assert_eq!(&page[from..to], wanted, "the results of docs/results.md are not those of the recordings");
 }
 
-/// A row of the table of claims by a part of its command, and the recordings that its last cell is made of. Recordings that are not shipped leave
-/// the cell alone.
-const ROWS: [(&str, &[&str]); 8] = [
+/// A claim by a part of its command, and the recordings that its result is made of. If they are not shipped, the result is not compared.
+const CLAIMS: [(&str, &[&str]); 8] = [
     ("--compare handle_cache=0,65536`", &["h200-kv-ucm-cache"]),
     ("kv ucm DIR --variants gds,gds-registered`", &["h200-kv-ucm"]),
     ("--compare misalign=0,512`", &["h200-kv-ucm-misalign"]),
@@ -117,7 +117,7 @@ const ROWS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// What a recording of a KV-cache workload measured: the verified read of each variant (of several the median), with latencies, fall-backs and what was written beside it.
+/// What a recording of a KV-cache workload measured: the verified read of each variant (of several the median), with latencies, fall-backs and what was written at the same time.
 fn workload_cell(state: &State) -> String {
     let reads = state.lanes.iter().filter_map(|lane| lane.result.as_ref());
     let reads = reads.filter(|r| r.error.is_none() && r.verified == Some(true));
@@ -128,10 +128,10 @@ fn workload_cell(state: &State) -> String {
             None => variants.push((&seen.variant, vec![(result, seen)])),
         }
     }
-    let mut told = Vec::new();
+    let mut shown = Vec::new();
     for (_, mut runs) in variants {
         runs.sort_by_key(|(result, _)| result.wall_ns);
-        // Of an even number the faster of the two in the middle: what is told is one run, whole.
+        // Of an even number the faster of the two in the middle, so that all figures are those of one run.
         let (result, seen) = runs[(runs.len() - 1) / 2];
         let mut text =
             format!("`{}` {}, {}", seen.variant, units::duration(result.wall_ns), units::rate(result.bytes_per_s));
@@ -155,42 +155,41 @@ fn workload_cell(state: &State) -> String {
             let inside = 100.0 * on.in_call_fraction(result.wall_ns).unwrap_or(0.0);
             let _ = write!(
                 text,
-                ", at most {} under way on a stream, {inside:.0} % of the workers' time inside the calls",
+                ", at most {} in flight on a stream, {inside:.0} % of the workers' time inside the calls",
                 on.most_under_way
             );
         }
         if let (Some(hidden), false) = (seen.hidden_fraction, seen.layers.is_empty()) {
             let _ = write!(text, ", {:.0} % hidden", hidden * 100.0);
         }
-        told.push(text);
+        shown.push(text);
     }
-    told.join("; ")
+    shown.join("; ")
 }
 
 #[test]
-fn the_cells_of_the_claims_are_those_of_the_shipped_recordings() {
-    let _alone = README.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let readme = std::fs::read_to_string("README.md").unwrap();
-    let mut lines: Vec<String> = readme.lines().map(str::to_owned).collect();
-    for (command, recordings) in ROWS {
-        let line = lines.iter_mut().find(|line| line.contains(command));
-        let line = line.unwrap_or_else(|| panic!("no row of the README has the command '{command}'"));
+fn the_results_of_the_claims_are_those_of_the_shipped_recordings() {
+    let page = std::fs::read_to_string("docs/claims.md").unwrap();
+    let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
+    for (command, recordings) in CLAIMS {
+        let at = lines.iter().position(|line| line.starts_with("- Command: ") && line.contains(command));
+        let at = at.unwrap_or_else(|| panic!("no claim has the command '{command}'"));
         let paths = recordings.iter().map(|name| format!("assets/recordings/{name}.gdsrec"));
         let paths: Vec<String> = paths.filter(|path| Path::new(path).exists()).collect();
         if paths.is_empty() {
             continue;
         }
-        let cell = paths.iter().map(|path| workload_cell(&state(path))).collect::<Vec<_>>().join("; ");
-        assert!(!cell.is_empty(), "{recordings:?} hold no verified read");
-        let (front, _) = line.trim_end_matches([' ', '|']).rsplit_once(" | ").unwrap();
-        *line = format!("{front} | {cell} |");
+        let result = paths.iter().map(|path| workload_cell(&state(path))).collect::<Vec<_>>().join("; ");
+        assert!(!result.is_empty(), "{recordings:?} contain no verified read");
+        let line = lines[at..].iter_mut().find(|line| line.starts_with("- Measured: ")).unwrap();
+        *line = format!("- Measured: {result}");
     }
     let wanted = lines.join("\n") + "\n";
-    if std::env::var_os("GDS_TOP_UPDATE_README").is_some() {
-        std::fs::write("README.md", wanted).unwrap();
+    if updates() {
+        std::fs::write("docs/claims.md", wanted).unwrap();
         return;
     }
-    assert_eq!(readme, wanted, "a cell of the README is not what its recordings say");
+    assert_eq!(page, wanted, "a result of docs/claims.md is not that of its recordings");
 }
 
 #[test]
@@ -218,18 +217,113 @@ fn every_run_of_the_shipped_recordings_is_verified_and_its_phases_add_up() {
     }
 }
 
-#[test]
-fn every_command_of_the_readme_exists() {
-    let readme = std::fs::read_to_string("README.md").unwrap();
-    let help = gds_top().arg("--help").output().unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
-    let mut seen = 0;
-    for line in readme.lines().filter_map(|l| l.strip_prefix("gds-top ")) {
-        let word = line.split_whitespace().next().unwrap();
-        if word.chars().all(|c| c.is_ascii_lowercase()) {
-            seen += 1;
-            assert!(help.contains(&format!("  {word} ")), "'gds-top {word}' is in the README and not in --help");
+/// README.md and the pages of the book, with their text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir("docs").unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    paths.push("README.md".into());
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The commands with `gds-top` in the shell examples of a page, and of the claims.
+fn commands(page: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut in_example = false;
+    for line in page.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            in_example = language == "sh";
+        } else if in_example && let Some(at) = line.find("gds-top ").filter(|_| !line.starts_with('#')) {
+            found.push(line[at..].to_owned());
+        } else if let Some(rest) = line.strip_prefix("- Command: `gds-top ") {
+            found.push(format!("gds-top {}", rest.split('`').next().unwrap()));
         }
     }
-    assert!(seen >= 7, "the README lost its commands");
+    found
+}
+
+/// With `--help` at the end, everything before it is read and refused if it is wrong, and nothing runs.
+#[test]
+fn every_command_of_the_documents_is_accepted() {
+    let mut seen = 0;
+    for (path, page) in pages() {
+        for command in commands(&page) {
+            let words = shlex::Shlex::new(command.split(" #").next().unwrap()).take_while(|word| word != ">");
+            let out = gds_top().args(words.skip(1)).arg("--help").output().unwrap();
+            let error = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.success(), "{}: '{command}': {error}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "only {seen} commands were found");
+}
+
+/// An example in README.md: a comment names the lines and the command, a block below has its output.
+#[test]
+fn the_outputs_in_the_readme_are_those_of_the_program() {
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let mut wanted = String::new();
+    let mut rest = readme.as_str();
+    let (start, end) = ("<!-- output, ", "<!-- /output -->");
+    let mut seen = 0;
+    while let Some(at) = rest.find(start) {
+        let line_end = at + rest[at..].find('\n').unwrap() + 1;
+        let mark = rest[at + start.len()..line_end].trim_end().trim_end_matches(" -->");
+        let (lines, command) = mark.split_once(" lines: ").unwrap();
+        let words = shlex::Shlex::new(command).collect::<Vec<_>>();
+        let out = gds_top().args(&words[1..]).output().unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let shown: Vec<&str> = text.lines().take(lines.parse().unwrap()).map(str::trim_end).collect();
+        wanted += &rest[..line_end];
+        let _ = write!(wanted, "```console\n$ {command}\n{}\n```\n", shown.join("\n").trim_end());
+        rest = &rest[line_end + rest[line_end..].find(end).unwrap()..];
+        seen += 1;
+    }
+    wanted += rest;
+    assert!(seen >= 3, "the README lost its outputs");
+    if updates() {
+        std::fs::write("README.md", wanted).unwrap();
+        return;
+    }
+    assert_eq!(readme, wanted, "an output in README.md is not that of its command");
+}
+
+#[test]
+fn the_readme_is_short_and_the_book_has_every_page() {
+    assert!(std::fs::read_to_string("README.md").unwrap().lines().count() <= 160, "move text to docs/");
+    let summary = std::fs::read_to_string("docs/SUMMARY.md").unwrap();
+    for (path, _) in pages() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let is_listed = summary.contains(&format!("]({name})"));
+        assert!(is_listed || ["README.md", "SUMMARY.md"].contains(&name), "docs/SUMMARY.md does not list {name}");
+    }
+    for (_, target) in summary.lines().filter_map(|line| line.trim_end_matches(')').rsplit_once("](")) {
+        assert!(Path::new("docs").join(target).is_file(), "docs/SUMMARY.md lists {target}, which does not exist");
+    }
+}
+
+/// The anchor that mdBook and forges give a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_to_a_heading_has_one() {
+    let pages = pages();
+    let mut seen = 0;
+    for (path, page) in &pages {
+        for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some((file, wanted)) = link.split_once('#').filter(|_| !link.contains("://")) else { continue };
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let text = &pages.iter().find(|(other, _)| *other == target).unwrap_or_else(|| panic!("{link}")).1;
+            let found = text
+                .lines()
+                .filter(|line| line.starts_with('#'))
+                .any(|line| anchor(line.trim_start_matches('#')) == wanted);
+            assert!(found, "{}: no heading for {link}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "only {seen} links were found");
 }

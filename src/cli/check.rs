@@ -5,12 +5,67 @@ use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_coloured, print_json};
 use super::race::{columns, headless_options};
 use super::view::{examined, open_view};
 use crate::checks;
-use crate::domain::{Event, EventBody};
+use crate::domain::{Event, EventBody, Route, Verdict};
 use crate::host::{LiveOptions, Root};
+use crate::present;
 use crate::report;
 use crate::session::{self, State};
+use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// What `--require` asks of each path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Level {
+    /// cuFile reads work, at least through host memory.
+    Compat,
+    /// The route is direct.
+    Direct,
+    /// The route is direct, and a read proved it.
+    Proven,
+}
+
+impl Level {
+    fn is_met(self, verdict: &Verdict) -> bool {
+        // Without a GPU there is no route into GPU memory.
+        let works = verdict.route != Route::None && !present::verdict::no_gpu(verdict);
+        match self {
+            Self::Compat => works,
+            Self::Direct => works && verdict.route.is_direct(),
+            Self::Proven => works && verdict.route.is_direct() && verdict.proven,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Compat => "compat",
+            Self::Direct => "direct",
+            Self::Proven => "proven",
+        }
+    }
+}
+
+/// Whether each verdict meets the level; those that do not are named on standard error.
+fn meets(level: Level, verdicts: &[Verdict]) -> bool {
+    let head = format!("--require {} is not met", level.name());
+    if verdicts.is_empty() {
+        note(&format!("{head}: there is no verdict"));
+    }
+    let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !level.is_met(verdict)).collect();
+    for verdict in &unmet {
+        let gpu = verdict.gpu.as_ref().map_or_else(String::new, |gpu| format!(" for {gpu}"));
+        let route = match present::verdict::no_gpu(verdict) {
+            true => "no GPU".to_owned(),
+            false => format!("route {}, {}", verdict.route, if verdict.proven { "proven" } else { "not proven" }),
+        };
+        let why = match verdict.blockers.as_slice() {
+            [] => verdict.proof.clone(),
+            blockers => format!("blocked by {}", blockers.join(", ")),
+        };
+        note(&format!("{head}: {}{gpu}: {route}; {why}", verdict.path.display()));
+    }
+    unmet.is_empty() && !verdicts.is_empty()
+}
 
 /// Runs the checks and prints what they found. Exit status 1 when no cuFile read can work for some path and GPU.
 ///
@@ -19,6 +74,7 @@ pub(super) fn run(
     paths: &[PathBuf],
     root: Option<&Path>,
     probe: bool,
+    require: Option<Level>,
     export: Option<Export>,
     output: &OutputArgs,
 ) -> Ran {
@@ -47,6 +103,8 @@ pub(super) fn run(
     }
     super::fix::tell_open(&found, root);
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
+    let is_met = require.is_none_or(|level| meets(level, &found.verdicts));
+    let status = if is_met { status } else { BAD_ANSWER };
     let state = as_state(&view, &found);
     if let Some((folder, formats)) = export
         && let Err(error) = report::export(&state, &folder, &formats)

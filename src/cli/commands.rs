@@ -17,8 +17,7 @@ use std::path::PathBuf;
                   Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
                   Environment: GDS_TOP_LIBCUFILE and GDS_TOP_NVML name the file of that library, GDS_TOP_NIXL a file or a folder, GDS_TOP_PYTHON the Python of \
                   loader:NAME; NO_COLOR. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
-                  it.\n\
-                  Exit status: 0 fine, 1 the answer is bad, 2 the call or the input is wrong, 3 nothing could be run, 130 interrupted."
+                  it."
 )]
 pub(super) struct Cli {
     #[command(subcommand)]
@@ -57,6 +56,10 @@ pub(super) enum Sub {
         /// Do not prove the route by a read into GPU memory; CUDA is not opened
         #[arg(long)]
         no_probe: bool,
+        /// Exit with 1 if the route of a PATH is worse: 'compat' needs cuFile reads that work, 'direct' a direct route, 'proven' a direct route that a
+        /// read proved
+        #[arg(long, value_name = "LEVEL")]
+        require: Option<super::check::Level>,
         #[command(flatten)]
         export: ExportArgs,
         #[command(flatten)]
@@ -384,6 +387,9 @@ pub(super) enum ConfigSub {
         /// A model to load, to find limits that it would exceed
         #[arg(long, value_name = "MODEL")]
         model: Option<String>,
+        /// Exit with 1 also for keys and values that libcufile ignores and for values that do harm
+        #[arg(long)]
+        strict: bool,
         /// Lint the files of a captured machine
         #[arg(long, value_name = "DIR|ARCHIVE")]
         root: Option<PathBuf>,

@@ -21,8 +21,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Runs the command.
 pub(super) fn run(action: ConfigSub) -> Ran {
     match action {
-        ConfigSub::Lint { file, model, root, output } => {
-            lint(file.as_deref(), model.as_deref(), root.as_deref(), &output)
+        ConfigSub::Lint { file, model, strict, root, output } => {
+            lint(file.as_deref(), model.as_deref(), strict, root.as_deref(), &output)
         }
         ConfigSub::Show { file, root, output } => show(file.as_deref(), root.as_deref(), &output),
         ConfigSub::Tune { model, output_file, unregistered, root, output } => {
@@ -34,7 +34,7 @@ pub(super) fn run(action: ConfigSub) -> Ran {
     }
 }
 
-fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &OutputArgs) -> Ran {
+fn lint(file: Option<&Path>, model: Option<&str>, strict: bool, root: Option<&Path>, output: &OutputArgs) -> Ran {
     let given = file.map(|path| read(path).map(|text| (path.display().to_string(), text))).transpose()?;
     let bytes = model.map(model_bytes).transpose()?.map(|(bytes, _)| bytes);
     let view = open_view(root)?;
@@ -43,7 +43,8 @@ fn lint(file: Option<&Path>, model: Option<&str>, root: Option<&Path>, output: &
         Some((path, text)) => vec![cufile_json::lint_text(&view, &path, &text, &hardware)],
         None => cufile_json::lint_machine(&view, &hardware),
     };
-    let status = if linted.iter().any(Linted::is_bad) { BAD_ANSWER } else { FINE };
+    let is_wrong = |linted: &Linted| linted.is_bad() || strict && linted.is_doubtful();
+    let status = if linted.iter().any(is_wrong) { BAD_ANSWER } else { FINE };
     let printed = if output.json {
         print_json(&json!({ "files": linted, "libcufile": view.libcufile().version() }))
     } else {
@@ -286,5 +287,6 @@ fn read(path: &Path) -> Result<String, String> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(bad(format!("it is longer than {MAX_BYTES} bytes")));
     }
-    String::from_utf8(bytes).map_err(|e| bad(format!("it is no UTF-8 text (byte {})", e.utf8_error().valid_up_to())))
+    // libcufile reads bytes that are not UTF-8, and the linter reports them.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

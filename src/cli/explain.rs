@@ -7,8 +7,6 @@ use crate::explain::{self, Answer};
 use serde_json::{Value, json};
 use std::io::Read as _;
 
-/// Version of the JSON form.
-const SCHEMA_VERSION: u32 = 1;
 /// Longest log that is read from standard input.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -45,7 +43,7 @@ fn show(query: &str, answers: &[Answer], output: &OutputArgs) -> u8 {
 }
 
 fn object(query: &str, answers: &[Answer], nearest: &[String]) -> Value {
-    json!({ "schema_version": SCHEMA_VERSION, "query": query, "answers": answers, "nearest": nearest })
+    json!({ "query": query, "answers": answers, "nearest": nearest })
 }
 
 fn log() -> Result<String, String> {

@@ -7,6 +7,7 @@ mod check;
 mod commands;
 mod config;
 mod engine_tables;
+mod exit;
 mod explain;
 mod fix;
 mod fleet;
@@ -41,7 +42,7 @@ use std::process::ExitCode;
 /// The program. All errors are on standard error when this returns.
 #[must_use]
 pub fn main() -> ExitCode {
-    let call = Cli::command().get_matches();
+    let call = exit::documented(Cli::command()).get_matches();
     if let Some(sentence) = Cli::misplaced(&call) {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
@@ -122,12 +123,12 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
         Some(Sub::Completions { shell }) => {
             let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "gds-top", &mut text);
+            clap_complete::generate(shell, &mut exit::documented(Cli::command()), "gds-top", &mut text);
             Ok(outcome::print(&text))
         }
         Some(Sub::Man) => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(Cli::command())
+            clap_mangen::Man::new(exit::documented(Cli::command()))
                 .render(&mut text)
                 .map_err(|error| format!("the manual page could not be written: {error}"))?;
             text.extend_from_slice(tui::Keymap::manual().as_bytes());
@@ -136,8 +137,11 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Explain { query, output }) => explain::run(&query, &output),
         Some(Sub::Config { action }) => config::run(action),
         Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output),
-        Some(Sub::Check { paths, root, no_probe, export, output }) => {
-            check::run(&paths, root.as_deref(), !no_probe, export.plan(), &output)
+        Some(Sub::Check { require: Some(check::Level::Proven), no_probe: true, .. }) => {
+            Err("--require proven needs the read that --no-probe leaves out".to_owned())
+        }
+        Some(Sub::Check { paths, root, no_probe, require, export, output }) => {
+            check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output)
         }
         Some(Sub::Fix { ids, dry_run, yes, undo, list, path, root, consent, stream, output }) => {
             let mode = match (dry_run, yes, undo, list) {

@@ -76,7 +76,7 @@ fn list_profiles(output: &OutputArgs) -> Ran {
             .iter()
             .map(|p| serde_json::json!({"name": p.name, "title": p.title, "tensors": p.tensors_total, "bytes": p.bytes_total, "shards": p.shards_total, "source": p.source}))
             .collect();
-        return Ok(print_json(&serde_json::json!(list)));
+        return Ok(print_json(&serde_json::json!({ "profiles": list })));
     }
     let mut text = String::new();
     for p in &profiles {

@@ -3,17 +3,7 @@
 use crate::text::{pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
 
-/// Fine.
-pub(super) const FINE: u8 = 0;
-/// The answer is bad.
-pub(super) const BAD_ANSWER: u8 = 1;
-/// The call or the input is wrong.
-pub(super) const BAD_CALL: u8 = 2;
-/// Nothing could be run.
-pub(super) const NOTHING_RAN: u8 = 3;
-
-/// A signal ended it in order.
-pub(super) const INTERRUPTED: u8 = 130;
+pub(super) use super::exit::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED};
 
 /// What a command came to: an exit status, or a sentence that says what is wrong with the call or the input (status 2).
 pub(super) type Ran = Result<u8, String>;
@@ -57,9 +47,16 @@ fn write_out(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Prints a JSON value with a line end.
+/// Version of the JSON forms that `print_json` writes, unless the value has one.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Prints a JSON object with a line end; it gets a `schema_version` if it has none.
 pub(super) fn print_json(value: &serde_json::Value) -> u8 {
-    match pretty_json(value) {
+    let mut value = value.clone();
+    if let Some(members) = value.as_object_mut() {
+        members.entry("schema_version").or_insert_with(|| SCHEMA_VERSION.into());
+    }
+    match pretty_json(&value) {
         Ok(text) => print(format!("{text}\n").as_bytes()),
         Err(error) => fail(BAD_CALL, &format!("the result could not be written as JSON: {error}")),
     }

@@ -93,7 +93,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
         }
     }
     Ok(if output.json {
-        print_json(&json!(told.iter().map(Outcome::to_json).collect::<Vec<_>>()))
+        print_json(&json!({ "overheads": told.iter().map(Outcome::to_json).collect::<Vec<_>>() }))
     } else {
         print(text(&told).as_bytes())
     })
@@ -379,7 +379,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
         let _ = kill_process(getpid(), Signal::TERM);
     });
     if let Err(error) = begun {
-        return Ok(fail(super::outcome::NOTHING_RAN, &units::no_thread(error)));
+        return Ok(fail(super::outcome::COULD_NOT_RUN, &units::no_thread(error)));
     }
     race::screens(shown, look, ScreenId::Race, REAL_TIME, None)
 }

@@ -43,7 +43,7 @@ pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
     told.sort_by_key(|(source, prediction)| (source.timings.cache, prediction.wall_ns));
     if output.json {
         let list: Vec<_> = told.iter().map(|(source, prediction)| to_json(&model, source, prediction)).collect();
-        return print_json(&json!(list));
+        return print_json(&json!({ "predictions": list }));
     }
     print(to_text(&model, &told, from.is_empty()).as_bytes())
 }

@@ -1,7 +1,7 @@
 //! The self-test: every engine that can run here, on models made to break alignment, with the target filled beforehand and every byte compared.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, FINE, INTERRUPTED, NOTHING_RAN, Ran, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note, print, print_json};
 use super::race::{config, labelled};
 use super::sweep::end_on_signals;
 use crate::domain::{CacheState, EventBody, units};
@@ -123,7 +123,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
     let all = lanes().count();
     let good = all - failed.len();
     let status = match (good, all) {
-        (0, _) => NOTHING_RAN,
+        (0, _) => COULD_NOT_RUN,
         (good, all) if good == all => FINE,
         _ => BAD_ANSWER,
     };

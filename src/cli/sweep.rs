@@ -1,7 +1,7 @@
 //! `load --sweep`: finds the best settings of the engines that have some, by changing one setting at a time, and says why they are the best.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, FINE, INTERRUPTED, NOTHING_RAN, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
 use super::race::{config, on_signals};
 use super::swept::{PROOF_RUNS, Proof, Swept, Tried, WORTH, because, noise};
 use crate::analysis;
@@ -67,10 +67,10 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
         }
     }
     if output.json {
-        print_json(&json!(all.iter().map(|swept| swept.to_json(model, race)).collect::<Vec<_>>()));
+        print_json(&json!({ "sweeps": all.iter().map(|swept| swept.to_json(model, race)).collect::<Vec<_>>() }));
     }
     match (all.is_empty(), all.iter().any(|swept| swept.failed_proof.is_some())) {
-        (true, _) => NOTHING_RAN,
+        (true, _) => COULD_NOT_RUN,
         (_, true) => BAD_ANSWER,
         _ => FINE,
     }

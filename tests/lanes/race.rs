@@ -62,7 +62,7 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
     let out = sweep(&["--engine", "pread", "--json"]);
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
     let told: Value = serde_json::from_slice(&out.stdout).unwrap();
-    let told = &told[0];
+    let told = &told["sweeps"][0];
     assert!(told["tried"].as_array().unwrap().len() > 5 && told["verified"] == true, "{told}");
     assert!(told["best_wall_ns"].as_u64().unwrap() > 0 && told["default_wall_ns"].as_u64().unwrap() > 0);
     let command = told["command"].as_str().unwrap();

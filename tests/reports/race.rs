@@ -61,6 +61,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
         libcufile: Some(LibcufileSeen { path: "/usr/lib/libcufile.so.0".into(), version: Some("1.15".into()) }),
         nvidia_fs: None,
         container: Some("docker".into()),
+        ..Machine::default()
     };
     put(1_000, EventBody::MachineSeen { machine });
     let check = |id: &str, group, status, summary: &str| EventBody::CheckDone {

@@ -35,7 +35,7 @@ pub fn key_facts(key: &str) -> Option<KeyFacts> {
             (Some((low.cast_signed(), high.cast_signed())), multiple)
         }
         Takes::Whole(_, _, multiple) => (None, multiple),
-        Takes::Signed(low, high) => (Some((low, high)), 1),
+        Takes::Signed(low, high) | Takes::Int(low, high) => (Some((low, high)), 1),
         _ => (None, 1),
     };
     let words = match known.takes {

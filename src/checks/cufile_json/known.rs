@@ -13,8 +13,12 @@ pub(crate) enum Takes {
     Switch,
     /// A whole number: lowest, highest, multiple.
     Whole(u64, u64, u64),
-    /// A number that may be negative: lowest, highest; 0 is refused.
+    /// A number that may be negative: lowest, highest; 0 is refused, and so are `true` and fractions.
     Signed(i64, i64),
+    /// A whole number, lowest and highest; `true` and fractions are refused.
+    Int(i64, i64),
+    /// A hexadecimal number as text: `0xffeeddcc`.
+    Hex,
     /// Text.
     Text,
     /// A folder that must exist.
@@ -35,11 +39,9 @@ pub(crate) enum Takes {
     Wholes,
     /// An object whose names are free.
     Table,
-    /// Not looked into.
-    Any,
 }
 
-use Takes::{Any, Each, Folder, Ignored, Level, One, Paths, Signed, Switch, Table, Text, Texts, Whole, Wholes};
+use Takes::{Each, Folder, Hex, Ignored, Int, Level, One, Paths, Signed, Switch, Table, Text, Texts, Whole, Wholes};
 
 /// One key.
 #[derive(Clone, Copy, Debug)]
@@ -119,12 +121,11 @@ impl Known {
             || match self.takes {
                 Switch => matches!(node.kind, Json::Bool(_)),
                 Whole(..) => whole(node),
-                Signed(..) => matches!(node.kind, Json::Number(_) | Json::Bool(_)),
-                Text | Folder | Level | Ignored(_) | One(_) => text(node),
+                Signed(..) | Int(..) => matches!(&node.kind, Json::Number(text) if text.parse::<i64>().is_ok()),
+                Text | Folder | Level | Ignored(_) | One(_) | Hex => text(node),
                 Each(_) | Texts | Paths => all(&text),
                 Wholes => all(&whole),
                 Table => matches!(node.kind, Json::Object(_)),
-                Any => true,
             }
     }
 
@@ -133,12 +134,12 @@ impl Known {
         match self.takes {
             Switch => "true or false without quotes",
             Whole(..) => "a whole number without quotes",
-            Signed(..) => "a number without quotes",
+            Signed(..) | Int(..) => "a whole number without quotes",
             Text | Folder | Level | Ignored(_) | One(_) => "text in double quotes",
+            Hex => "a hexadecimal number as text: \"0x1f\"",
             Each(_) | Texts | Paths => "a list of text: [\"…\"]",
             Wholes => "a list of whole numbers: [1, 2]",
             Table => "an object in braces",
-            Any => "a value",
         }
     }
 }
@@ -180,7 +181,7 @@ pub(crate) const KEYS: &[Known] = &[
     row("execution.min_io_threshold_size_kb", Whole(4, 4294967295, 1), 0, 0, "1024", "", "min_io_threshold_size_kb", ""),
     row("execution.parallel_io", Switch, 0, 0, "true", "false", "parallel_io", ""),
     row("fs.beegfs.mount_table", Table, 0, 0, "null", "", "", ""),
-    row("fs.beegfs.posix_gds_min_kb", Whole(0, u64::MAX, 1), 0, 0, "0", "", "", ""),
+    row("fs.beegfs.posix_gds_min_kb", Whole(0, 4294967295, 1), 0, 0, "0", "", "", ""),
     row("fs.beegfs.rdma_dev_addr_list", Texts, 0, 0, "[]", "", "", ""),
     row("fs.beegfs.use_pci_p2pdma", Switch, 16, 0, "false", "", "", ""),
     row("fs.generic.posix_unaligned_writes", Switch, 0, 0, "false", "", "", ""),
@@ -190,7 +191,7 @@ pub(crate) const KEYS: &[Known] = &[
     row("fs.gpfs.rdma_dev_addr_list", Texts, 0, 0, "[]", "", "", ""),
     row("fs.gpfs.use_pci_p2pdma", Switch, 16, 0, "false", "", "", ""),
     row("fs.lustre.mount_table", Table, 0, 0, "null", "", "", ""),
-    row("fs.lustre.posix_gds_min_kb", Whole(0, u64::MAX, 1), 0, 0, "0", "", "", ""),
+    row("fs.lustre.posix_gds_min_kb", Whole(0, 4294967295, 1), 0, 0, "0", "", "", ""),
     row("fs.lustre.rdma_dev_addr_list", Texts, 0, 0, "[]", "", "", ""),
     row("fs.lustre.use_pci_p2pdma", Switch, 16, 0, "false", "", "", ""),
     row("fs.nfs.mount_table", Table, 0, 0, "null", "", "", ""),
@@ -200,7 +201,7 @@ pub(crate) const KEYS: &[Known] = &[
     row("fs.panfs.rdma_dev_addr_list", Texts, 20, 0, "[]", "", "", ""),
     row("fs.panfs.use_pci_p2pdma", Switch, 20, 0, "false", "", "", ""),
     row("fs.scatefs.mount_table", Table, 14, 0, "null", "", "", ""),
-    row("fs.scatefs.posix_gds_min_kb", Whole(0, u64::MAX, 1), 14, 0, "0", "", "", ""),
+    row("fs.scatefs.posix_gds_min_kb", Whole(0, 4294967295, 1), 14, 0, "0", "", "", ""),
     row("fs.scatefs.rdma_dev_addr_list", Texts, 14, 0, "[]", "", "", ""),
     row("fs.scatefs.use_pci_p2pdma", Switch, 16, 0, "false", "", "", ""),
     row("fs.virtiofs.use_pci_p2pdma", Switch, 16, 0, "false", "", "", ""),
@@ -213,13 +214,13 @@ pub(crate) const KEYS: &[Known] = &[
     row("miscellaneous.api_check_aggressive", Switch, 0, 0, "false", "", "fs_misc_api_check_aggressive", ""),
     row("miscellaneous.enable_static_config", Switch, 20, 0, "false", "", "", ""),
     row("miscellaneous.enable_static_routing", Switch, 18, 0, "false", "", "", ""),
-    row("miscellaneous.rcu_library_used", Any, 0, 0, "null", "", "", ""),
-    row("miscellaneous.rdma_token_reset_timeout_secs", Whole(1, u64::MAX, 1), 20, 0, "30", "", "", "CUFILE_RDMA_TOKEN_RESET_TIMEOUT_SECS"),
+    row("miscellaneous.rcu_library_used", Text, 0, 0, "null", "", "", ""),
+    row("miscellaneous.rdma_token_reset_timeout_secs", Int(1, 2147483647), 20, 0, "30", "", "", "CUFILE_RDMA_TOKEN_RESET_TIMEOUT_SECS"),
     row("miscellaneous.skip_topology_detection", Switch, 0, 0, "false", "", "skip_topology_detection", "CUFILE_SKIP_TOPOLOGY_DETECTION"),
     row("miscellaneous.static_config_filepath", Text, 20, 0, "null", "", "", ""),
     row("miscellaneous.static_routing_filepath", Text, 18, 0, r#""/etc/topology.json""#, "", "", ""),
     row("miscellaneous.stream_memops_bypass", Switch, 0, 0, "false", "", "stream_memops_bypass", "CUFILE_STREAM_MEMOPS_BYPASS"),
-    row("profile.cufile_stats", Whole(0, u64::MAX, 1), 0, 0, "0", "", "profile_stats", "CUFILE_STATS_LEVEL"),
+    row("profile.cufile_stats", Whole(0, 4294967295, 1), 0, 0, "0", "", "profile_stats", "CUFILE_STATS_LEVEL"),
     row("profile.nvtx", Switch, 0, 15, "false", "", "", ""),
     row("properties.allow_compat_mode", Switch, 0, 0, "true", "", "allow_compat_mode", "CUFILE_ALLOW_COMPAT_MODE"),
     row("properties.allow_rdma_token_reset", Switch, 20, 0, "null", "", "", "CUFILE_RDMA_ALLOW_RDMA_TOKEN_RESET"),
@@ -244,27 +245,27 @@ pub(crate) const KEYS: &[Known] = &[
     row("properties.posix_pool_slab_count", Wholes, 0, 0, "[128, 64, 64]", "", "", ""),
     row("properties.posix_pool_slab_size_kb", Wholes, 0, 0, "[4, 1024, 16384]", "", "", ""),
     row("properties.prefer_iouring", Switch, 0, 0, "false", "", "prefer_iouring", ""),
-    row("properties.rdma_access_mask", Any, 0, 0, "null", "", "", ""),
+    row("properties.rdma_access_mask", Hex, 0, 0, "null", "", "", ""),
     row("properties.rdma_async_event_monitoring", Switch, 18, 0, "true", "", "", ""),
-    row("properties.rdma_dc_key", Any, 0, 0, "null", "", "", "CUFILE_RDMA_DC_KEY"),
+    row("properties.rdma_dc_key", Hex, 0, 0, "null", "", "", "CUFILE_RDMA_DC_KEY"),
     row("properties.rdma_dev_addr_list", Texts, 0, 0, "[]", "", "", ""),
     row("properties.rdma_dynamic_routing", Switch, 0, 0, "false", "", "", ""),
     row("properties.rdma_dynamic_routing_order", Each(&["GPU_MEM_NVLINKS", "GPU_MEM", "SYS_MEM", "P2P"]), 0, 0, r#"["GPU_MEM_NVLINKS", "GPU_MEM", "SYS_MEM", "P2P"]"#, "", "", ""),
-    row("properties.rdma_failback_delay_ms", Any, 18, 0, "100", "", "", ""),
+    row("properties.rdma_failback_delay_ms", Whole(0, 4294967295, 1), 18, 0, "100", "", "", ""),
     row("properties.rdma_failback_enabled", Switch, 18, 0, "true", "", "", ""),
-    row("properties.rdma_health_check_interval_ms", Any, 18, 0, "100", "", "", ""),
-    row("properties.rdma_io_retry_count", Any, 18, 0, "3", "", "", ""),
-    row("properties.rdma_io_retry_delay_ms", Any, 18, 0, "100", "", "", ""),
+    row("properties.rdma_health_check_interval_ms", Whole(0, 4294967295, 1), 18, 0, "100", "", "", ""),
+    row("properties.rdma_io_retry_count", Whole(0, 4294967295, 1), 18, 0, "3", "", "", ""),
+    row("properties.rdma_io_retry_delay_ms", Whole(0, 4294967295, 1), 18, 0, "100", "", "", ""),
     row("properties.rdma_load_balancing_policy", Ignored(&["FirstFit", "MaxMinFit", "RoundRobin", "RoundRobinMaxMin", "Randomized"]), 0, 0, r#""RoundRobin""#, "", "", ""),
-    row("properties.rdma_max_backup_devices", Any, 18, 0, "2", "", "", ""),
+    row("properties.rdma_max_backup_devices", Whole(0, 4294967295, 1), 18, 0, "2", "", "", ""),
     row("properties.rdma_multipath_enabled", Switch, 18, 0, "false", "", "", ""),
     row("properties.rdma_peer_type", One(&["peer_mem", "dmabuf"]), 0, 0, r#""peer_mem""#, "", "", ""),
-    row("properties.rdma_service_level", Any, 0, 0, "null", "", "", ""),
-    row("properties.rdma_topN_ranks", Any, 0, 0, "1", "", "", ""),
-    row("properties.rdma_transport_type", Any, 20, 0, r#""DC_V1""#, "", "", ""),
-    row("properties.rdma_unhealthy_threshold", Any, 18, 0, "3", "", "", ""),
+    row("properties.rdma_service_level", Int(0, 15), 0, 0, "null", "", "", ""),
+    row("properties.rdma_topN_ranks", Int(-2147483648, 2147483647), 0, 0, "1", "", "", ""),
+    row("properties.rdma_transport_type", One(&["DC_V1", "EXT_RC_V1", "dc_v1", "ext_rc_v1"]), 20, 0, r#""DC_V1""#, "", "", ""),
+    row("properties.rdma_unhealthy_threshold", Whole(0, 4294967295, 1), 18, 0, "3", "", "", ""),
     row("properties.use_pci_p2pdma", Switch, 14, 0, "false", "", "use_pci_p2pdma", "CUFILE_USE_PCIP2PDMA"),
     row("properties.use_poll_mode", Switch, 0, 0, "false", "", "use_poll_mode", ""),
     row("properties.vanilla_posix_io_mode", Switch, 20, 0, "false", "", "posix_io_mode", ""),
-    row("sparse.min_p2pdma_threshold_kb", Any, 20, 0, "16", "", "", ""),
+    row("sparse.min_p2pdma_threshold_kb", Whole(0, 4294967295, 1), 20, 0, "16", "", "", ""),
     row("sparse.p2p_compat_enable", Switch, 20, 0, "true", "", "", ""),];

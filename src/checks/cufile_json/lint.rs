@@ -68,7 +68,7 @@ pub(super) const FATAL: &str = "libcufile refuses the whole file: cuFileDriverOp
                                 standard error says why.";
 const ABORTS: &str =
     "libcufile aborts the process here (Json::LogicError, SIGABRT): every program that opens cuFile dies.";
-const SILENT: &str = "libcufile passes over it without a word.";
+pub(super) const SILENT: &str = "libcufile passes over it without a word.";
 
 impl<'a> Linter<'a> {
     pub(super) fn new(text: &'a str, around: &'a Surroundings<'a>) -> Self {
@@ -122,6 +122,17 @@ impl<'a> Linter<'a> {
                 "Put the keys into an object in braces.",
             ),
         }
+        if let Some(at) = self.text.find('\u{fffd}') {
+            self.say(
+                "L2",
+                Severity::Warning,
+                at,
+                "",
+                "the file is not UTF-8 here",
+                "libcufile reads the bytes as they are; other programs reject the file.",
+                "Save it as UTF-8.",
+            );
+        }
         if let Some(rest) = document.rest {
             self.say(
                 "L2",
@@ -141,6 +152,10 @@ impl<'a> Linter<'a> {
             members.iter().enumerate().map(|(n, member)| (member.key.as_str(), n)).collect();
         for (number, member) in members.iter().enumerate() {
             let dotted = if prefix.is_empty() { member.key.clone() } else { format!("{prefix}.{}", member.key) };
+            if member.key.contains('.') && (known(&dotted).is_some() || is_section(&dotted)) {
+                self.flat(&dotted, member.key_start);
+                continue;
+            }
             if last.get(member.key.as_str()).is_some_and(|last| *last > number) {
                 if self.is_enough(member.key_start) {
                     continue;
@@ -335,6 +350,15 @@ impl<'a> Linter<'a> {
                     );
                 }
             }
+            Takes::Int(low, high) if number < low as f64 || number > high as f64 => self.say(
+                "L4",
+                Severity::Error,
+                node.start,
+                key,
+                format!("{key} must be from {low} to {high}, it is {written}"),
+                FATAL,
+                format!("Write a number from {low} to {high}."),
+            ),
             Takes::Signed(low, high) if number == 0.0 || number < low as f64 || number > high as f64 => {
                 self.say(
                     "L4",
@@ -403,6 +427,15 @@ impl<'a> Linter<'a> {
                     FATAL,
                     "Write one of them.",
                 ),
+                Takes::Hex if !is_hex(&word) => self.say(
+                    "L4",
+                    Severity::Error,
+                    at,
+                    key,
+                    format!("\"{word}\" is not a hexadecimal number"),
+                    FATAL,
+                    "Write it as \"0x1f\".",
+                ),
                 Takes::Folder | Takes::Paths if word.is_empty() || !(self.around.exists)(&word) => self.say(
                     "L7",
                     Severity::Error,
@@ -431,6 +464,10 @@ impl<'a> Linter<'a> {
                     "Remove it, or mount it first.",
                 );
             }
+        }
+        self.addresses(key, node);
+        if known.takes == Takes::Table {
+            self.mounts(key, node);
         }
         if let (Takes::Wholes, Kind::List(items), "properties.posix_pool_slab_size_kb") = (known.takes, &node.kind, key)
         {
@@ -483,6 +520,12 @@ impl<'a> Linter<'a> {
     }
 }
 
+/// Whether text is a hexadecimal number of 32 bits as libcufile reads it.
+fn is_hex(text: &str) -> bool {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    u64::from_str_radix(digits, 16).is_ok()
+}
+
 /// A value of the right type that was probably meant.
 pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
     match (&known.takes, &node.kind) {
@@ -490,7 +533,7 @@ pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
             Some(text.to_ascii_lowercase())
         }
         (Takes::Switch, Kind::Number(text)) => Some(if text == "0" { "false" } else { "true" }.to_owned()),
-        (Takes::Whole(..) | Takes::Signed(..), Kind::Text(text)) => {
+        (Takes::Whole(..) | Takes::Signed(..) | Takes::Int(..), Kind::Text(text)) => {
             text.trim().parse::<i64>().ok().map(|n| n.to_string())
         }
         (Takes::Texts | Takes::Paths | Takes::Each(_), Kind::Text(text)) => Some(format!("[\"{text}\"]")),

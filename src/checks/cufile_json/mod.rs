@@ -15,6 +15,8 @@ mod syntax;
 mod tests;
 mod together;
 mod tune;
+mod values;
+mod without_effect;
 
 pub use edit::{EditError, set_keys};
 pub use effective::{Effective, Origin, defaults, effective, settings};
@@ -59,7 +61,7 @@ impl Severity {
 /// One problem of a cufile.json.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Rule: `L1` to `L19`, or `ENV` for a variable.
+    /// Rule: `L1` to `L21`, or `ENV` for a variable.
     pub rule: String,
     /// How bad.
     pub severity: Severity,
@@ -91,6 +93,12 @@ impl Linted {
     #[must_use]
     pub fn is_bad(&self) -> bool {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// Whether a part of it is rejected, has no effect or does harm: errors and warnings, and no notes.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity < Severity::Note)
     }
 }
 

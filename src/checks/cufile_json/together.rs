@@ -9,6 +9,7 @@ impl Linter<'_> {
     pub(super) fn together(&mut self, top: &Node) {
         self.sizes(top);
         self.slabs(top);
+        self.without_effect(top);
         let switch = |key: &str| top.at(key).and_then(|node| on(node).map(|on| (on, node.start)));
         if let Some((true, at)) = switch("properties.use_pci_p2pdma") {
             let second = known("block.nvme.use_pci_p2pdma").is_some_and(|k| k.is_in(self.around.version));
@@ -122,7 +123,7 @@ impl Linter<'_> {
         for (sizes, counts, severity) in pairs {
             let (Some((n, _)), Some((m, at))) = (list(sizes), list(counts)) else { continue };
             if n != m {
-                let why = if severity == Severity::Error { FATAL } else { "Each size needs its count." };
+                let why = if severity == Severity::Error { FATAL } else { "The library ignores the slabs." };
                 self.say(
                     "L6",
                     severity,
@@ -140,6 +141,17 @@ impl Linter<'_> {
         {
             let sizes: Vec<u64> = items.iter().filter_map(number).collect();
             let start = *start;
+            if items.is_empty() || sizes.iter().any(|size| *size == 0 || size % 4 != 0) {
+                self.say(
+                    "L6",
+                    Severity::Warning,
+                    start,
+                    key,
+                    "a slab size is 0 or is not a multiple of 4 KiB",
+                    "The library ignores the slabs and uses max_device_cache_size_kb and per_buffer_cache_size_kb.",
+                    "Write multiples of 4.",
+                );
+            }
             if !sizes.is_sorted() {
                 self.say(
                     "L6",
@@ -147,7 +159,7 @@ impl Linter<'_> {
                     start,
                     key,
                     "slab sizes are not in ascending order",
-                    "The library takes the first that is large enough.",
+                    "The library ignores the slabs and uses max_device_cache_size_kb and per_buffer_cache_size_kb.",
                     "Sort them.",
                 );
             }
@@ -296,7 +308,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
     linter.problems
 }
 
-fn on(node: &Node) -> Option<bool> {
+pub(super) fn on(node: &Node) -> Option<bool> {
     match node.kind {
         Kind::Bool(on) => Some(on),
         _ => None,

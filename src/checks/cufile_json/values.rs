@@ -1,0 +1,81 @@
+//! Values of cufile.json with an inner form: addresses, mount tables, names with a dot.
+
+use super::Severity;
+use super::lint::{FATAL, Linter, SILENT};
+use super::syntax::{Kind, Node};
+use std::net::Ipv4Addr;
+
+const LIST: &str = "rdma_dev_addr_list";
+
+impl Linter<'_> {
+    /// A section and its key in one name.
+    pub(super) fn flat(&mut self, dotted: &str, at: usize) {
+        let todo = format!("Write the parts as sections: {}.", nested(dotted));
+        self.say("L9", Severity::Warning, at, dotted, "libcufile does not split names at the dot", SILENT, todo);
+    }
+
+    /// The addresses of network cards: libcufile accepts any text, and finds no card by one that is not IPv4.
+    pub(super) fn addresses(&mut self, key: &str, node: &Node) {
+        let Kind::List(items) = &node.kind else { return };
+        if !key.ends_with(LIST) {
+            return;
+        }
+        for item in items {
+            if let Kind::Text(text) = &item.kind
+                && text.parse::<Ipv4Addr>().is_err()
+            {
+                self.say(
+                    "L21",
+                    Severity::Warning,
+                    item.start,
+                    key,
+                    format!("\"{text}\" is not an IPv4 address"),
+                    "libcufile accepts it and finds no network card by it.",
+                    "Write the address of an RDMA network card: ip -br addr.",
+                );
+            }
+        }
+    }
+
+    /// The entries of a mount table: each is an object with the list of addresses.
+    pub(super) fn mounts(&mut self, key: &str, node: &Node) {
+        for member in node.members() {
+            if !matches!(member.value.kind, Kind::Object(_) | Kind::Null) {
+                self.say(
+                    "L3",
+                    Severity::Error,
+                    member.value.start,
+                    key,
+                    format!("the entry of {} must be an object in braces, it is {}", member.key, member.value.words()),
+                    FATAL,
+                    format!("Write \"{}\": {{ \"{LIST}\": [\"10.0.0.1\"] }}.", member.key),
+                );
+                continue;
+            }
+            for inner in member.value.members() {
+                if inner.key == LIST {
+                    self.addresses(LIST, &inner.value);
+                } else {
+                    let what = format!("{} is not a key of a mount table", inner.key);
+                    self.say("L9", Severity::Warning, inner.key_start, key, what, SILENT, format!("Write {LIST}."));
+                }
+            }
+        }
+    }
+}
+
+/// `"fs": { "nfs": { "mount_table": … } }` of `fs.nfs.mount_table`.
+fn nested(dotted: &str) -> String {
+    dotted.rsplit('.').fold("…".to_owned(), |inner, part| match inner.as_str() {
+        "…" => format!("\"{part}\": …"),
+        _ => format!("\"{part}\": {{ {inner} }}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_flat_name_is_shown_as_sections() {
+        assert_eq!(super::nested("fs.nfs.x"), "\"fs\": { \"nfs\": { \"x\": … } }");
+    }
+}

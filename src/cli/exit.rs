@@ -1,0 +1,64 @@
+//! The exit statuses: one table for the program, the help of each command and the tests.
+
+use clap::Command;
+
+/// Fine.
+pub(super) const FINE: u8 = 0;
+/// The answer is bad.
+pub(super) const BAD_ANSWER: u8 = 1;
+/// The call or the input is wrong.
+pub(super) const BAD_CALL: u8 = 2;
+/// Something that was asked for could not run.
+pub(super) const COULD_NOT_RUN: u8 = 3;
+/// Interrupted by a signal.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// All statuses with their meaning.
+const TABLE: [(u8, &str); 5] = [
+    (FINE, "fine"),
+    (
+        BAD_ANSWER,
+        "the answer is bad: a check blocks the route in use or leaves none, --require or --strict is not met, wrong bytes, a regression",
+    ),
+    (BAD_CALL, "wrong usage or input"),
+    (
+        COULD_NOT_RUN,
+        "something that was asked for could not run: no such GPU, the model does not fit, an engine is not available",
+    ),
+    (INTERRUPTED, "interrupted"),
+];
+
+/// The table as the help shows it.
+fn help() -> String {
+    let rows: Vec<String> = TABLE.iter().map(|(status, meaning)| format!("  {status:>3}  {meaning}")).collect();
+    format!("Exit status:\n{}", rows.join("\n"))
+}
+
+/// The command with the table in its help and in that of each subcommand.
+pub(super) fn documented(command: Command) -> Command {
+    let before = command.get_after_help().map(ToString::to_string);
+    let text = before.map_or_else(help, |before| format!("{before}\n\n{}", help()));
+    command.after_help(text).mut_subcommands(documented)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::commands::Cli;
+    use clap::CommandFactory as _;
+
+    fn all(command: &Command, check: &dyn Fn(&Command)) {
+        check(command);
+        command.get_subcommands().for_each(|sub| all(sub, check));
+    }
+
+    #[test]
+    fn every_command_shows_the_table() {
+        all(&documented(Cli::command()), &|command| {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for (status, meaning) in TABLE {
+                assert!(text.contains(&format!("{status}  {meaning}")), "{}: {text}", command.get_name());
+            }
+        });
+    }
+}
