@@ -4,6 +4,8 @@
 
 #[path = "architecture/cycles.rs"]
 mod cycles;
+#[path = "architecture/ids.rs"]
+mod ids;
 
 use std::fs;
 use std::path::{Path, PathBuf};

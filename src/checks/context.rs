@@ -1,47 +1,47 @@
 //! What every group of checks looks at: the view, the paths with their facts, the GPUs, the configuration.
 
-use super::config_file::Config;
+use crate::checks::cufile::config_file::Config;
 use crate::host::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// The last driver branch for Maxwell, Pascal and Volta, always with the proprietary kernel modules.
-pub(super) const LAST_PROPRIETARY: &str = "580";
+pub(crate) const LAST_PROPRIETARY: &str = "580";
 
 /// A path under examination.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
-    pub(super) path: PathBuf,
-    pub(super) facts: Option<PathFacts>,
+pub(crate) struct Subject {
+    pub(crate) path: PathBuf,
+    pub(crate) facts: Option<PathFacts>,
 }
 
 /// A GPU under examination: what NVML says where it speaks, and what the bus says.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GpuSeen {
+pub(crate) struct GpuSeen {
     /// UUID, or the PCI address where there is no driver to ask.
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) address: String,
-    pub(super) nvml: Option<NvmlGpu>,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) nvml: Option<NvmlGpu>,
     /// By compute capability, or by PCI device id if NVML does not list the GPU.
-    pub(super) architecture: Option<Architecture>,
+    pub(crate) architecture: Option<Architecture>,
 }
 
 impl GpuSeen {
-    pub(super) fn capability(&self) -> Option<(u32, u32)> {
+    pub(crate) fn capability(&self) -> Option<(u32, u32)> {
         let (major, minor) = self.nvml.as_ref()?.compute_capability.as_deref()?.split_once('.')?;
         Some((major.parse().ok()?, minor.parse().ok()?))
     }
 
-    pub(super) fn is_grace(&self) -> bool {
+    pub(crate) fn is_grace(&self) -> bool {
         ["GH200", "GB200", "GB300", "Grace"].iter().any(|name| self.name.contains(name))
     }
 }
 
 /// The shared view of all checks of one round.
-pub(super) struct Context<'a> {
-    pub(super) root: &'a Root,
-    pub(super) subjects: Vec<Subject>,
+pub(crate) struct Context<'a> {
+    pub(crate) root: &'a Root,
+    pub(crate) subjects: Vec<Subject>,
     selected: Option<String>,
     pci: OnceLock<Option<PciNvidia>>,
     gpus: OnceLock<Vec<GpuSeen>>,
@@ -50,7 +50,7 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(root: &'a Root, paths: &[PathBuf], gpu: Option<&str>) -> Self {
+    pub(crate) fn new(root: &'a Root, paths: &[PathBuf], gpu: Option<&str>) -> Self {
         Self {
             root,
             subjects: paths
@@ -66,12 +66,12 @@ impl<'a> Context<'a> {
     }
 
     /// Whether one GPU was asked for, and not all.
-    pub(super) fn one_was_asked_for(&self) -> bool {
+    pub(crate) fn one_was_asked_for(&self) -> bool {
         self.selected.is_some()
     }
 
     /// GPUs on the bus; `None` where the bus cannot be listed.
-    pub(super) fn pci(&self) -> Option<&[PciGpu]> {
+    pub(crate) fn pci(&self) -> Option<&[PciGpu]> {
         self.nvidia().map(|seen| seen.gpus.as_slice())
     }
 
@@ -80,12 +80,12 @@ impl<'a> Context<'a> {
     }
 
     /// Addresses of the NVSwitches on the bus.
-    pub(super) fn nvswitches(&self) -> &[String] {
+    pub(crate) fn nvswitches(&self) -> &[String] {
         self.nvidia().map_or(&[], |seen| &seen.nvswitches)
     }
 
     /// The GPUs of this system that the open kernel modules cannot drive. Waits for NVML.
-    pub(super) fn before_turing(&self) -> impl Iterator<Item = &GpuKind> {
+    pub(crate) fn before_turing(&self) -> impl Iterator<Item = &GpuKind> {
         self.kinds
             .get_or_init(|| host::gpu_kinds(self.root))
             .iter()
@@ -93,7 +93,7 @@ impl<'a> Context<'a> {
     }
 
     /// The fix that installs a driver for the GPUs of this machine; none for GPUs that no driver with GDS supports.
-    pub(super) fn driver_fix(&self) -> Option<&'static str> {
+    pub(crate) fn driver_fix(&self) -> Option<&'static str> {
         match self.before_turing().map(|gpu| gpu.architecture).max() {
             None => Some("nvidia-driver-open"),
             Some(Architecture::BeforeMaxwell) => None,
@@ -102,23 +102,23 @@ impl<'a> Context<'a> {
     }
 
     /// Whether CUDA waits for Fabric Manager on this machine: it has NVSwitches, or a GPU of an HGX board that shows none.
-    pub(super) fn has_fabric(&self) -> bool {
+    pub(crate) fn has_fabric(&self) -> bool {
         let is_guest = || self.root.nvml().gpus.iter().any(|gpu| gpu.virtualization.as_deref() == Some("passthrough"));
         !self.nvswitches().is_empty() || (self.hgx_blackwell().is_some() && !is_guest())
     }
 
     /// A B200 or B300 of an HGX board.
-    pub(super) fn hgx_blackwell(&self) -> Option<&PciGpu> {
+    pub(crate) fn hgx_blackwell(&self) -> Option<&PciGpu> {
         self.pci()?.iter().find(|gpu| gpu.is_hgx_blackwell() && !gpu.is_lent())
     }
 
     /// Whether the bus shows a GPU, without waiting for NVML.
-    pub(super) fn gpu_on_bus(&self) -> bool {
+    pub(crate) fn gpu_on_bus(&self) -> bool {
         self.pci().is_some_and(|gpus| !gpus.is_empty())
     }
 
     /// The GPUs that were asked for, all of them by default. Waits for NVML.
-    pub(super) fn gpus(&self) -> &[GpuSeen] {
+    pub(crate) fn gpus(&self) -> &[GpuSeen] {
         self.gpus.get_or_init(|| {
             let nvml = self.root.nvml();
             let machine = host::machine(self.root);
@@ -146,28 +146,21 @@ impl<'a> Context<'a> {
     }
 
     /// Whether there is any GPU at all. Waits for NVML only where the bus shows none.
-    pub(super) fn has_gpu(&self) -> bool {
+    pub(crate) fn has_gpu(&self) -> bool {
         self.gpu_on_bus() || !self.root.nvml().gpus.is_empty()
     }
 
-    pub(super) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         self.config.get_or_init(|| Config::load(self.root))
     }
 
-    pub(super) fn is_aarch64(&self) -> bool {
-        let arch = self.root.read_text("/proc/sys/kernel/arch").unwrap_or_default();
-        if !arch.trim().is_empty() {
-            return arch.trim() == "aarch64";
-        }
-        let cpus = self.root.read_text("/proc/cpuinfo").unwrap_or_default();
-        cpus.lines().any(|line| line.starts_with("CPU implementer"))
+    pub(crate) fn is_aarch64(&self) -> bool {
+        host::is_aarch64(self.root)
     }
 
     /// (major, minor) of the kernel release.
-    pub(super) fn kernel(&self) -> Option<(u32, u32)> {
-        let release = host::kernel_release(self.root)?;
-        let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().ok());
-        Some((parts.next()??, parts.next()??))
+    pub(crate) fn kernel(&self) -> Option<(u32, u32)> {
+        host::kernel_version(self.root)
     }
 }
 
@@ -184,15 +177,4 @@ fn by_one_name(mut facts: PathFacts) -> PathFacts {
     };
     facts.filesystem = Some(name.to_owned());
     facts
-}
-
-/// Compares dotted versions number by number; text after the digits of a part is passed over.
-pub(super) fn version_numbers(text: &str) -> Vec<u32> {
-    text.trim()
-        .split('.')
-        .map_while(|part| {
-            let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
-            digits.parse().ok()
-        })
-        .collect()
 }

@@ -1,11 +1,12 @@
 //! What one check concluded, and what that means for each route, before it is known which routes matter.
 
-use crate::domain::{Evidence, Finding, Group, Route, Status};
+use crate::checks::spec::CheckId;
+use crate::domain::{Evidence, Finding, Route, Status};
 use crate::host::Unread;
 
 /// What it would take to mend something, as a rough price; the cheapest sum decides which route is the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cost {
+pub(crate) enum Cost {
     /// A file or a setting, at once.
     Setting = 1,
     /// Root and perhaps a remount or a re-login.
@@ -20,7 +21,7 @@ pub(super) enum Cost {
 
 impl Cost {
     /// What it takes, in words.
-    pub(super) const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Setting => "no root needed",
             Self::Root => "as root",
@@ -33,7 +34,7 @@ impl Cost {
 
 /// What a check means for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(crate) enum Weight {
     /// It is in the way and can be mended at this cost.
     Missing(Cost),
     /// It is in the way for good: hardware, or the kind of file system.
@@ -44,7 +45,7 @@ pub(super) enum Weight {
 
 /// What a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     /// The machine.
     Machine,
     /// A path, by its number.
@@ -57,26 +58,28 @@ pub(super) enum Scope {
 
 /// A finding with its weights.
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
-    pub(super) finding: Finding,
-    pub(super) bears: Vec<(Route, Weight)>,
-    pub(super) scope: Scope,
+pub(crate) struct Judged {
+    pub(crate) id: CheckId,
+    pub(crate) finding: Finding,
+    pub(crate) bears: Vec<(Route, Weight)>,
+    pub(crate) scope: Scope,
     /// Status to show when something is in the way of a route that matters; fail unless the check is not that sure.
-    pub(super) severity: Status,
+    pub(crate) severity: Status,
     /// Whether it tells why a route that somebody set up is not taken: worth a warning even where another route is nearer.
-    pub(super) explains: bool,
+    pub(crate) explains: bool,
 }
 
 impl Judged {
-    fn new(id: &str, group: Group, status: Status, summary: impl Into<String>) -> Self {
+    fn new(id: CheckId, status: Status, summary: impl Into<String>) -> Self {
         Self {
+            id,
             finding: Finding {
-                id: id.to_owned(),
-                group,
+                id: id.into(),
+                group: id.spec().group,
                 status,
                 summary: summary.into(),
                 evidence: Vec::new(),
-                why: String::new(),
+                why: id.spec().why.to_owned(),
                 blocks: Vec::new(),
                 fix: None,
                 advice: None,
@@ -90,72 +93,72 @@ impl Judged {
         }
     }
 
-    pub(super) fn pass(id: &str, group: Group, summary: impl Into<String>) -> Self {
-        Self::new(id, group, Status::Pass, summary)
+    pub(crate) fn pass(id: CheckId, summary: impl Into<String>) -> Self {
+        Self::new(id, Status::Pass, summary)
     }
 
-    pub(super) fn info(id: &str, group: Group, summary: impl Into<String>) -> Self {
-        Self::new(id, group, Status::Info, summary)
+    pub(crate) fn info(id: CheckId, summary: impl Into<String>) -> Self {
+        Self::new(id, Status::Info, summary)
     }
 
-    pub(super) fn warn(id: &str, group: Group, summary: impl Into<String>) -> Self {
-        Self::new(id, group, Status::Warn, summary)
+    pub(crate) fn warn(id: CheckId, summary: impl Into<String>) -> Self {
+        Self::new(id, Status::Warn, summary)
     }
 
-    pub(super) fn na(id: &str, group: Group, summary: impl Into<String>) -> Self {
-        Self::new(id, group, Status::Na, summary)
+    pub(crate) fn na(id: CheckId, summary: impl Into<String>) -> Self {
+        Self::new(id, Status::Na, summary)
     }
 
     /// Something is in the way; whether that is a failure is decided when it is known which routes matter.
-    pub(super) fn lack(id: &str, group: Group, summary: impl Into<String>) -> Self {
-        Self::new(id, group, Status::Info, summary)
+    pub(crate) fn lack(id: CheckId, summary: impl Into<String>) -> Self {
+        Self::new(id, Status::Info, summary)
     }
 
-    pub(super) fn found(mut self, source: impl Into<String>, text: impl Into<String>) -> Self {
+    pub(crate) fn found(mut self, source: impl Into<String>, text: impl Into<String>) -> Self {
         self.finding.evidence.push(Evidence { source: source.into(), text: text.into() });
         self
     }
 
-    pub(super) fn unread(self, source: &str, why: &Unread) -> Self {
+    pub(crate) fn unread(self, source: &str, why: &Unread) -> Self {
         self.found(source, why.to_string())
     }
 
-    pub(super) fn why(mut self, why: &str) -> Self {
+    pub(crate) fn why(mut self, why: &str) -> Self {
         why.clone_into(&mut self.finding.why);
         self
     }
 
-    pub(super) fn advice(mut self, advice: impl Into<String>) -> Self {
+    pub(crate) fn advice(mut self, advice: impl Into<String>) -> Self {
         self.finding.advice = Some(advice.into());
         self
     }
 
-    pub(super) fn fix(mut self, id: &str) -> Self {
+    pub(crate) fn fix(mut self, id: &str) -> Self {
         self.finding.fix = Some(id.to_owned());
         self
     }
 
     /// [`Self::fix`], where there is one.
-    pub(super) fn fixes(mut self, id: Option<&str>) -> Self {
+    pub(crate) fn fixes(mut self, id: Option<&str>) -> Self {
         self.finding.fix = id.map(str::to_owned);
         self
     }
 
-    pub(super) fn cause(mut self, id: &str) -> Self {
-        self.finding.cause = Some(id.to_owned());
+    pub(crate) fn cause(mut self, id: CheckId) -> Self {
+        self.finding.cause = Some(id.into());
         self
     }
 
-    pub(super) fn missing(self, cost: Cost, routes: &[Route]) -> Self {
+    pub(crate) fn missing(self, cost: Cost, routes: &[Route]) -> Self {
         self.bear(Weight::Missing(cost), routes)
     }
 
-    pub(super) fn never(mut self, routes: &[Route]) -> Self {
+    pub(crate) fn never(mut self, routes: &[Route]) -> Self {
         self.finding.permanent = true;
         self.bear(Weight::Never, routes)
     }
 
-    pub(super) fn unknown(self, routes: &[Route]) -> Self {
+    pub(crate) fn unknown(self, routes: &[Route]) -> Self {
         self.bear(Weight::Unknown, routes)
     }
 
@@ -165,29 +168,29 @@ impl Judged {
     }
 
     /// At most a warning, even where a route that matters is in question.
-    pub(super) fn only_warn(mut self) -> Self {
+    pub(crate) fn only_warn(mut self) -> Self {
         self.severity = Status::Warn;
         self
     }
 
     /// Warns wherever no direct route is taken: it tells why the one that was set up is not.
-    pub(super) fn explaining(mut self) -> Self {
+    pub(crate) fn explaining(mut self) -> Self {
         self.explains = true;
         self
     }
 
-    pub(super) fn of(mut self, scope: Scope) -> Self {
+    pub(crate) fn of(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
     /// The routes that it is in the way of.
-    pub(super) fn in_the_way(&self) -> impl Iterator<Item = Route> + '_ {
+    pub(crate) fn in_the_way(&self) -> impl Iterator<Item = Route> + '_ {
         self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
     }
 
     /// The highest price among the routes that it is in the way of and that can be mended.
-    pub(super) fn price(&self) -> Option<Cost> {
+    pub(crate) fn price(&self) -> Option<Cost> {
         let prices = self.bears.iter().filter_map(|(_, weight)| match weight {
             Weight::Missing(cost) => Some(*cost),
             _ => None,
@@ -195,12 +198,13 @@ impl Judged {
         prices.max()
     }
 
-    pub(super) fn stops(&self, route: Route) -> bool {
+    pub(crate) fn stops(&self, route: Route) -> bool {
         self.in_the_way().any(|r| r == route)
     }
 }
 
 /// Every route over which a cuFile read can go.
-pub(super) const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
+pub(crate) const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
+
 /// The routes without host memory.
-pub(super) const DIRECT: &[Route] = &Route::DIRECT;
+pub(crate) const DIRECT: &[Route] = &Route::DIRECT;

@@ -25,8 +25,8 @@ impl Report {
 
     /// The finding of a check.
     #[must_use]
-    pub fn finding(&self, id: &str) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.id == id)
+    pub fn finding(&self, id: impl AsRef<str>) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.id == id.as_ref())
     }
 
     /// Puts a verdict in the place of the one for the same path and GPU.

@@ -162,7 +162,7 @@ pub(super) fn fix(id: &str) -> Option<Answer> {
 
 /// A line that the checks know.
 pub(super) fn known_line(explained: &Explained) -> Answer {
-    let page = checks::of(&explained.check);
+    let page = explained.check.and_then(|check| checks::of(check.as_str()));
     let mut answer = Answer::new(Kind::Line, &explained.line, &explained.meaning);
     if let Some(page) = page {
         answer.fact("Check", page.id);

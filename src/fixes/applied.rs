@@ -4,9 +4,8 @@ use super::modprobe::load_before;
 use super::recipes::{empty, line_in, run};
 use super::{limits, registry};
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
-use crate::checks::kept_out;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{Root, Unread};
+use crate::host::{Excluded, Root, Unread, nvidia_fs_excluded};
 use std::path::PathBuf;
 
 /// The plan of one of these fixes.
@@ -66,11 +65,11 @@ fn load(root: &Root) -> FixPlan {
         Ok(change) => (change, None),
         Err(why) => (None, Some(why)),
     };
-    let kept = kept_out(root);
-    let obstacle = kept.as_ref().filter(|(.., by_hand_too)| *by_hand_too).map(|(file, line, _)| {
+    let kept = nvidia_fs_excluded(root);
+    let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|Excluded { file, line, .. }| {
         format!("{file} says '{line}', so modprobe does nothing. If that is not wanted any more, remove the line first")
     });
-    let remaining = kept.filter(|_| obstacle.is_none()).map(|(file, line, _)| {
+    let remaining = kept.filter(|_| obstacle.is_none()).map(|Excluded { file, line, .. }| {
         format!("take '{line}' out of {file}: as long as it is there, the module is not loaded at boot")
     });
     FixPlan {

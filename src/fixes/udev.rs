@@ -1,9 +1,9 @@
 //! Plans about udev: the record of a disk, and the rule that reads the level of a RAID.
 
 use super::recipes::{empty, line_in, run, words};
-use crate::checks::{Report, udev_record_path};
+use crate::checks::Report;
 use crate::domain::{Change, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::host::{PathFacts, Root, Unread};
+use crate::host::{PathFacts, Root, Unread, udev_record_path};
 use std::path::PathBuf;
 
 /// The missing udev records of the devices of the paths under examination.

@@ -1,8 +1,8 @@
 //! The value of every key and where it comes from: default, /etc/cufile.json, the user's file, the environment.
 
-use super::SYSTEM_FILE;
 use super::known::KEYS;
 use super::syntax;
+use super::types::SYSTEM_FILE;
 use crate::domain::CufileSetting;
 use crate::host::Root;
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use super::known::minor;
 use super::nearest::distance;
-use super::{Linted, Problem, Severity};
+use super::types::{Linted, Problem, Severity};
 use crate::host::Root;
 
 /// What a variable takes.

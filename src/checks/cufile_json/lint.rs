@@ -4,7 +4,7 @@ use super::environment::LEVELS;
 use super::known::{Known, MISNAMED, Takes, is_section, known, minor};
 use super::nearest::nearest;
 use super::syntax::{self, Document, Kind, Node};
-use super::{Problem, Severity};
+use super::types::{Problem, Severity};
 use serde_json::Value;
 use std::collections::HashMap;
 

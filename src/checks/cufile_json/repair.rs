@@ -4,7 +4,7 @@ use super::edit::set_keys;
 use super::known::{Takes, known};
 use super::lint::{Linter, Surroundings, fitting, lint};
 use super::syntax::{self, Kind, place};
-use super::{Problem, Severity};
+use super::types::{Problem, Severity};
 use crate::host::Root;
 use serde_json::Value;
 

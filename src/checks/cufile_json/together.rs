@@ -3,7 +3,7 @@
 use super::known::{known, minor};
 use super::lint::{FATAL, Linter};
 use super::syntax::{Kind, Node};
-use super::{Hardware, Problem, Severity};
+use super::types::{Hardware, Problem, Severity};
 
 impl Linter<'_> {
     pub(super) fn together(&mut self, top: &Node) {

@@ -1,7 +1,7 @@
 //! A cufile.json of one's own for a model: only the keys that matter for it on this machine, each with its reason.
 
-use super::Hardware;
 use super::known::known;
+use super::types::Hardware;
 use crate::domain::Route;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Values of cufile.json with an inner form: addresses, mount tables, names with a dot.
 
-use super::Severity;
 use super::lint::{FATAL, Linter, SILENT};
 use super::syntax::{Kind, Node};
+use super::types::Severity;
 use std::net::Ipv4Addr;
 
 const LIST: &str = "rdma_dev_addr_list";

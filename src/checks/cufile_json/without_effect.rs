@@ -1,10 +1,10 @@
 //! Values that libcufile reads and that have no effect because of another value (L12, L20).
 
-use super::Severity;
 use super::known::{KEYS, known};
 use super::lint::Linter;
 use super::syntax::{Kind, Node};
 use super::together::{number, on};
+use super::types::Severity;
 
 /// File systems whose key for P2PDMA is accepted although the route does not exist for them.
 const WITHOUT_P2PDMA: &[&str] = &["beegfs", "gpfs", "lustre", "nfs", "panfs", "scatefs"];

@@ -27,7 +27,7 @@ pub(super) type Told = Arc<Mutex<BTreeSet<(String, String)>>>;
 
 /// Whether a cause stands in the way of a lane with this target: host memory needs no CUDA, and has no direct route that could be closed.
 pub(super) fn matters(cause: &Explained, target: &Target) -> bool {
-    !(*target == Target::Host && (cause.check == "gpu-present" || cause.meaning.starts_with("no direct route is open")))
+    !(*target == Target::Host && cause.needs_gpu)
 }
 
 /// Follows the logs of one lane from when it is made until [`Follower::end`].

@@ -1,7 +1,7 @@
 //! Proving a verdict with real reads: in a child with compat mode forbidden, and where that fails in a second one with it allowed.
 
 use super::child::probe_child;
-use crate::checks::{Report, Trial, with_trial};
+use crate::checks::{CheckId, Report, Trial, with_trial};
 use crate::domain::{RouteCounts, Status, Verdict};
 use crate::trust::Scratch;
 use serde_json::Value;
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// where libcufile does not open, or where there is no GPU that CUDA could open.
 #[must_use]
 pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
-    if report.finding("lib-open-probe").is_none_or(|finding| finding.status != Status::Pass) {
+    if report.finding(CheckId::LibOpenProbe).is_none_or(|finding| finding.status != Status::Pass) {
         return Vec::new();
     }
     let scratch = Scratch::new("gds-top-proof-");

@@ -1,5 +1,6 @@
 //! Version 1 of the recordings has some facts only as words. They are decoded here, once, into the fields that hold them since version 2.
 
+use crate::checks::CheckId;
 use crate::domain::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Route, RunResult, Verdict};
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ impl Version1 {
     }
 
     fn finding(&mut self, finding: &mut Finding) {
-        finding.permanent = finding.id == "gpu-present" && finding.summary.starts_with("no NVIDIA GPU");
+        finding.permanent = finding.id == CheckId::GpuPresent && finding.summary.starts_with("no NVIDIA GPU");
         let words = finding.advice.as_deref().unwrap_or(&finding.summary).trim_end_matches('.');
         self.advised_by.insert(finding.id.clone(), words.to_owned());
     }

@@ -194,7 +194,7 @@ fn check_lines(
         }
     }
     if let Some(advice) = &finding.advice {
-        let mends = finding.status.weight() >= Status::Warn.weight() && finding.id != "gpu-present";
+        let mends = finding.status.weight() >= Status::Warn.weight() && !finding.permanent;
         part(
             &mut lines,
             if plan.is_some() {

@@ -1,0 +1,147 @@
+//! Container, user and limits.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::units;
+use crate::host;
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = vec![container(ctx)];
+    out.extend(limits(ctx));
+    out.push(user(ctx));
+    out
+}
+
+/// Needs the library's version, so it waits for the probe.
+pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
+    const ID: CheckId = CheckId::CtrProcSys;
+    const WHY: &str = "From 1.16 on libcufile spins for ever while it opens where /proc/modules cannot be opened, as in some sandboxes.";
+    let judged = match ctx.root.read_bytes("/proc/modules") {
+        Ok(_) => Judged::pass(ID, "/proc/modules can be read").found("/proc/modules", "readable"),
+        Err(why) => {
+            let facts = ctx.root.libcufile();
+            let judged = match facts.version_numbers() {
+                Some(version) if version < (1, 16) => {
+                    Judged::info(ID, "/proc/modules cannot be read; libcufile before 1.16 does not mind")
+                }
+                Some(_) => Judged::lack(ID, "/proc/modules cannot be opened: libcufile 1.16 and later hang here")
+                    .missing(Cost::System, EVERY)
+                    .advice("Run on a kernel that shows /proc/modules, or use libcufile 1.15 or older."),
+                None => Judged::warn(ID, "/proc/modules cannot be opened: libcufile 1.16 and later would hang here"),
+            };
+            judged.unread("/proc/modules", &why)
+        }
+    };
+    vec![judged.why(WHY)]
+}
+
+fn container(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::CtrDetect;
+    let judged = match host::container(ctx.root) {
+        Some(container) => Judged::info(ID, format!("inside a container ({})", container.runtime))
+            .found(container.source, container.text),
+        None => Judged::pass(ID, "not inside a container")
+            .found("/.dockerenv, /run/.containerenv, /proc/self/cgroup", "no mark of a container"),
+    };
+    judged.why("What a container does not bring in (devices, /run/udev, modules) must be added when it is started.")
+}
+
+/// A limit of the process from `/proc/self/limits`; `None` is unlimited.
+fn soft_limit(text: &str, name: &str) -> Option<Option<u64>> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let word = rest.split_whitespace().next()?;
+    if word == "unlimited" { Some(None) } else { word.parse().ok().map(Some) }
+}
+
+/// The most that a program may raise a limit to; `None` is unlimited or not said.
+fn hard_limit(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a path is on a file system that goes over RDMA.
+fn over_rdma(ctx: &Context<'_>) -> bool {
+    ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()).any(|facts| {
+        facts.option_value("proto") == Some("rdma")
+            || matches!(
+                facts.filesystem.as_deref(),
+                Some("gpfs" | "mmfs" | "wekafs" | "lustre" | "beegfs" | "fhgfs" | "scatefs")
+            )
+    })
+}
+
+fn limits(ctx: &Context<'_>) -> Vec<Judged> {
+    const PATH: &str = "/proc/self/limits";
+    const MEMLOCK: CheckId = CheckId::LimMemlock;
+    let text = match ctx.root.read_text(PATH) {
+        Ok(text) => text,
+        Err(why) => {
+            return vec![Judged::na(MEMLOCK, "the limits of the process could not be read").unread(PATH, &why)];
+        }
+    };
+    let mut out = Vec::new();
+    if let Some(limit) = soft_limit(&text, "Max locked memory") {
+        // CAP_IPC_LOCK, bit 14, lifts the limit (capabilities(7)).
+        let status = ctx.root.read_text("/proc/self/status").unwrap_or_default();
+        let caps =
+            status.lines().find_map(|l| l.strip_prefix("CapEff:")).and_then(|v| u64::from_str_radix(v.trim(), 16).ok());
+        let free = caps.is_some_and(|caps| caps & (1 << 14) != 0);
+        let judged = match limit {
+            None => Judged::pass(MEMLOCK, "locked memory is not limited"),
+            Some(_) if free => Judged::pass(MEMLOCK, "locked memory is not limited for this user (CAP_IPC_LOCK)"),
+            Some(bytes) if bytes < 64 * units::MIB && !over_rdma(ctx) => Judged::info(
+                MEMLOCK,
+                format!("only {} may be locked, which local disks do not mind", units::bytes(bytes)),
+            ),
+            Some(bytes) if bytes < 64 * units::MIB => {
+                Judged::warn(MEMLOCK, format!("only {} may be locked", units::bytes(bytes)))
+                    .fix("memlock")
+                    .advice("ulimit -l unlimited; in a container --ulimit memlock=-1.")
+            }
+            Some(bytes) => Judged::pass(MEMLOCK, format!("{} may be locked", units::bytes(bytes))),
+        };
+        out.push(
+            judged
+                .found(PATH, format!("Max locked memory {}", limit.map_or_else(|| "unlimited".to_owned(), |b| b.to_string())))
+                .why("Registering memory for RDMA and io_uring counts against it; memory pinned through CUDA usually does not."),
+        );
+    }
+    if let Some(limit) = soft_limit(&text, "Max open files") {
+        let judged = match limit {
+            // The usual soft limit of a login, which any program may raise by itself.
+            Some(n)
+                if (1024..4096).contains(&n) && hard_limit(&text, "Max open files").is_none_or(|most| most >= 4096) =>
+            {
+                Judged::info(CheckId::LimNofile, format!("{n} files may be open unless the program raises it"))
+                    .advice("ulimit -n 65536")
+            }
+            Some(n) if n < 4096 => {
+                Judged::warn(CheckId::LimNofile, format!("only {n} files may be open")).advice("ulimit -n 65536")
+            }
+            Some(n) => Judged::pass(CheckId::LimNofile, format!("{n} files may be open")),
+            None => Judged::pass(CheckId::LimNofile, "open files are not limited"),
+        };
+        out.push(
+            judged
+                .found(
+                    PATH,
+                    format!("Max open files {}", limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string())),
+                )
+                .why("Each registered file holds two or three descriptors; running out shows as error 5031."),
+        );
+    }
+    out
+}
+
+fn user(ctx: &Context<'_>) -> Judged {
+    let judged = match ctx.root.euid() {
+        Some(0) => Judged::info(CheckId::UserPerms, "running as root").found("geteuid", "0"),
+        Some(id) => Judged::info(
+            CheckId::UserPerms,
+            format!("running as user {id}: some checks see less, fixes of the system need sudo"),
+        )
+        .found("geteuid", id.to_string()),
+        None => Judged::na(CheckId::UserPerms, "the user is not part of this capture"),
+    };
+    judged.why("What a check may read and a fix may change depends on it.")
+}

@@ -1,0 +1,144 @@
+//! RDMA, if a path is on a file system that uses it.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+use serde_json::Value;
+
+/// The addresses of this machine's cards in cufile.json: of the mounts, of the file system, or of all (libcufile looks in this order).
+fn rdma_addresses(ctx: &Context<'_>) -> (Vec<String>, String) {
+    let kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
+    for kind in kinds {
+        let section = match kind {
+            "wekafs" => "fs.weka",
+            "gpfs" | "mmfs" => "fs.gpfs",
+            _ => continue,
+        };
+        for key in [format!("{section}.mount_table"), format!("{section}.rdma_dev_addr_list")] {
+            let (list, origin) = ctx.config().texts_below(&key);
+            if !list.is_empty() {
+                return (list, origin);
+            }
+        }
+    }
+    ctx.config().texts_below("properties.rdma_dev_addr_list")
+}
+
+/// RDMA, where a path is on a file system that goes over it.
+pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
+    let kinds: Vec<(&str, bool)> = ctx
+        .subjects
+        .iter()
+        .filter_map(|s| s.facts.as_ref())
+        .filter_map(|f| Some((f.filesystem.as_deref()?, f.option_value("proto") == Some("rdma"))))
+        .collect();
+    let user_space = kinds.iter().any(|(kind, _)| matches!(*kind, "gpfs" | "mmfs" | "wekafs"));
+    let kernel = kinds
+        .iter()
+        .any(|(kind, rdma)| matches!(*kind, "lustre" | "beegfs" | "fhgfs") || (kind.starts_with("nfs") && *rdma));
+    if !user_space && !kernel {
+        return Vec::new();
+    }
+    let mut out = vec![stack(ctx, user_space)];
+    if user_space {
+        out.push(addresses(ctx));
+    }
+    out
+}
+
+/// Whether no device of user-space RDMA is in sight.
+fn no_verbs(ctx: &Context<'_>) -> bool {
+    !ctx.root.entries("/dev/infiniband").unwrap_or_default().iter().any(|name| name.starts_with("uverbs"))
+}
+
+fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
+    const ID: CheckId = CheckId::RdmaStack;
+    let devices = ctx.root.entries("/sys/class/infiniband").unwrap_or_default();
+    let version = ctx.root.read_text("/sys/module/mlx5_core/version").ok().map(|text| text.trim().to_owned());
+    let judged = if devices.is_empty() {
+        Judged::warn(ID, "no RDMA device is here").found("/sys/class/infiniband", "empty or absent")
+    } else if user_space && host::container(ctx.root).is_some() && no_verbs(ctx) {
+        Judged::lack(ID, "the RDMA devices of the host are not in this container")
+            .found("/dev/infiniband", "no uverbs device")
+            .missing(Cost::Root, &[Route::Rdma])
+            .advice("Start the container with --device /dev/infiniband and --cap-add IPC_LOCK.")
+    } else {
+        Judged::info(ID, format!("RDMA devices: {}", devices.join(" ")))
+            .found("/sys/class/infiniband", devices.join(" "))
+    };
+    let judged = match version {
+        Some(version) => judged.found("/sys/module/mlx5_core/version", version),
+        None => judged.found("/sys/module/mlx5_core/version", "absent: the kernel's own driver, or none"),
+    };
+    let rates = ports(ctx).into_iter().filter_map(|(path, state)| {
+        let path = path.strip_suffix("state").map(|port| format!("{port}rate"))?;
+        Some((ctx.root.read_text(&path).ok()?.trim().to_owned(), path, state))
+    });
+    let judged =
+        rates.take(8).fold(judged, |judged, (rate, path, state)| judged.found(path, format!("{rate}, {state}")));
+    let judged = if judged.finding.advice.is_some() {
+        judged
+    } else {
+        judged.advice("ofed_info -s tells DOCA or MLNX_OFED; do not mix the two.")
+    };
+    judged.why("The patched clients come with DOCA or MLNX_OFED.")
+}
+
+/// The ports of RDMA devices with their state: `4: ACTIVE`, `1: DOWN`.
+fn ports(ctx: &Context<'_>) -> Vec<(String, String)> {
+    const TOP: &str = "/sys/class/infiniband";
+    let names = |folder: &str| ctx.root.entries(folder).unwrap_or_default();
+    names(TOP)
+        .into_iter()
+        .map(|device| format!("{TOP}/{device}/ports"))
+        .flat_map(|folder| {
+            names(&folder).into_iter().map(move |port| format!("{folder}/{port}/state")).collect::<Vec<_>>()
+        })
+        .filter_map(|path| Some((ctx.root.read_text(&path).ok()?.trim().to_owned(), path)))
+        .map(|(state, path)| (path, state))
+        .collect()
+}
+
+fn addresses(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::RdmaIps;
+    let (list, origin) = rdma_addresses(ctx);
+    let table = ctx.root.read_text("/proc/net/fib_trie");
+    let judged = if list.is_empty() {
+        Judged::lack(ID, "rdma_dev_addr_list is not set, so cuFile knows no network card for this file system")
+            .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
+            .missing(Cost::Setting, &[Route::Rdma])
+            .advice("Set properties.rdma_dev_addr_list to the addresses of the RDMA interfaces.")
+    } else {
+        match table {
+            Ok(text) => {
+                let known = |ip: &String| text.lines().any(|l| l.trim().trim_start_matches("|-- ") == ip.as_str());
+                let unknown: Vec<&str> = list.iter().filter(|ip| !known(ip)).map(String::as_str).collect();
+                let down = ports(ctx).into_iter().filter(|(_, state)| !state.contains("ACTIVE")).collect::<Vec<_>>();
+                let all_down = !down.is_empty() && down.len() == ports(ctx).len();
+                if unknown.is_empty() && all_down {
+                    let judged =
+                        Judged::lack(ID, "no port of an RDMA device is up, so this file system has no way to the GPU")
+                            .missing(Cost::System, &[Route::Rdma])
+                            .advice("Look at cable, switch and subnet manager: ibstat, systemctl status opensm.");
+                    down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
+                } else if unknown.is_empty() {
+                    Judged::pass(ID, "each address of rdma_dev_addr_list is of this machine")
+                } else {
+                    Judged::lack(
+                        ID,
+                        format!("rdma_dev_addr_list names addresses that this machine has not: {}", unknown.join(" ")),
+                    )
+                    .missing(Cost::Setting, &[Route::Rdma])
+                    .advice(format!("Correct properties.rdma_dev_addr_list in {origin}."))
+                }
+            }
+            Err(why) => Judged::na(ID, "the addresses of this machine could not be read")
+                .unread("/proc/net/fib_trie", &why)
+                .unknown(&[Route::Rdma]),
+        }
+        .found(origin, Value::from(list).to_string())
+    };
+    judged.why("Over user-space RDMA cuFile registers GPU memory with the cards of these addresses.")
+}

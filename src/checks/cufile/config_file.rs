@@ -1,0 +1,225 @@
+//! The files of cufile.json as the checks see them: /etc first, the user's file merged over it key by key, then the environment.
+
+use crate::checks::cufile_json::{Severity, Surroundings, lint};
+use crate::host::{Root, Unread};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The file that is always read.
+pub(crate) const SYSTEM_FILE: &str = "/etc/cufile.json";
+
+/// One of the files.
+#[derive(Clone, Debug)]
+pub(crate) struct ConfigFile {
+    pub(crate) path: String,
+    /// Whether `CUFILE_ENV_PATH_JSON` names it.
+    pub(crate) from_environment: bool,
+    pub(crate) state: FileState,
+}
+
+/// What became of a file.
+#[derive(Clone, Debug)]
+pub(crate) enum FileState {
+    Missing,
+    Unreadable(Unread),
+    /// libcufile refuses it; each a sentence with its place.
+    Broken(Vec<String>),
+    Good(BTreeMap<String, Value>),
+}
+
+/// The configuration in effect.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) files: Vec<ConfigFile>,
+    /// Value and origin by dotted key; keys that nobody sets are absent.
+    values: BTreeMap<String, (Value, String)>,
+}
+
+impl Config {
+    pub(crate) fn load(root: &Root) -> Self {
+        let mut config = Self::default();
+        let environment = root.environment();
+        let mut files = vec![(SYSTEM_FILE.to_owned(), false)];
+        if let Some(path) = environment.get("CUFILE_ENV_PATH_JSON").filter(|path| !path.is_empty()) {
+            files.push((path.clone(), true));
+        }
+        for (path, from_environment) in files {
+            let state = match root.read_text(&path) {
+                Err(Unread::Missing) => FileState::Missing,
+                Err(why) => FileState::Unreadable(why),
+                // On a captured machine only the paths that a check looked at are there.
+                Ok(text) => parse(&text, &|path| !root.is_live() || root.exists(path)),
+            };
+            if let FileState::Good(values) = &state {
+                for (key, value) in values {
+                    config.values.insert(key.clone(), (value.clone(), path.clone()));
+                }
+            }
+            config.files.push(ConfigFile { path, from_environment, state });
+        }
+        for (variable, key) in [
+            ("CUFILE_FORCE_COMPAT_MODE", "properties.force_compat_mode"),
+            ("CUFILE_USE_PCIP2PDMA", "properties.use_pci_p2pdma"),
+        ] {
+            if let Some(value) = environment.get(variable) {
+                // Only the word `true`, in any case, counts as true (measured with 1.14 and 1.20).
+                let on = value.eq_ignore_ascii_case("true");
+                config.values.insert(key.to_owned(), (Value::Bool(on), format!("{variable}={value}")));
+            }
+        }
+        config
+    }
+
+    /// A switch: its value, and where it was set; the default where nobody set it.
+    pub(crate) fn switch(&self, key: &str, default: bool) -> (bool, String) {
+        match self.values.get(key) {
+            Some((Value::Bool(on), origin)) => (*on, origin.clone()),
+            _ => (default, "the library's default".to_owned()),
+        }
+    }
+
+    /// The text of a key that somebody set.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.values.get(key).and_then(|(value, _)| value.as_str())
+    }
+
+    /// The strings of a list, and where it was set; empty where nobody set it.
+    pub(crate) fn list(&self, key: &str) -> (Vec<&str>, &str) {
+        match self.values.get(key) {
+            Some((Value::Array(items), origin)) => (items.iter().filter_map(Value::as_str).collect(), origin),
+            _ => (Vec::new(), ""),
+        }
+    }
+
+    /// All strings of a list, or of the lists of an object, and where they were set; empty where nobody set it.
+    pub(crate) fn texts_below(&self, key: &str) -> (Vec<String>, String) {
+        let mut texts = Vec::new();
+        let mut from = String::new();
+        for (name, (value, origin)) in &self.values {
+            if name != key && !name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')) {
+                continue;
+            }
+            let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            texts.extend(
+                items.iter().filter_map(Value::as_str).filter(|text| !text.trim().is_empty()).map(str::to_owned),
+            );
+            from.clone_from(origin);
+        }
+        (texts, from)
+    }
+
+    /// Keys that libcufile passes over without a word, with their file and the name that is meant (L10).
+    pub(crate) fn passed_over(&self) -> Vec<(&str, &str, &'static str)> {
+        const WRONG: &[(&str, &str)] = &[
+            ("properties.use_compat_mode", "properties.allow_compat_mode"),
+            ("blacklist", "denylist"),
+            ("profile.io_batchsize", "properties.io_batchsize"),
+        ];
+        let name = |key: &str| {
+            WRONG
+                .iter()
+                .find(|(wrong, _)| key == *wrong || key.strip_prefix(wrong).is_some_and(|rest| rest.starts_with('.')))
+        };
+        self.values
+            .iter()
+            .filter_map(|(key, (_, origin))| Some((key.as_str(), origin.as_str(), name(key)?.1)))
+            .collect()
+    }
+
+    /// The value of a key in the files, with its file; the later file counts.
+    pub(crate) fn latest(&self, key: &str) -> Option<(Value, String)> {
+        self.files.iter().rev().find_map(|file| match &file.state {
+            FileState::Good(values) => values.get(key).map(|value| (value.clone(), file.path.clone())),
+            _ => None,
+        })
+    }
+
+    /// Whether a file keeps every application from opening cuFile.
+    pub(crate) fn is_fatal(&self) -> bool {
+        self.files.iter().any(|f| matches!(f.state, FileState::Broken(_) | FileState::Unreadable(_)))
+    }
+}
+
+/// The keys of a file with their values, or why libcufile refuses it. The installed library is not asked: its probe is slow, and these rules hold
+/// for all releases.
+fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> FileState {
+    let around = Surroundings { version: None, ranges: &Value::Null, exists };
+    let (document, problems) = lint(text, &around);
+    let refused: Vec<String> = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error)
+        .map(|problem| format!("line {}, column {}: {}. {}", problem.line, problem.column, problem.what, problem.todo))
+        .map(|sentence| sentence.trim_end_matches('.').to_owned())
+        .collect();
+    match document {
+        Some(document) if refused.is_empty() => {
+            let mut flat = BTreeMap::new();
+            flatten("", &document.top.value(), &mut flat);
+            FileState::Good(flat)
+        }
+        _ => FileState::Broken(refused),
+    }
+}
+
+fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                flatten(&key, value, out);
+            }
+        }
+        // The library takes null for 'not set'.
+        Value::Null => {}
+        other => {
+            out.insert(prefix.to_owned(), other.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    fn problems(text: &str) -> Vec<String> {
+        match parse(text, &|_| true) {
+            FileState::Broken(problems) => problems,
+            FileState::Good(_) => Vec::new(),
+            _ => panic!("neither good nor broken"),
+        }
+    }
+
+    #[test]
+    fn comments_are_allowed_where_the_library_allows_them() {
+        let text = "{ // line\n \"properties\": { /* block\n*/ \"use_pci_p2pdma\": true, \"a\": \"http://x/*y*/\" } }";
+        let FileState::Good(values) = parse(text, &|_| true) else { panic!("refused") };
+        assert_eq!(values["properties.use_pci_p2pdma"], Value::Bool(true));
+        assert_eq!(values["properties.a"], Value::String("http://x/*y*/".to_owned()));
+    }
+
+    #[test]
+    fn what_the_library_refuses_is_refused_with_its_place() {
+        for (text, part) in [
+            ("", "empty"),
+            ("# no\n{}", "line 1"),
+            ("{\n \"properties\": { \"allow_compat_mode\": true, }\n}", "line 2"),
+            ("{ /* open", "never closed"),
+            ("[]", "nothing of it is in effect"),
+            ("{\"properties\":{\"allow_compat_mode\":\"false\"}}", "Write false"),
+            ("{\"properties\":{\"allow_compat_mode\":1}}", "true or false"),
+            ("{\"properties\":{\"io_batchsize\":1000}}", "from 1 to 256"),
+        ] {
+            let said = problems(text).join("; ");
+            assert!(said.contains(part), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn damaged_text_is_an_answer_and_never_a_crash() {
+        let whole = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2] }";
+        for (end, _) in whole.char_indices() {
+            let _ = parse(&whole[..end], &|_| true);
+        }
+    }
+}

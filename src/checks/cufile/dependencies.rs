@@ -1,0 +1,69 @@
+//! Libraries that libcufile loads.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+
+/// The helper library for file systems over user-space RDMA; for local disks it does not matter that it is absent.
+pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::LibRdma;
+    const NEEDED: &[&str] = &["libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1"];
+    let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
+    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs" | "wekafs"))?;
+    let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty());
+    let judged = match output {
+        None => Judged::na(ID, "which libraries are installed could not be listed")
+            .found("ldconfig -p", "no answer")
+            .unknown(&[Route::Rdma]),
+        Some(output) => {
+            let lacking: Vec<&str> = NEEDED
+                .iter()
+                .copied()
+                .filter(|name| !output.stdout.lines().any(|line| line.trim().starts_with(&format!("{name} "))))
+                .collect();
+            if lacking.is_empty() {
+                Judged::pass(ID, "the libraries of RDMA are installed").found("ldconfig -p", NEEDED.join(" "))
+            } else {
+                Judged::lack(ID, format!("{kind} goes over RDMA, and {} is not installed", lacking.join(", ")))
+                    .found("ldconfig -p", format!("no {}", lacking.join(", no ")))
+                    .missing(Cost::Install, &[Route::Rdma])
+                    .advice("apt-get install rdma-core ibverbs-providers, or dnf install rdma-core libibverbs.")
+            }
+        }
+    };
+    Some(judged.why("libcufile_rdma.so registers GPU memory with the network card through these."))
+}
+
+/// Whether libcufile does not open because a library is absent that it loads.
+pub(crate) fn lacks_libraries(ctx: &Context<'_>) -> bool {
+    dependencies(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
+}
+
+/// Libraries that libcufile loads when it opens; asked about only where it does not open.
+pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::LibDeps;
+    const WHY: &str = "libcufile loads these by itself while it opens, and slim containers lack them.";
+    let open = ctx.root.libcufile().open.as_ref()?;
+    if open.code == Some(0) {
+        return Some(Judged::pass(ID, "what libcufile loads is there").found("cuFileDriverOpen", "0").why(WHY));
+    }
+    let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty())?;
+    let lacks = |name: &str| !output.stdout.lines().any(|line| line.trim().starts_with(&format!("{name} ")));
+    let needed: Vec<&str> = ["libudev.so.1", "libmount.so.1"].into_iter().filter(|name| lacks(name)).collect();
+    let judged = if needed.is_empty() {
+        let optional: Vec<&str> = ["libnuma.so.1", "liburcu-bp.so.6"].into_iter().filter(|name| lacks(name)).collect();
+        if optional.is_empty() {
+            Judged::pass(ID, "what libcufile loads is installed")
+        } else {
+            Judged::info(ID, format!("libcufile goes without {}", optional.join(" and ")))
+        }
+        .found("ldconfig -p", "libudev.so.1, libmount.so.1")
+    } else {
+        Judged::lack(ID, format!("libcufile needs {}, which is not installed", needed.join(" and ")))
+            .found("ldconfig -p", format!("no {}", needed.join(", no ")))
+            .missing(Cost::Install, EVERY)
+            .advice("apt-get install libudev1 libmount1 libnuma1, or dnf install systemd-libs libmount numactl-libs.")
+    };
+    Some(judged.why(WHY))
+}

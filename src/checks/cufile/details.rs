@@ -1,0 +1,145 @@
+//! Around libcufile: tools, variables, sizes against the GPU, shared statistics.
+
+use crate::checks::context::Context;
+use crate::checks::cufile::dependencies::{dependencies, rdma_helper};
+use crate::checks::cufile::{log, static_config};
+use crate::checks::cufile_json::lint_environment;
+use crate::checks::judged::Judged;
+use crate::checks::spec::CheckId;
+use crate::domain::units;
+
+/// Checks of files and environment.
+pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    out.push(log::log_location(ctx));
+    out.extend(log::log_level(ctx));
+    out.extend(static_config::routing(ctx));
+    out.extend(tools(ctx));
+    out.extend(shared_statistics(ctx));
+    out
+}
+
+/// Checks that wait for libcufile or NVML.
+pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    out.extend(dependencies(ctx));
+    out.extend(sizes(ctx));
+    out.extend(static_config::gpus(ctx));
+    out.extend(variables(ctx));
+    out.extend(rdma_helper(ctx));
+    out
+}
+
+/// Variables that do nothing, and that no other check tells of.
+fn variables(ctx: &Context<'_>) -> Option<Judged> {
+    const TOLD_ELSEWHERE: &[&str] = &["CUFILE_ENV_PATH_JSON", "CUFILE_FORCE_COMPAT_MODE", "CUFILE_LOGGING_LEVEL"];
+    let linted = lint_environment(ctx.root, ctx.root.libcufile().version_numbers())?;
+    let told = |key: &Option<String>| key.as_deref().is_some_and(|key| TOLD_ELSEWHERE.contains(&key));
+    let problems: Vec<_> = linted.problems.into_iter().filter(|problem| !told(&problem.key)).collect();
+    let first = problems.first()?;
+    let mut judged = Judged::warn(CheckId::CfgEffective, first.what.clone()).advice(first.todo.clone());
+    for problem in &problems {
+        judged = judged.found("environment", &problem.what);
+    }
+    Some(
+        judged.why(
+            "What libcufile does not understand it passes over without a word, so what was meant is not in effect.",
+        ),
+    )
+}
+
+fn tools(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::ToolsFound;
+    const TOOLS: &[&str] = &["gdscheck", "gdscheck.py", "gdsio", "gds_stats"];
+    let names = ctx.root.entries("/usr/local").ok()?;
+    let found = names.iter().filter(|name| name.starts_with("cuda")).find_map(|name| {
+        let folder = format!("/usr/local/{name}/gds/tools");
+        let inside = ctx.root.entries(&folder).ok()?;
+        let tools: Vec<String> = inside.into_iter().filter(|tool| TOOLS.contains(&tool.as_str())).collect();
+        (!tools.is_empty()).then_some((folder, tools))
+    });
+    let judged = match found {
+        Some((folder, tools)) => Judged::pass(ID, "NVIDIA's own tools are here").found(folder, tools.join(" ")),
+        None => Judged::info(ID, "NVIDIA's own tools (gdscheck, gdsio) are not here; gds-top needs none of them")
+            .found("/usr/local/cuda*/gds/tools", "not there"),
+    };
+    Some(judged.why("gdscheck and gdsio come with the toolkit; Python packages of libcufile bring neither."))
+}
+
+/// Segments in which libcufile shares its statistics: the key is the process (seen with 1.20).
+fn shared_statistics(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::StatsShm;
+    const FILE: &str = "/proc/sysvipc/shm";
+    /// Size of the segment of 1.20.
+    const BYTES: &str = "32192";
+    let text = ctx.root.read_text(FILE).ok()?;
+    let rows: Vec<(&str, &str, bool)> = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| {
+            // key shmid perms size cpid lpid nattch …
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (key, id, size, creator) = (words.first()?, words.get(1)?, words.get(3)?, words.get(4)?);
+            let alone = words.get(6).is_some_and(|attached| *attached == "0");
+            (key == creator && *size == BYTES).then_some((*id, *creator, alone))
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let dead: Vec<&str> = rows.iter().filter(|(.., alone)| *alone).map(|(id, ..)| *id).collect();
+    let judged = if dead.is_empty() {
+        Judged::info(ID, format!("{} programs share their cuFile statistics", rows.len()))
+    } else {
+        Judged::info(ID, format!("{} segments of statistics were left behind by programs that ended", dead.len()))
+            .advice(format!("ipcrm -m {}", dead.join(" -m ")))
+    };
+    let processes: Vec<&str> = rows.iter().map(|(_, pid, _)| *pid).collect();
+    Some(
+        judged
+            .found(FILE, format!("processes {}", processes.join(" ")))
+            .why("gds_stats -p reads them; a program that was killed leaves its own behind."),
+    )
+}
+
+/// Whether more memory is on a GPU than libcufile may register at once: the template of the toolkit says 32 GiB, whatever the GPU has.
+fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
+    const KEY: &str = "properties.max_device_pinned_mem_size_kb";
+    let (value, origin) = ctx.config().latest(KEY)?;
+    let limit = value.as_u64()?.checked_mul(1024)?;
+    let memory = ctx.gpus().iter().filter_map(|gpu| gpu.nvml.as_ref()?.memory_total_bytes).max()?;
+    (limit < memory).then(|| {
+        Judged::info(
+            CheckId::CfgVsHardware,
+            format!("{KEY} is {}, the GPU has {}", units::bytes(limit), units::bytes(memory)),
+        )
+        .found(origin, format!("{KEY}: {limit} bytes"))
+        .advice("A program that registers more at once gets 5016; gds-top config tune MODEL says what a model takes.")
+        .why("All buffers that a program has registered, and libcufile's own, count against it.")
+    })
+}
+
+/// Limits of the configuration against what the GPU has.
+fn sizes(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::CfgVsHardware;
+    let bar1 =
+        ctx.gpus().iter().filter(|gpu| !gpu.is_grace()).filter_map(|gpu| gpu.nvml.as_ref()?.bar1_total_bytes).min()?;
+    let over: Vec<(&str, u64, String)> =
+        ["properties.max_device_cache_size_kb", "properties.max_device_pinned_mem_size_kb"]
+            .into_iter()
+            .filter_map(|key| {
+                let (value, origin) = ctx.config().latest(key)?;
+                let bytes = value.as_u64()?.checked_mul(1024)?;
+                // The default of the second is 32 GiB whatever the GPU has, so only the first and larger values say something.
+                (bytes > bar1 && bytes != 32 * units::GIB).then_some((key, bytes, origin))
+            })
+            .collect();
+    let Some((key, bytes, _)) = over.first() else { return pinned_limit(ctx) };
+    let mut judged =
+        Judged::info(ID, format!("{key} is {}, but BAR1 has {}", units::bytes(*bytes), units::bytes(bar1)))
+            .advice("Keep both below the size of BAR1; what does not fit fails with 5016 when it is registered.");
+    for (key, bytes, origin) in over {
+        judged = judged.found(origin, format!("{key}: {bytes} bytes"));
+    }
+    Some(judged.why("Registered memory and libcufile's own buffers are mapped in BAR1."))
+}

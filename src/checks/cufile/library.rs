@@ -1,0 +1,182 @@
+//! libcufile: whether it is there, its version, and whether it opens.
+
+use crate::checks::container::surroundings;
+use crate::checks::context::Context;
+use crate::checks::cufile::config::{p2p_keys, refused_by_the_library, transport_key};
+use crate::checks::cufile::dependencies::lacks_libraries;
+use crate::checks::cufile::log::log_folder_is_missing;
+use crate::checks::cufile::route_table;
+use crate::checks::gpu::driver::is_mismatched;
+use crate::checks::gpu::state::library_is_newer;
+use crate::checks::judged::{Cost, EVERY, Judged, Scope};
+use crate::checks::logs::signatures::explain_cufile;
+use crate::checks::nvidia_fs::loaded;
+use crate::checks::nvidia_fs::loaded::is_too_old;
+use crate::checks::spec::CheckId;
+use crate::host::{self, LibcufileFacts};
+
+fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
+    const ID: CheckId = CheckId::LibFound;
+    const WHY: &str = "Every cuFile read goes through libcufile; frameworks often bring their own, of another version than the toolkit's.";
+    let error = facts.error.clone().unwrap_or_else(|| "nothing found".to_owned());
+    let mut judged = if facts.unasked {
+        Judged::na(ID, "libcufile could not be asked").found("probe", error).unknown(EVERY)
+    } else if facts.found.is_empty() && facts.chosen.is_none() {
+        Judged::lack(ID, "libcufile is not installed: no cuFile read is possible")
+            .found("dynamic loader", error)
+            .missing(Cost::Install, EVERY)
+            .fix("libcufile-install")
+            .advice({
+                let (major, minor) = host::cuda_packages(ctx.root);
+                let wheel =
+                    host::cufile_wheel(major).map_or_else(String::new, |wheel| format!("or pip install {wheel}, "));
+                format!("Install the package libcufile-{major}-{minor}, {wheel}or name it by GDS_TOP_LIBCUFILE.")
+            })
+    } else {
+        let mut versions: Vec<&str> = facts.found.iter().filter_map(|f| f.version.as_deref()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let chosen = facts.chosen.as_deref().unwrap_or("the first one");
+        if versions.len() > 1 {
+            Judged::warn(ID, format!("{} versions of libcufile are here; {chosen} is taken", versions.len()))
+                .advice("A framework may load another one than the tools do, with other defaults; GDS_TOP_LIBCUFILE names the one to examine, /proc/PID/maps shows which one a program has loaded.")
+        } else {
+            Judged::pass(ID, format!("libcufile at {chosen}"))
+        }
+    };
+    for library in facts.found.iter().take(8) {
+        judged = judged.found(&library.path, library.version.clone().unwrap_or_else(|| "version not said".to_owned()));
+    }
+    judged.why(WHY)
+}
+
+fn version(facts: &LibcufileFacts) -> Judged {
+    const ID: CheckId = CheckId::LibVersion;
+    let source = facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned());
+    let judged = match (facts.version(), facts.version_numbers()) {
+        (Some(text), Some(numbers)) if numbers < (1, 7) => {
+            Judged::warn(ID, format!("libcufile {text} is older than 1.7"))
+                .found(source, text)
+                .advice("Install a current libcufile.")
+        }
+        (Some(text), Some(numbers)) if numbers < (1, 16) => {
+            Judged::info(ID, format!("libcufile {text} cannot say by itself which route it takes; 1.16 and later can"))
+                .found(source, text)
+        }
+        (Some(text), _) => Judged::pass(ID, format!("libcufile {text}")).found(source, text),
+        (None, _) => Judged::na(ID, "the library does not say its version").found(source, "no cuFileGetVersion"),
+    };
+    judged.why("Newer releases bring buffered files (1.7), compat mode on overlay (1.16), and counters that prove the route (1.16 to 1.20).")
+}
+
+fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
+    const ID: CheckId = CheckId::LibOpenProbe;
+    const WHY: &str =
+        "Opened in a child process with a time limit, because some versions spin or crash while they open.";
+    let modules = ctx.root.read_bytes("/proc/modules").err();
+    let spins = facts.version_numbers().is_none_or(|v| v >= (1, 16));
+    let said = |judged: Judged| match facts.open.as_ref().map(|open| open.stderr.trim()).filter(|text| !text.is_empty())
+    {
+        Some(text) => judged.found("stderr of the library", text.lines().take(4).collect::<Vec<_>>().join("; ")),
+        None => judged,
+    };
+    let judged = match &facts.open {
+        Some(open) if open.code == Some(0) => {
+            let judged = Judged::pass(ID, "libcufile opens").found("cuFileDriverOpen", "0");
+            match &facts.p2p_flags {
+                Some(flags) if !flags.is_empty() => judged.found("cuFileDriverGetP2PFlags", describe(flags)),
+                _ => judged,
+            }
+        }
+        Some(open) if open.timed_out || open.code.is_none() => {
+            let how = if open.timed_out { "it did not come back within the time limit" } else { "its process died" };
+            let judged = Judged::lack(ID, format!("libcufile does not open: {how}"))
+                .missing(Cost::System, EVERY)
+                .found("cuFileDriverOpen", how);
+            match &modules {
+                _ if host::wsl(ctx.root).is_some() => judged.cause(CheckId::Wsl),
+                Some(why) if spins => judged.unread("/proc/modules", why).cause(CheckId::CtrProcSys),
+                _ => judged
+                    .advice("Run gds-top check -v for what it printed; try another libcufile with GDS_TOP_LIBCUFILE."),
+            }
+        }
+        Some(open) => {
+            let code = open.code.unwrap_or(0);
+            let cuda = open.cuda_code.filter(|c| *c != 0).map_or(String::new(), |c| format!(", CUDA {c}"));
+            let judged = Judged::lack(ID, format!("libcufile does not open: error {code}{cuda}"))
+                .found("cuFileDriverOpen", format!("{code}{cuda}"))
+                .missing(Cost::Root, EVERY);
+            let told = explain_cufile(&open.stderr);
+            let says = |check: CheckId| told.iter().any(|cause| cause.check == Some(check));
+            if host::wsl(ctx.root).is_some() {
+                judged.cause(CheckId::Wsl)
+            } else if matches!(code, 5002 | -22 | 5030)
+                && (ctx.config().is_fatal() || refused_by_the_library(ctx, facts).is_some())
+            {
+                judged.cause(CheckId::CfgParse)
+            } else if open.cuda_code == Some(802) && ctx.has_fabric() {
+                judged.cause(CheckId::GpuFabric)
+            } else if open.cuda_code == Some(802) {
+                judged.advice("CUDA waits for the NVSwitch fabric (802): sudo systemctl start nvidia-fabricmanager, of the version of the driver.")
+            } else if open.cuda_code == Some(803) && !is_mismatched(ctx) {
+                judged.advice("CUDA finds a driver of another version than its own libcuda (803): reboot after an update of the driver, or remove the libcuda of a compatibility package from LD_LIBRARY_PATH.")
+            } else if (code == 5004 || says(CheckId::NvfsVersion)) && is_too_old(ctx) {
+                judged.cause(CheckId::NvfsVersion)
+            } else if (code == 5025 || says(CheckId::NvfsDevnodes)) && loaded::lacks_devices(ctx) {
+                judged.cause(CheckId::NvfsDevnodes)
+            } else if matches!(code, 5002 | -22) && log_folder_is_missing(ctx) {
+                judged.cause(CheckId::LogLocation)
+            } else if matches!(code, 5011 | 5033) && library_is_newer(ctx) {
+                judged.cause(CheckId::CudaDriverRuntime)
+            } else if matches!(code, 5011 | 5033) && is_mismatched(ctx) {
+                judged.cause(CheckId::DriverMismatch)
+            } else if code == 5033 && surroundings::lacks_devices(ctx) {
+                judged.cause(CheckId::CtrDevices)
+            } else if lacks_libraries(ctx) {
+                judged.cause(CheckId::LibDeps)
+            } else if code == 5033 || (code == 5011 && !ctx.has_gpu()) {
+                judged.cause(CheckId::GpuPresent)
+            } else if code == 5001 && !ctx.config().switch("properties.allow_compat_mode", true).0 {
+                judged.cause(CheckId::CfgCompat)
+            } else {
+                judged.advice("Run gds-top check -v for what the library printed.")
+            }
+        }
+        None => match &modules {
+            Some(why) if spins => Judged::lack(ID, "libcufile was not opened: this version would spin for ever here")
+                .unread("/proc/modules", why)
+                .missing(Cost::System, EVERY)
+                .cause(CheckId::CtrProcSys),
+            _ if facts.left_closed => Judged::na(ID, "libcufile was found, and not opened, as --no-probe asks")
+                .found("cuFileDriverOpen", "not called: it initialises CUDA")
+                .advice(
+                    "gds-top check without --no-probe opens it in a child process and proves the route with a read.",
+                ),
+            _ => Judged::na(ID, "libcufile was found, but not opened").unknown(EVERY),
+        },
+    };
+    said(judged).why(WHY)
+}
+
+/// The masks in words: `nvme: p2pdma nvfs`.
+fn describe(flags: &std::collections::BTreeMap<String, u64>) -> String {
+    let words = route_table::words;
+    flags.iter().map(|(transport, mask)| format!("{transport}: {}", words(*mask))).collect::<Vec<_>>().join(", ")
+}
+
+/// Checks that wait for the probe of libcufile.
+pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
+    let facts = ctx.root.libcufile();
+    let mut out = vec![found(ctx, facts)];
+    out.extend(refused_by_the_library(ctx, facts));
+    if facts.chosen.is_some() || facts.open.is_some() {
+        out.extend([version(facts), opens(ctx, facts)]);
+    }
+    if ctx.subjects.is_empty() {
+        out.push(p2p_keys(ctx, facts, "block.nvme.use_pci_p2pdma"));
+    }
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        out.push(p2p_keys(ctx, facts, transport_key(ctx, subject)).of(Scope::Path(number)));
+    }
+    out
+}

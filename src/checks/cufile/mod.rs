@@ -1,0 +1,10 @@
+//! Checks of libcufile and its configuration.
+
+pub(crate) mod config;
+pub(crate) mod config_file;
+pub(crate) mod dependencies;
+pub(crate) mod details;
+pub(crate) mod library;
+pub(crate) mod log;
+pub(crate) mod route_table;
+pub(crate) mod static_config;

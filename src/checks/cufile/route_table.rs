@@ -1,0 +1,66 @@
+//! libcufile's own table of routes (cuFileDriverGetP2PFlags, from 1.16 on), read for the kind of storage that a path lies on.
+
+use crate::checks::context::{Context, Subject};
+use crate::domain::Route;
+use crate::host;
+
+/// The bits of a mask, as libcufile's header numbers them.
+pub(crate) const WORDS: [(u64, &str); 5] = [(1, "p2pdma"), (2, "nvfs"), (4, "dmabuf"), (8, "c2c"), (16, "peermem")];
+
+/// The kind of storage under a path by libcufile's name for it, and in words.
+pub(crate) fn storage(ctx: &Context<'_>, subject: &Subject) -> Option<(&'static str, &'static str)> {
+    let facts = subject.facts.as_ref()?;
+    let kind = match facts.filesystem.as_deref()? {
+        "wekafs" => ("wekafs", "WekaFS"),
+        "gpfs" | "mmfs" => ("gpfs", "IBM Storage Scale"),
+        "nfs" | "nfs4" => ("nfs", "NFS"),
+        "lustre" => ("lustre", "Lustre"),
+        "beegfs" | "fhgfs" => ("beegfs", "BeeGFS"),
+        "scatefs" => ("scatefs", "ScaTeFS"),
+        "virtiofs" => ("virtiofs", "virtiofs"),
+        "ext4" | "xfs" => match host::vendor_driver(facts) {
+            Some(host::VendorDriver { name: "sfxvdriver", .. }) => ("scaleflux", "ScaleFlux"),
+            Some(_) => ("nvmesh", "NVMesh"),
+            None if host::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma") => {
+                ("nvmeof", "NVMe over fabrics")
+            }
+            None => ("nvme", "NVMe"),
+        },
+        _ => return None,
+    };
+    Some(kind)
+}
+
+/// The mask of the path's kind of storage; none where the library does not say.
+fn mask(ctx: &Context<'_>, subject: &Subject) -> Option<u64> {
+    let (name, _) = storage(ctx, subject)?;
+    ctx.root.libcufile().p2p_flags.as_ref()?.get(name).copied()
+}
+
+/// Whether libcufile lists the route for the path's kind of storage; none where it does not say.
+pub(crate) fn says(ctx: &Context<'_>, subject: &Subject, route: Route) -> Option<bool> {
+    let bits = match route {
+        Route::P2pdma => 1,
+        Route::Nvfs => 2,
+        Route::C2c => 8,
+        // With dma-buf or through nvidia_peermem: two ways to the same thing.
+        Route::Rdma => 4 | 16,
+        _ => return None,
+    };
+    Some(mask(ctx, subject)? & bits != 0)
+}
+
+/// The routes of a mask in words: `nvfs dmabuf`, or `none`.
+pub(crate) fn words(mask: u64) -> String {
+    let names: Vec<&str> = WORDS.into_iter().filter(|(bit, _)| mask & bit != 0).map(|(_, name)| name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(" ") }
+}
+
+/// What libcufile says of the path's kind of storage, as part of a sentence: `libcufile lists rdma for WekaFS`.
+pub(crate) fn sentence(ctx: &Context<'_>, subject: &Subject, route: Route) -> Option<String> {
+    let (_, storage) = storage(ctx, subject)?;
+    Some(match says(ctx, subject, route)? {
+        true => format!("libcufile lists {route} for {storage}"),
+        false => format!("libcufile does not list {route} for {storage} (its table: {})", words(mask(ctx, subject)?)),
+    })
+}

@@ -1,0 +1,80 @@
+//! Lints what libcufile would read on a machine: its files and its variables.
+
+use super::environment::lint_environment;
+use super::lint::{Surroundings, lint};
+use super::together;
+use super::types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};
+use crate::host::{Root, Unread};
+
+/// Lints the text of one file against the installed library and the machine. Paths in it are looked up through `root`.
+#[must_use]
+pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Linted {
+    let facts = root.libcufile();
+    let exists = |path: &str| root.exists(path);
+    // A captured machine does not tell about paths that no check looked at.
+    let anything = |_: &str| true;
+    let around = Surroundings {
+        version: hardware.version,
+        ranges: &facts.ranges,
+        exists: if root.is_live() { &exists } else { &anything },
+    };
+    let (document, mut problems) = lint(text, &around);
+    if let Some(document) = document {
+        problems.extend(together::against(text, &document.top, hardware));
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+    }
+    Linted { path: path.to_owned(), problems }
+}
+
+/// Lints what libcufile would read: /etc/cufile.json, the file that `CUFILE_ENV_PATH_JSON` names, and its variables. Files that do not exist are
+/// left out, but for a named one, which is then not in effect; the variables are there only where something is wrong with one.
+#[must_use]
+pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
+    let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| !path.is_empty());
+    let mut out = Vec::new();
+    for (path, is_named) in [(Some(SYSTEM_FILE.to_owned()), false), (named.clone(), true)] {
+        let Some(path) = path else { continue };
+        let whole = |rule: &str, what: String, why: &str, todo: String| Linted {
+            path: path.clone(),
+            problems: vec![Problem {
+                rule: rule.to_owned(),
+                severity: Severity::Error,
+                line: 1,
+                column: 1,
+                key: None,
+                what,
+                why: why.to_owned(),
+                todo,
+            }],
+        };
+        match root.read_text(&path) {
+            Ok(text) => {
+                let mut linted = lint_text(root, &path, &text, hardware);
+                if !is_named && named.is_some() && linted.is_bad() {
+                    for problem in linted.problems.iter_mut().filter(|p| p.severity == Severity::Error) {
+                        // L18: a good file of one's own does not help.
+                        problem
+                            .why
+                            .push_str(" The file that CUFILE_ENV_PATH_JSON names does not replace this one (L18).");
+                    }
+                }
+                out.push(linted);
+            }
+            Err(Unread::Missing) if is_named => out.push(whole(
+                "L18",
+                "CUFILE_ENV_PATH_JSON names this file, and it does not exist".to_owned(),
+                "libcufile passes over a missing file without a word, so nothing that was meant is in effect.",
+                "Correct the path, or unset the variable.".to_owned(),
+            )),
+            Err(Unread::Missing) => {}
+            Err(why) => out.push(whole(
+                "L19",
+                format!("the file is there, but it {why}"),
+                "An unreadable file is fatal: cuFileDriverOpen fails with 5030 for this user.",
+                format!("sudo chmod 644 {path}"),
+            )),
+        }
+    }
+    out.extend(lint_environment(root, hardware.version));
+    out
+}

@@ -1,0 +1,142 @@
+//! Problems of a cufile.json, and the facts of the machine that a file can contradict.
+
+use crate::checks::report::Report;
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host::Root;
+use serde::Serialize;
+
+/// How bad a problem of a cufile.json is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// libcufile fails, or the file is not in effect.
+    Error,
+    /// Something is not in effect, or does harm.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+impl Severity {
+    /// The word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One problem of a cufile.json.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Rule: `L1` to `L21`, or `ENV` for a variable.
+    pub rule: String,
+    /// How bad.
+    pub severity: Severity,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// Dotted key, where it is about one.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub what: String,
+    /// Why it matters.
+    pub why: String,
+    /// What to do.
+    pub todo: String,
+}
+
+/// One file and its problems.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Linted {
+    /// The file.
+    pub path: String,
+    /// Problems in the order of the file.
+    pub problems: Vec<Problem>,
+}
+
+impl Linted {
+    /// Whether libcufile fails by it, or it is not in effect.
+    #[must_use]
+    pub fn is_bad(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// Whether a part of it is rejected, has no effect or does harm: errors and warnings, and no notes.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity < Severity::Note)
+    }
+}
+
+/// What a file can contradict; what is unknown contradicts nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Hardware {
+    /// Version of the installed library.
+    pub version: Option<(u32, u32)>,
+    /// BAR1 of the smallest GPU, in bytes.
+    pub bar1_bytes: Option<u64>,
+    /// Memory of the largest GPU, in bytes.
+    pub gpu_memory_bytes: Option<u64>,
+    /// Memory of the host, in bytes.
+    pub host_memory_bytes: Option<u64>,
+    /// Bytes of the model that is to be loaded.
+    pub model_bytes: Option<u64>,
+    /// Failing checks that keep P2PDMA from working, other than the keys themselves.
+    pub p2pdma_blockers: Vec<String>,
+    /// IPv4 addresses of this machine.
+    pub own_addresses: Option<Vec<String>>,
+    /// The best route that the machine could take.
+    pub possible: Option<Route>,
+}
+
+impl Hardware {
+    /// Reads it from the machine and a round of checks.
+    #[must_use]
+    pub fn of(root: &Root, report: &Report, model_bytes: Option<u64>) -> Self {
+        let nvml = root.nvml();
+        let memory = root.read_text("/proc/meminfo").unwrap_or_default();
+        let total_kib = memory
+            .lines()
+            .find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
+        let ours = [CheckId::CfgP2pBoth, CheckId::CfgCompat, CheckId::CfgParse, CheckId::CfgEffective];
+        Self {
+            version: root.libcufile().version_numbers(),
+            bar1_bytes: nvml.gpus.iter().filter_map(|gpu| gpu.bar1_total_bytes).min(),
+            gpu_memory_bytes: nvml.gpus.iter().filter_map(|gpu| gpu.memory_total_bytes).max(),
+            host_memory_bytes: total_kib.map(|kib| kib * 1024),
+            model_bytes,
+            p2pdma_blockers: report
+                .findings
+                .iter()
+                .filter(|f| f.blocks.contains(&Route::P2pdma) && !ours.iter().any(|id| f.id == *id))
+                .map(|f| f.id.clone())
+                .collect(),
+            own_addresses: own_addresses(root),
+            possible: report.verdicts.iter().map(|verdict| verdict.possible).min(),
+        }
+    }
+}
+
+/// The IPv4 addresses in the kernel's table of local routes.
+fn own_addresses(root: &Root) -> Option<Vec<String>> {
+    let table = root.read_text("/proc/net/fib_trie").ok()?;
+    let mut last = "";
+    let mut own = Vec::new();
+    for line in table.lines().map(str::trim) {
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address;
+        } else if line.contains("host LOCAL") {
+            own.push(last.to_owned());
+        }
+    }
+    Some(own)
+}
+
+/// The file that libcufile always reads.
+pub const SYSTEM_FILE: &str = "/etc/cufile.json";

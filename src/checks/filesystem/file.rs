@@ -1,0 +1,202 @@
+//! The file itself: extents, holes, size, background work, versions of clients.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::checks::spec::CheckId;
+use crate::domain::{Route, units};
+use crate::host::{self, PathFacts, UnfinishedFile};
+
+/// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
+const EXTENTS: u64 = 0x80000;
+
+const SPARSE: CheckId = CheckId::SparseOrDelalloc;
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = subject.facts.as_ref().filter(|facts| facts.error.is_none()) else { continue };
+        let mine = [
+            extents(facts),
+            holes(facts),
+            size(facts),
+            client_version(ctx, facts),
+            lazy_initialisation(ctx, facts),
+            residency(facts),
+        ];
+        out.extend(mine.into_iter().flatten().map(|judged| judged.of(Scope::Path(number))));
+    }
+    out
+}
+
+fn tried(facts: &PathFacts) -> String {
+    facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string()
+}
+
+fn extents(facts: &PathFacts) -> Option<Judged> {
+    let flags = facts.inode_flags.filter(|_| facts.filesystem.as_deref() == Some("ext4"))?;
+    let judged = if flags & EXTENTS != 0 {
+        Judged::pass(CheckId::Ext4Extents, "its blocks are mapped by extents")
+    } else {
+        Judged::lack(CheckId::Ext4Extents, "its blocks are not mapped by extents, as on ext3: cuFile takes no direct route")
+            .missing(Cost::Root, DIRECT)
+            .advice("Copy the files anew on this file system, or chattr +e; a file system that was made as ext3 must be made anew.")
+    };
+    Some(
+        judged
+            .found("FS_IOC_GETFLAGS", format!("{flags:#x}"))
+            .why("libcufile looks for the extent flag of an ext4 file."),
+    )
+}
+
+/// Blocks that were set aside and not written, and bytes that have no block yet (FIEMAP).
+fn unfinished(facts: &PathFacts) -> Option<Judged> {
+    let files = facts.unfinished.as_deref()?;
+    let sum = |of: fn(&UnfinishedFile) -> u64| files.iter().map(of).fold(0, u64::saturating_add);
+    let (unwritten, delayed) = (sum(|file| file.unwritten_bytes), sum(|file| file.delayed_bytes));
+    let mut meant = files.iter().filter(|file| unwritten == 0 || file.unwritten_bytes > 0);
+    let first = meant.next()?.path.display();
+    let of = match meant.count() {
+        0 => first.to_string(),
+        more => format!("{first} and {} more", units::plural(more as u64, "file")),
+    };
+    let judged = if unwritten > 0 {
+        Judged::warn(
+            SPARSE, format!("{} of {of} stand in blocks that were set aside and never written", units::bytes(unwritten)),
+        )
+        .advice("sync, and check again: what is left then was never written and reads as zeros, as after a download that broke off; get the file anew.")
+    } else if delayed > 0 {
+        Judged::warn(
+            SPARSE,
+            format!("{} of {of} wait in memory and have no place on the disk yet", units::bytes(delayed)),
+        )
+        .advice("sync first: direct reads wait until it is written.")
+    } else {
+        return None;
+    };
+    let mut judged = judged.why("Blocks that are not written are read in another way than the rest, and what waits in memory is written before a direct read.");
+    for file in files.iter().take(8) {
+        let text = format!("{} bytes unwritten, {} bytes delayed", file.unwritten_bytes, file.delayed_bytes);
+        judged = judged.found(format!("FS_IOC_FIEMAP {}", file.path.display()), text);
+    }
+    Some(judged)
+}
+
+fn holes(facts: &PathFacts) -> Option<Judged> {
+    const ID: CheckId = SPARSE;
+    if let Some(judged) = unfinished(facts) {
+        return Some(judged);
+    }
+    let (size, allocated) = (facts.size_bytes?, facts.allocated_bytes?);
+    let judged = if allocated >= size {
+        Judged::pass(ID, "no holes")
+    } else {
+        let lacking = units::bytes(size - allocated);
+        Judged::info(
+            ID,
+            format!("{lacking} of {} have no blocks: holes, or a file system that compresses", tried(facts)),
+        )
+        .advice("Rewrite it with cp --sparse=never, then sync.")
+    };
+    Some(
+        judged
+            .found(format!("stat {}", tried(facts)), format!("{size} bytes, {allocated} allocated"))
+            .why("Holes are read in another way, which is slower on ext4."),
+    )
+}
+
+fn size(facts: &PathFacts) -> Option<Judged> {
+    const ID: CheckId = CheckId::FsSpaceOwner;
+    const WHY: &str = "cuFile wants a regular file that this user may read, of at least a block.";
+    if let Some(error @ ("EACCES" | "EPERM")) = facts.open_direct.as_deref() {
+        return Some(
+            Judged::lack(ID, format!("this user may not read {}", tried(facts)))
+                .found(format!("open({})", tried(facts)), error)
+                .missing(Cost::Setting, EVERY)
+                .advice("Change its owner or mode, or run as the user that loads models.")
+                .why(WHY),
+        );
+    }
+    let size = facts.size_bytes?;
+    let judged = if size < 4096 {
+        Judged::info(ID, format!("{} has {size} bytes: less than a block has no direct route", tried(facts)))
+    } else {
+        Judged::pass(ID, format!("{} of readable bytes", units::bytes(size)))
+    };
+    Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes")).why(WHY))
+}
+
+/// The kernel fills the tables of a fresh ext4 in the background, which takes bandwidth for minutes.
+fn lazy_initialisation(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    const ID: CheckId = CheckId::Ext4Lazyinit;
+    const THREAD: &str = "ext4lazyinit";
+    if facts.filesystem.as_deref() != Some("ext4") || !ctx.root.exists("/proc") {
+        return None;
+    }
+    let judged = match ctx.root.process_named(THREAD) {
+        Some(path) => Judged::warn(ID, "an ext4 is being initialised in the background: reads are slower meanwhile")
+            .found(path, THREAD)
+            .advice("Wait until the kernel thread is gone before measuring; mkfs.ext4 -E lazy_itable_init=0,lazy_journal_init=0 does it at once."),
+        None => Judged::pass(ID, "no ext4 is being initialised").found("/proc/*/comm", format!("no {THREAD}")),
+    };
+    Some(judged.why("After mkfs the kernel writes the inode tables while the file system is in use; loads measured half their speed."))
+}
+
+/// How much of the file the page cache holds: a mapped load reads that part from memory.
+fn residency(facts: &PathFacts) -> Option<Judged> {
+    const ID: CheckId = CheckId::PageCacheResidency;
+    let share = facts.cached_per_mille?;
+    let percent = f64::from(share) / 10.0;
+    let judged = if share > 50 {
+        Judged::info(ID, format!("about {percent:.0} % of {} are in the page cache", tried(facts)))
+            .advice("gds-top drops it before a cold load and says how much was left; by hand: echo 1 | sudo tee /proc/sys/vm/drop_caches.")
+    } else {
+        Judged::pass(ID, format!("{percent:.0} % of it are in the page cache"))
+    };
+    Some(
+        judged
+            .found(format!("preadv2({}, RWF_NOWAIT)", tried(facts)), format!("{share} of 1000"))
+            .why("What is in the page cache is read at the speed of memory by mapped and buffered loads, and direct reads pass it by."),
+    )
+}
+
+/// Oldest versions of clients that know GDS (gdscheck -V; the GDS README).
+fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    const ID: CheckId = CheckId::DfsClientVersion;
+    const WHY: &str = "Clients of parallel file systems know GPUDirect Storage from a certain version on.";
+    match facts.filesystem.as_deref()? {
+        "lustre" => {
+            let read = |path: &'static str| Some((ctx.root.read_text(path).ok()?, path));
+            let found = ["/sys/fs/lustre/version", "/proc/fs/lustre/version"].into_iter().find_map(read);
+            let Some((text, path)) = found else {
+                return Some(
+                    Judged::na(ID, "the version of the Lustre client could not be read")
+                        .found("/sys/fs/lustre/version", "cannot be read")
+                        .advice("lctl get_param version")
+                        .why(WHY),
+                );
+            };
+            let version = text.trim().trim_start_matches("lustre:").trim().to_owned();
+            let judged = if host::version_numbers(&version) < vec![2, 12, 3] {
+                Judged::lack(ID, format!("the Lustre client {version} is older than 2.12.3_ddn28"))
+                    .missing(Cost::System, &[Route::Nvfs])
+                    .advice("Update the Lustre client.")
+            } else {
+                Judged::pass(ID, format!("Lustre client {version}"))
+            };
+            Some(judged.found(path, version).why(WHY))
+        }
+        "wekafs" => Some(ask("weka version current", "3.8.0")),
+        "gpfs" | "mmfs" => Some(ask("mmdiag --version", "5.1.1")),
+        _ => None,
+    }
+}
+
+fn ask(command: &str, least: &str) -> Judged {
+    Judged::na(
+        CheckId::DfsClientVersion,
+        format!("the version of the client is for its own tool to tell; {least} is the oldest with GDS"),
+    )
+    .found(command, "not run by gds-top")
+    .advice(command)
+    .why("Clients of parallel file systems know GPUDirect Storage from a certain version on.")
+}

@@ -1,0 +1,122 @@
+//! File systems by what cuFile does on them.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host::{self, PathFacts};
+
+/// Kinds of file system by what cuFile does on them.
+pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    const ID: CheckId = CheckId::FsType;
+    const WHY: &str =
+        "cuFile has direct routes for some file systems only; on the others it copies through host memory or refuses.";
+    let kind = facts.filesystem.as_deref().unwrap_or("unknown");
+    let judged = match kind {
+        "ext4" | "xfs" => Judged::pass(ID, format!("{kind} has direct routes")),
+        "lustre" if lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) => Judged::lack(
+            ID,
+            "Lustre over TCP: its direct route goes over RDMA (o2ib, or EFA)",
+        )
+        .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
+        .never(&[Route::P2pdma, Route::C2c])
+        .missing(Cost::System, &[Route::Nvfs])
+        .advice(
+            "Mount it by an address on InfiniBand, RoCE or EFA (@o2ib, @efa), or keep the model on a local NVMe disk.",
+        ),
+        "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
+            Judged::pass(ID, format!("{kind} has the route nvfs, with its client built for it"))
+                .never(&[Route::P2pdma, Route::C2c])
+        }
+        "gpfs" | "mmfs" | "wekafs" => {
+            Judged::pass(ID, format!("{kind} goes over user-space RDMA")).never(&[Route::P2pdma, Route::C2c])
+        }
+        "virtiofs" => Judged::pass(ID, "virtiofs has the route p2pdma only").never(&[Route::Nvfs]),
+        "tmpfs" | "ramfs" | "devtmpfs" => since(
+            ctx,
+            (1, 16),
+            Judged::lack(ID, format!("{kind} lies in memory, with no disk that could write into GPU memory"))
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        ),
+        "proc" | "sysfs" | "cgroup" | "cgroup2" | "devpts" | "debugfs" | "tracefs" | "securityfs" | "configfs"
+        | "efivarfs" | "bpf" | "mqueue" => {
+            Judged::lack(ID, format!("{kind} holds no files of its own: cuFile refuses them with 5027"))
+                .never(EVERY)
+                .advice("Name the file or folder that models are read from.")
+        }
+        "vfat" | "exfat" | "msdos" => Judged::lack(ID, format!("cuFile does not support {kind}"))
+            .never(EVERY)
+            .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        "overlay" | "overlayfs" | "aufs" => since(ctx, (1, 16), overlay(ctx, facts)),
+        "squashfs" => since(
+            ctx,
+            (1, 16),
+            Judged::lack(ID, "squashfs has no direct route, cuFile copies through host memory")
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        ),
+        "zfs" | "btrfs" => since(
+            ctx,
+            (1, 17),
+            Judged::lack(ID, format!("{kind} has no direct route, cuFile copies through host memory"))
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
+        ),
+        "fuse" | "fuseblk" | "cifs" | "smb3" | "9p" | "ext2" | "ext3" | "f2fs" | "iso9660" | "erofs" => {
+            Judged::lack(ID, format!("{kind} has no direct route, cuFile copies through host memory"))
+                .never(DIRECT)
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
+        }
+        other if other.starts_with("fuse.") => Judged::lack(ID, format!("{other} has no direct route"))
+            .never(DIRECT)
+            .advice("Keep the model on ext4 or xfs."),
+        "unknown" => Judged::na(ID, "the file system of this path is not known").unknown(DIRECT),
+        other => {
+            // The file systems with a direct route are a short list that is known; all others go through host memory at best.
+            Judged::lack(ID, format!("{other} is not among the file systems with a direct route"))
+                .never(DIRECT)
+                .unknown(&[Route::Compat])
+                .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
+        }
+    };
+    judged.found("/proc/self/mountinfo", kind).why(WHY)
+}
+
+/// The network by which a Lustre client was told to reach its servers: `tcp` of `10.0.1.5@tcp:/scratch`. Where there is another than TCP, that one; none
+/// where the name does not say.
+fn lustre_network(facts: &PathFacts) -> Option<&str> {
+    let servers = facts.source.as_deref()?.split(":/").next()?;
+    let networks: Vec<&str> =
+        servers.split([',', ':']).filter_map(|id| Some(id.rsplit_once('@')?.1)).filter(|n| !n.is_empty()).collect();
+    networks.iter().find(|network| !network.starts_with("tcp")).or_else(|| networks.first()).copied()
+}
+
+/// The layers of a container, or those of a machine of its own.
+fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    match facts.option_value("upperdir").filter(|_| host::container(ctx.root).is_none()) {
+        Some(upper) => Judged::lack(CheckId::FsType, "overlay, one file system laid over another: no direct route")
+            .advice(format!("Read the model where it lies below, by its path in the file system of {upper}; or keep it on ext4 or xfs beside the overlay.")),
+        None => Judged::lack(CheckId::FsType, "overlay, the layered root of a container: no direct route").advice(
+            "Keep the model on a bind-mounted ext4 or xfs volume (-v /data:/data), not in the container's own file system.",
+        ),
+    }
+}
+
+/// A file system without direct routes that cuFile copies from since a release (release notes of GDS 1.16 and 1.17).
+fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
+    let judged = judged.never(DIRECT);
+    match ctx.root.libcufile_if_known().and_then(host::LibcufileFacts::version_numbers) {
+        Some(version) if version < release => judged.missing(Cost::Install, &[Route::Compat]).found(
+            "libcufile",
+            format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
+        ),
+        Some(_) => judged,
+        None => judged.unknown(&[Route::Compat]),
+    }
+}
+
+/// Whether what is said of a path's file system changes when the library's version is known.
+pub(crate) fn waits_for_version(filesystem: &str) -> bool {
+    matches!(
+        filesystem,
+        "overlay" | "overlayfs" | "aufs" | "squashfs" | "tmpfs" | "ramfs" | "devtmpfs" | "zfs" | "btrfs"
+    )
+}

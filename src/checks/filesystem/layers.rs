@@ -1,0 +1,71 @@
+//! Layers between file system and disk: software RAID and device mapper.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, DIRECT, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host::{self, BlockKind, PathFacts};
+
+pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    const ID: CheckId = CheckId::MdRaid;
+    const WHY: &str = "cuFile knows RAID 0 only, and learns the level from udev's MD_LEVEL.";
+    let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Md)?;
+    let level = device.level.as_deref().unwrap_or("unknown");
+    let source = format!("/sys/block/{}/md/level", device.name);
+    if level != "raid0" {
+        return Some(
+            Judged::lack(ID, format!("{} is {level}, the direct routes know raid0 only", device.name))
+                .found(source, level)
+                .never(DIRECT)
+                .why(WHY)
+                .advice("Keep the model on a plain NVMe disk or on md raid0."),
+        );
+    }
+    let mut judged = Judged::pass(ID, format!("{} is raid0", device.name));
+    let record = facts.device.as_deref().map(host::udev_record_path);
+    if let Some((path, text)) = record.and_then(|path| ctx.root.read_text(&path).ok().map(|text| (path, text)))
+        && !text.lines().any(|line| line.starts_with("E:MD_LEVEL="))
+    {
+        judged = Judged::lack(ID, "udev does not know the level of this RAID")
+            .missing(Cost::Root, &[Route::Nvfs])
+            .found(path, "no line E:MD_LEVEL")
+            .advice("Let the md rule of udev import mdadm --detail --export, then reload and trigger udev.");
+    }
+    if ctx.kernel().is_none_or(|k| k < (7, 1)) {
+        let is_fine = judged.in_the_way().next().is_none();
+        if is_fine {
+            judged = Judged::lack(ID, format!("{} is raid0, which P2PDMA reads from Linux 7.1 on only", device.name))
+                .advice("Keep the model on a plain NVMe disk, or read it by nvidia-fs.");
+        }
+        judged = judged.missing(Cost::System, &[Route::P2pdma]);
+    }
+    Some(judged.found(source, level).why(WHY))
+}
+
+pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
+    const WHY: &str = "The requests pass through a layer that changes or copies them on the CPU.";
+    if let Some(device) = facts.block_device.iter().find(|d| d.kind == BlockKind::Loop) {
+        return Some(
+            Judged::lack(CheckId::DmLvm, format!("{} is a file used as a disk", device.name))
+                .found("/sys/dev/block", device.name.clone())
+                .never(DIRECT)
+                .why(WHY)
+                .advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk."),
+        );
+    }
+    let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Dm)?;
+    let uuid = device.uuid.as_deref().unwrap_or("");
+    let what = match uuid.split('-').next().unwrap_or("") {
+        "LVM" => "an LVM volume",
+        "CRYPT" => "an encrypted volume",
+        "mpath" => "a multipath device",
+        _ => "a device-mapper volume",
+    };
+    Some(
+        Judged::lack(CheckId::DmLvm, format!("{} is {what}: no direct route", device.name))
+            .found(format!("/sys/block/{}/dm/uuid", device.name), uuid)
+            .never(DIRECT)
+            .why(WHY)
+            .advice("Keep the model on a plain partition of an NVMe disk, or on md raid0."),
+    )
+}

@@ -1,0 +1,6 @@
+//! Checks of file system, mount and file.
+
+pub(crate) mod file;
+pub(crate) mod kind;
+pub(crate) mod layers;
+pub(crate) mod mount;

@@ -1,0 +1,238 @@
+//! Mount, device and the udev record of a path.
+
+use crate::checks::context::{Context, Subject};
+use crate::checks::filesystem::kind::file_system;
+use crate::checks::filesystem::layers::{device_mapper, md_raid};
+use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host::{self, PathFacts};
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        out.extend(of_path(ctx, subject).into_iter().map(|judged| judged.of(Scope::Path(number))));
+    }
+    out
+}
+
+fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
+    let path = subject.path.display();
+    let Some(facts) = &subject.facts else {
+        return vec![
+            Judged::na(CheckId::FsResolve, format!("{path} was not examined when this machine was captured"))
+                .found("paths.json", format!("no entry for {path}"))
+                .unknown(EVERY),
+        ];
+    };
+    if let Some(error) = &facts.error {
+        return vec![
+            Judged::lack(CheckId::FsResolve, format!("{path} cannot be examined"))
+                .found("stat", error.clone())
+                .missing(Cost::Setting, EVERY)
+                .why("Every other check of this path rests on it.")
+                .advice("Give a file or folder that exists and that you may read; a dead network mount must be revived first."),
+        ];
+    }
+    let mut out = vec![resolve(facts), file_system(ctx, facts)];
+    out.push(udev_database(ctx, facts));
+    out.extend(ext4_ordered(facts));
+    // A file system without direct routes has no need of O_DIRECT either.
+    let closed = out.iter().any(|j| j.finding.id == CheckId::FsType && j.stops(Route::Nvfs) && j.stops(Route::P2pdma));
+    let direct = direct_open(facts);
+    out.push(if closed && direct.stops(Route::Nvfs) { direct.cause(CheckId::FsType) } else { direct });
+    out.extend(alignment(facts));
+    out.extend(inode_flags(facts));
+    out.extend(md_raid(ctx, facts));
+    out.extend(device_mapper(facts));
+    out.extend(nfs(facts));
+    out
+}
+
+fn resolve(facts: &PathFacts) -> Judged {
+    let device = facts.device.as_deref().unwrap_or("unknown");
+    let chain: Vec<&str> = facts.block_device.iter().map(|d| d.name.as_str()).collect();
+    let summary = format!(
+        "{} on {}, device {device}{}",
+        facts.filesystem.as_deref().unwrap_or("unknown file system"),
+        facts.mount_point.as_deref().map_or_else(|| "an unknown mount".to_owned(), |p| p.display().to_string()),
+        if chain.is_empty() { String::new() } else { format!(" ({})", chain.join(" on ")) }
+    );
+    let judged = Judged::pass(CheckId::FsResolve, summary).found(
+        "/proc/self/mountinfo",
+        format!("{} {}", facts.source.as_deref().unwrap_or("?"), facts.mount_options.as_deref().unwrap_or("")),
+    );
+    let elsewhere =
+        facts.tried_file.as_ref().zip(facts.real_path.as_ref()).filter(|(file, folder)| !file.starts_with(folder));
+    let judged = match elsewhere {
+        Some((file, folder)) => judged.found(
+            folder.display().to_string(),
+            format!("its files are links: {} is looked at, and what is said is of where it lies", file.display()),
+        ),
+        None => judged,
+    };
+    // The device of a file's number is that of the other files, and files with the flag lie there all the same.
+    let judged = match facts.option_value("rtdev").filter(|_| facts.filesystem.as_deref() == Some("xfs")) {
+        Some(device) => judged.found(
+            "/proc/self/mountinfo",
+            format!("rtdev={device}: files with the flag of realtime lie on {device}, of which nothing is said here"),
+        ),
+        None => judged,
+    };
+    judged.why("The route differs by file system, mount and device, so the verdict is per path.")
+}
+
+fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    const ID: CheckId = CheckId::UdevDatabase;
+    const WHY: &str = "libcufile asks udev for the file system of the disk (ID_FS_USAGE); containers and small systems often lack /run/udev, and then \
+                       cuFileHandleRegister refuses every file with 5027, in compat mode too.";
+    let Some(device) = facts.device.as_deref().filter(|_| facts.device_numbers().is_some()) else {
+        return Judged::na(ID, "the device of this path is not known").unknown(EVERY).why(WHY);
+    };
+    if facts.device_numbers().is_some_and(|(major, _)| major == 0) {
+        return Judged::na(ID, format!("device {device} is anonymous, udev has no record of such"))
+            .found("stat", format!("device {device}"))
+            .why(WHY);
+    }
+    let path = host::udev_record_path(device);
+    let inside = host::container(ctx.root);
+    let mend = |judged: Judged| {
+        let judged = judged.missing(Cost::Root, EVERY).fix("udev-record");
+        if inside.as_ref().is_some_and(|container| container.runtime == "apptainer") {
+            judged.advice("Start the container with --bind /run/udev:/run/udev:ro; or on the host, as root: gds-top fix udev-record.")
+        } else if inside.is_some() {
+            judged.advice(
+                "Start the container with -v /run/udev:/run/udev:ro; or here, as root: gds-top fix udev-record.",
+            )
+        } else {
+            judged.advice("sudo gds-top fix udev-record writes the record that udev would have; in a container -v /run/udev:/run/udev:ro.")
+        }
+    };
+    let judged = match ctx.root.read_text(&path) {
+        Ok(text) => {
+            let usage = text.lines().find(|line| line.starts_with("E:ID_FS_USAGE="));
+            match usage {
+                Some("E:ID_FS_USAGE=filesystem") => {
+                    Judged::pass(ID, "udev knows the file system of this disk").found(&path, "E:ID_FS_USAGE=filesystem")
+                }
+                Some(other) => mend(Judged::lack(ID, "udev knows this disk, but not as one with a file system"))
+                    .found(&path, other),
+                None => mend(Judged::lack(
+                    ID,
+                    "udev's record of this disk does not name its file system: cuFile refuses its files (5027)",
+                ))
+                .found(&path, "no line E:ID_FS_USAGE"),
+            }
+        }
+        Err(why) if why.is_missing() => {
+            let judged = mend(Judged::lack(
+                ID,
+                "udev has no record of this disk: cuFile cannot register any file on it (error 5027)",
+            ))
+            .unread(&path, &why);
+            if ctx.root.exists("/run/udev") { judged } else { judged.found("/run/udev", "does not exist") }
+        }
+        Err(why) => Judged::na(ID, "udev's record of this disk may not be read").unread(&path, &why).unknown(EVERY),
+    };
+    judged.why(WHY)
+}
+
+fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
+    const ID: CheckId = CheckId::Ext4Ordered;
+    const WHY: &str = "The direct routes need ext4's ordered journal; the kernel does not print this default, and libcufile reads the printed options.";
+    if facts.filesystem.as_deref() != Some("ext4") {
+        return None;
+    }
+    let options = facts.mount_options.clone().unwrap_or_default();
+    let judged = match facts.option_value("data") {
+        Some("ordered") => Judged::pass(ID, "mounted with data=ordered"),
+        Some(other) => Judged::lack(ID, format!("mounted with data={other}, the direct routes need ordered"))
+            .missing(Cost::Root, &[Route::Nvfs, Route::P2pdma, Route::C2c])
+            .fix("ext4-ordered")
+            .advice("Mount it with data=ordered (in /etc/fstab, then umount and mount)."),
+        None => Judged::lack(ID, "data=ordered is in force, but not shown in the mount options")
+            .missing(Cost::Root, &[Route::Nvfs])
+            .only_warn()
+            .fix("ext4-ordered")
+            .advice("Add data=ordered to its line in /etc/fstab, then umount and mount."),
+    };
+    Some(judged.found("/proc/self/mountinfo", options).why(WHY))
+}
+
+fn direct_open(facts: &PathFacts) -> Judged {
+    const ID: CheckId = CheckId::OdirectOpen;
+    const WHY: &str = "The direct routes read with O_DIRECT, past the page cache; a file system without it has none.";
+    let tried = facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string();
+    let source = format!("open({tried}, O_DIRECT), pread 4096");
+    let judged = match facts.open_direct.as_deref() {
+        Some("ok") => Judged::pass(ID, "O_DIRECT opens and reads").found(source, "ok"),
+        Some(error @ ("EINVAL" | "EOPNOTSUPP")) => {
+            Judged::lack(ID, format!("this file system has no O_DIRECT ({error})")).never(DIRECT).found(source, error)
+        }
+        Some(error @ ("EACCES" | "EPERM")) => {
+            Judged::warn(ID, format!("this user may not read the file ({error})")).unknown(EVERY).found(source, error)
+        }
+        Some(error) => {
+            Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)
+        }
+        None => Judged::na(ID, "there is no file in this folder to try O_DIRECT on")
+            .found(facts.path.display().to_string(), "no file with content"),
+    };
+    judged.why(WHY)
+}
+
+fn alignment(facts: &PathFacts) -> Option<Judged> {
+    let (memory, offset) = (facts.dio_mem_align?, facts.dio_offset_align?);
+    let judged = if offset > 4096 {
+        Judged::warn(CheckId::StatxDioalign, format!("direct reads must start at multiples of {offset} bytes"))
+    } else if offset == 0 {
+        Judged::info(CheckId::StatxDioalign, "statx says that direct reads are not supported on this file")
+    } else {
+        Judged::pass(CheckId::StatxDioalign, format!("direct reads are aligned to {offset} bytes"))
+    };
+    Some(
+        judged
+            .found("statx STATX_DIOALIGN", format!("memory {memory}, offset {offset}"))
+            .why("Parts that are not aligned go through a bounce buffer."),
+    )
+}
+
+fn inode_flags(facts: &PathFacts) -> Option<Judged> {
+    let flags = facts.inode_flags?;
+    let bad: Vec<&str> = [(0x4, "compressed"), (0x10, "immutable"), (0x20, "append-only"), (0x800, "encrypted")]
+        .into_iter()
+        .filter(|(bit, _)| flags & bit != 0)
+        .map(|(_, name)| name)
+        .collect();
+    let judged = if bad.is_empty() {
+        Judged::pass(CheckId::InodeFlags, "no flag that cuFile refuses")
+    } else {
+        Judged::lack(CheckId::InodeFlags, format!("it is {}: cuFile refuses such files (5008)", bad.join(" and ")))
+            .missing(Cost::Root, DIRECT)
+            .advice("chattr -a -i on the file; store it neither encrypted nor compressed.")
+    };
+    Some(
+        judged
+            .found("FS_IOC_GETFLAGS", format!("{flags:#x}"))
+            .why("Blocks that the file system transforms cannot be sent to the GPU as they lie."),
+    )
+}
+
+fn nfs(facts: &PathFacts) -> Option<Judged> {
+    if !facts.filesystem.as_deref().is_some_and(|kind| kind.starts_with("nfs")) {
+        return None;
+    }
+    let proto = facts.option_value("proto").unwrap_or("unknown");
+    let judged = if proto == "rdma" {
+        Judged::pass(CheckId::NfsRdma, "NFS over RDMA")
+    } else {
+        Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}: no direct route"))
+            .missing(Cost::Root, &[Route::Nvfs])
+            .advice("Mount it with proto=rdma,port=20049, with a client that is built for GDS.")
+    };
+    Some(
+        judged
+            .found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default())
+            .why("NFS reaches GPU memory over RDMA only."),
+    )
+}

@@ -1,0 +1,150 @@
+//! Fabric Manager on machines with NVSwitches: CUDA waits for it there.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::spec::CheckId;
+use crate::host::{self, Unread, nvidia_driver};
+
+const ID: CheckId = CheckId::GpuFabric;
+
+/// `cuInit` returns this until Fabric Manager has configured the fabric.
+const SYSTEM_NOT_READY: i32 = 802;
+
+/// The program, on the host or in the driver container of NVIDIA's GPU Operator.
+const PROGRAMS: [&str; 2] = ["/usr/bin/nv-fabricmanager", "/run/nvidia/driver/usr/bin/nv-fabricmanager"];
+
+const UNITS: [&str; 2] =
+    ["/usr/lib/systemd/system/nvidia-fabricmanager.service", "/lib/systemd/system/nvidia-fabricmanager.service"];
+const PID_FILE: &str = "/run/nvidia-fabricmanager/nv-fabricmanager.pid";
+
+/// The file that Fabric Manager itself looks for on boards with fourth-generation NVSwitches.
+const SUBNET_MANAGER: &str = "/opt/nvidia/nvlsm/sbin/nvlsm";
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    check(ctx).into_iter().collect()
+}
+
+/// The code that CUDA gave when libcufile was opened.
+fn cuda_code(ctx: &Context<'_>) -> Option<i32> {
+    ctx.root.libcufile().open.as_ref()?.cuda_code
+}
+
+/// Whether CUDA was seen to work: then the fabric is configured.
+fn cuda_works(ctx: &Context<'_>) -> bool {
+    let facts = ctx.root.libcufile();
+    !facts.cuda.is_empty() || facts.open.as_ref().is_some_and(|open| open.code == Some(0))
+}
+
+/// The evidence that this machine has NVSwitches. A virtual machine with some of the GPUs of a board shows none: its host runs Fabric Manager.
+fn switches(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    if !ctx.has_fabric() {
+        return None;
+    }
+    let text = match ctx.nvswitches() {
+        [first, ..] => format!("{} NVSwitches, the first is {first}", ctx.nvswitches().len()),
+        [] => {
+            let gpu = ctx.hgx_blackwell()?;
+            let id = gpu.device.as_deref().unwrap_or_default().trim_start_matches("0x");
+            format!("{} is a GPU of an HGX board (10de:{id})", gpu.address)
+        }
+    };
+    Some(("/sys/bus/pci/devices", text))
+}
+
+fn check(ctx: &Context<'_>) -> Option<Judged> {
+    let (source, text) = switches(ctx)?;
+    let driver = nvidia_driver(ctx.root)?;
+    let not_ready = cuda_code(ctx) == Some(SYSTEM_NOT_READY);
+    let judged = if host::container(ctx.root).is_some() {
+        // Fabric Manager runs on the host, and its files are not seen in here.
+        if !not_ready {
+            return None;
+        }
+        lacking("CUDA waits for the NVSwitch fabric (802)".to_owned(), Cost::Root)
+            .advice("On the host: sudo systemctl start nvidia-fabricmanager. Its version must be the driver's.")
+    } else {
+        on_host(ctx, &driver, not_ready)?
+    };
+    let judged =
+        if not_ready { judged.found("cuFileDriverOpen", "CUDA 802, system not yet initialized") } else { judged };
+    Some(
+        judged.found(source, text).why(
+            "CUDA starts on a machine with NVSwitches only after Fabric Manager has configured them; it accepts only the driver of its version.",
+        ),
+    )
+}
+
+fn lacking(summary: String, cost: Cost) -> Judged {
+    Judged::lack(ID, summary).missing(cost, EVERY)
+}
+
+fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
+    let root = ctx.root;
+    let unit = UNITS.into_iter().find(|path| root.exists(path));
+    let is_installed = unit.is_some() || PROGRAMS.into_iter().any(|path| root.exists(path));
+    if !not_ready && cuda_works(ctx) {
+        return Some(Judged::pass(ID, "CUDA starts, so the NVSwitch fabric is configured"));
+    }
+    if !is_installed {
+        let summary = "Fabric Manager is not installed, and this machine has NVSwitches: CUDA fails with error 802";
+        return Some(
+            lacking(summary.to_owned(), Cost::Install)
+                .found(PROGRAMS[0], "does not exist")
+                .fix("nvidia-fabricmanager")
+                .advice(format!("Install Fabric Manager {driver}, the version of the driver, and start it.")),
+        );
+    }
+    if let Some(version) = version(ctx).filter(|version| version != driver) {
+        let summary = format!("Fabric Manager is {version}, the driver {driver}: it refuses to start");
+        return Some(
+            lacking(summary, Cost::Install)
+                .found("nv-fabricmanager --version", version)
+                .fix("nvidia-fabricmanager")
+                .advice(format!("Install Fabric Manager {driver}, the version of the loaded driver.")),
+        );
+    }
+    let needs_subnet_manager = ctx.nvswitches().is_empty();
+    if needs_subnet_manager && !root.exists(SUBNET_MANAGER) {
+        return Some(
+            lacking("nvlsm is not installed: Fabric Manager needs it on this board".to_owned(), Cost::Install)
+                .found(SUBNET_MANAGER, "does not exist")
+                .fix("nvidia-fabricmanager")
+                .advice("Install nvlsm, load ib_umad, and restart nvidia-fabricmanager."),
+        );
+    }
+    let start = "sudo systemctl enable --now nvidia-fabricmanager; if it fails, /var/log/fabricmanager.log shows why.";
+    Some(match (is_running(ctx), not_ready) {
+        (Some(true), true) => {
+            lacking("CUDA error 802: Fabric Manager runs, but has not configured the fabric".to_owned(), Cost::Root)
+                .advice("Read /var/log/fabricmanager.log, then sudo systemctl restart nvidia-fabricmanager.")
+        }
+        (_, true) => {
+            lacking("Fabric Manager is installed, but not running: CUDA fails with error 802".to_owned(), Cost::Root)
+                .advice(start)
+        }
+        (Some(false), false) => Judged::warn(ID, "Fabric Manager is installed, but no process of it was found")
+            .found(PID_FILE, "does not name a running process")
+            .advice(start),
+        (_, false) => Judged::pass(ID, format!("Fabric Manager is installed for driver {driver}")),
+    })
+}
+
+/// `Fabric Manager version is : 580.95.05`.
+fn version(ctx: &Context<'_>) -> Option<String> {
+    let output = ctx.root.command(&["nv-fabricmanager", "--version"])?;
+    let text = format!("{}\n{}", output.stdout, output.stderr);
+    let version = text.lines().find_map(|line| line.split_once("version is")?.1.split_once(':'))?.1.trim().to_owned();
+    (!version.is_empty()).then_some(version)
+}
+
+/// Whether its process is there; `None` if its file may not be read. The file is the `PIDFile` of its unit.
+fn is_running(ctx: &Context<'_>) -> Option<bool> {
+    let pid = match ctx.root.read_text(PID_FILE) {
+        Ok(text) => text.trim().parse::<u32>().ok(),
+        Err(Unread::Missing) => None,
+        Err(_) => return None,
+    };
+    let name = pid.and_then(|pid| ctx.root.read_text(format!("/proc/{pid}/comm")).ok());
+    // The kernel keeps 15 characters of a name.
+    Some(name.is_some_and(|name| name.trim().starts_with("nv-fabricmanag")))
+}

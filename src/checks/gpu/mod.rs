@@ -1,0 +1,8 @@
+//! Checks of GPU and driver.
+
+pub(crate) mod device;
+pub(crate) mod driver;
+pub(crate) mod fabric;
+pub(crate) mod present;
+pub(crate) mod state;
+pub(crate) mod static_bar1;

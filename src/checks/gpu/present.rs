@@ -1,0 +1,200 @@
+//! Whether there is a GPU, and why the driver does not show it.
+
+use crate::checks::context::{Context, LAST_PROPRIETARY};
+use crate::checks::gpu::driver::is_mismatched;
+use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::spec::CheckId;
+use crate::host::{self, Architecture};
+
+const ID: CheckId = CheckId::GpuPresent;
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    vec![present(ctx)]
+}
+
+/// The value of CUDA_VISIBLE_DEVICES where it leaves no GPU: CUDA takes those before the first that is not there.
+fn hides_all(ctx: &Context<'_>) -> Option<String> {
+    let value = ctx.root.variable("CUDA_VISIBLE_DEVICES")?;
+    let count = ctx.root.nvml().gpus.len();
+    let first = value.split(',').next().unwrap_or_default().trim();
+    let none =
+        first.is_empty() || first == "-1" || first == "NoDevFiles" || first.parse().is_ok_and(|n: usize| n >= count);
+    (count > 0 && none).then_some(value)
+}
+
+fn present(ctx: &Context<'_>) -> Judged {
+    const WHY: &str = "cuFile reads into the memory of an NVIDIA GPU.";
+    let nvml = ctx.root.nvml();
+    let (lent, ours): (Vec<&host::PciGpu>, Vec<&host::PciGpu>) =
+        ctx.pci().into_iter().flatten().partition(|gpu| gpu.is_lent());
+    let on_bus = ours.len();
+    let mut judged = if let Some(value) = hides_all(ctx) {
+        Judged::lack(ID, "CUDA_VISIBLE_DEVICES hides every GPU from the programs that are started here")
+            .found("environment", format!("CUDA_VISIBLE_DEVICES={value}"))
+            .missing(Cost::Setting, EVERY)
+            .advice("unset CUDA_VISIBLE_DEVICES, or name GPUs in it that are there.")
+    } else if !nvml.gpus.is_empty() {
+        let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
+        let summary = match names.as_slice() {
+            [name] => format!("1 GPU: {name}"),
+            [name, ..] => format!(
+                "{} GPUs: {name}{}",
+                names.len(),
+                if names.iter().all(|n| n == name) { "" } else { " and others" }
+            ),
+            [] => String::new(),
+        };
+        let mut judged = Judged::pass(ID, summary);
+        if on_bus > nvml.gpus.len() {
+            judged = Judged::warn(ID, format!("the bus shows {on_bus} GPUs, NVML {}", nvml.gpus.len()))
+                .advice("A GPU that the driver does not show has failed or belongs to a virtual machine: see the kernel log for NVRM.");
+        }
+        judged.found("NVML", names.join(", "))
+    } else if on_bus > 0 {
+        if nvml.unasked {
+            Judged::na(ID, "the bus shows a GPU; what NVML says of it is not known").unknown(EVERY)
+        } else if is_mismatched(ctx) {
+            Judged::info(ID, "the bus shows a GPU, and NVML does not answer for the versions' sake")
+                .cause(CheckId::DriverMismatch)
+        } else if let Some(judged) = not_driven(ctx) {
+            judged
+        } else if host::Driver::of(ctx.root).is_loaded() {
+            Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
+                .unknown(EVERY)
+                .advice("Run nvidia-smi; on NVSwitch machines start nvidia-fabricmanager.")
+        } else {
+            not_loaded(ctx)
+        }
+    } else if !lent.is_empty() {
+        Judged::lack(ID, "each GPU is kept for a virtual machine, none is left for this system")
+            .missing(Cost::Root, EVERY)
+            .advice("Look from inside the virtual machine; or bind a GPU to the NVIDIA driver here.")
+    } else if ctx.pci().is_none() && (nvml.unasked || !ctx.root.exists("/sys")) {
+        Judged::na(ID, "neither NVML nor the PCI bus can be looked at").unknown(EVERY)
+    } else {
+        Judged::lack(ID, "no NVIDIA GPU on this machine")
+            .never(EVERY)
+            .advice("gds-top still races the engines into host memory and says so.")
+    };
+    judged = match ctx.pci() {
+        Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),
+        Some(gpus) => {
+            let list: Vec<String> = gpus
+                .iter()
+                .map(|gpu| match gpu.driver.as_deref().filter(|_| gpu.is_lent()) {
+                    Some(driver) => format!("{} ({driver})", gpu.address),
+                    None => gpu.address.clone(),
+                })
+                .collect();
+            judged.found("/sys/bus/pci/devices", list.join(" "))
+        }
+        None => judged.found("/sys/bus/pci/devices", "cannot be listed"),
+    };
+    if let Some(error) = &nvml.error {
+        judged = judged.found("NVML", error.clone());
+    }
+    judged.why(WHY)
+}
+
+fn advice(ctx: &Context<'_>) -> String {
+    match ctx.before_turing().max_by_key(|gpu| gpu.architecture) {
+        None => "Install the NVIDIA driver with the open kernel modules.".to_owned(),
+        Some(gpu) if gpu.architecture == Architecture::BeforeMaxwell => {
+            "No driver with GPUDirect Storage supports this GPU.".to_owned()
+        }
+        Some(gpu) => format!(
+            "Install the proprietary driver, branch {LAST_PROPRIETARY}: it is the last for {}, and the open modules do not drive it.",
+            gpu.architecture.name()
+        ),
+    }
+}
+
+/// A GPU without a driver: not installed, installed and refused, or not built for the running kernel.
+fn not_loaded(ctx: &Context<'_>) -> Judged {
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let rows = host::dkms_rows(ctx.root);
+    let judged = if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau"))
+    {
+        Judged::lack(ID, "nouveau has the GPU, and the NVIDIA driver cannot be loaded next to it")
+            .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau")
+            .missing(Cost::Install, EVERY)
+            .fixes(ctx.driver_fix())
+            .advice(format!("{} Its package keeps nouveau out. Then rebuild the initramfs and reboot.", advice(ctx)))
+    } else if let Some(judged) = installed(ctx) {
+        judged
+    } else {
+        let built: Vec<&str> =
+            rows.iter().filter(|row| row.name == "nvidia").filter_map(|row| row.kernel.as_deref()).collect();
+        if built.is_empty() || built.contains(&release.as_str()) {
+            Judged::lack(ID, "there is a GPU, but no NVIDIA driver is loaded")
+                .missing(Cost::Install, EVERY)
+                .fixes(ctx.driver_fix())
+                .advice(advice(ctx))
+        } else {
+            Judged::lack(
+                ID, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")),
+            )
+            .found("dkms status", format!("nvidia for {}", built.join(", ")))
+            .missing(Cost::Install, EVERY)
+            .advice(format!(
+                "Install the headers of {release} and run sudo dkms autoinstall, or boot the other kernel; an update had brought this one."
+            ))
+        }
+    };
+    ctx.before_turing().fold(judged, |judged, gpu| judged.found(gpu.name.clone(), gpu.architecture.name()))
+}
+
+/// A driver for the running kernel that is installed, and that is not loaded: to install it again would change nothing.
+fn installed(ctx: &Context<'_>) -> Option<Judged> {
+    let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
+    let field = |name: &str| output.stdout.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let version = field("version:")?;
+    let is_open = field("license:").is_some_and(|license| license.contains("GPL"));
+    let secure_boot = host::secure_boot(ctx.root).filter(|state| state.is_on);
+    let too_old = ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| is_open);
+    let judged = if let Some(gpu) = too_old {
+        Judged::lack(
+            ID,
+            format!(
+                "driver {version} has the open kernel modules, which do not drive a {} GPU",
+                gpu.architecture.name()
+            ),
+        )
+        .missing(Cost::Install, EVERY)
+        .fixes(ctx.driver_fix())
+        .advice(advice(ctx))
+    } else if let Some(state) = secure_boot.filter(|_| field("signer:").is_none()) {
+        Judged::lack(
+            ID,
+            format!("driver {version} is installed, but not signed: Secure Boot keeps the kernel from loading it"),
+        )
+        .found(state.source, state.text)
+        .missing(Cost::Reboot, EVERY)
+        .fix("secure-boot-key")
+        .advice("Sign the driver and enrol the key: see the fix secure-boot-key.")
+    } else {
+        Judged::lack(ID, format!("driver {version} is installed, but not loaded"))
+            .missing(Cost::Root, EVERY)
+            .advice("sudo modprobe nvidia; if that fails, sudo journalctl -k -b | grep -i -e nvidia -e NVRM shows why.")
+    };
+    let signer = field("signer:").map_or_else(|| "no signer".to_owned(), |signer| format!("signer {signer}"));
+    Some(judged.found("modinfo nvidia", format!("version {version}, {signer}")))
+}
+
+/// Open kernel modules that are loaded next to GPUs that they cannot drive.
+fn not_driven(ctx: &Context<'_>) -> Option<Judged> {
+    if host::Driver::of(ctx.root).is_open() != Some(true) || !ctx.root.nvml().gpus.is_empty() {
+        return None;
+    }
+    let gpu = ctx.before_turing().next()?;
+    Some(
+        Judged::lack(
+            ID,
+            format!("the open kernel modules are loaded, and they do not drive a {} GPU", gpu.architecture.name()),
+        )
+        .found("/sys/bus/pci/devices", gpu.name.clone())
+        .missing(Cost::Install, EVERY)
+        .fixes(ctx.driver_fix())
+        .advice(advice(ctx)),
+    )
+}

@@ -1,0 +1,312 @@
+//! The present state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
+
+use crate::checks::context::{Context, GpuSeen};
+use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::checks::spec::CheckId;
+use crate::domain::{Route, units};
+use crate::host::{self, GpuAttributes, NvmlGpu};
+
+/// libcufile's default for its own buffers on the GPU, `max_device_cache_size_kb`.
+const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
+
+/// Of less than this no buffer of a loader can be registered.
+const LEAST_BUFFER_BYTES: u64 = 16 * units::MIB;
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    out.extend(coherent_mode(ctx));
+    for (number, gpu) in ctx.gpus().iter().enumerate() {
+        let Some(nvml) = &gpu.nvml else { continue };
+        let source = format!("NVML, GPU {}", gpu.address);
+        let mut mine = Vec::new();
+        mine.extend(bar1_left(ctx, gpu, nvml, &source));
+        mine.extend(ecc(ctx, nvml, &source));
+        out.extend(mine.into_iter().map(|judged| judged.of(Scope::Gpu(number))));
+    }
+    out
+}
+
+/// What waits for the child that opens libcufile, which asks CUDA for its attributes too.
+pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    out.extend(cuda_versions(ctx));
+    out.extend(p2pdma_of_all(ctx));
+    for (number, gpu) in ctx.gpus().iter().enumerate() {
+        let asked = attributes(ctx, gpu);
+        let source = format!("NVML, GPU {}", gpu.address);
+        let mut mine = Vec::new();
+        if gpu.nvml.is_some() || asked.is_some() {
+            mine.push(stream_operations(ctx, asked.as_ref()));
+        }
+        mine.extend(direct_rdma(ctx, gpu, asked.as_ref(), &source));
+        out.extend(mine.into_iter().map(|judged| judged.of(Scope::Gpu(number))));
+    }
+    out
+}
+
+/// CUDA's attributes of a GPU: with NVML's facts in a capture, else from the child that opened libcufile.
+fn attributes(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<GpuAttributes> {
+    let captured = gpu.nvml.as_ref().and_then(|nvml| nvml.attributes.clone());
+    captured.or_else(|| {
+        ctx.root.libcufile().cuda.iter().find(|seen| seen.uuid == gpu.id).map(|seen| seen.attributes.clone())
+    })
+}
+
+/// Why CUDA was not asked.
+fn unasked(ctx: &Context<'_>) -> &'static str {
+    if ctx.root.libcufile().left_closed {
+        "not asked: --no-probe leaves CUDA closed"
+    } else {
+        "not asked: CUDA was not opened"
+    }
+}
+
+/// Registered buffers are mapped in BAR1; two loaders on one GPU share it (error 5016, fastsafetensors#28).
+fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
+    const ID: CheckId = CheckId::GpuBar1Free;
+    let (total, used) = (nvml.bar1_total_bytes?, nvml.bar1_used_bytes?);
+    if gpu.is_grace() || total == 0 {
+        return None;
+    }
+    let free = total.saturating_sub(used);
+    let is_static = ctx
+        .root
+        .read_text(host::registry::PARAMS_FILE)
+        .is_ok_and(|text| host::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
+    let mend = "End the other program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
+    let judged = if is_static {
+        Judged::info(ID, "BAR1 is mapped as a whole, so what is in use says nothing")
+    } else if free < LEAST_BUFFER_BYTES {
+        Judged::lack(ID, format!("only {} of BAR1 are free: no buffer can be registered", units::bytes(free)))
+            .missing(Cost::Root, &[Route::Nvfs])
+            .advice(mend)
+    } else if free < DEFAULT_CACHE_BYTES {
+        Judged::warn(ID, format!("only {} of BAR1 are free: registering fails with 5016 soon", units::bytes(free)))
+            .advice(mend)
+    } else {
+        Judged::pass(ID, format!("{} of BAR1 are free", units::bytes(free)))
+    };
+    Some(
+        judged
+            .found(source, format!("BAR1 {used} of {total} bytes in use"))
+            .why("Each registered buffer takes its size in BAR1, whoever registered it."),
+    )
+}
+
+/// What P2PDMA asks of each GPU beside the registry keys: `ForceP2P=0` before Hopper, and that no other visible GPU is without it, for libcufile
+/// switches it off for all then (cufile.log: 'Not all GPUs support PCIP2PDMA').
+fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
+    let listed =
+        ctx.root.libcufile().p2p_flags.as_ref().and_then(|flags| flags.get("nvme")).is_some_and(|m| m & 1 != 0);
+    if ctx.is_aarch64() || listed {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let params = ctx.root.read_text(host::registry::PARAMS_FILE).unwrap_or_default();
+    let line = host::registry::lines(&params);
+    let able = |gpu: &GpuSeen| gpu.capability().is_some_and(|c| c >= (8, 0)) && !gpu.name.contains("GeForce");
+    for (number, gpu) in ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)) {
+        let key = |name: &str| host::registry::number(&params, name, Some(&gpu.address));
+        if gpu.capability().is_some_and(|c| c < (9, 0))
+            && key("RMForceStaticBar1") == Some(1)
+            && key("ForceP2P") != Some(0)
+        {
+            out.push(
+                Judged::lack(
+                    CheckId::GpuStaticBar1,
+                    "the driver runs without ForceP2P=0, which P2PDMA needs before Hopper",
+                )
+                .found(host::registry::PARAMS_FILE, line.clone())
+                .missing(Cost::Reboot, &[Route::P2pdma])
+                .fix("p2pdma-registry-keys")
+                .advice("Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot.")
+                .why("On Ampere and Ada the static mapping of BAR1 takes this key beside the other two.")
+                .of(Scope::Gpu(number)),
+            );
+        }
+    }
+    let hidden =
+        ["CUFILE_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].iter().any(|name| ctx.root.variable(name).is_some());
+    let other = ctx.gpus().iter().find(|gpu| gpu.capability().is_some() && !able(gpu));
+    if let Some(other) = other.filter(|_| !hidden) {
+        let able: Vec<(usize, &GpuSeen)> = ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)).collect();
+        let numbers: Vec<String> =
+            able.iter().filter_map(|(_, gpu)| Some(gpu.nvml.as_ref()?.index.to_string())).collect();
+        out.extend(able.iter().map(|(number, _)| {
+            Judged::lack(
+                CheckId::GpuP2pdmaModel,
+                format!(
+                    "{} beside it has no P2PDMA, and libcufile switches it off for all visible GPUs then",
+                    other.name
+                ),
+            )
+            .found(format!("NVML, GPU {}", other.address), other.name.clone())
+            .missing(Cost::Setting, &[Route::P2pdma])
+            .advice(format!("export CUFILE_VISIBLE_DEVICES={}", numbers.join(",")))
+            .why("libcufile looks at all visible GPUs once, when it is opened.")
+            .of(Scope::Gpu(*number))
+        }));
+    }
+    out
+}
+
+/// Whether a line of the kernel log tells of a fault (Xid) of this GPU, or of one that is not there any more.
+fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
+    let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return true };
+    let place = rest.split(')').next().unwrap_or_default().to_ascii_lowercase();
+    let is_at = |address: &str| address.to_ascii_lowercase().starts_with(&place);
+    is_at(&nvml.pci_bus_id) || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(&gpu.pci_bus_id))
+}
+
+/// Whether the number of an Xid is one that programs cause, and not the GPU (NVIDIA's list of Xid errors): exceptions and page faults of kernels, channels
+/// that were ended, and the actions that follow.
+fn is_of_a_program(line: &str) -> bool {
+    const OF_PROGRAMS: [u32; 6] = [13, 31, 43, 45, 68, 69];
+    let number = line.split_once("): ").and_then(|(_, rest)| rest.split(',').next()?.trim().parse().ok());
+    number.is_some_and(|number| OF_PROGRAMS.contains(&number))
+}
+
+/// ECC, and faults of the GPU that the kernel log tells (only where that log was read anyway).
+fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
+    const ID: CheckId = CheckId::GpuEcc;
+    let log = host::kernel_log(ctx.root);
+    let lines: Vec<&str> = log
+        .iter()
+        .flat_map(|log| log.lines().rev())
+        .filter(|line| line.contains("NVRM: Xid") && is_fault_of(ctx, nvml, line))
+        .collect();
+    let xid = lines.iter().find(|line| !is_of_a_program(line)).copied();
+    let judged = match (xid, nvml.ecc.as_deref()) {
+        (None, Some(_)) if !lines.is_empty() => {
+            Judged::info(ID, "the kernel log tells of a program that did something wrong on the GPU (Xid)")
+                .found(host::KERNEL_LOG, lines[0].trim())
+        }
+        (Some(line), _) => Judged::warn(ID, "the kernel log tells of a fault of a GPU (Xid)")
+            .found(host::KERNEL_LOG, line.trim())
+            .advice("Look the Xid number up in NVIDIA's list, and mend the GPU before looking for causes in GDS."),
+        (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
+        (None, Some(_)) => Judged::info(ID, "ECC is off: memory errors go unnoticed"),
+        (None, None) => return None,
+    };
+    Some(
+        judged
+            .found(source, format!("ECC {}", nvml.ecc.as_deref().unwrap_or("not said")))
+            .why("A sick GPU looks like a sick loader."),
+    )
+}
+
+fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged {
+    const ID: CheckId = CheckId::GpuStreamMemops;
+    const SOURCE: &str = "CUDA attribute 122";
+    let judged = match asked.and_then(|a| a.stream_mem_ops) {
+        Some(true) => Judged::pass(ID, "memory operations on streams are there").found(SOURCE, "1"),
+        Some(false) => Judged::info(ID, "no memory operations on streams: cuFileReadAsync fails with 5038")
+            .found(SOURCE, "0")
+            .advice("options nvidia NVreg_EnableStreamMemOPs=1 in /etc/modprobe.d, rebuild the initramfs, reboot; only for loaders on streams."),
+        None => Judged::na(ID, "only CUDA says whether reads on streams can wait on memory")
+            .found(SOURCE, unasked(ctx))
+            .advice("gds-top selftest tries the stream engine."),
+    };
+    judged.why("Reads on streams (cuFileReadAsync) wait and signal through them; other reads do not need them.")
+}
+
+/// The attribute that decides over direct reads; where nobody asked CUDA, GPUs without memory of their own by their names (DGX Spark, Jetson).
+fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
+    const ID: CheckId = CheckId::GpuGdrAttr;
+    const NAMES: &[&str] = &["GB10", "Orin", "Xavier", "Thor", "Tegra"];
+    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma) {
+        let judged = if rdma {
+            Judged::pass(ID, "GPUDirect RDMA is supported")
+        } else {
+            let judged = Judged::lack(ID, "CUDA says that this GPU has no GPUDirect RDMA").never(DIRECT);
+            if gpu.name.contains("GeForce") { judged.cause(CheckId::GpuClass) } else { judged }
+        };
+        return Some(
+            judged
+                .found("CUDA attribute 116", if rdma { "1" } else { "0" })
+                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
+        );
+    }
+    if gpu.nvml.is_some() && !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
+        return Some(
+            Judged::na(ID, "only CUDA says whether this GPU has GPUDirect RDMA")
+                .found("CUDA attribute 116", unasked(ctx))
+                .why("The cleanest single test for direct routes; integrated GPUs, some vGPUs and GeForce have 0."),
+        );
+    }
+    if !gpu.name.split([' ', '-', '(', ')']).any(|word| NAMES.contains(&word)) {
+        return None;
+    }
+    Some(
+        Judged::lack(CheckId::GpuGdrAttr, format!("{} is an integrated GPU: no GPUDirect RDMA", gpu.name))
+            .never(DIRECT)
+            .found(source, gpu.name.clone())
+            .why("An integrated GPU has no memory on the bus that a disk could write into.")
+            .advice("Reads go through host memory here, which is the GPU's memory too."),
+    )
+}
+
+fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
+    if !ctx.is_aarch64() {
+        return None;
+    }
+    let text = ctx.root.read_text(host::registry::PARAMS_FILE).ok()?;
+    let line = text.lines().find(|line| line.starts_with("CoherentGPUMemoryMode:"))?;
+    let mode = line.split(':').nth(1).unwrap_or("").trim().trim_matches('"');
+    let summary = match mode {
+        "driver" => "the driver manages GPU memory (CDMM), it is no NUMA node".to_owned(),
+        "numa" => "GPU memory is a NUMA node".to_owned(),
+        "" => "the memory mode of the coherent link is the driver's default".to_owned(),
+        other => format!("memory mode {other}"),
+    };
+    Some(
+        Judged::info(CheckId::GpuCoherentMode, summary)
+            .found(host::registry::PARAMS_FILE, line)
+            .why("On Grace it decides how GPU memory appears to the kernel."),
+    )
+}
+
+/// Whether libcufile does not open because the driver is too old for it.
+pub(crate) fn library_is_newer(ctx: &Context<'_>) -> bool {
+    cuda_versions(ctx).is_some_and(|judged| judged.in_the_way().next().is_some())
+}
+
+/// Whether libcufile is of a newer CUDA than the driver serves (error 35 of CUDA). GDS 1.15 and later belong to CUDA 13, 1.4 to 1.14 to
+/// CUDA 12.
+fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::CudaDriverRuntime;
+    let served = ctx.root.nvml().cuda_version.clone()?;
+    let major: u32 = served.split('.').next()?.parse().ok()?;
+    let facts = ctx.root.libcufile();
+    let version = facts.version_numbers()?;
+    let wanted = match version {
+        v if v >= (1, 15) => 13,
+        v if v >= (1, 4) => 12,
+        _ => 11,
+    };
+    let opened = facts.open.as_ref().is_some_and(|open| open.code == Some(0));
+    // A configuration that is refused is refused before CUDA is asked.
+    let failed = facts.open.as_ref().is_some_and(|open| {
+        open.code.is_some_and(|code| !matches!(code, 0 | 5002 | -22 | 5030)) || open.cuda_code == Some(35)
+    });
+    let text = facts.version().unwrap_or_default();
+    let judged = if major >= wanted {
+        Judged::pass(ID, format!("the driver serves CUDA {served}, libcufile {text} wants {wanted}"))
+    } else if failed {
+        Judged::lack(ID, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served} only"))
+            .missing(Cost::Install, EVERY)
+            .fix("libcufile-install")
+            .advice(format!(
+                "Install libcufile of CUDA {major}, which this driver serves: the driver can stay. Or update the driver for CUDA {wanted}."
+            ))
+    } else {
+        let but = if opened { ", but it opens" } else { "" };
+        Judged::info(ID, format!("libcufile {text} is of CUDA {wanted}, the driver serves {served}{but}"))
+    };
+    Some(
+        judged
+            .found("NVML", format!("CUDA {served}"))
+            .found(facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned()), text)
+            .why("A library of a newer CUDA than the driver's fails with 'CUDA driver version is insufficient' (35)."),
+    )
+}

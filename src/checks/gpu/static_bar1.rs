@@ -1,0 +1,55 @@
+//! Whether BAR1 is mapped statically.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::reboot_pending;
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+/// Whether a file has these words.
+fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
+    ctx.root.read_text(path).is_ok_and(|text| text.contains(words))
+}
+
+/// Whether BAR1 is mapped statically, as P2PDMA on x86 wants it.
+pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::GpuStaticBar1;
+    const WHY: &str = "On x86, P2PDMA hands out pages of the GPU's BAR1, which must be mapped statically; without these keys CUDA answers 801.";
+    const FIX: &str = "p2pdma-registry-keys";
+    let judged = match ctx.root.read_text(host::registry::PARAMS_FILE) {
+        Err(why) => Judged::na(ID, "the driver's parameters could not be read")
+            .unread(host::registry::PARAMS_FILE, &why)
+            .unknown(&[Route::P2pdma]),
+        Ok(text) => {
+            let line = host::registry::lines(&text);
+            let absent: Vec<&str> =
+                [("RMForceStaticBar1=1", "RMForceStaticBar1"), ("RmForceDisableIomapWC=1", "RmForceDisableIomapWC")]
+                    .into_iter()
+                    .filter(|(_, key)| !host::registry::all_have(ctx.root, &text, key, 1))
+                    .map(|(words, _)| words)
+                    .collect();
+            if absent.is_empty() {
+                Judged::pass(ID, "BAR1 is mapped statically").found(host::registry::PARAMS_FILE, line)
+            } else {
+                let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
+                    .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
+                let lack = format!("the driver runs without {}", absent.join(" and "));
+                let lack = match &written {
+                    Some(written) => format!("{lack}, though {} sets it", written.path),
+                    None => lack,
+                };
+                let judged = Judged::lack(ID, lack)
+                    .found(host::registry::PARAMS_FILE, line)
+                    .missing(Cost::Reboot, &[Route::P2pdma]);
+                match written {
+                    Some(written) => judged.fixes(written.fix).advice(written.left),
+                    None => judged
+                        .fix(FIX)
+                        .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, reboot."),
+                }
+            }
+        }
+    };
+    judged.why(WHY)
+}

@@ -1,0 +1,84 @@
+//! Whether an IOMMU translates the addresses of the GPU.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::reboot_pending;
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+
+/// Whether the processor is one of NVIDIA's, whose GPUs lie on the coherent link: Neoverse V2, or of NVIDIA's own making. An ARM machine that does not
+/// tell is taken for one.
+fn is_grace(ctx: &Context<'_>) -> bool {
+    if !ctx.is_aarch64() {
+        return false;
+    }
+    let Ok(text) = ctx.root.read_text("/proc/cpuinfo") else { return true };
+    let mut said = text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()));
+    let ours = |(key, value): (&str, &str)| matches!((key, value), ("CPU part", "0xd4f") | ("CPU implementer", "0x4e"));
+    !text.contains("CPU part") || said.any(ours)
+}
+
+pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::IommuState;
+    const WHY: &str = "On x86 an IOMMU that translates sends every peer-to-peer transfer through the root complex, or stops it; on Grace it must be on.";
+    let root = ctx.root;
+    let listed = root.entries("/sys/class/iommu");
+    let units = listed.clone().unwrap_or_default();
+    let cmdline = root.read_text("/proc/cmdline").unwrap_or_default();
+    let words: Vec<&str> = cmdline.split_whitespace().filter(|w| w.contains("iommu")).collect();
+    let says = |key: &str, value: &str| {
+        words.iter().any(|w| w.strip_prefix(key).is_some_and(|rest| rest.split(',').any(|part| part == value)))
+    };
+    let on = says("intel_iommu=", "on") || says("amd_iommu=", "on") || says("amd_iommu=", "force_enable");
+    let off = says("intel_iommu=", "off") || says("amd_iommu=", "off") || says("iommu=", "off");
+    // The domain type of the group that a GPU is in says whether addresses are translated; of several GPUs the translated one counts.
+    let domain = ctx
+        .pci()
+        .into_iter()
+        .flatten()
+        .filter_map(|gpu| {
+            let group = root.link(format!("/sys/bus/pci/devices/{}/iommu_group", gpu.address))?;
+            let path = format!("/sys/kernel/iommu_groups/{}/type", group.file_name()?.to_string_lossy());
+            Some((root.read_text(&path).ok()?.trim().to_owned(), path))
+        })
+        .max_by_key(|(kind, _)| kind != "identity");
+    // Where the units are not shown, the words of the command line are all there is.
+    let active = !units.is_empty() || domain.is_some() || (listed.is_err() && on);
+    let passes =
+        says("iommu=", "pt") || words.iter().any(|w| matches!(*w, "iommu.passthrough=1" | "iommu.passthrough=on"));
+    let through = domain.as_ref().map_or(passes, |(kind, _)| kind == "identity");
+    if listed.is_err() && domain.is_none() && !on && !off && !passes && !root.is_live() && !root.exists("/sys") {
+        return Judged::na(ID, "whether an IOMMU is active is not part of this capture")
+            .found("/sys/class/iommu", "cannot be read")
+            .unknown(if is_grace(ctx) { &[Route::C2c] } else { &[Route::Nvfs] })
+            .why(WHY);
+    }
+    let arm = ctx.is_aarch64();
+    let off_words: &[&str] =
+        if arm { &["iommu.passthrough=1"] } else { &["iommu=pt", "intel_iommu=off", "amd_iommu=off", "iommu=off"] };
+    let waiting = reboot_pending::waiting_word(ctx, off_words);
+    let judged = match (is_grace(ctx), active, through) {
+        (true, true, false) => Judged::pass(ID, "the IOMMU is on, as Grace needs it"),
+        (true, _, _) => Judged::lack(ID, "on Grace the IOMMU must be on and translate")
+            .missing(Cost::Reboot, &[Route::C2c])
+            .advice("Remove iommu=pt and iommu.passthrough=1 from the kernel's command line, reboot."),
+        (false, false, _) => Judged::pass(ID, "no IOMMU is active"),
+        (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through; this usually works"),
+        (false, true, false) => Judged::lack(ID, "the IOMMU translates the GPU's addresses")
+            .missing(Cost::Reboot, &[Route::Nvfs])
+            .fixes(waiting.is_none().then_some("iommu-off"))
+            .advice(match waiting {
+                Some(how) => how,
+                None if arm => "Boot with iommu.passthrough=1.".to_owned(),
+                None => "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off.".to_owned(),
+            }),
+    };
+    let mut judged =
+        judged.found("/sys/class/iommu", if units.is_empty() { "empty".to_owned() } else { units.join(" ") });
+    if let Some((kind, path)) = domain {
+        judged = judged.found(path, kind);
+    }
+    judged
+        .found("/proc/cmdline", if words.is_empty() { "no word about iommu".to_owned() } else { words.join(" ") })
+        .why(WHY)
+}

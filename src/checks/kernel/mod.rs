@@ -1,0 +1,7 @@
+//! Checks of kernel and platform.
+
+pub(crate) mod iommu;
+pub(crate) mod p2pdma;
+pub(crate) mod platform;
+pub(crate) mod reboot_pending;
+pub(crate) mod refusal;

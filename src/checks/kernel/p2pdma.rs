@@ -1,0 +1,117 @@
+//! The release of the kernel and its PCI P2PDMA.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, DIRECT, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const P2PDMA: &[Route] = &[Route::P2pdma];
+
+pub(crate) fn version(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::KernelVersion;
+    let Some(numbers) = ctx.kernel() else {
+        return Judged::na(ID, "the kernel's release could not be read");
+    };
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    if let Some((source, text)) = gvisor(ctx, &release) {
+        return Judged::lack(ID, "this is a sandbox of gVisor, which answers for a kernel of its own: no disk reaches a GPU through it")
+            .found(source, text)
+            .never(DIRECT)
+            .advice("Run the program in a container without gVisor (runtimeClassName of runc), or keep to the loaders without cuFile.")
+            .why("gVisor carries out system calls itself; P2PDMA and nvidia-fs live in the kernel behind it.");
+    }
+    let judged = if numbers < (4, 15) {
+        Judged::lack(ID, format!("Linux {release} is older than 4.15"))
+            .missing(Cost::System, &[Route::Nvfs, Route::P2pdma])
+    } else if numbers < (6, 2) && carries_p2pdma_back(ctx, &release) {
+        Judged::pass(ID, format!("Linux {release}, to which Red Hat carried P2PDMA back"))
+    } else if numbers < (6, 2) {
+        Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
+            .missing(Cost::System, P2PDMA)
+            .fix("kernel-p2pdma")
+            .advice("Boot Linux 6.2 or later: gds-top fix kernel-p2pdma says where this system has one.")
+    } else {
+        Judged::pass(ID, format!("Linux {release}"))
+    };
+    judged
+        .found("/proc/sys/kernel/osrelease", release)
+        .why("P2PDMA needs Linux 6.2; the NVMe drivers built for nvidia-fs reach up to 6.17.")
+}
+
+/// Whether the release of the kernel is one with P2PDMA for user memory.
+pub(crate) fn has_p2pdma(ctx: &Context<'_>) -> bool {
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    ctx.kernel().is_none_or(|numbers| numbers >= (6, 2) || carries_p2pdma_back(ctx, &release))
+}
+
+/// What shows that gVisor answers: the name of its release, or of its first ones the one build that they all tell of.
+fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
+    if release.contains("gvisor") {
+        return Some(("/proc/sys/kernel/osrelease", release.to_owned()));
+    }
+    let version = ctx.root.read_text("/proc/version").ok()?;
+    version
+        .contains("Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016")
+        .then(|| ("/proc/version", version.trim().to_owned()))
+}
+
+/// RHEL 9 from 9.6 on: its kernel is a 5.14 by name with P2PDMA of later ones (NVIDIA's steps for P2PDMA name 9.6 and 10). 9.5 is known not
+/// to work, which is another check's to say.
+fn carries_p2pdma_back(ctx: &Context<'_>, release: &str) -> bool {
+    let minor = host::os_release(ctx.root, "VERSION_ID")
+        .and_then(|version| version.strip_prefix("9.").and_then(|minor| minor.parse::<u32>().ok()));
+    release.contains(".el9") && minor.is_some_and(|minor| minor >= 5)
+}
+
+pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::KernelP2pdma;
+    const WHY: &str = "P2PDMA lets the ordinary NVMe driver write into GPU memory, without nvidia-fs; libcufile looks for pci_p2pdma_add_resource.";
+    const SYMBOL: &str = "pci_p2pdma_add_resource";
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let judged = match host::kernel_config(ctx.root, &release) {
+        Ok(config) => {
+            let line = config.line("CONFIG_PCI_P2PDMA");
+            let on = config.value("CONFIG_PCI_P2PDMA") == Some("y");
+            // Asked only where the list is at hand already: it is long.
+            let part = on
+                && !ctx.root.is_live()
+                && ctx.root.symbols().is_ok_and(|s| s.contains("p2pdma_pgmap_ops") && !s.contains(SYMBOL));
+            if part {
+                Judged::lack(ID, "the kernel was built with PCI P2PDMA, but shows only a part of it")
+                    .found(config.source, line)
+                    .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
+                    .missing(Cost::System, P2PDMA)
+                    .only_warn()
+            } else if on {
+                Judged::pass(ID, "the kernel has PCI P2PDMA").found(config.source, line)
+            } else {
+                lacking(Judged::lack(ID, "the kernel was built without PCI P2PDMA")).found(config.source, line)
+            }
+        }
+        Err(tried) => match ctx.root.symbols() {
+            Ok(symbols) if symbols.contains(SYMBOL) => {
+                Judged::pass(ID, "the kernel has PCI P2PDMA").found("/proc/kallsyms", SYMBOL)
+            }
+            Ok(symbols) if symbols.contains("p2pdma_pgmap_ops") => {
+                Judged::warn(ID, "the kernel shows only a part of PCI P2PDMA")
+                    .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
+                    .missing(Cost::System, P2PDMA)
+            }
+            Ok(_) => lacking(Judged::lack(ID, "the kernel has no PCI P2PDMA"))
+                .found("/proc/kallsyms", format!("no {SYMBOL}")),
+            Err(why) => {
+                let mut judged = Judged::na(ID, "the kernel's configuration could not be read").unknown(P2PDMA);
+                for (path, why) in &tried {
+                    judged = judged.unread(path, why);
+                }
+                judged.unread("/proc/kallsyms", &why)
+            }
+        },
+    };
+    judged.why(WHY)
+}
+
+fn lacking(judged: Judged) -> Judged {
+    judged.missing(Cost::System, P2PDMA).advice("Boot a kernel with CONFIG_PCI_P2PDMA (6.2 or later).")
+}

@@ -1,0 +1,98 @@
+//! Kernel and platform.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::kernel::iommu::iommu;
+use crate::checks::kernel::{p2pdma, reboot_pending};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const P2PDMA: &[Route] = &[Route::P2pdma];
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = vec![wsl(ctx), p2pdma::version(ctx)];
+    if ctx.gpu_on_bus() || ctx.is_aarch64() {
+        out.push(iommu(ctx));
+    }
+    out.push(p2pdma::p2pdma(ctx));
+    out.extend(blocklist(ctx));
+    out.extend(reboot_pending::run(ctx));
+    out.push(architecture(ctx));
+    out.extend(kaslr(ctx));
+    out
+}
+
+/// libcufile is made for two architectures.
+fn architecture(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::CpuArch;
+    const FILE: &str = "/proc/sys/kernel/arch";
+    let judged = match ctx.root.read_text(FILE).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    {
+        Some(arch) if arch == "x86_64" || arch == "aarch64" => Judged::pass(ID, arch.clone()).found(FILE, arch),
+        Some(arch) => Judged::lack(ID, format!("current releases of libcufile are not made for {arch}"))
+            .found(FILE, arch)
+            .never(EVERY),
+        // The file is of Linux 6.1; a program that runs here was made for one of the two.
+        None if ctx.is_aarch64() => Judged::pass(ID, "aarch64").found("/proc/cpuinfo", "CPU implementer"),
+        None if ctx.root.read_text("/proc/cpuinfo").is_ok_and(|text| text.lines().any(|l| l.contains(": POWER"))) => {
+            Judged::lack(ID, "current releases of libcufile are not made for POWER")
+                .found("/proc/cpuinfo", "POWER")
+                .never(EVERY)
+        }
+        None => Judged::na(ID, "the architecture is not said").found(FILE, "cannot be read"),
+    };
+    judged.why("On another one libcufile says 'Platform CPU Architecture not Supported!'.")
+}
+
+/// The last thing to try where P2PDMA stays off though all is set for it (known issues of GDS).
+fn kaslr(ctx: &Context<'_>) -> Option<Judged> {
+    let params = ctx.root.read_text("/proc/driver/nvidia/params").ok()?;
+    let cmdline = ctx.root.read_text("/proc/cmdline").ok()?;
+    if ctx.is_aarch64() || !host::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1) {
+        return None;
+    }
+    let off = cmdline.split_whitespace().any(|word| word == "nokaslr");
+    let judged = if off {
+        Judged::pass(CheckId::KaslrP2pdma, "addresses of the kernel are not randomised")
+    } else {
+        Judged::info(CheckId::KaslrP2pdma, "addresses of the kernel are randomised, which P2PDMA rarely minds")
+            .advice("Only where P2PDMA stays off (801) though every check passes: boot once with nokaslr; it lowers the security of the kernel.")
+    };
+    Some(
+        judged
+            .found("/proc/cmdline", if off { "nokaslr" } else { "no nokaslr" })
+            .why("NVIDIA lists it among the known issues of P2PDMA."),
+    )
+}
+
+/// Systems on which a route is documented not to work (NVIDIA's known issues).
+fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
+    let id = host::os_release(ctx.root, "ID")?;
+    let version = host::os_release(ctx.root, "VERSION_ID")?;
+    let family = ["rhel", "rocky", "almalinux", "ol", "centos"].contains(&id.as_str());
+    // Oracle's own kernel and those of ELRepo are others than the one that has the fault.
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    let own = !release.contains("uek") && !release.contains("elrepo");
+    (family && own && version == "9.5" && !ctx.is_aarch64()).then(|| {
+        Judged::lack(CheckId::DistroBlocklist, "P2PDMA does not work on RHEL 9.5 and its rebuilds for x86")
+            .found("/etc/os-release", format!("ID={id}, VERSION_ID={version}"))
+            .missing(Cost::System, P2PDMA)
+            .why("NVIDIA lists it among the known issues.")
+            .advice("Update to RHEL 9.6 or later.")
+    })
+}
+
+fn wsl(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::Wsl;
+    let judged = if let Some((source, text)) = host::wsl(ctx.root) {
+        Judged::lack(ID, "this is the Windows Subsystem for Linux: cuFile does not work here")
+            .found(source, text)
+            .never(EVERY)
+            .advice("Use Linux itself; here only the loaders without cuFile work.")
+    } else {
+        let release = host::kernel_release(ctx.root).unwrap_or_default();
+        Judged::pass(ID, "not WSL").found("/proc/sys/kernel/osrelease", release)
+    };
+    judged.why("On WSL libcufile aborts the process: 'Assertion failure, file index :cufio-udev line :143'.")
+}

@@ -1,0 +1,417 @@
+//! What is written down for the kernel and its modules, and not in effect before a reboot.
+
+use crate::checks::context::Context;
+use crate::checks::judged::Judged;
+use crate::checks::spec::CheckId;
+use crate::domain::units;
+use crate::host::{self, BootLoader};
+
+const ID: CheckId = CheckId::RebootPending;
+
+const FOLDER: &str = "/etc/modprobe.d";
+
+const GRUB: &str = "/etc/default/grub";
+
+const CMDLINE: &str = "/etc/kernel/cmdline";
+
+const KERNELSTUB: &str = "/etc/kernelstub/configuration";
+
+/// Where GRUB keeps the entry that it takes next, on RHEL and its kin.
+const ENVIRONMENT: &str = "/boot/grub2/grubenv";
+
+const WHY: &str = "A setting that was made and not loaded looks like one that does not help.";
+
+/// What is known of a line of modprobe.d.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// The running kernel has another value.
+    Waits,
+    /// The running kernel has this value.
+    There,
+    /// It is none of those that can be compared.
+    Unknown,
+}
+
+/// A line of a file in modprobe.d.
+struct Line {
+    path: String,
+    line: String,
+    effect: Effect,
+}
+
+pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
+    let options = options(ctx);
+    let waiting: Vec<&Line> = options.iter().filter(|option| option.effect == Effect::Waits).collect();
+    let arguments = arguments(ctx);
+    let next = next_kernel(ctx);
+    if waiting.is_empty() && arguments.is_empty() {
+        let seen = [FOLDER, GRUB, CMDLINE].into_iter().find(|path| ctx.root.exists(path));
+        return next.or_else(|| older_image(ctx, &options)).or_else(|| {
+            Some(
+                Judged::pass(ID, "no setting of the kernel or its modules waits for a reboot")
+                    .found(seen?, "nothing that is not in effect")
+                    .why(WHY),
+            )
+        });
+    }
+    let mut judged = Judged::warn(ID, "settings of the kernel or its modules are written down, but not in effect");
+    let mut steps = Vec::new();
+    if !waiting.is_empty() {
+        let image = image(ctx);
+        let after = |option: &&&Line| {
+            let image = image.as_ref()?;
+            Some((image.1, ctx.root.modified_unix_s(&option.path)?))
+        };
+        let is_newer = waiting.iter().all(|option| after(&option).is_some_and(|(image, file)| image >= file));
+        if is_newer {
+            steps.push("reboot, for the initramfs was made anew since; where that was done too, another line of modprobe.d or of the kernel's command line overrules it".to_owned());
+        } else {
+            judged = judged.fix("initramfs");
+            steps.push("rebuild the initramfs: gds-top fix initramfs".to_owned());
+        }
+        if let Some((path, made)) = &image {
+            for (option, file) in waiting.iter().filter_map(|o| Some((o, ctx.root.modified_unix_s(&o.path)?))) {
+                judged = judged.found(path, age(*made, file, &option.path));
+            }
+        }
+    }
+    if !arguments.is_empty() {
+        let of_another = arguments.iter().all(|argument| argument.of_another_loader);
+        steps.push(match host::boot_loader(ctx.root) {
+            Some(boot) if of_another => format!("write them where {} reads them", place(boot.loader)),
+            Some(boot) => menu(ctx, boot.loader).to_owned(),
+            None => menu(ctx, BootLoader::Grub).to_owned(),
+        });
+    }
+    if steps.iter().all(|step| !step.starts_with("reboot")) {
+        steps.push("reboot".to_owned());
+    }
+    for option in waiting {
+        judged = judged.found(&option.path, &option.line);
+    }
+    for argument in arguments {
+        judged = judged.found(argument.path, argument.text);
+    }
+    Some(judged.advice(sentence(&steps)).why(WHY))
+}
+
+/// An option that is written and waits.
+pub(crate) struct Written {
+    /// The file of modprobe.d.
+    pub(crate) path: String,
+    /// What is left to do, in a sentence.
+    pub(crate) left: String,
+    /// The fix that does it; none where a reboot is all.
+    pub(crate) fix: Option<&'static str>,
+}
+
+/// Where an option of a module is written and waits (`options nvme_core `, `multipath=N`); none where no file has it.
+pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<Written> {
+    let line = options(ctx)
+        .into_iter()
+        .find(|line| line.effect == Effect::Waits && line.line.starts_with(module) && line.line.contains(option))?;
+    let is_newer = image(ctx).zip(ctx.root.modified_unix_s(&line.path)).is_some_and(|((_, made), file)| made >= file);
+    let left = if is_newer {
+        format!("It is written in {}, and the initramfs was made anew since: reboot.", line.path)
+    } else {
+        format!("It is written in {}: rebuild the initramfs (gds-top fix initramfs), then reboot.", line.path)
+    };
+    Some(Written { path: line.path, left, fix: (!is_newer).then_some("initramfs") })
+}
+
+/// `first, then second, then third.`, with a capital.
+fn sentence(steps: &[String]) -> String {
+    let text = steps.join(", then ");
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
+}
+
+/// How the boot menu is made anew.
+fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
+    let family = format!(
+        "{} {}",
+        host::os_release(ctx.root, "ID").unwrap_or_default(),
+        host::os_release(ctx.root, "ID_LIKE").unwrap_or_default()
+    );
+    let is = |names: &[&str]| family.split_whitespace().any(|word| names.contains(&word));
+    match loader {
+        BootLoader::SystemdBoot => {
+            "make the boot entries anew from /etc/kernel/cmdline (kernel-install add-all, or what the system has for it)"
+        }
+        BootLoader::Kernelstub => "have them written by sudo kernelstub",
+        BootLoader::RpmOstree => "set them by rpm-ostree kargs",
+        BootLoader::Extlinux => "write them behind APPEND in /boot/extlinux/extlinux.conf",
+        BootLoader::Grub if is(&["debian", "ubuntu"]) => "write the boot menu anew: sudo update-grub",
+        // With entries of the boot loader specification grubby writes the words into each of them, and the file is for new kernels.
+        BootLoader::Grub if is(&["rhel", "fedora", "amzn"]) && !is(&["azurelinux"]) => {
+            "write them into the boot entries: sudo grubby --update-kernel=ALL --args=WORDS"
+        }
+        BootLoader::Grub if is(&["azurelinux", "suse", "opensuse", "sles"]) => {
+            "write the boot menu anew: sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
+        }
+        BootLoader::Grub => "write the boot menu anew (update-grub, or grub-mkconfig)",
+    }
+}
+
+/// Where a boot loader has its words from.
+const fn place(loader: BootLoader) -> &'static str {
+    match loader {
+        BootLoader::Grub => "GRUB (/etc/default/grub)",
+        BootLoader::SystemdBoot => "systemd-boot (/etc/kernel/cmdline)",
+        BootLoader::Kernelstub => "kernelstub (sudo kernelstub --add-options)",
+        BootLoader::RpmOstree => "rpm-ostree (rpm-ostree kargs --append)",
+        BootLoader::Extlinux => "extlinux (/boot/extlinux/extlinux.conf)",
+    }
+}
+
+/// The initramfs from which this machine starts next, and when it was made.
+fn image(ctx: &Context<'_>) -> Option<(String, u64)> {
+    let release = next_release(ctx).map(|(_, next)| next).or_else(|| host::kernel_release(ctx.root))?;
+    let path = host::initramfs(ctx.root, &release)?;
+    let made = ctx.root.modified_unix_s(&path)?;
+    Some((path, made))
+}
+
+fn age(made: u64, file: u64, path: &str) -> String {
+    let apart = units::duration(made.abs_diff(file).saturating_mul(1_000_000_000));
+    if made < file {
+        format!("made {apart} before {path} was changed")
+    } else {
+        format!("made after {path} was changed")
+    }
+}
+
+/// Options that are in effect, and an initramfs that was made before they were written: the next start may read older ones. Whether it does depends on
+/// whether the driver is loaded from it, which no file in sight tells.
+fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
+    let options: Vec<&Line> = options.iter().filter(|option| option.effect == Effect::There).collect();
+    let (image, made) = if options.is_empty() { None } else { image(ctx) }?;
+    let later: Vec<(&Line, u64)> = options
+        .into_iter()
+        .filter_map(|option| Some((option, ctx.root.modified_unix_s(&option.path)?)))
+        .filter(|(_, file)| *file > made)
+        .collect();
+    let mut judged = Judged::info(
+        ID, "options of modules are in effect, but the initramfs is older than they are: the next start may load it without them",
+    )
+    .advice("Rebuild it, so that they last: gds-top fix initramfs.");
+    for (option, file) in &later {
+        judged = judged.found(&image, age(made, *file, &option.path)).found(&option.path, &option.line);
+    }
+    (!later.is_empty()).then(|| judged.why(WHY))
+}
+
+/// What modprobe.d says of drivers that matter here.
+fn options(ctx: &Context<'_>) -> Vec<Line> {
+    let mut out = Vec::new();
+    for name in ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf")) {
+        let path = format!("{FOLDER}/{name}");
+        let Ok(text) = ctx.root.read_text(&path) else { continue };
+        for line in text.lines().map(str::trim).filter(|line| line.starts_with("options")) {
+            let line: String = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            let effect = effect(ctx, &line);
+            out.push(Line { path: path.clone(), line, effect });
+        }
+    }
+    out
+}
+
+fn effect(ctx: &Context<'_>, line: &str) -> Effect {
+    let known = |there: Option<bool>| match there {
+        Some(true) => Effect::There,
+        Some(false) => Effect::Waits,
+        None => Effect::Unknown,
+    };
+    let driver = driver_option(ctx, line);
+    if driver == Effect::Waits {
+        return driver;
+    }
+    if line.starts_with("options nvidia ") && line.contains("RMForceStaticBar1=1") {
+        let params = ctx.root.read_text("/proc/driver/nvidia/params").ok();
+        return known(params.map(|params| host::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1)));
+    }
+    if line.starts_with("options nvme_core ") && line.contains("multipath=N") {
+        let now = ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").ok();
+        return match now.as_deref().map(str::trim) {
+            Some("Y") => Effect::Waits,
+            Some("N") => Effect::There,
+            _ => Effect::Unknown,
+        };
+    }
+    driver
+}
+
+/// What is known of a line that sets options of the NVIDIA driver to numbers: `NVreg_EnableStreamMemOPs=1` against `EnableStreamMemOPs: 0`.
+fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
+    if !line.starts_with("options nvidia ") {
+        return Effect::Unknown;
+    }
+    let Ok(params) = ctx.root.read_text("/proc/driver/nvidia/params") else { return Effect::Unknown };
+    let mut effect = Effect::Unknown;
+    for (name, wanted) in line.split(' ').filter_map(|word| word.strip_prefix("NVreg_")?.split_once('=')) {
+        let now = params.lines().find_map(|l| l.split_once(':').filter(|(key, _)| *key == name)).map(|(_, v)| v.trim());
+        match now.and_then(|now| Some((now.parse::<u64>().ok()?, wanted.parse::<u64>().ok()?))) {
+            Some((now, wanted)) if now != wanted => return Effect::Waits,
+            Some(_) => effect = Effect::There,
+            None => {}
+        }
+    }
+    effect
+}
+
+/// The kernel that the next start takes, where that is another than the one that runs: on RHEL and its kin the entry that grubenv keeps, which only root
+/// may read. A package that brought a new kernel along is how nvidia-fs gets lost at a reboot.
+fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
+    let running = ctx.root.read_text("/proc/sys/kernel/osrelease").ok()?.trim().to_owned();
+    let (saved, next) = next_release(ctx)?;
+    let path = format!("/boot/loader/entries/{saved}.conf");
+    if next == running {
+        return None;
+    }
+    let lost = host::nvidia_fs_loaded(ctx.root) == Some(true)
+        && ctx
+            .root
+            .read_text(format!("/lib/modules/{next}/modules.dep"))
+            .is_ok_and(|text| !text.contains("nvidia-fs.ko"));
+    let judged = if lost {
+        Judged::warn(
+            ID, format!("the next start takes Linux {next}, for which nvidia-fs is not built; {running} runs"),
+        )
+        .advice(format!(
+            "Build it before the reboot: sudo dkms autoinstall -k {next}; or stay with this kernel: sudo grubby --set-default /boot/vmlinuz-{running}."
+        ))
+    } else {
+        Judged::info(ID, format!("the next start takes Linux {next}; {running} runs"))
+    };
+    Some(
+        judged
+            .found(ENVIRONMENT, format!("saved_entry={saved}"))
+            .found(path, format!("version {next}"))
+            .why("Modules that were built for one kernel are not there under another."),
+    )
+}
+
+/// The entry that grubenv keeps and the kernel in it.
+fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
+    let environment = ctx.root.read_text(ENVIRONMENT).ok()?;
+    let saved = environment.lines().find_map(|line| line.strip_prefix("saved_entry="))?.trim();
+    if saved.is_empty() || saved.contains('/') {
+        return None;
+    }
+    let entry = ctx.root.read_text(format!("/boot/loader/entries/{saved}.conf")).ok()?;
+    let next = entry.lines().find_map(|line| line.strip_prefix("version "))?.trim().to_owned();
+    Some((saved.to_owned(), next))
+}
+
+/// A word of the kernel's command line that it was not started with.
+struct Argument {
+    path: String,
+    text: String,
+    /// Whether it stands where another boot loader would look.
+    of_another_loader: bool,
+}
+
+/// Words that matter here.
+fn matters(word: &str) -> bool {
+    const WORDS: [&str; 8] = [
+        "intel_iommu=",
+        "amd_iommu=",
+        "iommu=",
+        "iommu.passthrough=",
+        "pci=disable_acs_redir",
+        "nokaslr",
+        "nvme_core.multipath=",
+        "rootflags=data=",
+    ];
+    WORDS.iter().any(|known| word.starts_with(known))
+}
+
+/// One of these words, where it is written down for the boot loader of this machine and waits: where it is, and what is left to do.
+pub(crate) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> {
+    let argument = arguments(ctx).into_iter().find(|a| !a.of_another_loader && words.contains(&a.text.as_str()))?;
+    let loader = host::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
+    Some(format!("{} is written in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
+}
+
+/// Words that are written down for the boot loader and that the running kernel was not started with.
+fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
+    let Ok(cmdline) = ctx.root.read_text("/proc/cmdline") else { return Vec::new() };
+    let now: Vec<&str> = cmdline.split_whitespace().collect();
+    let waits = |word: &String| matters(word) && !now.contains(&word.as_str());
+    let words = |path: &str, split: fn(&str) -> Vec<String>| -> Vec<String> {
+        ctx.root.read_text(path).map(|text| split(&text)).unwrap_or_default().into_iter().filter(waits).collect()
+    };
+    let grub = grub_arguments(ctx, &now);
+    let installed = words(CMDLINE, |text| text.split_whitespace().map(str::to_owned).collect());
+    let stub = words(KERNELSTUB, kernelstub_words);
+    // Asking the firmware who started the machine takes its time, so it is asked only where that decides.
+    if grub.is_empty() && installed.is_empty() && stub.is_empty() {
+        return Vec::new();
+    }
+    let loader = host::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
+    let mut out: Vec<Argument> = grub
+        .into_iter()
+        .map(|(path, word)| match loader {
+            BootLoader::Grub => Argument { path, text: word, of_another_loader: false },
+            other => Argument {
+                path,
+                text: format!("{word}, which has no effect: this machine has its words from {}", place(other)),
+                of_another_loader: true,
+            },
+        })
+        .collect();
+    let (path, own) = match loader {
+        BootLoader::SystemdBoot => (CMDLINE, installed),
+        BootLoader::Kernelstub => (KERNELSTUB, stub),
+        _ => return out,
+    };
+    out.extend(own.into_iter().map(|text| Argument { path: path.to_owned(), text, of_another_loader: false }));
+    out
+}
+
+/// The words of the user in kernelstub's file.
+fn kernelstub_words(text: &str) -> Vec<String> {
+    let whole: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let listed = whole.pointer("/user/kernel_options").and_then(serde_json::Value::as_array);
+    listed.into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
+}
+
+/// Words about IOMMU, ACS and KASLR in the boot menu's settings that the running kernel was not started with. Files of `/etc/default/grub.d` come after
+/// `/etc/default/grub`, and one that sets the line anew takes what stood there out of effect.
+fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
+    const FOLDER: &str = "/etc/default/grub.d";
+    const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
+    let Ok(text) = ctx.root.read_text(GRUB) else { return Vec::new() };
+    let names = ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".cfg"));
+    let later = names.filter_map(|name| {
+        let path = format!("{FOLDER}/{name}");
+        Some((ctx.root.read_text(&path).ok()?, path))
+    });
+    // File, word, and for a word of the line that can be set anew the file that did it.
+    let mut out: Vec<(String, String, Option<String>)> = Vec::new();
+    let mut kept = 0;
+    for (text, path) in [(text, GRUB.to_owned())].into_iter().chain(later) {
+        for line in text.lines().map(str::trim).filter(|line| line.starts_with("GRUB_CMDLINE_LINUX")) {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let words: Vec<&str> =
+                value.trim_matches(['"', '\'']).split_whitespace().filter(|w| matters(w) && !now.contains(w)).collect();
+            if key != DEFAULT {
+                // Of the other line nothing is ever taken out of effect: it is told first.
+                for word in words {
+                    out.insert(kept, (path.clone(), word.to_owned(), None));
+                    kept += 1;
+                }
+                continue;
+            }
+            if !value.contains("$GRUB_CMDLINE_LINUX_DEFAULT") {
+                out.iter_mut().skip(kept).for_each(|(.., by)| *by = Some(path.clone()));
+            }
+            out.extend(words.into_iter().map(|word| (path.clone(), word.to_owned(), None)));
+        }
+    }
+    let told = |(path, word, by): (String, String, Option<String>)| match by {
+        Some(by) => (path, format!("{word}, which {by} takes out of effect: it sets {DEFAULT} anew")),
+        None => (path, word),
+    };
+    out.into_iter().map(told).collect()
+}

@@ -1,0 +1,4 @@
+//! What cufile.log and the kernel log say.
+
+pub(crate) mod scan;
+pub mod signatures;

@@ -1,0 +1,73 @@
+//! What the logs say: cufile.log where it would lie, and the kernel log, read into causes.
+
+use crate::checks::context::Context;
+use crate::checks::judged::Judged;
+use crate::checks::logs::signatures::{Explained, explain_cufile, explain_kernel};
+use crate::checks::spec::CheckId;
+use crate::domain::Status;
+
+/// Causes shown of one log; the worst come first.
+const MOST: usize = 6;
+
+/// What `nvfs-load-errors` looks for itself.
+const ELSEWHERE: &[CheckId] = &[
+    CheckId::DriverFlavour,
+    CheckId::NvfsBuildInputs,
+    CheckId::NvfsDkms,
+    CheckId::NvfsAutoload,
+    CheckId::NvfsSecureboot,
+];
+
+/// `known` are the findings so far: a log may be old, and what its check finds in order now is no alarm.
+pub(crate) fn run(ctx: &Context<'_>, known: &[Judged]) -> Vec<Judged> {
+    let passes = |id: CheckId| known.iter().any(|judged| judged.id == id && judged.finding.status == Status::Pass);
+    cufile_log(ctx, &passes).into_iter().chain(kernel_log(ctx, known, &passes)).collect()
+}
+
+fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
+    let mut places: Vec<String> = Vec::new();
+    places.extend(ctx.root.variable("CUFILE_LOGFILE_PATH"));
+    places
+        .extend(ctx.config().text("logging.dir").map(|folder| format!("{}/cufile.log", folder.trim_end_matches('/'))));
+    for facts in ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()) {
+        // A program that was started in the model's folder leaves it there.
+        places.extend(facts.real_path.as_ref().map(|path| path.join("cufile.log").display().to_string()));
+    }
+    let (place, text) =
+        places.into_iter().find_map(|place| ctx.root.read_text(&place).ok().map(|text| (place, text)))?;
+    let causes = explain_cufile(&text);
+    Some(judged(CheckId::LogScan, "cufile.log", &place, &causes, passes))
+}
+
+fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
+    // Reading it is slow, and without nvidia-fs it has little to say; a captured machine has it at hand.
+    let worth = !ctx.root.is_live() || ctx.root.exists("/sys/module/nvidia_fs");
+    let argv = ["journalctl", "-k", "-b", "-o", "cat"];
+    let output = worth.then(|| ctx.root.command(&argv)).flatten().filter(|output| output.exit_code == Some(0))?;
+    let mut causes = explain_kernel(&output.stdout);
+    // A line that another finding stands on is told once.
+    let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));
+    causes.retain(|cause| !cause.check.is_some_and(|check| ELSEWHERE.contains(&check)) && !is_told(&cause.line));
+    (!causes.is_empty()).then(|| judged(CheckId::KernelLog, "the kernel log", "journalctl -k -b", &causes, passes))
+}
+
+fn judged(id: CheckId, name: &str, source: &str, causes: &[Explained], passes: &dyn Fn(CheckId) -> bool) -> Judged {
+    let open = |cause: &&Explained| cause.status >= Status::Warn && !cause.check.is_some_and(passes);
+    let worst = causes.iter().find(open);
+    let mut judged = match (worst, causes.first()) {
+        (Some(cause), _) if cause.status == Status::Fail => {
+            Judged::warn(id, format!("{name} says: {}", cause.meaning)).advice(cause.todo.clone())
+        }
+        (Some(cause), _) => Judged::info(id, format!("{name} says: {}", cause.meaning)),
+        (None, Some(cause)) if cause.status >= Status::Warn => {
+            Judged::info(id, format!("{name} says: {}; its check finds it in order now", cause.meaning))
+        }
+        (None, Some(_)) => Judged::pass(id, format!("{name} names nothing that is wrong")),
+        (None, None) => Judged::pass(id, format!("{name} has nothing that is known to matter")).found(source, "read"),
+    };
+    for cause in causes.iter().take(MOST) {
+        let times = if cause.count > 1 { format!(" ({} times)", cause.count) } else { String::new() };
+        judged = judged.found(source, format!("{}{times}: {}", cause.line, cause.sentence()));
+    }
+    judged.why("The library and the kernel write down why a read did not go straight to the GPU; the program only sees a number.")
+}

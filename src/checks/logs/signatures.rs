@@ -1,0 +1,340 @@
+//! Lines of cufile.log and of the kernel log, and what they mean.
+
+use crate::checks::spec::CheckId;
+use crate::domain::Status;
+use serde::Serialize;
+
+use Status::{Fail, Info, Warn};
+
+/// What a line means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Signature {
+    /// Pieces that stand in the line in this order, lower case.
+    pieces: &'static [&'static str],
+    /// How bad for the user, whatever level it was logged at.
+    status: Status,
+    meaning: &'static str,
+    todo: &'static str,
+    /// The check that looks into it; empty where none does.
+    check: Option<CheckId>,
+}
+
+const fn sign(
+    pieces: &'static [&'static str],
+    status: Status,
+    meaning: &'static str,
+    todo: &'static str,
+    check: Option<CheckId>,
+) -> Signature {
+    Signature { pieces, status, meaning, todo, check }
+}
+
+const OVERLAY: &str = "the file lies on an overlay or another anonymous device, which udev does not know";
+
+const ORDER: &str = "nvidia-fs was loaded before the NVIDIA driver";
+
+const NO_DIRECT: &str = "no direct route is open: reads go through host memory";
+const COMPAT: &str = "a file is read through host memory (compat mode)";
+
+const REFUSED: &str = "a file has no direct route and compat mode is forbidden, so it was refused";
+
+const UNKNOWN: &str = "libcufile could not find out what a file lies on";
+
+const NOT_OPEN: &str = "cuFile could not be opened in the program";
+
+/// What is said of anything that went wrong, and is told only where nothing else in the log says why.
+const CONSEQUENCES: &[&str] = &[ORDER, COMPAT, REFUSED, UNKNOWN, NOT_OPEN];
+
+/// cufile.log and what libcufile prints; the first that fits counts.
+#[rustfmt::skip]
+const CUFILE: &[Signature] = &[
+    sign(&["udev property not found", "id_fs_usage"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
+    sign(&["error getting volume attributes", "dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
+    sign(&["error getting volume attributes"], Fail, "udev has no record of the disk, so no file on it can be registered (5027)", "gds-top fix udev-record; in a container: -v /run/udev:/run/udev:ro", Some(CheckId::UdevDatabase)),
+    sign(&["error creating udev_device for block device dev_no: 0:"], Fail, OVERLAY, "put the model on a mounted volume", Some(CheckId::FsType)),
+    sign(&["assertion failure", "cufio-udev"], Fail, "libcufile aborts where there is no udev, as under WSL", "run on Linux with /run/udev", Some(CheckId::Wsl)),
+    sign(&["parsing error, invalid json config"], Fail, "a cufile.json is no valid JSON, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["json type mismatch, config read failed"], Fail, "a value of cufile.json has the wrong type, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["error reading config"], Fail, "a value of cufile.json is refused, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["failed to load user config"], Fail, "a cufile.json is refused, so no program can open cuFile", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["found invalid log directory name"], Fail, "logging.dir of cufile.json does not exist, so no program can open cuFile", "make the folder, or remove the key", Some(CheckId::CfgParse)),
+    sign(&["cufile configuration load error"], Fail, "a cufile.json is refused or may not be read", "gds-top config lint", Some(CheckId::CfgParse)),
+    sign(&["nvidia-fs.ko driver access denied"], Fail, "the devices of nvidia-fs may not be opened", "give the container --device /dev/nvidia-fs0 and so on", Some(CheckId::NvfsDevnodes)),
+    sign(&["driver version mismatch"], Fail, "nvidia-fs is too old for this libcufile (5004)", "update nvidia-fs", Some(CheckId::NvfsVersion)),
+    sign(&["nvidia-fs.ko driver not loaded"], Warn, "nvidia-fs is not loaded, so the route nvfs is closed", "gds-top fix nvfs-load, or take P2PDMA", Some(CheckId::NvfsLoaded)),
+    sign(&["kernel does not support pcip2pdma"], Fail, "the kernel has no P2PDMA", "boot a kernel with CONFIG_PCI_P2PDMA, 6.2 or later", Some(CheckId::KernelP2pdma)),
+    sign(&["pcip2pdma is not enabled in the configuration"], Warn, "P2PDMA is switched off in cufile.json", "gds-top fix cufile-p2pdma-keys", Some(CheckId::CfgP2pBoth)),
+    sign(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which switches P2PDMA off for all", "gds-top fix p2pdma-registry-keys, or leave it out by CUFILE_VISIBLE_DEVICES", Some(CheckId::GpuStaticBar1)),
+    sign(&["gpu attribute pci_p2pdma not supported"], Fail, "the GPU has no static BAR1, so P2PDMA is closed (801)", "gds-top fix p2pdma-registry-keys", Some(CheckId::GpuStaticBar1)),
+    sign(&["nvme driver not registered with nvidia-fs"], Fail, "the NVMe driver is not built for GDS", "take P2PDMA, or a patched NVMe driver", Some(CheckId::NvfsNvmeSymbol)),
+    sign(&["ext4 journal mode for device not supported"], Fail, "ext4 is mounted with data=writeback or data=journal", "mount it with data=ordered", Some(CheckId::Ext4Ordered)),
+    sign(&["mount option not found in mount table data"], Warn, "the mount options do not say data=ordered, although it is the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
+    sign(&["ext4 journal options not found"], Warn, "the mount options do not say data=ordered, although it is the default", "gds-top fix ext4-ordered", Some(CheckId::Ext4Ordered)),
+    sign(&["detected unsupported inode flags for file"], Fail, "the file is compressed, encrypted, append-only or immutable", "copy it without these flags", Some(CheckId::InodeFlags)),
+    sign(&["raid level not supported by cufile"], Fail, "this RAID level has no direct route", "RAID 0, or a single disk", Some(CheckId::MdRaid)),
+    sign(&["raid member not supported by cufile"], Fail, "a member of the RAID is no NVMe disk", "build it of local NVMe disks", Some(CheckId::MdRaid)),
+    sign(&["has p2pdma flag but raid pci p2pdma is disabled"], Fail, "P2PDMA is not switched on for RAID", "set block.raid.use_pci_p2pdma", Some(CheckId::CfgP2pBoth)),
+    sign(&["cufile does not support file-system type"], Fail, "this file system has no cuFile support", "put the model on ext4 or xfs", Some(CheckId::FsType)),
+    sign(&["detected compat-only file system"], Warn, "this file system is read through host memory only", "put the model on ext4 or xfs", Some(CheckId::FsType)),
+    sign(&["cufile support has been disabled for"], Fail, "a denylist in cufile.json shuts this file out", "take it off the denylist", Some(CheckId::CfgEffective)),
+    sign(&["found acs enabled for switch"], Warn, "a PCIe switch sends transfers between devices up to the root (ACS)", "see the BIOS; never switch ACS off everywhere", Some(CheckId::PcieAcs)),
+    sign(&["gds is not guaranteed to work functionally", "iommu"], Warn, "the IOMMU is on", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    sign(&["exceeds permitted bar size"], Fail, "more GPU memory is registered than BAR1 can map", "register less at once, or enlarge BAR1 in the BIOS", Some(CheckId::GpuBar1Free)),
+    sign(&["inc-bar-usage failed"], Fail, "the limit of registered GPU memory is reached (5016)", "raise max_device_pinned_mem_size_kb: gds-top config tune", Some(CheckId::GpuBar1Free)),
+    sign(&["16mb configured - nvidia-fs ios will be rejected"], Fail, "the slabs of cufile.json have none of 16 MiB", "gds-top config lint", Some(CheckId::CfgVsHardware)),
+    sign(&["setting cachesize to 50% of max bar size"], Warn, "the cache on the GPU was cut to half of BAR1", "lower max_device_cache_size_kb", Some(CheckId::CfgVsHardware)),
+    sign(&["cudamallocmanaged memory", "not supported"], Fail, "managed memory cannot be registered", "allocate with cudaMalloc", None),
+    sign(&["gpudirect storage not supported on gpu index"], Fail, "this GPU has no GPUDirect", "use a data-centre or workstation GPU", Some(CheckId::GpuClass)),
+    sign(&["map ioctl failed", "ioctl_return: -22"], Fail, "the driver refuses to map this GPU for nvidia-fs; GeForce is not permitted", "use a data-centre or workstation GPU", Some(CheckId::GpuClass)),
+    sign(&["support for stream memops v1 is disabled"], Warn, "stream reads are not available on this driver", "use another engine than gds-stream", None),
+    sign(&["static config bar1 cache"], Warn, "cached facts about the GPUs are used, which may be stale", "gdscheck -e config -o FILE", Some(CheckId::StaticCfg)),
+    sign(&["failed to initialize static routing"], Warn, "the cached topology is not usable", "gdscheck -e sysfs -o /etc/topology.json", Some(CheckId::StaticCfg)),
+    sign(&["error opening log file", "logging will be disabled"], Warn, "libcufile cannot write its log, so it says no reasons", "set CUFILE_LOGFILE_PATH to a file in a folder of yours", Some(CheckId::LogLocation)),
+    sign(&["gds file checks disabled by config"], Warn, "cuFile's checks of files are switched off", "switch them on again", Some(CheckId::CfgEffective)),
+    sign(&["unable to load", "libcuda.so"], Fail, "there is no CUDA driver in this system or container", "start the container with --gpus all", Some(CheckId::GpuPresent)),
+    sign(&["cufile using p2pdma"], Info, "the route P2PDMA is open", "", None),
+    sign(&["cufile enabled with p2pdma mode"], Info, "the route P2PDMA is open", "", None),
+    sign(&["nvidia_fs not loaded, operating on p2p mode"], Info, "the route P2PDMA is open, without nvidia-fs", "", None),
+    sign(&["no native gds - compat mode only"], Warn, NO_DIRECT, "gds-top check says which one is nearest", None),
+    sign(&["running in compatible mode"], Warn, NO_DIRECT, "gds-top check says which one is nearest", None),
+    sign(&["unsupported block device: /dev/dm-"], Fail, "the file lies on device mapper (LVM, encryption), which has no direct route here", "put the model on a partition or disk of its own", Some(CheckId::DmLvm)),
+    sign(&["mount options not specified for device in mount table", "/dev/dm-"], Fail, "the file lies on device mapper (LVM, encryption), which has no direct route here", "put the model on a partition or disk of its own", Some(CheckId::DmLvm)),
+    sign(&["unsupported block device:"], Fail, "this kind of block device has no direct route", "put the model on a local NVMe disk", Some(CheckId::FsType)),
+    sign(&["cuinit failed", "cuda_error_no_device"], Fail, "the program saw no GPU", "give it one (CUDA_VISIBLE_DEVICES; in a container --gpus all)", Some(CheckId::GpuPresent)),
+    sign(&["cuinit failed"], Fail, "CUDA could not start in the program", "nvidia-smi says whether the driver answers", Some(CheckId::DriverVersion)),
+    sign(&["error allocating nvfs handle"], Fail, "nvidia-fs could not map GPU memory for the program: a GPU that is not permitted, or BAR1 is full", "the kernel log says which: journalctl -k | grep -i nvfs", Some(CheckId::GpuClass)),
+    sign(&["device pointer is not registered"], Info, "a program took back memory that it had not registered; what went before says why", "", None),
+    sign(&["pci device not present in topology device attribute table"], Warn, "libcufile finds no PCI device behind this disk", "put the model on a local NVMe disk", None),
+    sign(&["unable to load", "liburcu"], Info, "libcufile looks for liburcu under several names; one of them is enough", "", None),
+    sign(&["nvidia_peermem.ko is not loaded"], Info, "without meaning for local disks", "", None),
+    sign(&["no matching pair for network device to closest gpu"], Info, "without meaning for local disks", "", None),
+    sign(&["rdma_dev_addr_list not set"], Info, "without meaning for local disks", "", None),
+    sign(&["no gpus found under same root port"], Info, "a matter of speed only: disk and GPU hang on different root ports", "", Some(CheckId::PcieTopology)),
+    sign(&["gds not supported or disabled by config, using cufile posix"], Warn, COMPAT, "gds-top check says which route is missing what", None),
+    sign(&["gpudirect storage not supported on current file"], Fail, REFUSED, "gds-top check says what is missing under it", None),
+    sign(&["unable to get volume attributes"], Fail, UNKNOWN, "gds-top check says what is missing under it", Some(CheckId::UdevDatabase)),
+    sign(&["cufile initialization failed"], Fail, NOT_OPEN, "gds-top check says what is missing", None),
+];
+
+/// The kernel log.
+#[rustfmt::skip]
+const KERNEL: &[Signature] = &[
+    sign(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load beside the proprietary driver modules", "gds-top fix nvidia-driver-open", Some(CheckId::DriverFlavour)),
+    sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", Some(CheckId::NvfsBuildInputs)),
+    sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "dkms remove, dkms install", Some(CheckId::NvfsDkms)),
+    sign(&["unknown symbol nvidia_p2p_"], Fail, ORDER, "softdep nvidia_fs pre: nvidia nvme", Some(CheckId::NvfsAutoload)),
+    sign(&["nvidia", "version magic", "should be"], Fail, "the module was built for another kernel", "rebuild it with dkms", Some(CheckId::NvfsDkms)),
+    sign(&["loading of module with unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
+    sign(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "mokutil --import, reboot, Enroll MOK", Some(CheckId::NvfsSecureboot)),
+    sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", Some(CheckId::NvfsRegistered)),
+    sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "the driver refused GPU memory to nvidia-fs: a GPU that is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
+    sign(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS keeps the disk from the GPU's memory", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    sign(&["nvfs_pin_gpu_pages", "incompatible page table version"], Fail, "nvidia-fs was built for another driver, whose page tables have another format", "build it anew for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),
+    sign(&["unable to pin shadow buffer pages", "-14"], Fail, "nvidia-fs cannot pin its buffers on this kernel, so every read goes through host memory", "update nvidia-fs to 2.26.6 or later", Some(CheckId::NvfsVersion)),
+    sign(&["rw_verify_area failed with -14"], Fail, "nvidia-fs 2.25.6 is broken", "update to 2.25.7 or later", Some(CheckId::NvfsVersion)),
+    sign(&["nvidia", "o_direct flag is not set"], Warn, "a program reads without O_DIRECT where it is needed", "open with O_DIRECT, or update libcufile", Some(CheckId::OdirectOpen)),
+    sign(&["offset =", "size =", "not sector aligned"], Warn, "an unaligned request reached the driver", "align reads to 4096 bytes", None),
+    sign(&["cannot handle mixed segments"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", Some(CheckId::NvfsErrors)),
+    sign(&["mixed cpu/gpu pages"], Fail, "the kernel merged requests for CPU and GPU memory", "update nvidia-fs or the kernel", Some(CheckId::NvfsErrors)),
+    sign(&["cannot handle gpu request with integrity metadata"], Fail, "the disk is formatted with protection information", "nvme format with another LBA format, which erases it", Some(CheckId::NvmeIntegrity)),
+    sign(&["nvidia_p2p_dma_map_pages() cannot be invoked"], Fail, "a fault of the driver's path", "update driver and nvidia-fs", None),
+    sign(&["unable to flush dirty pages"], Warn, "the file was written to and not yet on disk", "sync, then load again", None),
+    sign(&["nvidia", "file", "mismatch"], Warn, "a file was replaced while it was registered", "open it again", None),
+    sign(&["nvfs_pci", "exceeds device table limits"], Warn, "more devices than nvidia-fs was built for", "build it with a larger NVFS_MAX_PEER_DEVS", None),
+    sign(&["nvrm: xid"], Warn, "the GPU reported a fault", "look at the GPU before anything else", None),
+    sign(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    sign(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "gds-top fix iommu-off", Some(CheckId::IommuState)),
+    sign(&["nvme", "controller is down; will reset", "csts=0xffffffff"], Fail, "a disk fell off the bus, as after ACS was cleared everywhere", "reboot, and undo the ACS change", None),
+];
+
+/// A line that was recognised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Explained {
+    /// The last such line.
+    pub line: String,
+    /// How many lines mean the same.
+    pub count: usize,
+    /// How bad.
+    pub status: Status,
+    /// What it means.
+    pub meaning: String,
+    /// What to do; empty where there is nothing to do.
+    pub todo: String,
+    /// The check that looks into it; empty where none does.
+    pub check: Option<CheckId>,
+    /// Whether it says only that no byte reaches a GPU directly, which is no news if the target is host memory.
+    #[serde(skip)]
+    pub needs_gpu: bool,
+}
+
+impl Explained {
+    /// As one sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        if self.todo.is_empty() { self.meaning.clone() } else { format!("{}; {}", self.meaning, self.todo) }
+    }
+}
+
+/// What cufile.log, or what libcufile printed, says: each cause once, the worst first.
+#[must_use]
+pub fn explain_cufile(text: &str) -> Vec<Explained> {
+    explain(text, CUFILE)
+}
+
+/// What the kernel log says of GPU, disks and nvidia-fs: each cause once, the worst first.
+#[must_use]
+pub fn explain_kernel(text: &str) -> Vec<Explained> {
+    explain(text, KERNEL)
+}
+
+fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
+    let mut out: Vec<Explained> = Vec::new();
+    for line in text.lines() {
+        let lower = line.to_ascii_lowercase();
+        let Some(signature) = table.iter().find(|signature| fits(&lower, signature.pieces)) else { continue };
+        match out.iter_mut().find(|known| known.meaning == signature.meaning) {
+            Some(known) => {
+                known.count += 1;
+                line.trim().clone_into(&mut known.line);
+            }
+            None => out.push(Explained {
+                line: line.trim().to_owned(),
+                count: 1,
+                status: signature.status,
+                meaning: signature.meaning.to_owned(),
+                todo: signature.todo.to_owned(),
+                check: signature.check,
+                needs_gpu: signature.check == Some(CheckId::GpuPresent) || signature.meaning == NO_DIRECT,
+            }),
+        }
+    }
+    let is_cause = |known: &Explained| known.status == Fail && !CONSEQUENCES.contains(&known.meaning.as_str());
+    if out.iter().any(is_cause) {
+        out.retain(|known| !CONSEQUENCES.contains(&known.meaning.as_str()));
+    }
+    out.sort_by_key(|explained| std::cmp::Reverse(explained.status));
+    out
+}
+
+fn fits(line: &str, pieces: &[&str]) -> bool {
+    let mut rest = line;
+    pieces.iter().all(|piece| match rest.find(piece) {
+        Some(at) => {
+            rest = &rest[at + piece.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_is_found_by_its_own_pieces_and_written_in_lower_case() {
+        for table in [CUFILE, KERNEL] {
+            for signature in table {
+                let line = signature.pieces.join(" something ");
+                assert_eq!(line, line.to_ascii_lowercase());
+                let found = explain(&line.to_ascii_uppercase(), table);
+                assert_eq!(found.len(), 1, "{line}");
+                assert_eq!(found[0].meaning, signature.meaning, "{line} is taken for something else");
+            }
+        }
+    }
+
+    #[test]
+    fn real_lines_are_explained_worst_first_and_each_cause_once() {
+        let log = " 20-11-2026 14:32:15:112 [pid=17695 tid=17695] NOTICE  cufio-drv:1063 running in compatible mode\n \
+                   20-11-2026 14:32:16:1 [pid=1 tid=1] ERROR  cufio-udev:85 udev property not found: ID_FS_USAGE vda\n \
+                   20-11-2026 14:32:16:2 [pid=1 tid=1] ERROR  cufio-fs:764 error getting volume attributes error for device: dev_no: 254:0\n \
+                   20-11-2026 14:32:16:3 [pid=1 tid=1] DEBUG  cufio:1 nothing of note\n";
+        let said = explain_cufile(log);
+        assert_eq!(said.len(), 2);
+        assert_eq!((said[0].status, said[0].count, said[0].check), (Fail, 2, Some(CheckId::UdevDatabase)));
+        assert!(said[0].line.contains("dev_no: 254:0"));
+        assert_eq!(said[1].status, Warn);
+        let kernel = "nvidia_fs: module using GPL-only symbols uses symbols nvidia_p2p_dma_map_pages from proprietary module nvidia.\n\
+                      nvidia_fs: Unknown symbol nvidia_p2p_dma_map_pages (err -2)\nusb 1-1: new device\n";
+        let said = explain_kernel(kernel);
+        assert_eq!(said[0].check, Some(CheckId::DriverFlavour));
+    }
+
+    /// Lines that people posted, of libcufile 1.0 to 1.16, with the first cause that is in them.
+    #[test]
+    fn logs_of_real_cases_name_their_cause_first() {
+        for (log, check, meaning) in [
+            // NVIDIA/gds-nvidia-fs#62: a network file system of one's own.
+            (
+                "ERROR  cufio-fs:328 error creating udev_device for block device dev_no: 0:53\nERROR  cufio-fs:767 error getting volume attributes error for device: dev_no: 0:53\n\
+              NOTICE  cufio:294 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n\
+              ERROR  cufio-obj:242 unable to get volume attributes for fd 56\n",
+                Some(CheckId::FsType),
+                OVERLAY,
+            ),
+            (
+                "ERROR  cufio-fs:268 Unsupported block device: /dev/dm-0\nERROR  cufio-fs:68 mount options not specified for device in mount table /dev/dm-0\n",
+                Some(CheckId::DmLvm),
+                "device mapper",
+            ),
+            // LMCache#795: a container without udev.
+            (
+                "NOTICE  cufio-drv:830 running in compatible mode\nERROR  cufio-udev:67 udev property not found: ID_FS_USAGE dm-0\n\
+              ERROR  cufio-fs:759 error getting volume attributes error for device: dev_no: 251:0\n",
+                Some(CheckId::UdevDatabase),
+                "udev has no record",
+            ),
+            // NVIDIA/gds-nvidia-fs#19 and #31.
+            (
+                "ERROR  cufio-fs:204 NVMe Driver not registered with nvidia-fs!!!\nERROR  cufio:339 cuFileHandleRegister error: GPUDirect Storage not supported on current file\n",
+                Some(CheckId::NvfsNvmeSymbol),
+                "NVMe driver",
+            ),
+            (
+                "ERROR  cufio:480 cuInit Failed, error CUDA_ERROR_NO_DEVICE\nERROR  cufio:583 cuFile initialization failed\n",
+                Some(CheckId::GpuPresent),
+                "no GPU",
+            ),
+            (
+                "ERROR  cufio-obj:101 error allocating nvfs handle, size: 131072\nERROR  cufio:1185 cuFileBufRegister error, object allocation failed\n\
+              ERROR  cufio:1275 cuFileBufDeregister error, object for device pointer is not registered\n",
+                Some(CheckId::GpuClass),
+                "BAR1",
+            ),
+            // tinygrad/open-gpu-kernel-modules#50.
+            (
+                "ERROR  0:522 nvidia-fs MAP ioctl failed : ioctl_return: -22 ioctl_ret: -1\nERROR  cufio-obj:156 error allocating nvfs handle, size: 2097152\n",
+                Some(CheckId::GpuClass),
+                "GeForce",
+            ),
+            // Nothing says why: then what happened is said.
+            (
+                "NOTICE  cufio:293 cuFileHandleRegister GDS not supported or disabled by config, using cuFile posix read/write with compat mode enabled\n",
+                None,
+                COMPAT,
+            ),
+        ] {
+            let said = explain_cufile(log);
+            assert_eq!(said[0].check, check, "{log}: {said:?}");
+            assert!(said[0].meaning.contains(meaning), "{log}: {said:?}");
+            assert!(
+                said.len() == 1 || said[1..].iter().all(|more| !CONSEQUENCES.contains(&more.meaning.as_str())),
+                "{said:?}"
+            );
+        }
+        let harmless = "NOTICE  cufio-rdma:175 nvidia_peermem.ko is not loaded. Disabling UserSpace RDMA access.\n\
+                        ERROR  cufio-dr:229 No matching pair for network device to closest GPU found in the platform\nERROR  0:140 unable to load,  liburcu-bp.so.6\n";
+        assert!(explain_cufile(harmless).iter().all(|said| said.status == Info), "{:?}", explain_cufile(harmless));
+        // NVIDIA/gds-nvidia-fs#34 and #41: kernels that name no symbol in the first line.
+        let kernel = "nvidia_fs: module using GPL-only symbols uses symbols from proprietary module nvidia.\nnvidia_fs: Unknown symbol nvidia_p2p_dma_unmap_pages (err -2)\n";
+        let said = explain_kernel(kernel);
+        assert_eq!((said.len(), said[0].check), (1, Some(CheckId::DriverFlavour)), "{said:?}");
+    }
+
+    #[test]
+    fn ordinary_logs_say_nothing() {
+        assert!(explain_kernel("Linux version 6.8.0\nnvidia_fs: Initializing nvfs driver module\nnvidia_fs: registered correctly with major number 505\n").is_empty());
+        assert!(explain_cufile("").is_empty());
+    }
+}

@@ -1,0 +1,86 @@
+//! What a build of nvidia-fs needs: headers, the source of the driver and its symbol versions.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::refusal::{Refusal, refusal};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const NVFS: &[Route] = &[Route::Nvfs];
+
+/// What a build of nvidia-fs takes: headers of the kernel, source and symbol versions of the loaded driver.
+pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsBuildInputs;
+    const WHY: &str = "nvidia-fs is compiled against the headers of the kernel and the source of the NVIDIA driver; the script of 2.28 and older reads \
+                       the symbol versions of .ko and .ko.xz only, and takes the first driver source that it finds.";
+    if !host::nvidia_fs_known(ctx.root) {
+        return None;
+    }
+    let root = ctx.root;
+    let release = host::kernel_release(root)?;
+    let loaded = host::nvidia_fs_loaded(ctx.root) == Some(true);
+    let refusal = refusal(ctx).map(|(kind, _)| kind);
+    let tree = format!("/lib/modules/{release}");
+    let modules = root.entries(&tree);
+    let no_headers = modules.as_ref().is_ok_and(|names| !names.is_empty() && !names.iter().any(|name| name == "build"))
+        && root.entries("/usr/src").is_ok();
+    // On RHEL the kernel brings the link, and kernel-devel what it points to.
+    let dangling = root.link(format!("{tree}/build")).filter(|target| {
+        let inside = |folder: &std::path::Path, name: &std::ffi::OsStr| {
+            root.entries(folder).is_ok_and(|names| !names.iter().any(|n| name == n.as_str()))
+        };
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return false };
+        inside(parent, name) || parent.parent().zip(parent.file_name()).is_some_and(|(above, name)| inside(above, name))
+    });
+    let built_here = host::nvidia_fs_builds(ctx.root)
+        .iter()
+        .any(|row| row.kernel.as_deref() == Some(release.as_str()) && row.state.starts_with("installed"));
+    let installed = host::nvidia_fs_installed(ctx.root);
+    let file = root
+        .command(&["modinfo", "nvidia"])
+        .and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("filename:"))?.trim().to_owned()));
+    let version = installed
+        .or_else(|| host::nvidia_fs_builds(ctx.root).first().map(|row| row.version.clone()))
+        .unwrap_or_default();
+    let zst = file.as_deref().filter(|f| f.ends_with(".ko.zst") && host::version_numbers(&version) < vec![2, 29]);
+    let sources: Vec<String> = root
+        .entries("/usr/src")
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|name| {
+            name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+                || name.strip_prefix("nvidia-srv-").is_some()
+        })
+        .collect();
+    let mixed = matches!(refusal, Some(Refusal::NoVersions | Refusal::OtherDriver));
+    let judged = if loaded {
+        return None;
+    } else if (no_headers || dangling.is_some()) && !built_here {
+        let said = dangling.map_or_else(
+            || "no entry 'build'".to_owned(),
+            |to| format!("build points to {}, which is not there", to.display()),
+        );
+        Judged::lack(ID, format!("the headers of kernel {release} are not installed"))
+            .found(&tree, said)
+            .missing(Cost::Root, NVFS)
+            .advice(format!(
+                "Install linux-headers-{release} (kernel-devel-{release} on RHEL and SUSE), then sudo dkms install nvidia-fs/{version} -k {release}."
+            ))
+    } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
+        Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
+            .found("modinfo nvidia", file)
+            .missing(Cost::Root, NVFS)
+            .advice(
+                "Build nvidia-fs 2.29 or later, or by hand with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
+            )
+    } else if sources.len() > 1 && mixed {
+        Judged::lack(ID, format!("{} driver sources are here, and a stale one was taken", sources.len()))
+            .found("/usr/src", sources.join(" "))
+            .missing(Cost::Root, NVFS)
+            .advice("Remove the sources of drivers that are not loaded, then dkms remove and dkms install nvidia-fs.")
+    } else {
+        return None;
+    };
+    Some(judged.why(WHY))
+}

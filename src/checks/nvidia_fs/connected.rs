@@ -1,0 +1,187 @@
+//! How nvidia-fs is loaded at boot and connected to storage drivers, bridges and network cards.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged, Scope};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const NVFS: &[Route] = &[Route::Nvfs];
+
+const MODULES: &str = "/proc/driver/nvidia-fs/modules";
+
+pub(crate) fn autoload(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsAutoload;
+    let mut files = vec!["/etc/modules".to_owned()];
+    for folder in ["/etc/modules-load.d", "/usr/lib/modules-load.d", "/lib/modules-load.d"] {
+        files.extend(ctx.root.entries(folder).unwrap_or_default().into_iter().map(|name| format!("{folder}/{name}")));
+    }
+    if files.len() == 1 && !ctx.root.exists("/etc/modules-load.d") {
+        return None;
+    }
+    let line = files.iter().find_map(|file| {
+        let text = ctx.root.read_text(file).ok()?;
+        let line = text.lines().map(str::trim).find(|line| *line == "nvidia_fs" || *line == "nvidia-fs")?.to_owned();
+        Some((file.clone(), line))
+    });
+    let judged = match line {
+        Some((file, line)) => Judged::pass(ID, "nvidia-fs is loaded at boot").found(file, line),
+        None => Judged::info(ID, "nothing loads nvidia-fs at boot: after a reboot it may be absent")
+            .found("/etc/modules-load.d", "no line nvidia_fs")
+            .advice("echo nvidia_fs | sudo tee /etc/modules-load.d/nvidia_fs.conf"),
+    };
+    Some(judged.why("A module that was loaded by hand is gone after a reboot, and reads fall back silently."))
+}
+
+pub(crate) fn bridges(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsBridgesAcs;
+    const FILE: &str = "/proc/driver/nvidia-fs/bridges";
+    let text = ctx.root.read_text(FILE).ok()?;
+    let list: Vec<&str> = text.split_whitespace().filter(|word| word.contains(':')).collect();
+    let judged = if list.is_empty() {
+        Judged::pass(ID, "no bridge with ACS").found(FILE, "empty")
+    } else {
+        Judged::warn(
+            ID,
+            format!("{} PCIe bridges have ACS on: transfers may take the way over the root complex", list.len()),
+        )
+        .found(FILE, list.iter().take(16).copied().collect::<Vec<_>>().join(" "))
+        .advice(
+            "Switch ACS off in the firmware, or with pci=disable_acs_redir= for the bridges between GPU and disk only.",
+        )
+    };
+    Some(
+        judged.why("With ACS a bridge sends peer-to-peer transfers up to the root complex instead of straight across."),
+    )
+}
+
+pub(crate) fn distances(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsPeerDistance;
+    const FILE: &str = "/proc/driver/nvidia-fs/peer_distance";
+    let text = ctx.root.read_text(FILE).ok()?;
+    let rows: Vec<(&str, &str, u32)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (gpu, peer, _, distance) = (words.next()?, words.next()?, words.next()?, words.next()?);
+            Some((gpu, peer, u32::from_str_radix(distance.strip_prefix("0x")?, 16).ok()?))
+        })
+        .collect();
+    let nearest = rows.iter().min_by_key(|(.., distance)| *distance)?;
+    let near = rows.iter().filter(|(.., distance)| *distance < 0x7f).count();
+    let summary = if near == rows.len() {
+        "every pair of GPU and peer is below one root port".to_owned()
+    } else {
+        format!("{near} of {} pairs of GPU and peer are below one root port", rows.len())
+    };
+    Some(
+        Judged::info(ID, summary)
+            .found(FILE, format!("nearest: {} and {}, distance {:#x}", nearest.0, nearest.1, nearest.2))
+            .why("The library picks the GPU's nearest peers by this table."),
+    )
+}
+
+/// Name in nvidia-fs's list and symbol in the kernel, by file system.
+fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
+    match filesystem {
+        "lustre" => Some(("lnet", "lustre_v1_register_nvfs_dma_ops")),
+        "beegfs" | "fhgfs" => Some(("beegfs", "beegfs_v1_register_nvfs_dma_ops")),
+        "scatefs" => Some(("scatefs", "scatefs_register_nvfs_dma_ops")),
+        "nfs" | "nfs4" => Some(("rpcrdma", "rpcrdma_register_nvfs_dma_ops")),
+        _ => None,
+    }
+}
+
+/// Whether the drivers of the paths are known to the module.
+pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
+    const ID: CheckId = CheckId::NvfsRegistered;
+    const WHY: &str =
+        "Only a storage driver or client that registered with nvidia-fs can put GPU pages in its requests.";
+    let mut out = Vec::new();
+    let listed = ctx.root.read_text(MODULES);
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = &subject.facts else { continue };
+        let filesystem = facts.filesystem.as_deref().unwrap_or("");
+        let remote =
+            client(filesystem).filter(|(name, _)| *name != "rpcrdma" || facts.option_value("proto") == Some("rdma"));
+        let disks = host::disks(facts);
+        let fabric = host::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma");
+        let local = disks.iter().any(|disk| disk.name.starts_with("nvme"));
+        let device = host::vendor_driver(facts)
+            .map(|driver| (driver.name, driver.symbol))
+            .or(fabric.then_some(("nvme_rdma", "nvme_rdma_v1_register_nvfs_dma_ops")));
+        let remote = remote.or(device);
+        let Some((name, symbol)) = remote.or(local.then_some(("nvme", ""))) else { continue };
+        let filesystem = if device.is_some() { name } else { filesystem };
+        let line =
+            listed.as_ref().ok().and_then(|text| text.lines().find(|line| line.starts_with(&format!("{name}:"))));
+        let judged = if let Some(line) = line {
+            Judged::pass(ID, format!("{name} is registered with nvidia-fs")).found(MODULES, line)
+        } else if remote.is_some() {
+            match ctx.root.symbols() {
+                Ok(symbols) if symbols.contains(symbol) => {
+                    Judged::pass(ID, format!("the client of {filesystem} is built for GDS"))
+                        .found("/proc/kallsyms", symbol)
+                }
+                Ok(_) => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
+                    .found("/proc/kallsyms", format!("no {symbol}"))
+                    .missing(Cost::System, NVFS)
+                    .advice(format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.")),
+                Err(why) => {
+                    Judged::na(ID, format!("whether the client of {filesystem} is built for GDS cannot be seen"))
+                        .unread("/proc/kallsyms", &why)
+                        .unknown(NVFS)
+                }
+            }
+        } else {
+            let Ok(text) = &listed else { continue };
+            if ctx.root.opens("/dev/nvidia-fs0").is_err() {
+                continue;
+            }
+            let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Judged::lack(ID, "the NVMe driver is not registered with nvidia-fs")
+                .found(MODULES, if said.is_empty() { "empty".to_owned() } else { said })
+                .missing(Cost::System, NVFS)
+                .cause(CheckId::NvfsNvmeSymbol)
+        };
+        out.push(judged.why(WHY).of(Scope::Path(number)));
+    }
+    out
+}
+
+/// Whether libcufile registers GPU memory through dma-buf, for which no module is needed.
+fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    if ctx.config().text("properties.rdma_peer_type") == Some("dmabuf") {
+        return Some(("cufile.json", "properties.rdma_peer_type \"dmabuf\"".to_owned()));
+    }
+    let value = ctx.root.variable("CUFILE_DMABUF_ENABLE")?;
+    value.eq_ignore_ascii_case("true").then(|| ("environment", format!("CUFILE_DMABUF_ENABLE={value}")))
+}
+
+/// The module that user-space RDMA clients need, where a path is on such a file system.
+pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsPeermem;
+    let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
+    let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs" | "wekafs"))?;
+    let name = ["nvidia_peermem", "nv_peer_mem"].into_iter().find(|name| {
+        ctx.root.exists(format!("/sys/module/{name}"))
+            || ctx
+                .root
+                .read_text("/proc/modules")
+                .is_ok_and(|text| text.lines().any(|l| l.split(' ').next() == Some(*name)))
+    });
+    let judged = match (name, by_dma_buf(ctx)) {
+        (Some(name), _) => Judged::pass(ID, format!("{name} is loaded")).found("/proc/modules", name),
+        (None, Some((source, text))) => {
+            Judged::pass(ID, "nvidia_peermem is not loaded and not needed: libcufile uses dma-buf").found(source, text)
+        }
+        (None, None) => Judged::lack(ID, format!("nvidia_peermem is not loaded, which {kind} uses"))
+            .found("/proc/modules", "neither nvidia_peermem nor nv_peer_mem")
+            .missing(Cost::Root, &[Route::Rdma])
+            .only_warn()
+            .advice("sudo modprobe nvidia-peermem; or properties.rdma_peer_type \"dmabuf\", which does without it."),
+    };
+    Some(judged.why(
+        "File systems over user-space RDMA register GPU memory with the network card through it, or through dma-buf.",
+    ))
+}

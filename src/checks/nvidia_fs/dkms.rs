@@ -1,0 +1,98 @@
+//! What DKMS reports of nvidia-fs.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::nvidia_fs::build_inputs::build_inputs;
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const NVFS: &[Route] = &[Route::Nvfs];
+
+pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsDkms;
+    const WHY: &str = "DKMS builds nvidia-fs anew for each kernel; after a kernel update the build for it may be missing. It reports success even \
+                       where nvidia_p2p symbols stayed unresolved.";
+    let rows = host::nvidia_fs_builds(ctx.root);
+    let release = host::kernel_release(ctx.root)?;
+    let first = rows.first()?;
+    let here: Vec<&host::DkmsRow> = rows.iter().filter(|row| row.kernel.as_deref() == Some(release.as_str())).collect();
+    let installed = here.iter().find(|row| row.state.starts_with("installed"));
+    let others: Vec<&str> = rows.iter().filter_map(|row| row.kernel.as_deref()).collect();
+    let loaded = host::nvidia_fs_loaded(ctx.root) == Some(true);
+    let again = |version: &str| {
+        format!(
+            "sudo dkms install nvidia-fs/{version} -k {release}, with the headers of this kernel installed; then sudo modprobe nvidia-fs."
+        )
+    };
+    // A module that came ready-made, or that a weak update serves this kernel with, needs no build of DKMS.
+    let elsewhere = || ctx.root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
+    let unused = loaded || (here.is_empty() && elsewhere());
+    let needed = ctx
+        .kernel()
+        .and_then(oldest_for)
+        .filter(|(oldest, _)| host::version_numbers(&first.version) < oldest.to_vec() && !unused);
+    let lacking = |summary: String, version: &str| {
+        if unused {
+            Judged::info(ID, summary)
+        } else if let Some((oldest, kernel)) = needed {
+            let oldest = oldest.map(|n| n.to_string()).join(".");
+            Judged::lack(ID, format!("{summary}; it does not build on Linux {kernel} and later"))
+                .missing(Cost::Install, NVFS)
+                .fix("nvfs-install")
+                .advice(format!("Install nvidia-fs {oldest} or later, the first that builds on this kernel."))
+        } else {
+            Judged::lack(ID, summary).missing(Cost::Root, NVFS).advice(again(version))
+        }
+    };
+    let mut judged = match (installed, here.first()) {
+        (Some(row), _) if row.state.contains("WARNING") => lacking(
+            format!("nvidia-fs {} was installed by DKMS, but another file lies in its place", row.version),
+            &row.version,
+        ),
+        (Some(row), _) => Judged::pass(ID, format!("nvidia-fs {} is built for this kernel", row.version)),
+        (None, Some(row)) => {
+            lacking(format!("nvidia-fs {} is {} for this kernel, not installed", row.version, row.state), &row.version)
+        }
+        (None, None) if others.is_empty() => {
+            lacking(format!("nvidia-fs {} is known to DKMS, but was never built", first.version), &first.version)
+        }
+        (None, None) => lacking(
+            format!("nvidia-fs {} is built for {}, but {release} is running", first.version, others.join(", ")),
+            &first.version,
+        ),
+    };
+    for row in &rows {
+        let kernel = row.kernel.as_deref().map_or(String::new(), |kernel| format!(", {kernel}"));
+        judged = judged.found("dkms status", format!("nvidia-fs/{}{kernel}: {}", row.version, row.state));
+    }
+    if judged.stops(Route::Nvfs) {
+        let log = format!("/var/lib/dkms/nvidia-fs/{}/build/make.log", first.version);
+        if let Ok(text) = ctx.root.read_text(&log)
+            && let Some(line) = text.lines().rev().find(|l| l.contains("error:") || l.contains("ERROR:"))
+        {
+            judged = judged.found(log, line.trim());
+        }
+        if build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs)) {
+            judged = judged.cause(CheckId::NvfsBuildInputs);
+        } else if !host::Driver::of(ctx.root).is_loaded() {
+            // Built against a driver that is not there either.
+            judged = judged.cause(CheckId::GpuPresent);
+        }
+    }
+    Some(judged.why(WHY))
+}
+
+/// The oldest nvidia-fs that builds on a kernel, and the kernel from which on that holds (its ChangeLog, gds-nvidia-fs#35 and #53).
+fn oldest_for(kernel: (u32, u32)) -> Option<([u32; 3], &'static str)> {
+    [
+        ((6, 17), [2, 28, 2], "6.17"),
+        ((6, 11), [2, 26, 6], "6.11"),
+        ((6, 5), [2, 19, 6], "6.5"),
+        ((6, 2), [2, 18, 3], "6.2"),
+        ((6, 0), [2, 17, 0], "6.0"),
+    ]
+    .into_iter()
+    .find(|(from, ..)| kernel >= *from)
+    .map(|(_, oldest, text)| (oldest, text))
+}

@@ -1,0 +1,98 @@
+//! Why the kernel refused nvidia-fs, and the check that explains it.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::refusal::{Refusal, last, refusal, symbol};
+use crate::checks::nvidia_fs::build_inputs::build_inputs;
+use crate::checks::nvidia_fs::dkms::dkms;
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+/// The check that explains a refusal of the kernel, where one does.
+pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
+    let stops = |judged: Option<Judged>| judged.is_some_and(|j| j.stops(Route::Nvfs));
+    match kind {
+        // Only as long as they are still the ones that are loaded.
+        Refusal::Proprietary if ctx.before_turing().next().is_some() => Some(CheckId::GpuOpenCapable),
+        Refusal::Proprietary => (host::Driver::of(ctx.root).is_open() == Some(false)).then_some(CheckId::DriverFlavour),
+        Refusal::Key => Some(CheckId::NvfsSecureboot),
+        Refusal::NoVersions | Refusal::OtherDriver => stops(build_inputs(ctx)).then_some(CheckId::NvfsBuildInputs),
+        Refusal::OtherKernel => stops(dkms(ctx)).then_some(CheckId::NvfsDkms),
+        Refusal::TooEarly | Refusal::LacksSymbol => None,
+    }
+}
+
+const NVFS: &[Route] = &[Route::Nvfs];
+
+/// What the kernel said when the module was loaded.
+pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsLoadErrors;
+    let loaded = host::nvidia_fs_loaded(ctx.root);
+    let Some(log) = host::kernel_log(ctx.root) else {
+        let installed = host::nvidia_fs_installed(ctx.root).is_some() || host::nvidia_fs_known(ctx.root);
+        return (installed && loaded == Some(false)).then(|| {
+            Judged::na(ID, "the kernel log could not be read")
+                .found(host::KERNEL_LOG, "not available to this user")
+                .advice("sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs")
+                .why("The reason why the module is not there stands in the kernel log.")
+        });
+    };
+    if loaded == Some(true) {
+        let judged = if let Some(line) = last(&log, &["nvfs modules probe failed"]) {
+            Judged::warn(ID, "nvidia-fs could not register with the storage drivers")
+                .found(host::KERNEL_LOG, line.trim())
+        } else {
+            let line = last(&log, &["nvidia_fs", "registered correctly"])?;
+            Judged::pass(ID, "the kernel registered nvidia-fs").found(host::KERNEL_LOG, line.trim())
+        };
+        return Some(judged.why("The kernel log says how the module was loaded."));
+    }
+    let (kind, line) = refusal(ctx)?;
+    let (summary, cost, advice) = match kind {
+        Refusal::Proprietary => (
+            "the kernel refused nvidia-fs: its symbols are in proprietary modules",
+            Cost::Install,
+            "Install the open kernel modules.",
+        ),
+        Refusal::NoVersions => (
+            "nvidia-fs was built without the symbol versions of the NVIDIA driver",
+            Cost::Root,
+            "Rebuild it with nvidia-fs 2.29 or later, or with KBUILD_EXTRA_SYMBOLS at the driver's Module.symvers.",
+        ),
+        Refusal::OtherDriver => (
+            "nvidia-fs was built against another driver version",
+            Cost::Root,
+            "Rebuild it: dkms remove and dkms install.",
+        ),
+        Refusal::Key => (
+            "Secure Boot refused nvidia-fs: its signing key is not enrolled",
+            Cost::Reboot,
+            "sudo mokutil --import the DKMS key, reboot, choose 'Enroll MOK' at the console.",
+        ),
+        Refusal::TooEarly => (
+            "nvidia-fs found no nvidia_p2p symbols: the NVIDIA driver was not loaded before it",
+            Cost::Root,
+            "Load nvidia first: softdep nvidia_fs pre: nvidia nvme.",
+        ),
+        Refusal::LacksSymbol => (
+            "nvidia-fs wants a symbol that the loaded NVIDIA driver does not have: the driver is too old for it",
+            Cost::Install,
+            "Install a current driver with the open kernel modules, then rebuild nvidia-fs (dkms remove and dkms install).",
+        ),
+        Refusal::OtherKernel => {
+            ("nvidia-fs was built for another kernel", Cost::Root, "Rebuild it for the running kernel with dkms.")
+        }
+    };
+    let lacking = (kind == Refusal::LacksSymbol).then(|| symbol(&line).unwrap_or_default().to_owned());
+    let judged = Judged::lack(ID, summary).found(host::KERNEL_LOG, line).missing(cost, NVFS).advice(advice);
+    let judged = match lacking {
+        Some(symbol) => judged.found("/proc/kallsyms", format!("no {symbol}")).fixes(ctx.driver_fix()),
+        None => judged,
+    };
+    let judged = match behind(ctx, kind) {
+        Some(cause) => judged.cause(cause),
+        None => judged,
+    };
+    Some(judged.why("The reason why the module is not there stands in the kernel log."))
+}

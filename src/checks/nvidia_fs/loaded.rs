@@ -1,0 +1,115 @@
+//! The loaded module: version, devices and counters.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host::{self, Unread};
+
+const NVFS: &[Route] = &[Route::Nvfs];
+
+/// Whether the loaded module is one that libcufile does not take.
+pub(crate) fn is_too_old(ctx: &Context<'_>) -> bool {
+    host::nvidia_fs_loaded(ctx.root) == Some(true) && version(ctx).stops(Route::Nvfs)
+}
+
+/// Whether the module's devices cannot be opened.
+pub(crate) fn lacks_devices(ctx: &Context<'_>) -> bool {
+    host::nvidia_fs_loaded(ctx.root) == Some(true) && device_nodes(ctx).stops(Route::Nvfs)
+}
+
+pub(crate) fn version(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::NvfsVersion;
+    let Some(version) = host::nvidia_fs_version(ctx.root) else {
+        return Judged::na(ID, "the version of nvidia-fs could not be read").unknown(NVFS);
+    };
+    let numbers = host::version_numbers(&version);
+    let judged = if numbers < vec![2, 12] {
+        Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile takes"))
+            .missing(Cost::Root, NVFS)
+            .explaining()
+            .fix("nvfs-install")
+    } else if numbers == [2, 25, 6] {
+        Judged::lack(ID, "nvidia-fs 2.25.6 is broken: reads fail with 'rw_verify_area failed with -14'")
+            .missing(Cost::Root, NVFS)
+            .explaining()
+            .fix("nvfs-install")
+            .advice("Update to 2.25.7 or later, or go back to 2.24.3.")
+    } else if numbers == [2, 22, 3] && ctx.kernel() == Some((6, 6)) {
+        Judged::warn(ID, "nvidia-fs 2.22.3 is known to fail with EFAULT on some kernels 6.6")
+            .fix("nvfs-install")
+            .advice("Update to 2.25.7 or later (gds-nvidia-fs#53).")
+    } else if numbers < vec![2, 17] {
+        Judged::warn(ID, format!("nvidia-fs {version} is old")).fix("nvfs-install")
+    } else if numbers < vec![2, 25, 7] && numbers.len() > 2 {
+        Judged::info(ID, format!("nvidia-fs {version}; 2.25.7 and later have known faults mended"))
+    } else {
+        Judged::pass(ID, format!("nvidia-fs {version}"))
+    };
+    judged
+        .found("/sys/module/nvidia_fs/version", version)
+        .why("A module that is too old or known to be bad makes cuFile fail with 5004.")
+}
+
+pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::NvfsDevnodes;
+    const NODE: &str = "/dev/nvidia-fs0";
+    let judged = match ctx.root.opens(NODE) {
+        Ok(()) => Judged::pass(ID, "its device opens").found(NODE, "opens"),
+        Err(why) => {
+            let inside = host::container(ctx.root).is_some();
+            let judged = match &why {
+                Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices are not here"),
+                _ => Judged::lack(ID, "its device may not be opened"),
+            };
+            judged.unread(NODE, &why).missing(Cost::Root, NVFS).advice(if inside {
+                "Start the container with --device /dev/nvidia-fs0 and so on for each node, or let the NVIDIA container toolkit inject them."
+            } else {
+                "The driver makes them with mode 0666: look for a udev rule that changes it, or reload nvidia-fs."
+            })
+        }
+    };
+    judged.why("cuFile opens /dev/nvidia-fs0 to 15 when the driver is opened; --gpus all alone does not bring them into a container.")
+}
+
+/// The module's own counters: whether they count, and whether errors stand in them.
+pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
+    const STATS: &str = "/proc/driver/nvidia-fs/stats";
+    let Ok(text) = ctx.root.read_text(STATS) else { return Vec::new() };
+    let mut out = Vec::new();
+    if let Some(line) = text.lines().find(|line| line.starts_with("IO stats:")) {
+        let judged = if line.starts_with("IO stats: Enabled") {
+            Judged::pass(CheckId::NvfsStatsOn, "nvidia-fs counts reads")
+        } else {
+            Judged::info(CheckId::NvfsStatsOn, "nvidia-fs does not count reads, so its counters prove nothing")
+                .advice("echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled")
+        };
+        out.push(
+            judged
+                .found(STATS, line)
+                .why("Without it the counters stay away, which is easily read as 'no direct reads'."),
+        );
+    }
+    let counted = |word: &str| word.split_once('=').is_some_and(|(_, count)| count.parse::<u64>().is_ok_and(|n| n > 0));
+    if let Some(line) = text.lines().find(|line| line.trim_start().starts_with("Error")) {
+        let mut bad: Vec<String> = line.split_whitespace().filter(|word| counted(word)).map(str::to_owned).collect();
+        for label in ["Reads", "Mmap", "Bar1-map"] {
+            let words = text.lines().filter(|l| l.starts_with(label)).flat_map(str::split_whitespace);
+            let errors =
+                words.filter(|word| (word.starts_with("err=") || word.starts_with("io_state_err=")) && counted(word));
+            bad.extend(errors.map(|word| format!("{label} {word}")));
+        }
+        let judged = if bad.is_empty() {
+            Judged::pass(CheckId::NvfsErrors, "no errors counted")
+        } else {
+            Judged::warn(CheckId::NvfsErrors, format!("nvidia-fs counted errors: {}", bad.join(" ")))
+                .advice("dma-map points to the IOMMU or ACS, cpu-gpu-pages to mixed buffers; see whether the counts grow during a load.")
+        };
+        out.push(
+            judged
+                .found(STATS, line.split_whitespace().collect::<Vec<_>>().join(" "))
+                .why("Counted since the module was loaded."),
+        );
+    }
+    out
+}

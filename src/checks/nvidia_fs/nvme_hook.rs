@@ -1,0 +1,119 @@
+//! Whether the NVMe driver can give its requests to nvidia-fs.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::p2pdma::has_p2pdma;
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const NVFS: &[Route] = &[Route::Nvfs];
+
+/// Whether the NVMe driver can hand its requests to nvidia-fs.
+pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::NvfsNvmeSymbol;
+    const MODULES: &str = "/proc/driver/nvidia-fs/modules";
+    const WHY: &str = "Only an NVMe driver that was built for GDS lets nvidia-fs put GPU pages in its requests; the ordinary one cannot.";
+    if let Ok(text) = ctx.root.read_text(MODULES)
+        && let Some(line) = text.lines().find(|line| line.starts_with("nvme:"))
+    {
+        return Judged::pass(ID, "the NVMe driver is registered with nvidia-fs").found(MODULES, line).why(WHY);
+    }
+    let judged = match ctx.root.symbols() {
+        Err(why) => Judged::na(ID, "whether the NVMe driver is built for GDS cannot be seen")
+            .unread("/proc/kallsyms", &why)
+            .unknown(NVFS),
+        Ok(symbols) => {
+            let names: Vec<&String> = symbols.iter().filter(|s| s.starts_with("nvme_v")).collect();
+            // nvidia-fs knows the second generation of the hook from 2.28 on (its ChangeLog; gds-nvidia-fs#87).
+            let old =
+                host::nvidia_fs_installed(ctx.root).filter(|version| host::version_numbers(version) < vec![2, 28]);
+            let unregistered = ctx
+                .root
+                .read_text(MODULES)
+                .is_ok_and(|text| !text.trim().is_empty() && ctx.root.opens("/dev/nvidia-fs0").is_ok());
+            match names.first() {
+                Some(_) if unregistered && host::nvidia_fs_loaded(ctx.root) == Some(true) => {
+                    let version = host::nvidia_fs_installed(ctx.root).unwrap_or_default();
+                    let summary = if names.iter().all(|n| n.starts_with("nvme_v2")) {
+                        format!(
+                            "the NVMe driver has the second generation of the hook, and nvidia-fs {version} did not take it"
+                        )
+                    } else {
+                        format!("the NVMe driver has the hook, but nvidia-fs {version} did not register with it")
+                    };
+                    let judged = Judged::lack(ID, summary)
+                        .found("/proc/kallsyms", names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(" "))
+                        .found(MODULES, "no line nvme, while /dev/nvidia-fs0 was held open")
+                        .explaining();
+                    if names.iter().all(|n| n.starts_with("nvme_v2")) {
+                        of_another_generation(ctx, judged)
+                    } else {
+                        judged
+                            .missing(Cost::Root, NVFS)
+                            .fix("nvfs-dkms")
+                            .advice("Build nvidia-fs anew for this NVMe driver (dkms install), then load it again.")
+                    }
+                }
+                Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {
+                    let summary = format!(
+                        "the NVMe driver has the second generation of the hook, nvidia-fs {} the first",
+                        old.unwrap_or_default()
+                    );
+                    let judged = Judged::lack(ID, summary).found("/proc/kallsyms", (*name).clone()).explaining();
+                    of_another_generation(ctx, judged)
+                }
+                Some(name) => {
+                    Judged::pass(ID, "the NVMe driver is built for GDS").found("/proc/kallsyms", (*name).clone())
+                }
+                None => Judged::lack(ID, "the NVMe driver is not built for GDS")
+                    .found("/proc/kallsyms", "no nvme_v1_register_nvfs_dma_ops, no nvme_v2_register_nvfs_dma_ops")
+                    .missing(Cost::System, NVFS)
+                    .advice(patched_driver(ctx)),
+            }
+        }
+    };
+    // Somebody who loaded nvidia-fs wants to know why it is not used.
+    let judged = if host::nvidia_fs_loaded(ctx.root) == Some(true) && judged.stops(Route::Nvfs) {
+        judged.explaining()
+    } else {
+        judged
+    };
+    judged.why(WHY)
+}
+
+/// What to do about a driver with the second generation of the hook that nvidia-fs did not take. Linux has what this generation is made of from 6.17 on, and
+/// nvidia-fs goes by that; the driver of DOCA-OFED 26.01 shows its name everywhere (gds-nvidia-fs#87).
+fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
+    if ctx.kernel().is_some_and(|kernel| kernel < (6, 17)) {
+        judged.missing(Cost::Reboot, NVFS).fix("nvme-patch").advice(
+            "Update DOCA to 3.4.1 (mlnx-nvme-dkms 26.04) or later, then reboot: the NVMe driver of 26.01 names this hook also on kernels that have only \
+             the first; another nvidia-fs does not help there.",
+        )
+    } else {
+        judged
+            .missing(Cost::Root, NVFS)
+            .fix("nvfs-install")
+            .advice("Install nvidia-fs 2.28 or later, and build it anew for this NVMe driver (dkms install).")
+    }
+}
+
+/// Where an NVMe driver for GDS comes from on this system, and whether P2PDMA does without.
+fn patched_driver(ctx: &Context<'_>) -> String {
+    let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| host::os_release(ctx.root, key)).collect::<Vec<_>>();
+    let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
+    let driver = if is(&["ubuntu"]) {
+        "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
+    } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
+        "DOCA with mlnx-nvme-dkms"
+    } else if is(&["rhel", "centos", "fedora"]) {
+        "DOCA with mlnx-nvme-dkms (before 3.2 kmod-mlnx-nvme)"
+    } else {
+        "DOCA with its NVMe driver"
+    };
+    if has_p2pdma(ctx) {
+        format!("Take P2PDMA, which needs no changed driver; else {driver}.")
+    } else {
+        format!("Install {driver}; P2PDMA would need no changed driver, but another kernel.")
+    }
+}

@@ -1,0 +1,101 @@
+//! The driver that nvidia-fs was compiled against.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const ID: CheckId = CheckId::NvfsDkms;
+
+const WHY: &str = "nvidia-fs is compiled against the nv-p2p.h of the driver, and DKMS does not build it again when the driver changes. Where the format of \
+                   the driver's page tables changed in between, the first read crashes in the kernel (gds-nvidia-fs#66).";
+
+/// A driver's source as the log of a build of nvidia-fs names it.
+struct Built {
+    driver: String,
+    log: String,
+    line: String,
+}
+
+/// What the loaded nvidia-fs was compiled against, by the log that DKMS keeps.
+fn built_against(ctx: &Context<'_>) -> Option<Built> {
+    const MARK: &str = "/usr/src/nvidia-";
+    let version = host::nvidia_fs_installed(ctx.root)?;
+    let release = host::kernel_release(ctx.root)?;
+    let arch = if ctx.is_aarch64() { "aarch64" } else { "x86_64" };
+    let log = format!("/var/lib/dkms/nvidia-fs/{version}/{release}/{arch}/log/make.log");
+    let text = ctx.root.read_text(&log).ok()?;
+    let line = text.lines().find(|line| line.contains("NVIDIA_SRC_DIR") && line.contains(MARK))?.trim();
+    let rest = &line[line.find(MARK)? + MARK.len()..];
+    let driver: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    let driver = driver.trim_end_matches('.').to_owned();
+    let line: String = line.chars().take(160).collect();
+    (!driver.is_empty()).then_some(Built { driver, log, line })
+}
+
+/// The line by which the kernel tells that nvidia-fs met page tables of another format, and whether it crashed there.
+fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
+    let log = host::kernel_log(ctx.root)?;
+    let line = log
+        .lines()
+        .rev()
+        .find(|line| line.contains("nvfs_pin_gpu_pages") && line.contains("ncompatible page table version"))?;
+    let crashed = log.lines().any(|line| line.contains("kernel BUG at") && line.contains("nvfs-"));
+    Some((line.trim().to_owned(), crashed))
+}
+
+/// What such a crash stops: a read in compat mode registers its buffers too, and dies with the others.
+fn stopped(crashed: bool) -> &'static [Route] {
+    if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
+}
+
+fn mend(ctx: &Context<'_>) -> String {
+    let driver = host::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
+    let module = host::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
+    let release = host::kernel_release(ctx.root).unwrap_or_default();
+    format!(
+        "sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms build --force nvidia-fs/{module} -k {release}, the same with dkms install, then reboot."
+    )
+}
+
+/// Whether the loaded nvidia-fs was built for the loaded driver; none where nothing tells. Within one branch of the driver the format stays.
+pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
+    if host::nvidia_fs_loaded(ctx.root) != Some(true) {
+        return None;
+    }
+    let built = built_against(ctx)?;
+    let loaded = host::Driver::of(ctx.root).version?;
+    let branch = |version: &str| host::version_numbers(version).first().copied();
+    if branch(&built.driver) == branch(&loaded) {
+        return None;
+    }
+    let summary = format!("nvidia-fs was built for driver {}, and {loaded} is loaded", built.driver);
+    let judged = match met_other_tables(ctx) {
+        Some((_, crashed)) => {
+            Judged::lack(ID, summary).missing(Cost::Reboot, stopped(crashed)).explaining().fix("nvfs-dkms")
+        }
+        None => Judged::warn(ID, summary).fix("nvfs-dkms"),
+    };
+    Some(judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded).advice(mend(ctx)).why(WHY))
+}
+
+/// The crash itself, where the kernel log tells of it.
+pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
+    let (line, crashed) = met_other_tables(ctx).filter(|_| host::nvidia_fs_loaded(ctx.root) == Some(true))?;
+    let what = if crashed { "and a read crashed in the kernel: a reboot is needed" } else { "and gave up the buffer" };
+    let judged = Judged::lack(
+        CheckId::NvfsErrors,
+        format!("the kernel log: nvidia-fs met page tables of another driver than it was built for, {what}"),
+    )
+    .found(host::KERNEL_LOG, line)
+    .missing(Cost::Reboot, stopped(crashed))
+    .explaining()
+    .fix("nvfs-dkms")
+    .advice(mend(ctx))
+    .why(WHY);
+    Some(match other_driver(ctx) {
+        Some(_) => judged.cause(ID),
+        None => judged,
+    })
+}

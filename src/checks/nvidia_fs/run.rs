@@ -1,0 +1,111 @@
+//! The checks of nvidia-fs in their order.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged};
+use crate::checks::nvidia_fs::build_inputs::build_inputs;
+use crate::checks::nvidia_fs::connected::{autoload, bridges, distances, peermem, registered};
+use crate::checks::nvidia_fs::dkms::dkms;
+use crate::checks::nvidia_fs::loaded::{counters, device_nodes, version};
+use crate::checks::nvidia_fs::nvme_hook::nvme_hook;
+use crate::checks::nvidia_fs::secure_boot::{lockdown, secure_boot};
+use crate::checks::nvidia_fs::{load_errors, other_driver, trouble};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+const NVFS: &[Route] = &[Route::Nvfs];
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    if !ctx.has_gpu() {
+        return vec![
+            Judged::na(CheckId::NvfsLoaded, "there is no GPU for nvidia-fs to serve")
+                .found("/sys/module/nvidia_fs", "not looked for"),
+        ];
+    }
+    let mut out = before_loading(ctx);
+    out.extend(load_errors::load_errors(ctx));
+    match host::nvidia_fs_loaded(ctx.root) {
+        Some(true) => {
+            out.push(Judged::pass(CheckId::NvfsLoaded, "nvidia-fs is loaded").found("/sys/module/nvidia_fs", "exists"));
+            out.extend([version(ctx), device_nodes(ctx)]);
+            out.extend(counters(ctx));
+            out.extend(when_loaded(ctx));
+        }
+        Some(false) => {
+            let judged = not_loaded(ctx, &out);
+            out.push(judged);
+        }
+        None => out.push(
+            Judged::na(CheckId::NvfsLoaded, "whether nvidia-fs is loaded cannot be seen")
+                .found("/proc/modules and /sys/module", "cannot be read")
+                .unknown(NVFS),
+        ),
+    }
+    out.extend(trouble::trouble(ctx));
+    out.extend(peermem(ctx));
+    // On other disks the NVMe driver does not matter, and the list of symbols is long.
+    let over_pcie = |facts: &host::PathFacts| {
+        host::disks(facts).iter().any(|d| d.name.starts_with("nvme"))
+            && !host::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma")
+    };
+    if ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(over_pcie) {
+        out.push(nvme_hook(ctx));
+    }
+    out
+}
+
+fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
+    let installed = host::nvidia_fs_installed(ctx.root);
+    let proprietary = host::Driver::of(ctx.root).is_open() == Some(false);
+    let (summary, cost) = match &installed {
+        Some(version) => (format!("nvidia-fs {version} is installed, but not loaded"), Cost::Root),
+        None => ("nvidia-fs is not loaded".to_owned(), Cost::Install),
+    };
+    let mut judged = Judged::lack(CheckId::NvfsLoaded, summary)
+        .found("/sys/module/nvidia_fs", "does not exist")
+        .missing(cost, NVFS)
+        .fix(if installed.is_some() { "nvfs-load" } else { "nvfs-install" })
+        .advice(if installed.is_some() {
+            "sudo modprobe nvidia-fs".to_owned()
+        } else {
+            let (major, minor) = host::cuda_packages(ctx.root);
+            format!("Install the package nvidia-gds-{major}-{minor}.")
+        });
+    if let Some(version) = &installed {
+        judged = judged.found("modinfo nvidia_fs", version.clone());
+    }
+    if let Some(host::Excluded { file, line, by_hand_too }) =
+        host::nvidia_fs_excluded(ctx.root).filter(|_| installed.is_some())
+    {
+        judged.finding.summary = format!("{}, because {file} keeps it out", judged.finding.summary);
+        judged = judged.found(&file, line).advice(if by_hand_too {
+            format!("Remove that line from {file}, then sudo modprobe nvidia-fs; modprobe does nothing as long as it is there.")
+        } else {
+            format!("sudo modprobe nvidia-fs loads it until the next boot; remove that line from {file} so that it is loaded then, too.")
+        });
+    }
+    if proprietary && installed.as_deref().is_some_and(|version| host::version_numbers(version) > vec![2, 17, 4]) {
+        judged.cause(if ctx.before_turing().next().is_some() {
+            CheckId::GpuOpenCapable
+        } else {
+            CheckId::DriverFlavour
+        })
+    } else if let Some(cause) = earlier.iter().find(|j| j.finding.cause.is_none() && j.stops(Route::Nvfs)) {
+        judged.cause(cause.id)
+    } else {
+        judged
+    }
+}
+
+/// What decides whether the module can be loaded at all, causes first.
+pub(crate) fn before_loading(ctx: &Context<'_>) -> Vec<Judged> {
+    let dkms = other_driver::other_driver(ctx).or_else(|| dkms(ctx));
+    [secure_boot(ctx), lockdown(ctx), build_inputs(ctx), dkms].into_iter().flatten().collect()
+}
+
+/// What matters once it is loaded.
+pub(crate) fn when_loaded(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out: Vec<Judged> = [autoload(ctx), bridges(ctx), distances(ctx)].into_iter().flatten().collect();
+    out.extend(registered(ctx));
+    out
+}

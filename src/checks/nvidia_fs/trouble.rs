@@ -1,0 +1,89 @@
+//! What went wrong while nvidia-fs worked, by the kernel log.
+
+use crate::checks::context::Context;
+use crate::checks::judged::Judged;
+use crate::checks::kernel::refusal::last;
+use crate::checks::nvidia_fs::other_driver;
+use crate::checks::spec::CheckId;
+use crate::host;
+
+/// Whether a line tells of a page fault in the IOMMU by a device that is neither a GPU nor a disk of the paths.
+fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
+    if !line.contains("IO_PAGE_FAULT") {
+        return false;
+    }
+    let disks = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).flat_map(|facts| &facts.block_device);
+    let mut known = disks
+        .filter_map(|disk| disk.pci_bus_id.clone())
+        .chain(ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()))
+        .peekable();
+    // Older kernels leave the domain of the address out.
+    known.peek().is_some() && !known.any(|address| line.contains(address.get(5..).unwrap_or(&address)))
+}
+
+/// What went wrong while it worked: one finding for the first that is there.
+pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsErrors;
+    const SIGNS: &[(&[&str], &str, &str)] = &[
+        (
+            &["nvme", "controller is down; will reset: csts=0xffffffff"],
+            "an NVMe disk fell off the bus",
+            "Reboot and undo what was changed on the bridges (ACS) before it happened.",
+        ),
+        (
+            &["unable to pin shadow buffer pages", "-14"],
+            "nvidia-fs could not pin its own buffers (-14), so no GPU memory was mapped and reads went through host memory",
+            "Update nvidia-fs to 2.26.6 or later: older ones mark these buffers in a way that current kernels refuse.",
+        ),
+        (
+            &["rw_verify_area failed with -14"],
+            "reads fail with 'rw_verify_area failed with -14', the fault of nvidia-fs 2.25.6",
+            "Update nvidia-fs to 2.25.7 or later, or go back to 2.24.3.",
+        ),
+        (
+            &["invoking nvidia_p2p_get_pages", "-22"],
+            "the driver gave no pages of the GPU (-22): its class has none, or BAR1 is used up",
+            "See gpu-class, gpu-gdr-attr and gpu-bar1-free.",
+        ),
+        (&["unable to obtain dma_mapping"], "a transfer could not be mapped", "See iommu-state and pcie-acs."),
+        (
+            &["io_page_fault"],
+            "the IOMMU stopped a transfer",
+            "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off.",
+        ),
+        (
+            &["cannot handle gpu request with integrity metadata"],
+            "a disk with integrity metadata was read",
+            "See nvme-integrity.",
+        ),
+        (
+            &["cannot handle mixed segments"],
+            "the block layer merged requests of CPU and GPU memory",
+            "Update nvidia-fs and the kernel.",
+        ),
+        (&["not sector aligned"], "a read that was not aligned reached the driver", "Align reads to 4096 bytes."),
+        (
+            &["unable to flush dirty pages"],
+            "dirty pages of a file could not be flushed",
+            "sync, then open the file again.",
+        ),
+    ];
+    if let Some(crash) = other_driver::crash(ctx) {
+        return Some(crash);
+    }
+    let log = host::kernel_log(ctx.root)?;
+    // Page faults of other devices are no matter of GPU and disk: USB controllers of some boards have them at every start.
+    let log = if log.contains("IO_PAGE_FAULT") {
+        log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect()
+    } else {
+        log
+    };
+    let (line, summary, advice) =
+        SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
+    Some(
+        Judged::warn(ID, format!("the kernel log: {summary}"))
+            .found(host::KERNEL_LOG, line.trim())
+            .advice(advice)
+            .why("The kernel says what the library only numbers."),
+    )
+}

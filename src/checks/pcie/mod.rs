@@ -1,0 +1,3 @@
+//! Checks of the PCI bus.
+
+pub(crate) mod topology;

@@ -1,0 +1,381 @@
+//! GPU and disks on the PCI bus: distance, ACS between them, links, NUMA nodes, root ports.
+
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, Judged, Scope};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host::{self, PathFacts};
+use std::collections::BTreeSet;
+
+const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// Source validation aside, the bits of the ACS control word that redirect peer-to-peer requests: RR, CR and EC (PCIe, 7.7.8.3).
+const REDIRECT: u16 = 0x4 | 0x8 | 0x20;
+
+/// One GPU and one disk of one path, with their places on the bus.
+struct Pair {
+    gpu: String,
+    disk: String,
+    gpu_chain: Vec<String>,
+    disk_chain: Vec<String>,
+}
+
+impl Pair {
+    /// Parts of the way from the root that both share.
+    fn shared(&self) -> usize {
+        self.gpu_chain.iter().zip(&self.disk_chain).take_while(|(a, b)| a == b).count()
+    }
+
+    /// The bridges on the way between them.
+    fn bridges(&self) -> impl Iterator<Item = &String> {
+        let shared = self.shared();
+        let below = |chain: &'_ [String]| chain.len().saturating_sub(1).max(shared);
+        let (gpu, disk) = (below(&self.gpu_chain), below(&self.disk_chain));
+        self.gpu_chain[shared.min(gpu)..gpu]
+            .iter()
+            .chain(&self.disk_chain[shared.min(disk)..disk])
+            .filter(|name| !name.starts_with("pci"))
+    }
+}
+
+/// The way of a device from its host bridge, `pci0000:3a`, `0000:3a:01.0`, `0000:3b:00.0`; empty where the link cannot be read.
+fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
+    let Some(target) = ctx.root.link(format!("{DEVICES}/{address}")) else { return Vec::new() };
+    let names = target.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    names.skip_while(|name| !name.starts_with("pci")).collect()
+}
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    // Of one GPU that was asked for, not of the one that happens to be the nearest.
+    let gpus: Vec<String> = if ctx.one_was_asked_for() {
+        ctx.gpus().iter().map(|gpu| gpu.address.clone()).collect()
+    } else {
+        ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()).collect()
+    };
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = &subject.facts else { continue };
+        let addresses = addresses(facts);
+        let mut mine = Vec::new();
+        mine.extend(addresses.iter().filter_map(|(name, address)| link(ctx, name, address)).max_by_key(severity));
+        mine.extend(spread(ctx, &addresses));
+        let pairs: Vec<Pair> = gpus.iter().flat_map(|gpu| pairs(ctx, gpu, &addresses)).collect();
+        if let Some(nearest) = pairs.iter().max_by_key(|pair| pair.shared()) {
+            mine.push(distance(nearest));
+            mine.extend(acs(ctx, nearest));
+        }
+        mine.extend(numa(ctx, &gpus, &addresses));
+        out.extend(mine.into_iter().map(|judged| judged.of(Scope::Path(number))));
+    }
+    out
+}
+
+/// Whether the kernel lets each GPU and each path's disks talk. One GPU of a machine may lie beside the disk and another below a bridge that the kernel
+/// does not know, so this is told for each of them; it waits for NVML, which numbers them.
+pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (path, subject) in ctx.subjects.iter().enumerate() {
+        let Some(facts) = &subject.facts else { continue };
+        let addresses = addresses(facts);
+        for (gpu, seen) in ctx.gpus().iter().enumerate() {
+            // Of several disks the farthest decides: a RAID reads from all.
+            let farthest = pairs(ctx, &seen.address, &addresses).into_iter().min_by_key(Pair::shared);
+            let judged = farthest.and_then(|pair| root_ports(ctx, &pair));
+            out.extend(judged.map(|judged| judged.of(Scope::Pair(path, gpu))));
+        }
+    }
+    out
+}
+
+/// The NVMe disks below a path, with their places on the bus.
+fn addresses(facts: &PathFacts) -> Vec<(&str, &str)> {
+    let mut addresses: Vec<(&str, &str)> = host::disks(facts)
+        .into_iter()
+        .filter(|disk| disk.name.starts_with("nvme"))
+        .filter_map(|disk| Some((disk.name.as_str(), disk.pci_bus_id.as_deref()?)))
+        .collect();
+    addresses.dedup();
+    addresses
+}
+
+/// A GPU with each of the disks, as far as their places are known.
+fn pairs(ctx: &Context<'_>, gpu: &str, addresses: &[(&str, &str)]) -> Vec<Pair> {
+    addresses
+        .iter()
+        .map(|(name, address)| Pair {
+            gpu: gpu.to_owned(),
+            disk: format!("{name} at {address}"),
+            gpu_chain: chain(ctx, gpu),
+            disk_chain: chain(ctx, address),
+        })
+        .filter(|pair| !pair.gpu_chain.is_empty() && !pair.disk_chain.is_empty())
+        .collect()
+}
+
+fn severity(judged: &Judged) -> u8 {
+    judged.finding.status.weight()
+}
+
+fn distance(pair: &Pair) -> Judged {
+    const ID: CheckId = CheckId::PcieTopology;
+    let judged = match pair.shared() {
+        0 => Judged::info(
+            ID,
+            format!("GPU {} and {} are below different host bridges: it works, but slower", pair.gpu, pair.disk),
+        ),
+        1 => Judged::info(
+            ID,
+            format!("GPU {} and {} are below different root ports of one host bridge", pair.gpu, pair.disk),
+        ),
+        2 => Judged::pass(ID, format!("GPU {} and {} are below one root port", pair.gpu, pair.disk)),
+        _ => Judged::pass(ID, format!("GPU {} and {} are below one switch", pair.gpu, pair.disk)),
+    };
+    judged
+        .found(format!("{DEVICES}/{}", pair.gpu), pair.gpu_chain.join("/"))
+        .found(DEVICES, pair.disk_chain.join("/"))
+        .why("The nearer the disk is to the GPU, the less of the way is shared; a long way costs speed, it stops nothing.")
+}
+
+/// Whether the kernel lets two root ports talk (drivers/pci/p2pdma.c: AMD from Zen on always, Intel by a list of host bridges).
+fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
+    const ID: CheckId = CheckId::KernelP2pRootports;
+    if ctx.is_aarch64() {
+        return None;
+    }
+    let text = ctx.root.read_text("/proc/cpuinfo").ok()?;
+    let field = |name: &str| {
+        text.lines()
+            .find(|l| l.split(':').next().is_some_and(|key| key.trim() == name))
+            .and_then(|l| Some(l.split_once(':')?.1.trim()))
+    };
+    let vendor = field("vendor_id")?;
+    let family: Option<u32> = field("cpu family").and_then(|f| f.parse().ok());
+    let bridges: Vec<(String, Option<bool>)> =
+        [&pair.gpu_chain, &pair.disk_chain].into_iter().filter_map(|chain| intel_bridge(ctx, chain.first()?)).collect();
+    let judged = if pair.shared() >= 2 {
+        Judged::pass(ID, "GPU and disk share a root port, so the kernel lets them talk")
+    } else if vendor == "AuthenticAMD" && family.is_some_and(|f| f >= 0x17) {
+        Judged::pass(ID, "AMD from Zen on: the kernel lets any two root ports talk")
+    } else if let [(_, Some(gpu)), (_, Some(disk))] = bridges.as_slice() {
+        if pair.shared() == 1 || (!*gpu && !*disk) {
+            Judged::pass(ID, "the kernel's list lets the root ports of these host bridges talk")
+        } else {
+            Judged::lack(ID, "the kernel lets root ports of one such host bridge talk, not of two")
+                .missing(Cost::System, &[Route::P2pdma])
+                .only_warn()
+                .advice("Put GPU and disk below one switch or one host bridge, or choose another GPU.")
+        }
+    } else {
+        Judged::info(ID, "the kernel lets different root ports talk for P2PDMA only on processors of its list")
+            .advice("If P2PDMA stays off though every check passes, put GPU and disk below one switch.")
+    };
+    let judged = bridges.into_iter().fold(judged, |judged, (text, _)| judged.found(DEVICES, text));
+    Some(
+        judged
+            .found(
+                "/proc/cpuinfo",
+                format!("{vendor}, family {}", family.map_or_else(|| "unknown".to_owned(), |f| f.to_string())),
+            )
+            .why("P2PDMA of the kernel refuses pairs of root ports that it does not know, also where nvidia-fs works."),
+    )
+}
+
+/// Host bridges of Intel whose root ports the kernel lets talk, and whether only with each other (drivers/pci/p2pdma.c, pci_p2pdma_whitelist, as
+/// upstream has it: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and what came after). Newer kernels may know more.
+const INTEL_BRIDGES: &[(&str, bool)] = &[
+    ("0x3c00", true),
+    ("0x3c01", true),
+    ("0x2f00", true),
+    ("0x2f01", true),
+    ("0x2030", false),
+    ("0x2031", false),
+    ("0x2032", false),
+    ("0x2033", false),
+    ("0x2020", false),
+    ("0x09a2", false),
+];
+
+/// The first device on the root bus `pci0000:3a`, which stands for the host bridge: its id, and whether it is on the list with 'same bridge only'.
+fn intel_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Option<bool>)> {
+    let prefix = format!("{}:", bus.strip_prefix("pci")?);
+    let first = ctx.root.entries(DEVICES).ok()?.into_iter().find(|name| name.starts_with(&prefix))?;
+    let read = |part: &str| Some(ctx.root.read_text(format!("{DEVICES}/{first}/{part}")).ok()?.trim().to_owned());
+    if read("vendor")? != "0x8086" {
+        return None;
+    }
+    let device = read("device")?;
+    let known = INTEL_BRIDGES.iter().find(|(id, _)| *id == device).map(|(_, same)| *same);
+    Some((format!("{first} is 8086:{}", device.trim_start_matches("0x")), known))
+}
+
+/// The ACS control word of a bridge's configuration space; `None` without the capability, an error text where it cannot be seen.
+fn acs_control(config: &[u8]) -> Result<Option<u16>, &'static str> {
+    let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
+    if config.len() <= 0x100 {
+        return Err("only the first bytes are shown to this user");
+    }
+    let mut at = 0x100;
+    // 4 KiB hold at most 1024 capabilities, so a list that goes round in circles ends here.
+    for _ in 0..1024 {
+        let (Some(id), Some(next)) = (word(at), word(at + 2)) else { return Ok(None) };
+        if id == 0x000d {
+            return Ok(word(at + 6));
+        }
+        at = usize::from(next >> 4);
+        if at < 0x100 {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
+    const ID: CheckId = CheckId::PcieAcs;
+    const WHY: &str = "A bridge with ACS redirect sends peer-to-peer transfers up to the root complex; that costs speed, and with an IOMMU it may stop them.";
+    let mut seen = 0;
+    let mut hidden: Option<(String, String)> = None;
+    let mut on = Vec::new();
+    for bridge in pair.bridges() {
+        let path = format!("{DEVICES}/{bridge}/config");
+        match ctx
+            .root
+            .read_bytes(&path)
+            .map_err(|why| why.to_string())
+            .and_then(|b| acs_control(&b).map_err(str::to_owned))
+        {
+            Ok(control) => {
+                seen += 1;
+                if control.is_some_and(|word| word & REDIRECT != 0) {
+                    on.push((path, format!("ACS control {:#06x}", control.unwrap_or(0))));
+                }
+            }
+            Err(why) => hidden = Some((path, why)),
+        }
+    }
+    let judged = if !on.is_empty() {
+        let mut judged = Judged::warn(ID, format!("{} bridges between GPU and disk redirect peer-to-peer transfers (ACS)", on.len()))
+            .advice("Switch ACS off in the firmware, or boot with pci=disable_acs_redir= for these bridges only; never for all of them.");
+        for (path, text) in on {
+            judged = judged.found(path, text);
+        }
+        judged
+    } else if let Some((path, why)) = hidden {
+        Judged::na(ID, "whether bridges redirect peer-to-peer transfers is shown to root only")
+            .found(path, why)
+            .advice("sudo gds-top check, or sudo lspci -vvv | grep -e ACSCtl")
+    } else if seen > 0 {
+        Judged::pass(ID, "no bridge on the way redirects peer-to-peer transfers")
+            .found(DEVICES, format!("{seen} bridges"))
+    } else {
+        return None;
+    };
+    Some(judged.why(WHY))
+}
+
+/// The link of an NVMe disk. A device of a newer generation than its slot is common, fewer lanes than it has are not.
+fn link(ctx: &Context<'_>, name: &str, address: &str) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvmeLink;
+    let read =
+        |part: &str| ctx.root.read_text(format!("{DEVICES}/{address}/{part}")).ok().map(|text| text.trim().to_owned());
+    let (width, most) = (read("current_link_width")?, read("max_link_width")?);
+    let (speed, best) = (read("current_link_speed").unwrap_or_default(), read("max_link_speed").unwrap_or_default());
+    let lanes = (width.parse::<u32>().ok()?, most.parse::<u32>().ok()?);
+    let judged = if (1..lanes.1).contains(&lanes.0) {
+        Judged::warn(ID, format!("{name} uses {width} of its {most} PCIe lanes"))
+            .advice("Reseat the disk, or look at the firmware's bifurcation of its slot.")
+    } else if speed != best && !speed.is_empty() && !best.is_empty() {
+        Judged::info(ID, format!("{name} has {width} lanes at {speed}, and could {best}"))
+    } else {
+        Judged::pass(ID, format!("{name} has {width} lanes at {speed}"))
+    };
+    Some(
+        judged
+            .found(format!("{DEVICES}/{address}"), format!("{width} of {most} lanes, {speed} of {best}"))
+            .why("The link of the disk is a ceiling of every route; four lanes of generation 4 carry 7 GB/s."),
+    )
+}
+
+/// Members of one RAID below different root ports.
+fn spread(ctx: &Context<'_>, addresses: &[(&str, &str)]) -> Option<Judged> {
+    if addresses.len() < 2 {
+        return None;
+    }
+    let ports: BTreeSet<String> =
+        addresses.iter().filter_map(|(_, address)| chain(ctx, address).get(1).cloned()).collect();
+    (ports.len() > 1).then(|| {
+        Judged::info(
+            CheckId::PcieTopology,
+            format!("{} disks of this RAID are below {} root ports", addresses.len(), ports.len()),
+        )
+        .found(DEVICES, ports.into_iter().collect::<Vec<_>>().join(" "))
+        .why("A GPU is near to some of the disks and far from others.")
+    })
+}
+
+fn numa(ctx: &Context<'_>, gpus: &[String], addresses: &[(&str, &str)]) -> Option<Judged> {
+    const ID: CheckId = CheckId::NumaAffinity;
+    let node = |address: &str| -> Option<i32> {
+        ctx.root.read_text(format!("{DEVICES}/{address}/numa_node")).ok()?.trim().parse().ok()
+    };
+    let of_gpus: Vec<(String, i32)> = gpus.iter().filter_map(|gpu| Some((gpu.clone(), node(gpu)?))).collect();
+    let (disk, at) = addresses.iter().find_map(|(name, address)| Some((*name, node(address)?)))?;
+    let (gpu, nearest) = of_gpus.iter().min_by_key(|(_, n)| *n != at)?;
+    let judged = if at < 0 || *nearest < 0 {
+        Judged::info(ID, "the machine does not say which memory is near to GPU and disk")
+    } else if *nearest == at {
+        Judged::pass(ID, format!("GPU {gpu} and {disk} are at NUMA node {at}"))
+    } else {
+        Judged::info(ID, format!("{disk} is at NUMA node {at}, GPU {gpu} at node {nearest}: reads cross the sockets"))
+            .advice(format!(
+                "numactl --cpunodebind={at} for the loader, or keep the model on a disk of node {nearest}."
+            ))
+    };
+    Some(
+        judged
+            .found(DEVICES, format!("GPU {gpu}: node {nearest}, {disk}: node {at}"))
+            .why("Between sockets there is less bandwidth than within one."),
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn with_acs(control: u16) -> Vec<u8> {
+        let mut config = vec![0; 4096];
+        // Advanced error reporting at 0x100, then ACS at 0x148.
+        config[0x100..0x104].copy_from_slice(&0x1482_0001_u32.to_le_bytes());
+        config[0x148..0x14c].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+        config[0x14e..0x150].copy_from_slice(&control.to_le_bytes());
+        config
+    }
+
+    #[test]
+    fn the_acs_control_word_is_found_in_the_list_of_capabilities() {
+        assert_eq!(acs_control(&with_acs(0x1d)), Ok(Some(0x1d)));
+        assert_eq!(acs_control(&vec![0; 4096]), Ok(None));
+        assert!(acs_control(&[0; 64]).is_err());
+    }
+
+    #[test]
+    fn a_damaged_list_of_capabilities_ends() {
+        let mut config = vec![0; 4096];
+        config[0x100..0x104].copy_from_slice(&0x1001_0001_u32.to_le_bytes());
+        assert_eq!(acs_control(&config), Ok(None));
+        config[0x102..0x104].copy_from_slice(&0xfff0_u16.to_le_bytes());
+        assert_eq!(acs_control(&config), Ok(None));
+    }
+
+    #[test]
+    fn bridges_are_those_between_the_two_and_not_above_both() {
+        let names = |text: &str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
+        let pair = Pair {
+            gpu: String::new(),
+            disk: String::new(),
+            gpu_chain: names("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0"),
+            disk_chain: names("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0"),
+        };
+        assert_eq!(pair.bridges().collect::<Vec<_>>(), ["0000:02:00.0", "0000:02:01.0"]);
+    }
+}

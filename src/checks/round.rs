@@ -1,0 +1,129 @@
+//! A round of checks: the order of the checks, and the findings as they come.
+
+use super::container::{limits, surroundings};
+use super::context::{Context, Subject};
+use super::cufile::{config, details, library};
+use super::filesystem::{file, kind, mount};
+use super::gpu::{device, driver, fabric, present, state};
+use super::judged::Judged;
+use super::kernel::platform;
+use super::logs::scan;
+use super::nvidia_fs::run as nvidia_fs;
+use super::pcie::topology;
+use super::report::Report;
+use super::storage::nvme;
+use super::verdict::{merge::merge, settle::settle};
+use crate::domain::Finding;
+use crate::host::Root;
+use std::path::PathBuf;
+use std::thread::Scope;
+use std::time::Instant;
+
+/// Runs all checks for `paths` and the GPU of that index or UUID (`None` is every GPU). Findings are emitted as they come, the quick ones
+/// at once; a finding that the rest of the round changes is emitted again, and the later one counts.
+pub fn run(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding)) -> Report {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        // The slow ones begin first; the view keeps their answers, and who needs one waits for it there.
+        early(scope, || {
+            let _ = root.nvml();
+        });
+        early(scope, || {
+            let _ = root.libcufile();
+        });
+        early(scope, || {
+            if host_has_gpu(root) && root.entries("/sys/class/nvme").is_ok_and(|names| !names.is_empty()) {
+                let _ = root.symbols();
+            }
+        });
+        early(scope, || {
+            if host_has_gpu(root) {
+                let _ = root.command(&["modinfo", "nvidia"]);
+                let installed =
+                    root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));
+                // DKMS knows of it where it is built for another kernel only.
+                let known = root.exists("/var/lib/dkms")
+                    && root.command(&["dkms", "status"]).is_some_and(|o| o.stdout.contains("nvidia-fs"));
+                if installed || known || root.exists("/sys/module/nvidia_fs") {
+                    let _ = root.command(&["journalctl", "-k", "-b", "-o", "cat"]);
+                }
+            }
+        });
+        round(root, paths, gpu, emit, began)
+    })
+}
+
+/// Asks on a thread of its own; where the system gives none, whoever needs the answer asks.
+fn early<'scope>(scope: &'scope Scope<'scope, '_>, ask: impl FnOnce() + Send + 'scope) {
+    let _ = std::thread::Builder::new().spawn_scoped(scope, ask);
+}
+
+fn host_has_gpu(root: &Root) -> bool {
+    crate::host::pci_gpus(root).is_some_and(|gpus| !gpus.is_empty()) || root.exists("/proc/driver/nvidia/version")
+}
+
+/// The groups of checks in the order in which they run: what needs no slow answer first.
+const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 22] = [
+    mount::run,
+    file::run,
+    nvme::run,
+    topology::run,
+    limits::run,
+    platform::run,
+    config::quick,
+    details::quick,
+    driver::quick,
+    present::run,
+    driver::slow,
+    device::slow,
+    topology::late,
+    state::run,
+    nvidia_fs::run,
+    library::slow,
+    details::slow,
+    fabric::run,
+    state::late,
+    surroundings::run,
+    surroundings::slow,
+    limits::slow,
+];
+
+fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut(Finding), began: Instant) -> Report {
+    let ctx = Context::new(root, paths, gpu);
+    let mut all: Vec<Judged> = Vec::new();
+    let mut sent: Vec<Finding> = Vec::new();
+    let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
+        if early {
+            // What is in some route's way has its status only when all is known; the rest can be shown at once.
+            let known: Vec<Judged> = judged.iter().filter(|j| j.in_the_way().next().is_none()).cloned().collect();
+            let whole = |f: &Finding| !judged.iter().any(|j| j.finding.id == f.id && j.in_the_way().next().is_some());
+            for finding in merge(&ctx, &known).into_iter().filter(whole) {
+                emit(finding.clone());
+                sent.push(finding);
+            }
+        }
+        all.extend(judged);
+    };
+    for group in GROUPS {
+        take(group(&ctx), &mut all, true);
+    }
+    let explained = scan::run(&ctx, &all);
+    take(explained, &mut all, true);
+    let waits =
+        |s: &Subject| s.facts.as_ref().and_then(|f| f.filesystem.as_deref()).is_some_and(kind::waits_for_version);
+    if ctx.subjects.iter().any(waits) {
+        // Whether cuFile takes files of an overlay and the like depends on the library's version, which is known only now.
+        let anew = mount::run(&ctx);
+        all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
+        take(anew, &mut all, false);
+    }
+    let verdicts = settle(&ctx, &mut all);
+    let findings = merge(&ctx, &all);
+    for finding in &findings {
+        if !sent.contains(finding) {
+            emit(finding.clone());
+        }
+    }
+    let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Report { findings, verdicts, has_gpu: ctx.has_gpu(), took_ns }
+}

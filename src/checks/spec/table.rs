@@ -1,0 +1,491 @@
+//! The table of all checks, causes before consequences: the order is the rank of the checks.
+
+use super::parts::{Scope, Step};
+use crate::domain::{Group, Route};
+
+const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
+const DIRECT: &[Route] = &Route::DIRECT;
+const NONE: &[Route] = &[];
+
+/// The specification of a check.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckSpec {
+    /// The check.
+    pub id: CheckId,
+    /// Its group on screens and in reports.
+    pub group: Group,
+    /// What it examines: the machine, each path, each GPU.
+    pub scope: Scope,
+    /// The step of the guide that it belongs to.
+    pub step: Option<Step>,
+    /// The routes that it can block.
+    pub blocks: &'static [Route],
+    /// What it examines, in words.
+    pub examines: &'static str,
+    /// Why that matters.
+    pub why: &'static str,
+    /// A command that shows the same fact.
+    pub look: &'static str,
+    /// The remedy if no fix applies; may be empty.
+    pub todo: &'static str,
+}
+
+/// Declares the checks and their specifications.
+macro_rules! checks {
+    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident, $blocks:expr, [$($fix:ident),*]
+        examines $examines:literal
+        why $why:literal
+        look $look:literal todo $todo:literal;)+) => {
+        /// A check. Its id in JSON and on the command line is a stable text.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum CheckId {
+            $(#[doc = concat!("`", $id, "`: ", $examines, ".")] $name,)+
+        }
+
+        impl CheckId {
+            /// All checks, causes before consequences.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// The id of the check: `udev-database`.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $id,)+
+                }
+            }
+        }
+
+        pub(super) const TABLE: &[CheckSpec] = &[$(CheckSpec {
+            id: CheckId::$name,
+            group: Group::$group,
+            scope: Scope::$scope,
+            step: checks!(@step $step),
+            blocks: $blocks,
+            examines: $examines,
+            why: $why,
+            look: $look,
+            todo: $todo,
+        },)+];
+    };
+    (@step NoStep) => { None };
+    (@step $step:ident) => { Some(Step::$step) };
+}
+
+checks! {
+    Wsl = "wsl", Kernel, Machine, Gpu, EVERY, []
+        examines "Windows Subsystem for Linux"
+        why "libcufile aborts under WSL."
+        look "uname -r" todo "Run on Linux.";
+    CpuArch = "cpu-arch", Kernel, Machine, Gpu, EVERY, []
+        examines "the CPU architecture"
+        why "libcufile exists for x86_64 and aarch64."
+        look "uname -m" todo "Use a supported machine.";
+    GpuPresent = "gpu-present", Gpu, Machine, Gpu, EVERY, [NvidiaDriverOpen, NvidiaDriverProprietary, SecureBootKey]
+        examines "whether a GPU is on the bus and the driver reports it"
+        why "Without a working driver there is no GPU memory to read into."
+        look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too.";
+    DriverMismatch = "driver-mismatch", Gpu, Machine, Driver, EVERY, []
+        examines "whether kernel module and user-space libraries have one version"
+        why "After an unfinished update every CUDA call fails; cuFile reports 5011 or 5033."
+        look "cat /sys/module/nvidia/version; modinfo -F version nvidia" todo "Reboot, so that the installed driver is the loaded one.";
+    CudaDriverRuntime = "cuda-driver-runtime", Gpu, Machine, Libcufile, EVERY, [LibcufileInstall]
+        examines "whether the driver is new enough for libcufile's CUDA release"
+        why "An older driver answers error 35 (insufficient driver)."
+        look "nvidia-smi | grep 'CUDA Version'" todo "Or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12.";
+    DriverVersion = "driver-version", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma, Route::C2c], [NvidiaDriverOpen, NvidiaDriverProprietary]
+        examines "the version of the loaded driver"
+        why "P2PDMA needs 565.47 or later; nvidia-fs maps memory persistently from 555 on."
+        look "cat /proc/driver/nvidia/version" todo "";
+    DriverFlavour = "driver-flavour", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma], [NvidiaDriverOpen]
+        examines "open or proprietary kernel modules"
+        why "nvidia-fs 2.17.5 and later, and P2PDMA, need the open kernel modules."
+        look "cat /proc/driver/nvidia/version; modinfo -F license nvidia" todo "";
+    GpuFabric = "gpu-fabric", Gpu, Machine, Driver, EVERY, [NvidiaFabricmanager]
+        examines "the fabric manager of machines with NVSwitch"
+        why "Until it has set up the fabric, CUDA answers 802 (system not ready)."
+        look "systemctl status nvidia-fabricmanager" todo "";
+    DistroBlocklist = "distro-blocklist", Kernel, Machine, Kernel, &[Route::P2pdma], []
+        examines "combinations that NVIDIA lists as broken"
+        why "RHEL 9.5 on x86 cannot use P2PDMA."
+        look "cat /etc/os-release; uname -r" todo "Update to a later minor release.";
+    GpuComputeCap = "gpu-compute-cap", Gpu, Gpu, Gpu, EVERY, []
+        examines "the compute capability"
+        why "libcufile supports compute capability 6.0 and later."
+        look "nvidia-smi --query-gpu=compute_cap --format=csv" todo "Use a newer GPU; this cannot be changed.";
+    GpuOpenCapable = "gpu-open-capable", Gpu, Gpu, Driver, &[Route::Nvfs, Route::P2pdma], []
+        examines "whether the GPU can use the open kernel modules"
+        why "Pascal and Volta need the proprietary modules, and nvidia-fs 2.17.5 and later needs the open ones."
+        look "nvidia-smi --query-gpu=name,compute_cap --format=csv" todo "Use nvidia-fs 2.17.4 with the proprietary driver, or read through host memory.";
+    GpuClass = "gpu-class", Gpu, Gpu, Gpu, DIRECT, []
+        examines "whether the GPU is a data-centre or workstation model"
+        why "The driver does not map memory of GeForce GPUs for other devices."
+        look "nvidia-smi --query-gpu=name --format=csv" todo "Use a data-centre or workstation GPU. On GeForce, reads go through host memory.";
+    GpuGdrAttr = "gpu-gdr-attr", Gpu, Gpu, Gpu, DIRECT, []
+        examines "the CUDA attribute for GPUDirect RDMA"
+        why "Without it no device can write into the GPU's memory (integrated GPUs, GeForce, some vGPUs)."
+        look "gds-top check -v" todo "Use a GPU with GPUDirect RDMA; reads go through host memory on this one.";
+    GpuMigVgpu = "gpu-mig-vgpu", Gpu, Gpu, Gpu, DIRECT, []
+        examines "MIG and vGPU"
+        why "A vGPU before Ada cannot use GPUDirect Storage; a MIG instance has a part of BAR1 only."
+        look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization" todo "Pass the complete GPU through to the virtual machine.";
+    GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large]
+        examines "the size of BAR1 next to the GPU's memory"
+        why "Direct routes map GPU memory through BAR1; registrations beyond its size fail."
+        look "nvidia-smi -q -d MEMORY" todo "Enable Above 4G Decoding and Resizable BAR in the BIOS.";
+    GpuComputeMode = "gpu-compute-mode", Gpu, Gpu, NoStep, EVERY, []
+        examines "the compute mode"
+        why "A GPU in mode Prohibited is excluded by libcufile; in Exclusive_Process a second process fails."
+        look "nvidia-smi -q -d COMPUTE" todo "sudo nvidia-smi -i N -c 0";
+    GpuBar1Free = "gpu-bar1-free", Gpu, Gpu, NoStep, &[Route::Nvfs], []
+        examines "the unused part of BAR1"
+        why "Registering memory fails with 5016 or 5036 when BAR1 is full."
+        look "nvidia-smi -q -d MEMORY" todo "Stop other programs that register memory, or lower max_device_cache_size_kb.";
+    GpuP2pdmaModel = "gpu-p2pdma-model", Gpu, Gpu, Bar1, &[Route::P2pdma], []
+        examines "whether NVIDIA lists the GPU for P2PDMA"
+        why "NVIDIA supports P2PDMA on A100, A40, L4, L40S, H100, H200 and the B series."
+        look "nvidia-smi --query-gpu=name --format=csv" todo "Use nvidia-fs on GPUs that are not listed.";
+    FsResolve = "fs-resolve", Files, Path, NoStep, EVERY, []
+        examines "the mount and the block device behind the path"
+        why "Every other check of the path depends on it. Overlay and FUSE have no block device."
+        look "findmnt -T PATH; stat -c %d PATH" todo "";
+    FsSpaceOwner = "fs-space-owner", Files, Path, NoStep, EVERY, []
+        examines "whether the file can be read"
+        why "libcufile accepts regular files and block devices only."
+        look "ls -l FILE" todo "Name a regular file that this user may read.";
+    FsType = "fs-type", Files, Path, Disk, EVERY, [MoveModel]
+        examines "the file system"
+        why "Direct reads need ext4 or xfs on a supported disk, or a supported network file system."
+        look "findmnt -T PATH -o FSTYPE" todo "";
+    OdirectOpen = "odirect-open", Files, Path, Disk, EVERY, []
+        examines "whether the file opens with O_DIRECT"
+        why "Direct reads bypass the page cache."
+        look "dd if=FILE of=/dev/null bs=4096 count=1 iflag=direct" todo "Move the file to ext4 or xfs.";
+    InodeFlags = "inode-flags", Files, Path, NoStep, DIRECT, []
+        examines "compression, encryption and other inode flags"
+        why "libcufile rejects such files with 5008."
+        look "lsattr FILE" todo "sudo chattr -a -i FILE, or copy the file without encryption and compression.";
+    Ext4Extents = "ext4-extents", Files, Path, NoStep, DIRECT, []
+        examines "whether the file uses extents"
+        why "libcufile rejects ext4 files without extents."
+        look "lsattr FILE" todo "Copy the file.";
+    VmType = "vm-type", Storage, Path, Disk, DIRECT, []
+        examines "the kind of virtual machine and its disks"
+        why "A virtual disk cannot write into GPU memory."
+        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Pass an NVMe disk and the GPU through to the machine (VFIO).";
+    NvmeTransport = "nvme-transport", Storage, Path, NoStep, DIRECT, []
+        examines "the transport of the NVMe disk"
+        why "NVMe over TCP has no direct route."
+        look "cat /sys/class/nvme/nvme*/transport" todo "Use RDMA or a local disk.";
+    NvmeIntegrity = "nvme-integrity", Storage, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], []
+        examines "protection information on the disk"
+        why "nvidia-fs rejects disks with integrity metadata."
+        look "cat /sys/block/nvme0n1/integrity/device_is_integrity_capable" todo "Format the namespace without it: nvme format erases all data.";
+    MdRaid = "md-raid", Files, Path, Disk, DIRECT, [MdUdev]
+        examines "level and members of a software RAID"
+        why "Direct reads need RAID 0 of NVMe disks, with MD_LEVEL in the udev record."
+        look "cat /proc/mdstat; udevadm info -n /dev/md0 | grep MD_LEVEL" todo "Use RAID 0 or a single disk.";
+    DmLvm = "dm-lvm", Files, Path, Disk, DIRECT, []
+        examines "device mapper: LVM, encryption, multipath"
+        why "Requests are remapped by the CPU, so there is no direct route."
+        look "lsblk -o NAME,TYPE" todo "Put the model on a partition or disk without LVM or encryption.";
+    NfsRdma = "nfs-rdma", Files, Path, Disk, &[Route::Nvfs], []
+        examines "the transport of an NFS mount"
+        why "NFS has a direct route only over RDMA with a client that registered with nvidia-fs."
+        look "grep nfs /proc/mounts" todo "Mount with proto=rdma,port=20049.";
+    DfsClientVersion = "dfs-client-version", Files, Path, NoStep, &[Route::Nvfs], []
+        examines "the version of a network file system's client"
+        why "Older clients have no support for GPUDirect Storage."
+        look "lctl get_param version; weka version current" todo "Update the client.";
+    CtrDevices = "ctr-devices", Limits, Machine, NoStep, EVERY, [ContainerDevices]
+        examines "GPU and nvidia-fs devices in the container"
+        why "The NVIDIA container runtime does not add /dev/nvidia-fs* by default."
+        look "ls /dev/nvidia*" todo "";
+    UdevDatabase = "udev-database", Files, Path, UdevRecord, EVERY, [UdevRecord]
+        examines "the udev record of the disk"
+        why "libcufile reads the kind of file system there; without it every file fails with 5027, also in compat mode."
+        look "ls /run/udev/data/; udevadm info --query=property --name=/dev/nvme0n1p1 | grep ID_FS" todo "In a container: start it with -v /run/udev:/run/udev:ro.";
+    CtrProcSys = "ctr-proc-sys", Limits, Machine, NoStep, EVERY, []
+        examines "/proc and /sys in the container"
+        why "libcufile 1.16 and later never returns if /proc/modules cannot be read."
+        look "head -1 /proc/modules" todo "Run on the host, or in a runtime with a complete /proc.";
+    CfgParse = "cfg-parse", Cufile, Machine, Config, EVERY, [CufileConfig]
+        examines "syntax and types of cufile.json"
+        why "One wrong comma in /etc/cufile.json makes every program fail with 5002 (-22 up to 1.18)."
+        look "gds-top config lint" todo "";
+    LogLocation = "log-location", Cufile, Machine, NoStep, EVERY, [CufileLog]
+        examines "where cufile.log is written"
+        why "Without a log the reason for compat mode is lost."
+        look "gds-top config show | grep logging" todo "";
+    LibFound = "lib-found", Cufile, Machine, Libcufile, EVERY, [LibcufileInstall]
+        examines "all copies of libcufile"
+        why "A Python wheel can load another copy than the toolkit's, and without cufile.json."
+        look "ldconfig -p | grep cufile; pip list | grep cufile" todo "";
+    LibDeps = "lib-deps", Cufile, Machine, NoStep, EVERY, []
+        examines "libraries that libcufile loads at run time"
+        why "Without libcuda there is no GPU memory; without libudev or libmount no file can be registered."
+        look "ldconfig -p | grep -e libcuda.so.1 -e libudev -e libmount -e libnuma" todo "Debian: apt-get install libmount1 libudev1 libnuma1. RHEL: dnf install libmount systemd-libs numactl-libs.";
+    LibOpenProbe = "lib-open-probe", Cufile, Machine, Opens, EVERY, []
+        examines "whether cuFileDriverOpen works"
+        why "Errors in cufile.json are printed on standard error only, never in cufile.log."
+        look "gds-top check" todo "Run gds-top explain with the code that it reports.";
+    KernelVersion = "kernel-version", Kernel, Machine, Kernel, DIRECT, [KernelP2pdma]
+        examines "the kernel release"
+        why "Patched NVMe drivers exist for certain kernels only; P2PDMA needs 6.2 or later."
+        look "uname -r" todo "Use P2PDMA on kernels without a patched NVMe driver.";
+    KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel, &[Route::P2pdma], [KernelP2pdma]
+        examines "PCI P2PDMA in the kernel"
+        why "Without CONFIG_PCI_P2PDMA the route p2pdma does not exist."
+        look "grep -e PCI_P2PDMA -e ZONE_DEVICE /boot/config-$(uname -r)" todo "";
+    NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module, &[Route::Nvfs], [SecureBootKey]
+        examines "Secure Boot and the signature of nvidia-fs"
+        why "With Secure Boot the kernel loads only modules whose signing key is enrolled."
+        look "mokutil --sb-state; modinfo -F signer nvidia_fs" todo "";
+    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms]
+        examines "headers and symbol versions for the build of nvidia-fs"
+        why "A build without the driver's symbol versions succeeds, and the module then fails to load."
+        look "ls /lib/modules/$(uname -r)/build /usr/src/nvidia-*" todo "";
+    NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall]
+        examines "the DKMS build of nvidia-fs for the running kernel"
+        why "A module for another kernel or driver does not load."
+        look "dkms status nvidia-fs" todo "";
+    NvfsLoadErrors = "nvfs-load-errors", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvidiaDriverOpen, NvfsDkms, SecureBootKey, NvfsLoad]
+        examines "kernel messages from loading nvidia-fs"
+        why "The kernel log has the reason why the module is not loaded."
+        look "sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs" todo "Run gds-top explain with the line.";
+    NvfsLoaded = "nvfs-loaded", NvidiaFs, Machine, Loaded, &[Route::Nvfs], [NvfsLoad, NvfsInstall]
+        examines "whether nvidia-fs is loaded"
+        why "The route nvfs needs the module. P2PDMA does not."
+        look "lsmod | grep nvidia_fs" todo "If it is not installed: gds-top fix nvfs-install.";
+    NvfsVersion = "nvfs-version", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsInstall]
+        examines "the version of nvidia-fs"
+        why "libcufile rejects modules before 2.12 (5004); 2.25.6 fails every read with -14."
+        look "cat /proc/driver/nvidia-fs/version" todo "";
+    NvfsDevnodes = "nvfs-devnodes", NvidiaFs, Machine, Loaded, &[Route::Nvfs], [ContainerDevices]
+        examines "the devices of nvidia-fs"
+        why "A program that cannot open /dev/nvidia-fs0 gets 5025 or compat mode."
+        look "ls -l /dev/nvidia-fs*" todo "On the host, remove the udev rule that changes their mode from 0666.";
+    NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms]
+        examines "whether the NVMe driver is built for nvidia-fs"
+        why "An NVMe driver without this symbol cannot hand GPU memory to the disk."
+        look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver.";
+    NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Loaded, &[Route::Nvfs], []
+        examines "the storage drivers that registered with nvidia-fs"
+        why "Only files on a registered driver take the route nvfs."
+        look "exec 9<>/dev/nvidia-fs0; cat /proc/driver/nvidia-fs/modules" todo "Or use P2PDMA, which needs no patched driver.";
+    GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
+        examines "the registry keys that map BAR1 statically"
+        why "P2PDMA on x86 needs them; without them CUDA answers 801."
+        look "grep RegistryDwords /proc/driver/nvidia/params" todo "";
+    NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
+        examines "native NVMe multipath"
+        why "P2PDMA does not pass the multipath device."
+        look "cat /sys/module/nvme_core/parameters/multipath" todo "";
+    IommuState = "iommu-state", Kernel, Machine, Iommu, &[Route::Nvfs, Route::C2c], [IommuOff]
+        examines "the IOMMU"
+        why "On x86 a translating IOMMU breaks or slows down direct reads. Grace needs it enabled."
+        look "cat /proc/cmdline; ls /sys/class/iommu" todo "";
+    Ext4Ordered = "ext4-ordered", Files, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], [Ext4Ordered]
+        examines "the journal mode of ext4"
+        why "libcufile reads data=ordered from the mount options, and the kernel does not print the default."
+        look "grep ext4 /proc/mounts" todo "";
+    CfgCompat = "cfg-compat", Cufile, Machine, Config, EVERY, []
+        examines "compat mode in cufile.json and the environment"
+        why "With compat mode allowed, a missing direct route is not reported."
+        look "gds-top config show | grep compat" todo "Set allow_compat_mode to false to fail instead of reading through host memory.";
+    CfgEffective = "cfg-effective", Cufile, Path, Config, DIRECT, []
+        examines "the values in effect and keys that are ignored"
+        why "A misspelt key has no effect, and libcufile does not report it."
+        look "gds-top config show" todo "gds-top config lint --strict lists every key without effect.";
+    CfgP2pBoth = "cfg-p2p-both", Cufile, Path, P2pConfig, &[Route::P2pdma, Route::C2c], [CufileP2pdmaKeys]
+        examines "the two keys that enable P2PDMA"
+        why "From 1.16 on libcufile needs use_pci_p2pdma under properties and under block.nvme."
+        look "gds-top config show | grep p2pdma" todo "";
+    KernelP2pRootports = "kernel-p2p-rootports", Kernel, Pair, Kernel, &[Route::P2pdma], []
+        examines "whether the CPU allows transfers between root ports"
+        why "The kernel rejects P2PDMA between root ports of CPUs that are not on its list."
+        look "lspci -tv" todo "Put GPU and NVMe disk below one PCIe switch, or use nvidia-fs.";
+    GpuPersistence = "gpu-persistence", Gpu, Gpu, NoStep, NONE, []
+        examines "persistence mode"
+        why "Without it the first program waits for the GPU to start; Grace Hopper needs it."
+        look "nvidia-smi --query-gpu=persistence_mode --format=csv" todo "sudo systemctl enable --now nvidia-persistenced";
+    GpuPcieLink = "gpu-pcie-link", Gpu, Gpu, NoStep, NONE, []
+        examines "speed and width of the GPU's PCIe link"
+        why "A narrow or slow link limits every route."
+        look "nvidia-smi -q -d PCIE" todo "Reseat the card, and look at bifurcation in the BIOS. An idle GPU lowers its link on purpose.";
+    GpuEcc = "gpu-ecc", Gpu, Gpu, NoStep, NONE, []
+        examines "ECC state and errors"
+        why "A faulty GPU fails for reasons that have nothing to do with storage."
+        look "nvidia-smi -q -d ECC" todo "Reset or replace the GPU if errors are reported.";
+    GpuStreamMemops = "gpu-stream-memops", Gpu, Gpu, NoStep, NONE, []
+        examines "stream memory operations"
+        why "cuFileReadAsync fails with 5038 without them."
+        look "gds-top check -v" todo "Use the driver option NVreg_EnableStreamMemOPs=1 and reboot, or set miscellaneous.stream_memops_bypass.";
+    GpuCoherentMode = "gpu-coherent-mode", Gpu, Machine, NoStep, NONE, []
+        examines "how GPU memory appears on Grace"
+        why "It decides whether the kernel manages GPU memory as a NUMA node."
+        look "grep CoherentGPUMemoryMode /proc/driver/nvidia/params" todo "";
+    NvfsLockdown = "nvfs-lockdown", NvidiaFs, Machine, NoStep, NONE, []
+        examines "kernel lockdown"
+        why "In mode integrity the kernel rejects unsigned modules and raw PCI access."
+        look "cat /sys/kernel/security/lockdown" todo "Sign the modules (gds-top fix secure-boot-key), or disable Secure Boot in the firmware.";
+    NvfsAutoload = "nvfs-autoload", NvidiaFs, Machine, Loaded, NONE, [NvfsLoad]
+        examines "whether nvidia-fs is loaded at boot, after the driver"
+        why "Otherwise reads go through host memory after each reboot."
+        look "cat /etc/modules-load.d/*nvidia*fs*.conf" todo "";
+    NvfsStatsOn = "nvfs-stats-on", NvidiaFs, Machine, NoStep, NONE, [NvfsStats]
+        examines "the I/O counters of nvidia-fs"
+        why "They are off by default; the module then reports no reads, which looks like no traffic."
+        look "cat /sys/module/nvidia_fs/parameters/rw_stats_enabled" todo "";
+    NvfsErrors = "nvfs-errors", NvidiaFs, Machine, NoStep, &[Route::Nvfs, Route::Compat], [NvfsDkms]
+        examines "error counters of nvidia-fs and errors in the kernel log"
+        why "They show why a read failed or left the direct route."
+        look "grep -i err /proc/driver/nvidia-fs/stats" todo "Run gds-top explain with the line of the kernel log.";
+    NvfsBridgesAcs = "nvfs-bridges-acs", NvidiaFs, Machine, NoStep, NONE, [AcsRedirect]
+        examines "bridges with ACS that nvidia-fs found"
+        why "ACS sends transfers between devices up to the root complex."
+        look "cat /proc/driver/nvidia-fs/bridges" todo "";
+    NvfsPeerDistance = "nvfs-peer-distance", NvidiaFs, Machine, NoStep, NONE, []
+        examines "the distance of GPU and disk as nvidia-fs ranks it"
+        why "libcufile chooses by this ranking."
+        look "cat /proc/driver/nvidia-fs/peer_distance" todo "Use the GPU that is nearest to the disk.";
+    NvfsPeermem = "nvfs-peermem", NvidiaFs, Machine, NoStep, &[Route::Rdma], []
+        examines "nvidia_peermem"
+        why "User-space RDMA file systems (WekaFS, Spectrum Scale) need it. Local disks do not."
+        look "lsmod | grep peermem" todo "sudo modprobe nvidia-peermem";
+    RebootPending = "reboot-pending", Kernel, Machine, InEffect, NONE, [Initramfs]
+        examines "settings on disk that the running kernel does not have"
+        why "A fix without its reboot or initramfs looks as if it did not work."
+        look "cat /proc/cmdline; cat /etc/modprobe.d/*nv*" todo "Reboot.";
+    KaslrP2pdma = "kaslr-p2pdma", Kernel, Machine, NoStep, NONE, []
+        examines "address randomisation with P2PDMA"
+        why "NVIDIA lists failures of P2PDMA with KASLR."
+        look "grep -c nokaslr /proc/cmdline" todo "Try nokaslr only if everything else is right and CUDA still answers 801.";
+    NumaAffinity = "numa-affinity", Kernel, Path, NoStep, NONE, []
+        examines "NUMA nodes of GPU and disk"
+        why "Transfers between sockets are slower."
+        look "nvidia-smi topo -m" todo "";
+    KernelLog = "kernel-log", Kernel, Machine, NoStep, NONE, []
+        examines "the kernel log"
+        why "The kernel writes the reason there, and libcufile sees only a number."
+        look "sudo journalctl -k -b -o cat" todo "Run gds-top explain with the line.";
+    PcieTopology = "pcie-topology", Storage, Path, NoStep, NONE, [GpuNearDisk]
+        examines "the PCIe path between GPU and disk"
+        why "It limits the rate. It does not prevent direct reads through nvidia-fs."
+        look "nvidia-smi topo -m; lspci -tv" todo "";
+    PcieAcs = "pcie-acs", Storage, Path, Iommu, NONE, [AcsRedirect]
+        examines "ACS redirection on the bridges between GPU and disk"
+        why "Redirected transfers leave the switch, and P2PDMA can fail."
+        look "sudo lspci -vvv | grep -i acsctl" todo "Do not clear ACS on all bridges: disks can fall off the bus.";
+    NvmeLink = "nvme-link", Storage, Path, NoStep, NONE, []
+        examines "speed and width of the disk's PCIe link"
+        why "A narrow or slow link limits every route."
+        look "cat /sys/class/nvme/nvme0/device/current_link_{speed,width}" todo "Reseat the disk.";
+    BlkGeometry = "blk-geometry", Storage, Path, NoStep, NONE, []
+        examines "block sizes and queue limits"
+        why "They decide which reads are aligned, and how large a request can be."
+        look "grep . /sys/block/nvme0n1/queue/{logical_block_size,max_sectors_kb,nr_requests}" todo "echo 1024 | sudo tee /sys/block/nvme0n1/queue/nr_requests";
+    ScsiBlkmq = "scsi-blkmq", Storage, Path, NoStep, NONE, []
+        examines "multi-queue SCSI"
+        why "libcufile supports SCSI disks only with blk-mq."
+        look "cat /sys/module/scsi_mod/parameters/use_blk_mq" todo "Boot with scsi_mod.use_blk_mq=1.";
+    StatxDioalign = "statx-dioalign", Files, Path, NoStep, NONE, []
+        examines "the alignment that O_DIRECT needs"
+        why "Unaligned parts of a read take a detour through a bounce buffer."
+        look "cat /sys/block/nvme0n1/queue/logical_block_size" todo "Align reads to 4096 bytes or the value shown.";
+    SparseOrDelalloc = "sparse-or-delalloc", Files, Path, NoStep, NONE, []
+        examines "holes and blocks not yet on disk"
+        why "Holes are read by another code path, and unwritten data is flushed first."
+        look "filefrag -v FILE" todo "cp --sparse=never FILE COPY; sync";
+    Ext4Lazyinit = "ext4-lazyinit", Files, Path, NoStep, NONE, []
+        examines "background initialisation after mkfs"
+        why "It uses the disk while you measure."
+        look "pgrep ext4lazyinit" todo "Wait until it ends.";
+    PageCacheResidency = "page-cache-residency", Files, Path, NoStep, NONE, []
+        examines "the share of the file in the page cache"
+        why "A cached file makes mmap look fast and a cold load unrealistic."
+        look "fincore FILE" todo "Use --cache cold, which drops the file from the page cache.";
+    CfgEnvPath = "cfg-env-path", Cufile, Machine, NoStep, NONE, []
+        examines "the file that CUFILE_ENV_PATH_JSON names"
+        why "libcufile ignores a missing file without a message."
+        look "ls -l \"$CUFILE_ENV_PATH_JSON\"" todo "Correct the path, or unset the variable.";
+    CfgVsHardware = "cfg-vs-hardware", Cufile, Machine, NoStep, NONE, []
+        examines "sizes in cufile.json next to BAR1 and memory"
+        why "A cache larger than BAR1 is rejected, and a small pinned limit fails with 5016."
+        look "gds-top config lint" todo "gds-top config tune MODEL prints fitting values.";
+    LibVersion = "lib-version", Cufile, Machine, Libcufile, NONE, []
+        examines "the version of libcufile"
+        why "Features depend on it: files without O_DIRECT from 1.7, route counters from 1.15, P2PDMA per transport from 1.16."
+        look "ls -l /usr/local/cuda/lib64/libcufile.so*" todo "";
+    LibRdma = "lib-rdma", Cufile, Machine, NoStep, &[Route::Rdma], []
+        examines "libraries for RDMA"
+        why "Only WekaFS, Spectrum Scale and other RDMA clients need them."
+        look "ldconfig -p | grep -e libmlx5 -e librdmacm -e libibverbs" todo "Debian: apt-get install rdma-core ibverbs-providers. RHEL: dnf install rdma-core.";
+    LogLevel = "log-level", Cufile, Machine, NoStep, NONE, []
+        examines "the log level of libcufile"
+        why "DEBUG and TRACE slow down every read; ERROR hides the reasons for compat mode."
+        look "gds-top config show | grep logging.level" todo "Set CUFILE_LOGGING_LEVEL=DEBUG for one run.";
+    LogScan = "log-scan", Cufile, Machine, NoStep, NONE, []
+        examines "cufile.log"
+        why "libcufile writes the reason there, and the program sees only a number."
+        look "tail cufile.log" todo "Run gds-top explain with the line.";
+    StaticCfg = "static-cfg", Cufile, Machine, NoStep, NONE, []
+        examines "cached hardware facts of libcufile"
+        why "libcufile trusts these files, also after a hardware change."
+        look "gds-top config show | grep static" todo "gdscheck -e sysfs -o /etc/topology.json";
+    ToolsFound = "tools-found", Cufile, Machine, NoStep, NONE, []
+        examines "gdscheck, gdsio and gds_stats"
+        why "gds-top does not need them; NVIDIA's support may ask for their output."
+        look "ls /usr/local/cuda*/gds/tools" todo "Install nvidia-gds or gds-tools.";
+    StatsShm = "stats-shm", Cufile, Machine, NoStep, NONE, []
+        examines "shared memory of programs with cuFile statistics"
+        why "gds_stats reads it; segments of ended programs stay."
+        look "ipcs -m" todo "ipcrm -m ID for segments of ended programs.";
+    CtrDetect = "ctr-detect", Limits, Machine, NoStep, NONE, []
+        examines "the container runtime"
+        why "Some fixes are possible on the host only."
+        look "cat /proc/1/cgroup" todo "";
+    CtrIpc = "ctr-ipc", Limits, Machine, NoStep, NONE, []
+        examines "the IPC namespace"
+        why "Statistics of a program in another IPC namespace cannot be read."
+        look "readlink /proc/self/ns/ipc" todo "Start the container with --ipc=host.";
+    CtrRootfs = "ctr-rootfs", Limits, Machine, NoStep, NONE, []
+        examines "a model on the container's root file system"
+        why "overlayfs has no direct route, and fails before libcufile 1.16."
+        look "findmnt -T PATH" todo "Mount a volume with ext4 or xfs into the container.";
+    LimMemlock = "lim-memlock", Limits, Machine, NoStep, NONE, [Memlock]
+        examines "the limit of locked memory"
+        why "RDMA registration and shared-memory statistics lock memory."
+        look "ulimit -l" todo "In a container: --ulimit memlock=-1.";
+    LimNofile = "lim-nofile", Limits, Machine, NoStep, NONE, []
+        examines "the limit of open files"
+        why "cuFile opens up to three descriptors for each file; beyond the limit it reports 5031."
+        look "ulimit -n" todo "ulimit -n 65536";
+    LimCgroup = "lim-cgroup", Limits, Machine, NoStep, NONE, []
+        examines "memory and process limits of the cgroup"
+        why "The page cache of a mapped model counts against the memory limit."
+        look "cat /sys/fs/cgroup/memory.max" todo "Raise the limit of the container or service.";
+    LimHugepages = "lim-hugepages", Limits, Machine, NoStep, NONE, []
+        examines "huge pages"
+        why "cuFile does not need them."
+        look "grep -i huge /proc/meminfo" todo "";
+    UserPerms = "user-perms", Limits, Machine, NoStep, NONE, []
+        examines "user and permissions"
+        why "Without permission to read the kernel log the diagnosis is incomplete."
+        look "id; cat /proc/sys/kernel/dmesg_restrict" todo "Run sudo gds-top check.";
+    UserLsm = "user-lsm", Limits, Machine, NoStep, NONE, []
+        examines "SELinux and AppArmor"
+        why "A policy can deny /dev/nvidia-fs0 although its mode is 0666."
+        look "getenforce; sudo ausearch -m avc | grep nvidia" todo "Adapt the policy of the container or service.";
+    K8sOperator = "k8s-operator", Limits, Machine, NoStep, NONE, []
+        examines "the GPU Operator's configuration"
+        why "With nvidia-fs 2.17.5 and later, the operator must install the open kernel modules."
+        look "kubectl get clusterpolicy -o yaml | grep -A3 -e gds -e kernelModuleType" todo "Set driver.kernelModuleType to open and gds.enabled to true.";
+    RdmaStack = "rdma-stack", Limits, Machine, NoStep, &[Route::Rdma], []
+        examines "DOCA or MLNX_OFED"
+        why "They bring the patched NVMe and NFS drivers. Do not install both."
+        look "ofed_info -s" todo "";
+    RdmaIps = "rdma-ips", Limits, Machine, NoStep, &[Route::Rdma], []
+        examines "the addresses in rdma_dev_addr_list"
+        why "WekaFS and Spectrum Scale find their network card by them. Local disks do not need them."
+        look "ip -br addr; rdma link" todo "Correct the list, or leave it empty for local disks.";
+}

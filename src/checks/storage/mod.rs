@@ -1,0 +1,3 @@
+//! Checks of the disks under a path.
+
+pub(crate) mod nvme;

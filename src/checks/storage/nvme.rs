@@ -1,0 +1,205 @@
+//! The disks under a path: real or virtual, NVMe and how it is reached.
+
+use crate::checks::context::{Context, Subject};
+use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
+use crate::checks::kernel::reboot_pending;
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host::{self, BlockDevice, NVME_SUBSYSTEMS};
+
+const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    for (number, subject) in ctx.subjects.iter().enumerate() {
+        out.extend(of_path(ctx, subject).into_iter().map(|judged| judged.of(Scope::Path(number))));
+    }
+    out
+}
+
+fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
+    let Some(facts) = subject.facts.as_ref().filter(|facts| facts.error.is_none()) else { return Vec::new() };
+    if facts.device_numbers().is_none_or(|(major, _)| major == 0) {
+        return Vec::new();
+    }
+    let disks = host::disks(facts);
+    if disks.is_empty() {
+        return vec![
+            Judged::na(CheckId::NvmeTransport, "the disks under this path are not shown here")
+                .found("/sys/dev/block", facts.device.clone().unwrap_or_default())
+                .unknown(DIRECT),
+        ];
+    }
+    let names: Vec<&str> = disks.iter().map(|disk| disk.name.as_str()).collect();
+    let source = format!("/sys/dev/block/{}", facts.device.as_deref().unwrap_or(""));
+    if let Some(name) = names.iter().find(|name| name.starts_with("vd") || name.starts_with("xvd")) {
+        return vec![
+            Judged::lack(CheckId::VmType, format!("{name} is an emulated disk: no device behind it can write into GPU memory"))
+                .found(source, names.join(" "))
+                .never(DIRECT)
+                .why("The host of a virtual machine copies what a virtual disk reads; a direct route needs a real NVMe passed through, like the GPU.")
+                .advice("Pass an NVMe device through to the virtual machine (VFIO), below the same virtual switch as the GPU."),
+        ];
+    }
+    if let Some(driver) = host::vendor_driver(facts).map(|driver| driver.name) {
+        return vec![
+            Judged::pass(
+                CheckId::NvmeTransport,
+                format!("{} is served by {driver}: the route nvfs only", names.join(" ")),
+            )
+            .found(source, names.join(" "))
+            .never(&[Route::P2pdma])
+            .why("nvidia-fs knows this driver besides NVMe; P2PDMA does not."),
+        ];
+    }
+    if let Some((name, model)) = names.iter().find_map(|name| Some((name, emulated(ctx, name)?))) {
+        return vec![
+            Judged::lack(CheckId::VmType, format!("{name} is an emulated disk ({model}): no device behind it can write into GPU memory"))
+                .found(source, names.join(" "))
+                .never(DIRECT)
+                .why("The host of a virtual machine copies what a virtual disk reads; a direct route needs a real NVMe passed through, like the GPU.")
+                .advice("Pass an NVMe device through to the virtual machine (VFIO), below the same virtual switch as the GPU."),
+        ];
+    }
+    if let Some(name) = names.iter().find(|name| !name.starts_with("nvme")) {
+        let mut out = vec![
+            Judged::lack(CheckId::NvmeTransport, format!("{name} is no NVMe disk"))
+                .found(source, names.join(" "))
+                .never(DIRECT)
+                .why("The direct routes of local disks are those of NVMe; SATA and SAS disks have none.")
+                .advice("Keep the model on a local NVMe disk."),
+        ];
+        out.extend(scsi_queues(ctx, name));
+        return out;
+    }
+    let mut out = vec![transport(ctx, &names), multipath(ctx)];
+    out.extend(names.iter().find_map(|name| integrity(ctx, name)));
+    out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
+    out
+}
+
+/// The model of an NVMe disk that a hypervisor makes up.
+fn emulated(ctx: &Context<'_>, name: &str) -> Option<String> {
+    let model = ctx.root.read_text(format!("/sys/class/nvme/{}/model", host::nvme_controller(name)?)).ok()?;
+    ["QEMU NVMe", "VMware Virtual NVMe", "ORCL-VBOX-NVME"]
+        .iter()
+        .any(|known| model.contains(known))
+        .then(|| model.trim().to_owned())
+}
+
+/// Whether SCSI disks have multi-queue, which old kernels could switch off and cuFile asks for in compat mode too.
+fn scsi_queues(ctx: &Context<'_>, name: &str) -> Option<Judged> {
+    const FILE: &str = "/sys/module/scsi_mod/parameters/use_blk_mq";
+    let text = ctx.root.read_text(FILE).ok().filter(|_| name.starts_with("sd"))?;
+    let judged = if text.trim() == "Y" {
+        Judged::pass(CheckId::ScsiBlkmq, "SCSI disks have multi-queue")
+    } else {
+        Judged::info(CheckId::ScsiBlkmq, "SCSI disks have no multi-queue: libcufile cannot support them")
+            .advice("Boot with scsi_mod.use_blk_mq=1.")
+    };
+    Some(judged.found(FILE, text.trim()).why("libcufile says 'use_mq not detected in scsi configuration' without it."))
+}
+
+/// Block size and queue of a disk.
+fn geometry(ctx: &Context<'_>, disk: &BlockDevice) -> Option<Judged> {
+    const ID: CheckId = CheckId::BlkGeometry;
+    let queue = format!("/sys/block/{}/queue", disk.name);
+    let read = |part: &str| ctx.root.read_text(format!("{queue}/{part}")).ok().map(|text| text.trim().to_owned());
+    let logical = disk.logical_block_bytes.or_else(|| read("logical_block_size")?.parse().ok())?;
+    let judged = if matches!(logical, 512 | 4096) {
+        Judged::pass(ID, format!("{} has blocks of {logical} bytes", disk.name))
+    } else {
+        Judged::info(ID, format!("{} has blocks of {logical} bytes: reads must be aligned to them", disk.name))
+    };
+    let mut judged = judged.found(format!("{queue}/logical_block_size"), logical.to_string());
+    for part in ["max_sectors_kb", "nr_requests", "scheduler"] {
+        if let Some(text) = read(part) {
+            judged = judged.found(format!("{queue}/{part}"), text);
+        }
+    }
+    Some(judged.why("nvidia-fs takes reads at multiples of 4096 bytes; the queue bounds how many are under way."))
+}
+
+fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
+    const ID: CheckId = CheckId::NvmeTransport;
+    let mut kinds = Vec::new();
+    for name in names {
+        let number: String = name.trim_start_matches("nvme").chars().take_while(char::is_ascii_digit).collect();
+        let path = format!("/sys/class/nvme/nvme{number}/transport");
+        kinds.push((ctx.root.read_text(&path).map(|text| text.trim().to_owned()), path));
+    }
+    let slow = kinds.iter().find(|(kind, _)| kind.as_ref().is_ok_and(|k| k != "pcie" && k != "rdma"));
+    let mut judged = match slow {
+        Some((Ok(kind), _)) => Judged::lack(ID, format!("the NVMe disk is reached over {kind}"))
+            .never(DIRECT)
+            .advice("Reach it over RDMA, or keep the model on a local NVMe disk."),
+        _ => match &kinds.first() {
+            Some((Ok(kind), _)) => Judged::pass(ID, format!("NVMe over {kind}: {}", names.join(" "))),
+            _ => Judged::info(ID, format!("NVMe: {}; its transport is not said", names.join(" "))),
+        },
+    };
+    for (kind, path) in kinds.into_iter().take(8) {
+        judged = match kind {
+            Ok(kind) => judged.found(path, kind),
+            Err(why) => judged.unread(&path, &why),
+        };
+    }
+    judged.why("A disk can only write into GPU memory when its controller is on the bus or speaks RDMA.")
+}
+
+fn multipath(ctx: &Context<'_>) -> Judged {
+    const ID: CheckId = CheckId::NvmeMultipath;
+    const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
+    let judged = match ctx.root.read_text(PATH) {
+        Ok(text) if text.trim() == "Y" => {
+            let judged = Judged::lack(ID, "NVMe native multipath is on, and P2PDMA does not pass through it")
+                .found(PATH, "Y")
+                .missing(Cost::Reboot, &[Route::P2pdma]);
+            let paths = host::nvme_subsystems(ctx.root).into_iter().take(8);
+            let judged = paths.fold(judged, |judged, (name, controllers)| {
+                judged.found(format!("{NVME_SUBSYSTEMS}/{name}"), controllers.join(" "))
+            });
+            multipath_advice(ctx, judged)
+        }
+        Ok(text) => Judged::pass(ID, "NVMe native multipath is off").found(PATH, text.trim()),
+        Err(why) if why.is_missing() => Judged::pass(ID, "the kernel has no NVMe native multipath").unread(PATH, &why),
+        Err(why) => Judged::na(ID, "whether NVMe multipath is on could not be read")
+            .unread(PATH, &why)
+            .unknown(&[Route::P2pdma]),
+    };
+    judged.why("P2PDMA needs the disk itself; the multipath head in front of it is no PCI device.")
+}
+
+/// What to do about multipath: an option of the module, or a word for a kernel that has the module built in.
+fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
+    const WORD: &str = "nvme_core.multipath=N";
+    if let Some(left) = reboot_pending::waiting_word(ctx, &[WORD, "nvme_core.multipath=0"]) {
+        return judged.advice(left);
+    }
+    if let Some((path, text)) = host::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
+        return judged.found(path, text).fix("nvme-multipath-off").advice(format!(
+            "Start the kernel with {WORD}: nvme_core is built in, so modprobe.d has no effect on it. Not if disks have several paths."
+        ));
+    }
+    match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
+        Some(written) => {
+            judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
+        }
+        None => judged.fix("nvme-multipath-off").advice(
+            "options nvme_core multipath=N in /etc/modprobe.d, rebuild the initramfs, reboot; not where disks really have several paths.",
+        ),
+    }
+}
+
+fn integrity(ctx: &Context<'_>, name: &str) -> Option<Judged> {
+    let path = format!("/sys/block/{name}/integrity/device_is_integrity_capable");
+    let text = ctx.root.read_text(&path).ok()?;
+    let judged = if text.trim() == "1" {
+        Judged::lack(CheckId::NvmeIntegrity, format!("{name} is formatted with integrity metadata"))
+            .missing(Cost::System, KERNEL_ROUTES)
+            .advice("Reformat the namespace without protection information; this destroys its data.")
+    } else {
+        Judged::pass(CheckId::NvmeIntegrity, "no integrity metadata")
+    };
+    Some(judged.found(path, text.trim()).why("nvidia-fs cannot handle GPU requests with integrity metadata."))
+}

@@ -1,0 +1,133 @@
+//! The route of each path and GPU, and the direct route that is nearest.
+
+use crate::checks::context::{Context, GpuSeen, Subject};
+use crate::checks::cufile::route_table;
+use crate::checks::judged::{Judged, Scope, Weight};
+use crate::checks::spec::CheckId;
+use crate::domain::Route;
+use crate::host;
+
+/// What was concluded for one path and one GPU.
+pub(crate) struct Pair {
+    pub(crate) path: usize,
+    pub(crate) gpu: Option<usize>,
+    pub(crate) route: Route,
+    /// The direct route that could be reached most cheaply, where none works now.
+    pub(crate) goal: Option<Route>,
+    pub(crate) candidates: Vec<Route>,
+}
+
+pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
+    match judged.scope {
+        Scope::Machine => true,
+        Scope::Path(path) => path == pair.path,
+        Scope::Gpu(gpu) => Some(gpu) == pair.gpu,
+        Scope::Pair(path, gpu) => path == pair.path && Some(gpu) == pair.gpu,
+    }
+}
+
+/// What it counts for in the price of a route that it was set up already; a step of [`Cost`](Cost) less.
+const SET_UP_BONUS: u32 = 4;
+
+pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
+    let mut out = Vec::new();
+    let nvfs_is_set_up = ctx.has_gpu() && host::nvidia_fs_known(ctx.root);
+    for (path, subject) in ctx.subjects.iter().enumerate() {
+        let gpus: Vec<Option<usize>> =
+            if ctx.gpus().is_empty() { vec![None] } else { (0..ctx.gpus().len()).map(Some).collect() };
+        for gpu in gpus {
+            let candidates = candidates(ctx, subject, gpu.map(|g| &ctx.gpus()[g]));
+            let mut pair = Pair { path, gpu, route: Route::None, goal: None, candidates };
+            let state = |route: Route| state(ctx, judged, &pair, route);
+            let compat = !judged.iter().any(|j| concerns(j, &pair) && j.stops(Route::Compat));
+            let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
+            // A route that somebody set up is what they want mended, unless another one is much nearer.
+            let tried = |route: Route| if route == Route::Nvfs && nvfs_is_set_up { SET_UP_BONUS } else { 0 };
+            let goal = pair
+                .candidates
+                .iter()
+                .copied()
+                .filter_map(|route| match state(route) {
+                    State::Mendable(cost) => Some((cost.saturating_sub(tried(route)), route)),
+                    State::Unsure => Some((0, route)),
+                    _ => None,
+                })
+                .min_by_key(|(cost, _)| *cost)
+                .map(|(_, route)| route);
+            pair.route = now.unwrap_or(if compat { Route::Compat } else { Route::None });
+            pair.goal = if now.is_some() { None } else { goal };
+            out.push(pair);
+        }
+    }
+    out
+}
+
+/// The direct routes that exist for this kind of machine and file system, in the order in which a library prefers them.
+fn candidates(ctx: &Context<'_>, subject: &Subject, gpu: Option<&GpuSeen>) -> Vec<Route> {
+    let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.clone()).unwrap_or_default();
+    if matches!(kind.as_str(), "gpfs" | "mmfs" | "wekafs") {
+        return vec![Route::Rdma];
+    }
+    if ctx.is_aarch64() {
+        return if gpu.is_none_or(|gpu| gpu.is_grace() || gpu.nvml.is_none()) {
+            vec![Route::C2c, Route::Nvfs]
+        } else {
+            vec![Route::Nvfs]
+        };
+    }
+    // P2PDMA is off unless somebody switched it on, so where it works it was asked for.
+    vec![Route::P2pdma, Route::Nvfs]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Works,
+    /// Nothing is known to be in the way, but not all could be looked at.
+    Unsure,
+    Mendable(u32),
+    Never,
+}
+
+fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> State {
+    let mut cost = None;
+    let mut unsure = false;
+    let says = route_table::says(ctx, &ctx.subjects[pair.path], route);
+    let listed = says == Some(true);
+    for judged in judged.iter().filter(|j| concerns(j, pair)) {
+        // The library lists P2PDMA only after CUDA showed it that BAR1 is mapped statically, however that was asked for.
+        if listed && judged.id == CheckId::GpuStaticBar1 {
+            continue;
+        }
+        for (_, weight) in judged.bears.iter().filter(|(r, _)| *r == route) {
+            match weight {
+                Weight::Never => return State::Never,
+                // A consequence goes away with its cause, which has its own price.
+                Weight::Missing(_) if judged.finding.cause.is_some() => cost = Some(cost.unwrap_or(0)),
+                Weight::Missing(price) => cost = Some(cost.unwrap_or(0) + *price as u32),
+                Weight::Unknown => unsure = true,
+            }
+        }
+    }
+    if let Some(cost) = cost {
+        return State::Mendable(cost);
+    }
+    match says {
+        // The library's own table of routes overrules what could not be looked at, and what was overlooked.
+        Some(true) => State::Works,
+        Some(false) => State::Unsure,
+        // RDMA in user space is the file system's own affair, P2PDMA of virtiofs that of the machine around it; nothing that was checked shows that it works.
+        None if unsure || route == Route::Rdma || is_of_the_host(ctx, pair, route) => State::Unsure,
+        None => State::Works,
+    }
+}
+
+/// Whether the other end decides over the route: virtiofs moves data by P2PDMA only where the hypervisor's side was built for it.
+fn is_of_the_host(ctx: &Context<'_>, pair: &Pair, route: Route) -> bool {
+    route == Route::P2pdma
+        && ctx.subjects[pair.path].facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("virtiofs"))
+}
+
+/// Whether it closes a route of the pair for good.
+pub(crate) fn is_for_good(judged: &Judged, pair: &Pair) -> bool {
+    judged.bears.iter().any(|(route, weight)| *weight == Weight::Never && pair.candidates.contains(route))
+}

@@ -1,0 +1,56 @@
+//! The disks at the bottom of a path's block devices, and how they are reached.
+
+use super::block::{BlockDevice, BlockKind};
+use super::path_facts::PathFacts;
+use super::root::Root;
+
+/// The disks at the bottom of the chain.
+#[must_use]
+pub fn disks(facts: &PathFacts) -> Vec<&BlockDevice> {
+    facts.block_device.iter().filter(|device| device.kind == BlockKind::Disk).collect()
+}
+
+/// A disk driver other than NVMe that nvidia-fs supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VendorDriver {
+    /// Its name in the list of nvidia-fs.
+    pub name: &'static str,
+    /// Its symbol in the kernel.
+    pub symbol: &'static str,
+}
+
+/// The vendor's driver of a path's disks, if nvidia-fs supports it.
+#[must_use]
+pub fn vendor_driver(facts: &PathFacts) -> Option<VendorDriver> {
+    let starts = |prefix: &str| disks(facts).iter().any(|disk| disk.name.starts_with(prefix));
+    if starts("sfdv") {
+        Some(VendorDriver { name: "sfxvdriver", symbol: "sfxv_v1_register_nvfs_dma_ops" })
+    } else if starts("nvmesh") {
+        Some(VendorDriver { name: "nvmeib_common", symbol: "nvmesh_v1_register_nvfs_dma_ops" })
+    } else {
+        None
+    }
+}
+
+/// `nvme0` of `nvme0n1` or `nvme0c0n1`.
+#[must_use]
+pub fn nvme_controller(disk: &str) -> Option<String> {
+    let number: String = disk.strip_prefix("nvme")?.chars().take_while(char::is_ascii_digit).collect();
+    Some(format!("nvme{number}"))
+}
+
+/// How the controllers of a path's NVMe disks are reached, as far as sysfs shows it.
+#[must_use]
+pub fn nvme_transports(root: &Root, facts: &PathFacts) -> Vec<String> {
+    disks(facts)
+        .iter()
+        .filter_map(|disk| root.read_text(format!("/sys/class/nvme/{}/transport", nvme_controller(&disk.name)?)).ok())
+        .map(|text| text.trim().to_owned())
+        .collect()
+}
+
+/// The place of the udev record of a device `major:minor`.
+#[must_use]
+pub fn udev_record_path(device: &str) -> String {
+    format!("/run/udev/data/b{device}")
+}

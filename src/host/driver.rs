@@ -1,0 +1,78 @@
+//! The NVIDIA driver: the loaded kernel modules, and those that are installed for the running kernel.
+
+use super::machine::nvidia_version_line;
+use super::root::Root;
+
+/// The file in which the loaded driver names its version and flavour.
+pub const DRIVER_VERSION: &str = "/proc/driver/nvidia/version";
+
+/// The loaded NVIDIA driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Driver {
+    /// Its version, `580.95.05`.
+    pub version: Option<String>,
+    /// The line of [`DRIVER_VERSION`] that names it.
+    pub line: Option<String>,
+}
+
+impl Driver {
+    /// The driver that is loaded on this machine; both fields are empty if none is.
+    #[must_use]
+    pub fn of(root: &Root) -> Self {
+        let line = nvidia_version_line(root);
+        let from_line = line.as_deref().and_then(|line| {
+            line.split_whitespace().find(|w| w.contains('.') && w.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        let version = root.read_text("/sys/module/nvidia/version").ok().map(|text| text.trim().to_owned());
+        Self { version: version.or_else(|| from_line.map(str::to_owned)), line }
+    }
+
+    /// Whether a driver is loaded.
+    #[must_use]
+    pub const fn is_loaded(&self) -> bool {
+        self.line.is_some() || self.version.is_some()
+    }
+
+    /// Whether the open kernel modules are loaded; `None` if nothing shows it.
+    #[must_use]
+    pub fn is_open(&self) -> Option<bool> {
+        self.line.as_ref().map(|line| line.to_lowercase().contains("open kernel"))
+    }
+}
+
+/// What `modinfo` reports of a kernel module that is installed for the running kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModuleInfo {
+    /// The file of the module.
+    pub file: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// Its license. The open kernel modules have one with GPL.
+    pub license: Option<String>,
+    /// The name of the key that signed it; `None` if it is not signed.
+    pub signer: Option<String>,
+}
+
+impl ModuleInfo {
+    /// Whether it is an open kernel module.
+    #[must_use]
+    pub fn is_open(&self) -> Option<bool> {
+        self.license.as_ref().map(|license| license.contains("GPL"))
+    }
+}
+
+/// The kernel module `nvidia` or `nvidia_fs` that is installed for the running kernel; `None` if there is none.
+#[must_use]
+pub fn module_info(root: &Root, module: &str) -> Option<ModuleInfo> {
+    let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0))?;
+    let field = |name: &str| {
+        let value = output.stdout.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?.trim();
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    Some(ModuleInfo {
+        file: field("filename"),
+        version: field("version"),
+        license: field("license"),
+        signer: field("signer"),
+    })
+}

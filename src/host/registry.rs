@@ -1,0 +1,87 @@
+//! Registry keys that the NVIDIA driver was loaded with: for all GPUs, or for one by its address.
+
+use super::pci::pci_gpus;
+use super::root::Root;
+
+/// The file with the parameters of the loaded driver.
+pub const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
+
+/// The number of a key in `RegistryDwords: "a=1;b=0x2;"`, or for a GPU in `RegistryDwordsPerDevice: "pci=0000:be:00.0;a=1;…"`. The driver reads decimal
+/// and hexadecimal numbers.
+#[must_use]
+pub fn number(params: &str, name: &str, address: Option<&str>) -> Option<u64> {
+    let value = |line: &str| {
+        params.lines().find_map(|l| l.strip_prefix(line)).map(|rest| rest.trim().trim_matches('"').to_owned())
+    };
+    let mut found = None;
+    for (key, text) in value("RegistryDwords:").unwrap_or_default().split(';').filter_map(pair) {
+        if key.eq_ignore_ascii_case(name) {
+            found = parse(text);
+        }
+    }
+    let mut mine = false;
+    for (key, text) in value("RegistryDwordsPerDevice:").unwrap_or_default().split(';').filter_map(pair) {
+        if key.eq_ignore_ascii_case("pci") {
+            mine = address.is_some_and(|address| same_device(address, text));
+        } else if mine && key.eq_ignore_ascii_case(name) {
+            found = parse(text);
+        }
+    }
+    found
+}
+
+fn pair(text: &str) -> Option<(&str, &str)> {
+    text.split_once('=').map(|(key, value)| (key.trim(), value.trim()))
+}
+
+fn parse(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// `0000:be:00.0` and `0000:BE:00` are one device.
+fn same_device(address: &str, written: &str) -> bool {
+    let bare = |text: &str| text.split('.').next().unwrap_or(text).to_ascii_lowercase();
+    bare(address) == bare(written)
+}
+
+/// Whether every GPU of the driver has this number for the key.
+#[must_use]
+pub fn all_have(root: &Root, params: &str, name: &str, wanted: u64) -> bool {
+    match pci_gpus(root) {
+        Some(gpus) if !gpus.is_empty() => {
+            gpus.iter().filter(|gpu| !gpu.is_lent()).all(|gpu| number(params, name, Some(&gpu.address)) == Some(wanted))
+        }
+        _ => number(params, name, None) == Some(wanted),
+    }
+}
+
+/// The lines with keys, as evidence.
+#[must_use]
+pub fn lines(params: &str) -> String {
+    let lines: Vec<&str> = params
+        .lines()
+        .filter(|l| l.starts_with("RegistryDwords:") || (l.starts_with("RegistryDwordsPerDevice:") && l.contains('=')))
+        .collect();
+    if lines.is_empty() { "no line RegistryDwords".to_owned() } else { lines.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_in_every_form_that_the_driver_takes() {
+        let one = "RegistryDwords: \"RMForceStaticBar1=1; RmForceDisableIomapWC=0x1\"\n";
+        assert_eq!(number(one, "rmforcestaticbar1", None), Some(1));
+        assert_eq!(number(one, "RmForceDisableIomapWC", None), Some(1));
+        assert_eq!(number(one, "ForceP2P", None), None);
+        let two = "RegistryDwords: \"RMForceStaticBar1=0\"\nRegistryDwordsPerDevice: \"pci=0000:5E:00;RMForceStaticBar1=1;pci=0000:be:00.0;ForceP2P=0\"\n";
+        assert_eq!(number(two, "RMForceStaticBar1", Some("0000:5e:00.0")), Some(1));
+        assert_eq!(number(two, "RMForceStaticBar1", Some("0000:be:00.0")), Some(0));
+        assert_eq!(number(two, "ForceP2P", Some("0000:be:00.0")), Some(0));
+        assert_eq!(number("RegistryDwords: \"RMForceStaticBar1=12\"", "RMForceStaticBar1", None), Some(12));
+    }
+}
