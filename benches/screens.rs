@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use gds_top::domain::{
-    CacheState, Engine, Event, EventBody, LaneId, LaneStage, ModelInfo, Phase, PhaseTimes, RunResult, ShardInfo, Span,
-    SpanBatch, Target, TensorInfo,
+    CacheState, Engine, Event, EventBody, LaneId, LaneStage, ModelInfo, PackedSpans, Phase, PhaseTimes, RunResult,
+    ShardInfo, Span, Target, TensorInfo,
 };
 use gds_top::session::State;
 use gds_top::tui::{OffScreen, ScreenId};
@@ -105,7 +105,7 @@ fn state() -> State {
         put(&mut state, planned);
         put(&mut state, EventBody::LaneStarted { lane, pid: 1 });
         put(&mut state, EventBody::LaneStage { lane, stage: LaneStage::Loading });
-        put(&mut state, EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans) });
+        put(&mut state, EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans) });
         put(&mut state, EventBody::LaneFinished { lane, result: result.into() });
     }
     state

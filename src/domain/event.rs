@@ -8,11 +8,11 @@ use super::grid::{CellResult, GridPlan};
 use super::guide::Guide;
 use super::machine::Machine;
 use super::model::ModelInfo;
+use super::packed::PackedSpans;
 use super::race_plan::RacePlan;
 use super::run::{LaneId, RunResult};
 use super::sample::Sample;
 use super::share::LaneShare;
-use super::span::SpanBatch;
 use super::system::SystemSample;
 use serde::{Deserialize, Serialize};
 
@@ -176,7 +176,7 @@ pub enum EventBody {
         /// Its number.
         lane: LaneId,
         /// The spans, relative to the lane's clock.
-        spans: SpanBatch,
+        spans: PackedSpans,
     },
     /// The lane finished, well or with an error inside the result.
     LaneFinished {

@@ -23,6 +23,7 @@ pub mod sample;
 pub mod settings;
 pub mod share;
 pub mod span;
+mod span_columns;
 pub mod spec;
 pub mod system;
 pub mod units;
@@ -49,7 +50,8 @@ pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, R
 pub use sample::{Metric, Sample};
 pub use settings::{EngineSettings, SettingError, SettingOrder};
 pub use share::{LaneShare, Part, together};
-pub use span::{Span, SpanBatch};
+pub use span::Span;
+pub use span_columns::SpanColumns;
 pub use spec::{Need, Setting};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use workload::{

@@ -1,14 +1,15 @@
-//! Spans in little memory: what a state keeps of every lane, however long a race becomes.
+//! Spans in little memory: the packed encoding as bytes, which a state keeps of every run.
 
-use super::{Phase, Span, SpanBatch};
+use super::span::Span;
+use super::span_columns::{Coder, Difference, SpanColumns};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Spans in the order in which they were appended, about ten bytes each. A copy shares them.
-///
-/// A span is written as its differences to the one before it: on one slot each begins where the last ended, and most are of the same tensor.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "SpanColumns", into = "SpanColumns")]
 pub struct PackedSpans {
-    /// A batch each; the first span of a batch stands alone.
+    /// The first span of a chunk does not refer to an earlier one.
     chunks: Vec<Arc<[u8]>>,
     len: usize,
 }
@@ -19,80 +20,105 @@ const SAME_TENSOR: u8 = 0x20;
 const NO_BYTES: u8 = 0x40;
 const SAME_OFFSET: u8 = 0x80;
 
-/// What the next span is expected to be like.
-struct Before {
+/// Writes or reads one chunk: seven-bit numbers, most of which are left out because they are the same as in the span before.
+struct Chunk {
+    coder: Coder,
     slot: u16,
-    /// Index plus one; 0 for none.
-    tensor: u64,
-    start_ns: u64,
-    end_ns: u64,
     offset: u64,
-    /// Where the last bytes ended.
-    bytes_end: u64,
 }
 
-impl Before {
-    const NOTHING: Self = Self { slot: 0, tensor: 0, start_ns: 0, end_ns: 0, offset: 0, bytes_end: 0 };
-
-    fn start_ns(&self, same_slot: bool) -> u64 {
-        if same_slot { self.end_ns } else { self.start_ns }
+impl Chunk {
+    fn new() -> Self {
+        Self { coder: Coder::new(1), slot: 0, offset: 0 }
     }
 
-    fn after(&mut self, span: &Span, tensor: u64) {
-        let bytes_end = if span.bytes > 0 { span.offset.wrapping_add(span.bytes) } else { self.bytes_end };
-        let (start_ns, end_ns, offset) = (span.start_ns, span.end_ns, span.offset);
-        *self = Self { slot: span.slot, tensor, start_ns, end_ns, offset, bytes_end };
+    fn write(&mut self, out: &mut Vec<u8>, span: &Span) {
+        // A span without bytes has its offset itself as the difference; near the last bytes it is shorter as a distance from them.
+        let bytes_end = self.coder.bytes_end;
+        let difference = self.coder.encode(span);
+        let (same_slot, same_offset) = (span.slot == self.slot, span.offset == self.offset);
+        let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+        out.push(
+            (difference.phase & PHASE)
+                | flag(same_slot, SAME_SLOT)
+                | flag(difference.tensor == 0, SAME_TENSOR)
+                | flag(difference.bytes == 0, NO_BYTES)
+                | flag(same_offset, SAME_OFFSET),
+        );
+        if !same_slot {
+            put(out, u64::from(span.slot));
+        }
+        if difference.tensor != 0 {
+            put_signed(out, difference.tensor);
+        }
+        put_signed(out, difference.gap);
+        put(out, difference.duration);
+        if difference.bytes > 0 {
+            put(out, difference.bytes);
+        }
+        if !same_offset {
+            put_signed(out, span.offset.wrapping_sub(bytes_end) as i64);
+        }
+        (self.slot, self.offset) = (span.slot, span.offset);
+    }
+
+    fn read(&mut self, rest: &mut &[u8]) -> Option<Span> {
+        let (head, tail) = rest.split_first()?;
+        *rest = tail;
+        let has = |bit: u8| head & bit != 0;
+        let slot = if has(SAME_SLOT) { self.slot } else { u16::try_from(take(rest)?).ok()? };
+        let tensor = if has(SAME_TENSOR) { 0 } else { take_signed(rest)? };
+        let gap = take_signed(rest)?;
+        let duration = take(rest)?;
+        let bytes = if has(NO_BYTES) { 0 } else { take(rest)? };
+        let bytes_end = self.coder.bytes_end;
+        let offset = if has(SAME_OFFSET) { self.offset } else { bytes_end.wrapping_add(take_signed(rest)? as u64) };
+        let from_bytes = if bytes > 0 { offset.wrapping_sub(bytes_end) } else { offset };
+        (self.slot, self.offset) = (slot, offset);
+        let phase = head & PHASE;
+        self.coder.decode(&Difference { slot, phase, tensor, gap, duration, bytes, offset: from_bytes as i64 })
     }
 }
 
 impl PackedSpans {
-    /// Appends a batch. A span that ends before it begins is kept as one without length.
-    pub fn push(&mut self, batch: &SpanBatch) {
-        let mut chunk = Vec::with_capacity(batch.len().saturating_mul(12));
-        let mut before = Before::NOTHING;
-        let mut count = 0;
-        for span in batch.iter() {
-            let tensor = span.tensor.map_or(0, |t| u64::from(t) + 1);
-            let (same_slot, same_tensor) = (span.slot == before.slot, tensor == before.tensor);
-            let same_offset = span.offset == before.offset;
-            let flag = |on: bool, bit: u8| if on { bit } else { 0 };
-            chunk.push(
-                (span.phase as u8 & PHASE)
-                    | flag(same_slot, SAME_SLOT)
-                    | flag(same_tensor, SAME_TENSOR)
-                    | flag(span.bytes == 0, NO_BYTES)
-                    | flag(same_offset, SAME_OFFSET),
-            );
-            if !same_slot {
-                put(&mut chunk, u64::from(span.slot));
-            }
-            if !same_tensor {
-                put_difference(&mut chunk, tensor, before.tensor);
-            }
-            put_difference(&mut chunk, span.start_ns, before.start_ns(same_slot));
-            put(&mut chunk, span.duration_ns());
-            if span.bytes > 0 {
-                put(&mut chunk, span.bytes);
-            }
-            if !same_offset {
-                put_difference(&mut chunk, span.offset, before.bytes_end);
-            }
-            before.after(&span, tensor);
-            count += 1;
+    /// Packs spans. A span that ends before it begins is kept as one without length.
+    #[must_use]
+    pub fn pack(spans: &[Span]) -> Self {
+        Self::of(spans.len(), spans.iter().copied())
+    }
+
+    fn of(about: usize, spans: impl Iterator<Item = Span>) -> Self {
+        let mut bytes = Vec::with_capacity(about.saturating_mul(12));
+        let mut chunk = Chunk::new();
+        let mut len = 0;
+        for span in spans {
+            chunk.write(&mut bytes, &span);
+            len += 1;
         }
-        if count > 0 {
-            self.chunks.push(chunk.into());
-            self.len += count;
+        if len == 0 {
+            return Self::default();
         }
+        Self { chunks: vec![bytes.into()], len }
+    }
+
+    /// Appends spans, which both share from then on.
+    pub fn append(&mut self, more: &Self) {
+        self.chunks.extend(more.chunks.iter().cloned());
+        self.len += more.len;
     }
 
     /// The spans, in order.
     pub fn iter(&self) -> impl Iterator<Item = Span> + '_ {
-        self.chunks.iter().flat_map(|chunk| {
-            let mut rest: &[u8] = chunk;
-            let mut before = Before::NOTHING;
-            std::iter::from_fn(move || next(&mut rest, &mut before))
+        self.chunks.iter().flat_map(|bytes| {
+            let (mut rest, mut chunk): (&[u8], _) = (bytes, Chunk::new());
+            std::iter::from_fn(move || chunk.read(&mut rest))
         })
+    }
+
+    /// The form in recordings and messages, with times rounded down to multiples of `resolution_ns`.
+    #[must_use]
+    pub fn columns(&self, resolution_ns: u64) -> SpanColumns {
+        SpanColumns::of(self.iter(), self.len, resolution_ns)
     }
 
     /// All spans as they are.
@@ -116,29 +142,16 @@ impl PackedSpans {
     }
 }
 
-impl From<&[Span]> for PackedSpans {
-    fn from(spans: &[Span]) -> Self {
-        let mut packed = Self::default();
-        packed.push(&SpanBatch::pack(spans));
-        packed
+impl From<SpanColumns> for PackedSpans {
+    fn from(columns: SpanColumns) -> Self {
+        Self::of(columns.count(), columns.iter())
     }
 }
 
-fn next(rest: &mut &[u8], before: &mut Before) -> Option<Span> {
-    let (head, tail) = rest.split_first()?;
-    *rest = tail;
-    let same_slot = head & SAME_SLOT != 0;
-    let slot = if same_slot { before.slot } else { u16::try_from(take(rest)?).ok()? };
-    let tensor = if head & SAME_TENSOR != 0 { before.tensor } else { take_difference(rest, before.tensor)? };
-    let start_ns = take_difference(rest, before.start_ns(same_slot))?;
-    let end_ns = start_ns.saturating_add(take(rest)?);
-    let bytes = if head & NO_BYTES != 0 { 0 } else { take(rest)? };
-    let offset = if head & SAME_OFFSET != 0 { before.offset } else { take_difference(rest, before.bytes_end)? };
-    let phase = Phase::from_index(head & PHASE)?;
-    let index = tensor.checked_sub(1).and_then(|t| u32::try_from(t).ok());
-    let span = Span { slot, phase, tensor: index, start_ns, end_ns, bytes, offset };
-    before.after(&span, tensor);
-    Some(span)
+impl From<PackedSpans> for SpanColumns {
+    fn from(spans: PackedSpans) -> Self {
+        spans.columns(1)
+    }
 }
 
 /// Seven bits a byte, the lowest first; the top bit says that more follow.
@@ -163,21 +176,20 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// A difference with its sign in the lowest bit, so that small ones are short on both sides of zero.
-fn put_difference(chunk: &mut Vec<u8>, number: u64, expected: u64) {
-    let difference = number.wrapping_sub(expected) as i64;
-    put(chunk, ((difference << 1) ^ (difference >> 63)) as u64);
+/// A number with its sign in the lowest bit, so that small ones are short on both sides of zero.
+fn put_signed(chunk: &mut Vec<u8>, number: i64) {
+    put(chunk, ((number << 1) ^ (number >> 63)) as u64);
 }
 
-fn take_difference(rest: &mut &[u8], expected: u64) -> Option<u64> {
+fn take_signed(rest: &mut &[u8]) -> Option<i64> {
     let folded = take(rest)?;
-    let difference = (folded >> 1) ^ (folded & 1).wrapping_neg();
-    Some(expected.wrapping_add(difference))
+    Some(((folded >> 1) ^ (folded & 1).wrapping_neg()) as i64)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::phase::Phase;
     use super::*;
     use proptest::prelude::*;
 
@@ -207,11 +219,12 @@ mod tests {
         fn what_is_unpacked_is_what_was_packed(batches in proptest::collection::vec(proptest::collection::vec(span(), 0..40), 0..4)) {
             let mut packed = PackedSpans::default();
             for batch in &batches {
-                packed.push(&SpanBatch::pack(batch));
+                packed.append(&PackedSpans::pack(batch));
             }
             let all: Vec<Span> = batches.concat();
             prop_assert_eq!(packed.len(), all.len());
-            prop_assert_eq!(packed.unpack(), all);
+            prop_assert_eq!(packed.unpack(), all.clone());
+            prop_assert_eq!(PackedSpans::from(SpanColumns::from(packed)).unpack(), all);
         }
     }
 
@@ -232,7 +245,7 @@ mod tests {
             }
             offset += 41 << 20;
         }
-        let packed = PackedSpans::from(spans.as_slice());
+        let packed = PackedSpans::pack(&spans);
         assert_eq!(packed.unpack(), spans);
         let packed_bytes: usize = packed.chunks.iter().map(|chunk| chunk.len()).sum();
         assert!(packed_bytes < 12 * spans.len(), "{packed_bytes} bytes for {}", spans.len());

@@ -15,7 +15,7 @@ use super::verify;
 use super::{auto, cache};
 use crate::device::{CudaDevice, Device};
 use crate::domain::{
-    Engine, LaneOrder, LaneStage, LogLevel, PhaseTimes, RunResult, Setting, Span, SpanBatch, Target, units,
+    Engine, LaneOrder, LaneStage, LogLevel, PackedSpans, PhaseTimes, RunResult, Setting, Span, Target, units,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use std::collections::BTreeMap;
@@ -359,7 +359,7 @@ fn record_settings(order: &LaneOrder, used: &[Chosen], result: &mut RunResult) {
 /// Sends all spans, cut into messages.
 pub(crate) fn send_spans(sender: &Sender, spans: &[Span]) {
     for spans in spans.chunks(SPANS_A_FRAME) {
-        sender.send(LaneMessage::Spans { spans: SpanBatch::pack(spans) });
+        sender.send(LaneMessage::Spans { spans: PackedSpans::pack(spans) });
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a lane process writes to its session: one JSON object a line, on a descriptor that nothing else writes to.
 
-use crate::domain::{LaneStage, LogLevel, RunResult, SpanBatch};
+use crate::domain::{LaneStage, LogLevel, PackedSpans, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// Set for a lane whose heap was told to keep freed memory, so that the report can say so.
@@ -42,7 +42,7 @@ pub enum LaneMessage {
     /// Spans of the run.
     Spans {
         /// The spans.
-        spans: SpanBatch,
+        spans: PackedSpans,
     },
     /// The lane waits for the others of its group, before its clock or (the second time) before it verifies. It goes on at a line on its standard
     /// input: [`GO`], and the CLOCK_MONOTONIC nanoseconds at which all go on.
@@ -74,7 +74,7 @@ struct Line {
     landed_bytes: Option<u64>,
     pinned_bytes: Option<u64>,
     verified_bytes: Option<u64>,
-    spans: Option<SpanBatch>,
+    spans: Option<PackedSpans>,
     gate: Option<u32>,
     level: Option<LogLevel>,
     text: Option<String>,
@@ -133,7 +133,7 @@ mod tests {
         let messages = [
             LaneMessage::Stage { stage: LaneStage::Loading },
             LaneMessage::Progress { landed_bytes: 1, pinned_bytes: 2, verified_bytes: u64::MAX },
-            LaneMessage::Spans { spans: SpanBatch::pack(&[span]) },
+            LaneMessage::Spans { spans: PackedSpans::pack(&[span]) },
             LaneMessage::Waiting { gate: 1 },
             LaneMessage::Said { level: LogLevel::Warn, text: "a \"word\"".to_owned() },
         ];

@@ -116,7 +116,7 @@ impl Lane {
                 self.pinned_bytes = *pinned_bytes;
                 self.verified_bytes = *verified_bytes;
             }
-            EventBody::LaneSpans { spans, .. } => self.spans.push(spans),
+            EventBody::LaneSpans { spans, .. } => self.spans.append(spans),
             EventBody::LaneShared { share, .. } => self.share = Some(share.clone()),
             EventBody::LaneFinished { result, .. } => {
                 self.ended_ns = Some(at_ns);

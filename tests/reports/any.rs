@@ -298,7 +298,7 @@ pub(crate) fn any_state(seed: u64) -> State {
                         }
                     })
                     .collect();
-                EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans) }
+                EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans) }
             }
             11 | 12 => {
                 let (engine, cache) = state

@@ -177,7 +177,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             put(at_ns + clock / 2, EventBody::Sampled { sample: Sample { lane: Some(lane), values: values.into() } });
             at_ns += clock;
             put(at_ns, EventBody::LaneStage { lane, stage: LaneStage::Verifying });
-            put(at_ns, EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans) });
+            put(at_ns, EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans) });
             let result = RunResult {
                 engine: pace.engine.clone(),
                 model: model.name.clone(),

@@ -1,9 +1,9 @@
 //! Reading a recording: lenient with what a crash or a later version leaves, strict with what a stranger may send.
 
 use super::header::{Header, RECORDING_VERSION, RecordingError, partial_name};
-use super::packed::{KIND, PackedSpans};
+use super::spans::{self, KIND, SpansOf};
 use super::version1::Version1;
-use crate::domain::{Event, EventBody, LaneId};
+use crate::domain::{Event, LaneId};
 use crate::text::{sanitise_line, truncate};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,12 +107,6 @@ struct AnyEvent {
     event: String,
 }
 
-/// Whose spans these are.
-#[derive(Deserialize)]
-struct OfLane {
-    lane: LaneId,
-}
-
 enum Line {
     Whole,
     End,
@@ -214,7 +208,7 @@ impl Reader {
     }
 
     fn is_passed_over(&self) -> bool {
-        let of = || serde_json::from_slice::<OfLane>(&self.line).ok();
+        let of = || serde_json::from_slice::<SpansOf>(&self.line).ok();
         !self.without_spans.is_empty() && of().is_some_and(|of| self.without_spans.contains(&of.lane))
     }
 
@@ -250,11 +244,8 @@ impl Reader {
     fn parse(&mut self) -> Result<Option<Event>, RecordingError> {
         let first = match serde_json::from_slice::<AnyEvent>(&self.line) {
             Ok(any) if any.event == KIND && self.is_passed_over() => return Ok(None),
-            Ok(any) if any.event == KIND => match serde_json::from_slice::<PackedSpans>(&self.line) {
-                Ok(packed) => {
-                    let body = EventBody::LaneSpans { lane: packed.lane, spans: packed.unpack() };
-                    return Ok(Some(Event { at_ns: packed.at_ns, body }));
-                }
+            Ok(any) if any.event == KIND => match spans::read(&self.line) {
+                Ok(event) => return Ok(Some(event)),
                 Err(_) => any,
             },
             Ok(any) => match serde_json::from_slice::<Event>(&self.line) {

@@ -3,7 +3,7 @@
 
 use super::super::RECORDING_VERSION;
 use super::*;
-use crate::domain::{LaneId, LogLevel, Metric, ModelInfo, Phase, Sample, ShardInfo, Span, SpanBatch, TensorInfo};
+use crate::domain::{LaneId, LogLevel, Metric, ModelInfo, PackedSpans, Phase, Sample, ShardInfo, Span, TensorInfo};
 use crate::session::recording::read;
 
 fn said(at_ns: u64, text: &str) -> Event {
@@ -73,7 +73,7 @@ fn mixture_of_experts() -> ModelInfo {
 }
 
 /// A lane that registers, submits, transfers, copies and deregisters for each tensor over four slots, with noisy times.
-fn per_tensor_spans(model: &ModelInfo, seed: &mut u64) -> SpanBatch {
+fn per_tensor_spans(model: &ModelInfo, seed: &mut u64) -> PackedSpans {
     let bases = model.image_bases();
     let mut clocks = [0_u64; 4];
     let mut spans = Vec::new();
@@ -99,7 +99,7 @@ fn per_tensor_spans(model: &ModelInfo, seed: &mut u64) -> SpanBatch {
             });
         }
     }
-    SpanBatch::pack(&spans)
+    PackedSpans::pack(&spans)
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_recording_that_stays_too_large_has_its_span_times_rounded_and_says_so() {
     };
     let spans: Vec<Span> = (0..100).map(span).collect();
     let mut writer = Writer::create(&path).unwrap();
-    let body = EventBody::LaneSpans { lane: LaneId(0), spans: SpanBatch::pack(&spans) };
+    let body = EventBody::LaneSpans { lane: LaneId(0), spans: PackedSpans::pack(&spans) };
     writer.write(&Event { at_ns: 12_345, body }).unwrap();
     let finished = writer.finish_within(1).unwrap().unwrap();
     assert_eq!(finished.span_resolution_ns, 10_000);

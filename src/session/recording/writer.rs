@@ -1,9 +1,9 @@
 //! Writing a recording while a session runs.
 
 use super::header::{Header, RECORDING_VERSION, RecordingError};
-use super::packed::PackedSpans;
 use super::partial::{Opened, Partial};
 use super::reader::{Limits, Reader, read_with};
+use super::spans::SpanLine;
 use crate::domain::{Event, EventBody};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -248,7 +248,7 @@ fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result
 fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::Result<()> {
     match &event.body {
         EventBody::LaneSpans { lane, spans } => {
-            write_line(out, &PackedSpans::pack(event.at_ns, *lane, spans, resolution_ns))
+            write_line(out, &SpanLine::new(event.at_ns, *lane, spans, resolution_ns))
         }
         // JSON has no NaN and no infinity. A reading that is none is left out: a gap.
         EventBody::Sampled { sample } if sample.values.values().any(|v| !v.is_finite()) => {

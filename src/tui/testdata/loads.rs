@@ -2,8 +2,8 @@
 
 use super::{MS, Scene, Tape, UUID, model};
 use crate::domain::{
-    CacheState, Engine, EventBody, LaneId, LaneStage, Metric, Phase, PhaseTimes, Route, RouteCounts, RunResult, Sample,
-    Span, SpanBatch, Target,
+    CacheState, Engine, EventBody, LaneId, LaneStage, Metric, PackedSpans, Phase, PhaseTimes, Route, RouteCounts,
+    RunResult, Sample, Span, Target,
 };
 
 struct Plan {
@@ -127,7 +127,7 @@ fn run(tape: &mut Tape, lane: LaneId, plan: &Plan, total: u64, gpu: bool, dies: 
     }
     tape.put(EventBody::LaneStage { lane, stage: LaneStage::Verifying });
     tape.wait(250 * MS);
-    tape.put(EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans(plan, total)) });
+    tape.put(EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans(plan, total)) });
     tape.put(EventBody::LaneFinished { lane, result: result(plan, total, gpu).into() });
     tape.wait(40 * MS);
     false

@@ -2,8 +2,8 @@
 
 use super::MS;
 use crate::domain::{
-    CacheState, DiskUse, Engine, Event, EventBody, GpuUse, LaneId, LaneStage, ModelInfo, OpenFile, Phase, PhaseTimes,
-    ProcessUse, RunResult, SeenRoute, ShardInfo, Span, SpanBatch, SystemSample, Target, TensorInfo,
+    CacheState, DiskUse, Engine, Event, EventBody, GpuUse, LaneId, LaneStage, ModelInfo, OpenFile, PackedSpans, Phase,
+    PhaseTimes, ProcessUse, RunResult, SeenRoute, ShardInfo, Span, SystemSample, Target, TensorInfo,
 };
 use crate::session::State;
 
@@ -184,7 +184,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         (1, EventBody::LanePlanned { lane, engine, cache: CacheState::Hot, target: Target::Host, repeat: 0 }),
         (2, EventBody::LaneStarted { lane, pid: 1 }),
         (3, EventBody::LaneStage { lane, stage: LaneStage::Loading }),
-        (now, EventBody::LaneSpans { lane, spans: SpanBatch::pack(&spans) }),
+        (now, EventBody::LaneSpans { lane, spans: PackedSpans::pack(&spans) }),
         (now, EventBody::LaneFinished { lane, result: result.into() }),
     ] {
         state.reduce(&Event { at_ns, body });

@@ -2,7 +2,7 @@
 
 use super::{app, environment, frame, learn, race, system, tensors};
 use crate::config::{ColourDepth, Taste, ThemeName};
-use crate::domain::{Event, EventBody, LaneId, Metric, Sample, Span, SpanBatch};
+use crate::domain::{Event, EventBody, LaneId, Metric, PackedSpans, Sample, Span};
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::jobs::lesson::Lesson;
@@ -78,7 +78,7 @@ fn spoil(event: &mut Event, dice: &mut Dice) {
                 tensor: None,
                 offset: 0,
             };
-            *spans = SpanBatch::pack(&[span]);
+            *spans = PackedSpans::pack(&[span]);
         }
         EventBody::CheckDone { finding } => {
             finding.id = strange.into();

@@ -4,7 +4,7 @@ use super::lines::read_lines;
 use super::loaders;
 use super::prepare::{Prepared, prepare};
 use super::watch::{PATIENCE, Watched, Why};
-use crate::domain::{Engine, EventBody, LaneId, LaneOrder, SpanBatch, Target, units};
+use crate::domain::{Engine, EventBody, LaneId, LaneOrder, PackedSpans, Target, units};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::bus::Bus;
 use crate::session::live::gate::Place;
@@ -119,7 +119,7 @@ pub(in crate::session::live) fn run(
     }
     watched.fill(&mut result, &order, &words);
     for spans in watched.spans.chunks(16 << 10) {
-        bus.emit(EventBody::LaneSpans { lane, spans: SpanBatch::pack(spans) });
+        bus.emit(EventBody::LaneSpans { lane, spans: PackedSpans::pack(spans) });
     }
     let (route, failed) = (result.route.clone(), result.error.is_some());
     bus.emit(EventBody::LaneFinished { lane, result: result.into() });

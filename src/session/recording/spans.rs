@@ -1,0 +1,37 @@
+//! A `LaneSpans` event as a recording holds it: the columns of the spans are fields of the event itself.
+
+use crate::domain::{Event, EventBody, LaneId, PackedSpans, SpanColumns};
+use serde::{Deserialize, Serialize};
+
+/// The name of the event in a recording.
+pub(super) const KIND: &str = "lane_spans_packed";
+
+/// The event as it is written.
+#[derive(Serialize)]
+pub(super) struct SpanLine {
+    at_ns: u64,
+    event: &'static str,
+    lane: LaneId,
+    #[serde(flatten)]
+    columns: SpanColumns,
+}
+
+impl SpanLine {
+    pub(super) fn new(at_ns: u64, lane: LaneId, spans: &PackedSpans, resolution_ns: u64) -> Self {
+        Self { at_ns, event: KIND, lane, columns: spans.columns(resolution_ns) }
+    }
+}
+
+/// The lane of spans, and their time.
+#[derive(Deserialize)]
+pub(super) struct SpansOf {
+    at_ns: u64,
+    pub(super) lane: LaneId,
+}
+
+/// Reads the event from its line. The columns are read by themselves: with `flatten` serde would first take up each number in thirty bytes.
+pub(super) fn read(line: &[u8]) -> serde_json::Result<Event> {
+    let SpansOf { at_ns, lane } = serde_json::from_slice(line)?;
+    let spans: PackedSpans = serde_json::from_slice(line)?;
+    Ok(Event { at_ns, body: EventBody::LaneSpans { lane, spans } })
+}
