@@ -1,8 +1,9 @@
 //! The open cuFile driver of a lane, and what its statistics say of the route.
 
 use super::error::LoadError;
+use super::route::Counted;
 use super::settings::Chosen;
-use crate::domain::{Route, RouteCounts, Setting, Target, units};
+use crate::domain::{Access, Route, RouteCounts, Setting, Target, units};
 use cufile_ffi::{Driver, Library, OpenOptions, Search, Version, values};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -29,30 +30,70 @@ pub struct CuFile {
 const UNREAD: &str = "cuFile's statistics could not be read";
 
 /// Counters of all GPUs together, at one time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ReadCounts {
-    nvfs: u64,
-    p2p: u64,
-    posix: u64,
-    /// Entries of batches by route (nvidia-fs, P2PDMA, POSIX), from level 1.
+#[derive(Clone, Copy, Debug)]
+pub struct TransferCounts {
+    access: Access,
+    /// Transfers by nvidia-fs, P2PDMA and POSIX calls, of level 3.
+    by_route: [u64; 3],
+    /// Bytes of level 3.
+    bytes: u64,
+    /// Entries of batches by the same routes, and their bytes, of level 1.
     batch: [u64; 3],
-    /// All reads, from level 1, which host memory has too.
-    all: u64,
+    batch_bytes: u64,
+    /// Transfers alone and their bytes, of level 1, which host memory has too.
+    alone: u64,
+    alone_bytes: u64,
     /// Reads that failed, alone or in batches.
     failed: u64,
-    /// The library keeps counters, and did not give them this time: the others are no counts.
+    /// The library keeps counters, but they could not be read this time: the others are no counts.
     unread: bool,
-    /// Reads that the module nvidia-fs has counted for everybody, where it counts.
+    /// Reads that the module nvidia-fs has counted for all processes, if it counts.
     module: Option<u64>,
 }
 
-impl ReadCounts {
-    const UNREAD: Self =
-        Self { nvfs: 0, p2p: 0, posix: 0, batch: [0; 3], all: 0, failed: 0, unread: true, module: None };
+impl TransferCounts {
+    const fn none(access: Access) -> Self {
+        Self {
+            access,
+            by_route: [0; 3],
+            bytes: 0,
+            batch: [0; 3],
+            batch_bytes: 0,
+            alone: 0,
+            alone_bytes: 0,
+            failed: 0,
+            unread: false,
+            module: None,
+        }
+    }
 
     /// Reads that failed since an earlier reading.
     pub(super) const fn failed_since(self, before: Self) -> u64 {
         self.failed.saturating_sub(before.failed)
+    }
+
+    /// What was counted since an earlier reading: by level 3, or if that counted nothing, the entries of batches by level 1.
+    fn since(self, before: Self) -> (Counted, &'static str) {
+        let difference = |of: fn(&Self) -> [u64; 3]| {
+            let (after, before) = (of(&self), of(&before));
+            std::array::from_fn(|i| after[i].saturating_sub(before[i]))
+        };
+        let batch: [u64; 3] = difference(|counts| counts.batch);
+        let batch_bytes = self.batch_bytes.saturating_sub(before.batch_bytes);
+        let mut counted = Counted {
+            access: self.access,
+            by_route: difference(|counts| counts.by_route),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            all: self.alone.saturating_sub(before.alone).saturating_add(batch.iter().sum()),
+            all_bytes: self.alone_bytes.saturating_sub(before.alone_bytes).saturating_add(batch_bytes),
+            nvidia_fs_loaded: super::nvfs::is_loaded(),
+        };
+        if counted.by_route != [0; 3] {
+            return (counted, "cuFile level-3 statistics");
+        }
+        // Whether level 3 counts the entries of batches depends on the library; level 1 has them by route.
+        (counted.by_route, counted.bytes) = (batch, batch_bytes);
+        (counted, "cuFile level-1 statistics of batches")
     }
 }
 
@@ -124,65 +165,61 @@ impl CuFile {
         })
     }
 
-    /// Counters now; all zero where the library keeps none.
+    /// Counters of reads now; all zero if the library keeps none.
     #[must_use]
-    pub fn counts(&self) -> ReadCounts {
-        // The module's are asked for where they can tell something that the library does not.
-        let module = if self.direct_possible { super::nvfs_reads() } else { None };
-        ReadCounts { module, ..self.own_counts() }
+    pub fn counts(&self) -> TransferCounts {
+        self.counts_of(Access::Read)
     }
 
-    fn own_counts(&self) -> ReadCounts {
-        let Ok(()) = &self.statistics else { return ReadCounts::default() };
-        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::UNREAD };
+    /// Counters of transfers in one direction now; all zero if the library keeps none.
+    #[must_use]
+    pub fn counts_of(&self, access: Access) -> TransferCounts {
+        let mut counts = TransferCounts::none(access);
+        // The module's are read if they can show something that the library does not.
+        if self.direct_possible && access == Access::Read {
+            counts.module = super::nvfs_reads();
+        }
+        if self.statistics.is_err() {
+            return counts;
+        }
+        let Ok(stats) = self.driver.stats_l3() else { return TransferCounts { unread: true, ..counts } };
         let basic = &stats.detailed.totals.basic;
-        let batch = [basic.batch_nvfs_submit_ops.ok, basic.batch_p2p_submit_ops.ok, basic.batch_posix_processed_ops.ok];
-        let all = basic.read_ops.ok + batch.iter().sum::<u64>();
-        let failed = basic.read_ops.err + basic.batch_complete_ops.err;
-        let mut counts = ReadCounts { all, batch, failed, ..ReadCounts::default() };
-        for gpu in &stats.gpus {
-            counts.nvfs += gpu.counters.n_nvfs_reads;
-            counts.p2p += gpu.counters.n_p2p_reads;
-            counts.posix += gpu.counters.n_posix_reads;
+        let gpus = || stats.gpus.iter().map(|gpu| &gpu.counters);
+        match access {
+            Access::Read => {
+                counts.batch =
+                    [basic.batch_nvfs_submit_ops.ok, basic.batch_p2p_submit_ops.ok, basic.batch_posix_processed_ops.ok];
+                counts.batch_bytes = basic.batch_read_bytes;
+                (counts.alone, counts.alone_bytes) = (basic.read_ops.ok, basic.read_bytes);
+                counts.failed = basic.read_ops.err + basic.batch_complete_ops.err;
+                for gpu in gpus() {
+                    counts.by_route[0] += gpu.n_nvfs_reads;
+                    counts.by_route[1] += gpu.n_p2p_reads;
+                    counts.by_route[2] += gpu.n_posix_reads;
+                    counts.bytes += gpu.read_bytes;
+                }
+            }
+            Access::Write => {
+                (counts.alone, counts.alone_bytes) = (basic.write_ops.ok, basic.write_bytes);
+                for gpu in gpus() {
+                    counts.by_route[0] += gpu.n_nvfs_writes;
+                    counts.by_route[1] += gpu.n_p2p_writes;
+                    counts.by_route[2] += gpu.n_posix_writes;
+                    counts.bytes += gpu.writes_bytes;
+                }
+            }
         }
         counts
     }
 
-    /// Counters of writes now, as [`Self::counts`] gives those of reads.
+    /// The route of the transfers between two readings of the counters.
     #[must_use]
-    pub fn write_counts(&self) -> ReadCounts {
-        let Ok(()) = &self.statistics else { return ReadCounts::default() };
-        let Ok(stats) = self.driver.stats_l3() else { return ReadCounts::UNREAD };
-        let all = stats.detailed.totals.basic.write_ops.ok;
-        let mut counts = ReadCounts { all, ..ReadCounts::default() };
-        for gpu in &stats.gpus {
-            counts.nvfs += gpu.counters.n_nvfs_writes;
-            counts.p2p += gpu.counters.n_p2p_writes;
-            counts.posix += gpu.counters.n_posix_writes;
-        }
-        counts
-    }
-
-    /// The route of the reads between two readings of the counters.
-    #[must_use]
-    pub fn route(&self, before: ReadCounts, after: ReadCounts) -> RouteCounts {
+    pub fn route(&self, before: TransferCounts, after: TransferCounts) -> RouteCounts {
         let unread = before.unread || after.unread;
         let module = after.module.zip(before.module).map(|(after, before)| after.saturating_sub(before));
-        // What was counted before the first reading that came is not of these reads.
-        let before = if unread { after } else { before };
-        let mut told = [
-            after.nvfs.saturating_sub(before.nvfs),
-            after.p2p.saturating_sub(before.p2p),
-            after.posix.saturating_sub(before.posix),
-        ];
-        let mut source = "cuFile level-3 statistics";
-        if told == [0; 3] {
-            // Whether level 3 counts the entries of batches depends on the library; level 1 has them by route.
-            told = std::array::from_fn(|i| after.batch[i].saturating_sub(before.batch[i]));
-            source = "cuFile level-1 statistics of batches";
-        }
-        let [nvfs, p2p, posix] = told;
-        let all = after.all.saturating_sub(before.all);
+        // What was counted before the first reading that came is not of these transfers.
+        let (counted, source) = after.since(if unread { after } else { before });
+        let name = after.access.name();
         if self.host_target {
             return RouteCounts {
                 route: Route::Compat,
@@ -190,58 +227,41 @@ impl CuFile {
                 p2p_reads: None,
                 posix_reads: None,
                 source: format!(
-                    "the target, host memory, which cuFile reaches by POSIX reads only ({})",
+                    "the target, host memory, which cuFile reaches by POSIX {name}s only ({})",
                     match &self.statistics {
                         Ok(()) if unread => UNREAD.to_owned(),
-                        Ok(()) => format!("{} counted by level-1 statistics", units::plural(all, "read")),
+                        Ok(()) => format!("{} counted by level-1 statistics", units::plural(counted.all, name)),
                         Err(why) => why.clone(),
                     }
                 ),
                 proven: true,
             };
         }
-        // A direct route is named where most reads took it; a tie is no proof of one.
-        let route = match (nvfs, p2p, posix) {
-            (0, 0, 0) => Route::None,
-            (n, p, c) if n >= p && n > c => Route::Nvfs,
-            (_, p, c) if p > c => Route::P2pdma,
-            _ => Route::Compat,
-        };
-        if route != Route::None {
-            let shares: Vec<String> = [("nvidia-fs", nvfs), ("P2PDMA", p2p), ("POSIX reads", posix)]
-                .into_iter()
-                .filter(|(_, reads)| *reads > 0)
-                .map(|(way, reads)| format!("{} by {way}", units::count(reads)))
-                .collect();
-            // What went another way is told wherever the proof is.
-            let source = if shares.len() > 1 { format!("{source}: {}", shares.join(", ")) } else { source.to_owned() };
-            return RouteCounts {
-                route,
-                nvfs_reads: Some(nvfs),
-                p2p_reads: Some(p2p),
-                posix_reads: Some(posix),
-                source,
-                proven: true,
-            };
+        if let Some(route) = counted.route(source) {
+            return route;
         }
         let why = match &self.statistics {
             Err(why) => why.clone(),
             Ok(()) if unread => UNREAD.to_owned(),
-            Ok(()) => "cuFile level-3 statistics counted no read of this GPU".to_owned(),
+            Ok(()) => format!("cuFile level-3 statistics counted no {name} of this GPU"),
         };
         without_statistics(self.direct_possible, module, &why)
     }
 }
 
-/// The route where the library's statistics tell none: by what nvidia-fs counted meanwhile, which proves that route and no other; else inferred, or unknown.
+/// The route if the library's statistics show none: inferred from what nvidia-fs counted meanwhile for all processes, which is no proof, or unknown.
 fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> RouteCounts {
     let told = RouteCounts::without_libcufile;
     match (direct_possible, module) {
         (true, Some(reads @ 1..)) => told(
             Route::Nvfs,
             Some(reads),
-            format!("{}, which counts everybody's reads; {why}", super::NVFS_STATS),
-            true,
+            format!(
+                "inferred: {} counted {} of all processes meanwhile; {why}",
+                super::NVFS_STATS,
+                units::plural(reads, "read")
+            ),
+            false,
         ),
         (true, Some(0)) => told(
             Route::None,
@@ -282,9 +302,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_library_keeps_no_statistics_the_module_s_count_is_the_proof() {
+    fn the_modules_count_of_all_processes_is_no_proof() {
         for (direct, module, route, proven, part) in [
-            (true, Some(5), Route::Nvfs, true, "/proc/driver/nvidia-fs/stats"),
+            (true, Some(5), Route::Nvfs, false, "/proc/driver/nvidia-fs/stats"),
             (true, Some(0), Route::None, false, "counted no read"),
             (true, None, Route::None, false, "old"),
             (false, None, Route::Compat, false, "inferred"),

@@ -33,6 +33,7 @@ pub mod probe_read;
 pub mod protocol;
 mod readers;
 mod room;
+mod route;
 mod second_try;
 mod settings;
 mod slab;

@@ -9,6 +9,13 @@ pub fn nvfs_reads() -> Option<u64> {
     parse_reads(&std::fs::read_to_string(NVFS_STATS).ok()?)
 }
 
+/// Whether the module is loaded.
+#[must_use]
+pub(super) fn is_loaded() -> bool {
+    let listed = |text: String| text.lines().any(|line| line.split(' ').next() == Some("nvidia_fs"));
+    std::path::Path::new("/sys/module/nvidia_fs").exists() || std::fs::read_to_string("/proc/modules").is_ok_and(listed)
+}
+
 /// The number of reads in nvidia-fs' statistics, whose lines read `Reads : n=5 ok=5 err=0 …` (since 2.7 with the colon set apart or not).
 fn parse_reads(text: &str) -> Option<u64> {
     if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {

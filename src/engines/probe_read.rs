@@ -2,8 +2,9 @@
 //! it opens CUDA and libcufile. Reads only.
 
 use super::probe::{answer, with_own_log};
+use super::route::Counted;
 use crate::device::{CudaDevice, Device, DeviceMemory};
-use crate::domain::{Route, RouteCounts, units::MIB};
+use crate::domain::{Access, RouteCounts, units::MIB};
 use cufile_ffi::values::{PARAM_ALLOW_COMPAT_MODE, PARAM_FORCE_COMPAT_MODE};
 use cufile_ffi::{Driver, Error, FileHandle, Library, OpenOptions};
 use serde_json::{Value, json};
@@ -89,7 +90,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
         Some(driver.register(&memory, 0, memory.len(), 0).map_err(refused("register"))?)
     };
     let before = counts(&driver, statistics);
-    let mut done = 0;
+    let (mut done, mut reads) = (0, 0);
     while done < bytes {
         let length = CHUNK_BYTES.min(bytes - done) as usize;
         let got = match &registered {
@@ -101,8 +102,9 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
             return Err(Refusal { stage: "file", code: None, error: format!("{} became shorter", chosen.display()) });
         }
         done += got as u64;
+        reads += 1;
     }
-    let route = route(before, counts(&driver, statistics));
+    let route = route(before, counts(&driver, statistics), (reads, done), super::nvfs::is_loaded());
     drop(registered);
     drop(handle);
     Ok(
@@ -110,35 +112,30 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     )
 }
 
-/// Reads by nvidia-fs, by P2PDMA and by POSIX, of all GPUs of this process.
-type Counts = Option<[u64; 3]>;
+/// Reads by nvidia-fs, by P2PDMA and by POSIX of all GPUs of this process, and their bytes.
+type Counts = Option<([u64; 3], u64)>;
 
 fn counts(driver: &Driver, on: bool) -> Counts {
     let stats = driver.stats_l3().ok().filter(|_| on)?;
-    Some(stats.gpus.iter().fold([0; 3], |sum, gpu| {
+    Some(stats.gpus.iter().fold(([0; 3], 0), |(sum, bytes), gpu| {
         let c = &gpu.counters;
-        [sum[0] + c.n_nvfs_reads, sum[1] + c.n_p2p_reads, sum[2] + c.n_posix_reads]
+        let sum = [sum[0] + c.n_nvfs_reads, sum[1] + c.n_p2p_reads, sum[2] + c.n_posix_reads];
+        (sum, bytes + c.read_bytes)
     }))
 }
 
-/// What the counters say of the reads between; nothing where the library keeps none.
-fn route(before: Counts, after: Counts) -> Option<RouteCounts> {
-    let (before, after) = (before?, after?);
-    let [nvfs, p2p, posix] = [0, 1, 2].map(|n| after[n].saturating_sub(before[n]));
-    let route = match (nvfs, p2p, posix) {
-        (0, 0, 0) => return None,
-        (n, p, c) if n >= p && n >= c => Route::Nvfs,
-        (_, p, c) if p >= c => Route::P2pdma,
-        _ => Route::Compat,
+/// What the counters say of the reads between; nothing if the library keeps none.
+fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_loaded: bool) -> Option<RouteCounts> {
+    let ((before, bytes_before), (after, bytes_after)) = (before?, after?);
+    let counted = Counted {
+        access: Access::Read,
+        by_route: [0, 1, 2].map(|n| after[n].saturating_sub(before[n])),
+        bytes: bytes_after.saturating_sub(bytes_before),
+        all,
+        all_bytes,
+        nvidia_fs_loaded,
     };
-    Some(RouteCounts {
-        route,
-        nvfs_reads: Some(nvfs),
-        p2p_reads: Some(p2p),
-        posix_reads: Some(posix),
-        source: "cuFile level-3 statistics of a read that was made to prove it".to_owned(),
-        proven: true,
-    })
+    counted.route("cuFile level-3 statistics of a read that was made to prove it")
 }
 
 /// The path itself; of a folder its first model shard, else its first file that is large enough.
@@ -168,6 +165,7 @@ fn open(path: &Path) -> std::io::Result<(File, u64)> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::domain::Route;
 
     #[test]
     fn a_shard_is_preferred_and_small_files_are_not_tried() {
@@ -182,10 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn the_route_is_that_of_most_reads_and_no_reads_are_no_proof() {
-        assert_eq!(route(Some([0; 3]), Some([0; 3])), None);
-        assert_eq!(route(None, Some([1; 3])), None);
-        assert_eq!(route(Some([1, 0, 0]), Some([1, 4, 1])).unwrap().route, Route::P2pdma);
-        assert_eq!(route(Some([0; 3]), Some([0, 0, 4])).unwrap().route, Route::Compat);
+    fn the_route_is_proven_by_reads_that_are_all_counted_and_no_reads_are_no_proof() {
+        let told = |before, after, all| route(before, after, all, true).map(|told| (told.route, told.proven));
+        assert_eq!(told(Some(([0; 3], 0)), Some(([0; 3], 0)), (4, 4096)), None);
+        assert_eq!(told(None, Some(([1; 3], 9)), (3, 9)), None);
+        assert_eq!(told(Some(([1, 0, 0], 5)), Some(([1, 4, 0], 4101)), (4, 4096)), Some((Route::P2pdma, true)));
+        assert_eq!(told(Some(([0; 3], 0)), Some(([1, 0, 0], 1024)), (4, 4096)), Some((Route::Nvfs, false)));
+        assert_eq!(told(Some(([0; 3], 0)), Some(([0, 0, 4], 4096)), (4, 4096)), Some((Route::Compat, true)));
     }
 }

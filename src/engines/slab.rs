@@ -3,7 +3,7 @@
 use super::blocks::PAGE;
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
-use super::cufile::{CuFile, ReadCounts};
+use super::cufile::{CuFile, TransferCounts};
 use super::cufile_files::{not_registered, open_for_cufile};
 use super::error::LoadError;
 use super::files;
@@ -42,7 +42,7 @@ pub(super) struct Slab<'a> {
     piece_bytes: Chosen,
     register: Chosen,
     handles: Vec<Arc<FileHandle<'static>>>,
-    counts: ReadCounts,
+    counts: TransferCounts,
     notes: Vec<String>,
     tries: SecondTries,
     odirect: Chosen,

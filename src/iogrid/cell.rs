@@ -43,7 +43,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         stop.store(true, Ordering::Relaxed);
         failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
     };
-    let counts = |cufile: &CuFile| if key.access == Access::Read { cufile.counts() } else { cufile.write_counts() };
+    let counts = |cufile: &CuFile| cufile.counts_of(key.access);
     let counter = cufile.ok().filter(|_| key.transfer.uses_cufile());
     let measured = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..key.threads)

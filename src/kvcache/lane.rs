@@ -15,7 +15,9 @@ use super::transfer::{Falls, Shared};
 use super::verify;
 use super::work;
 use crate::device::{CudaDevice, Device, DeviceMemory};
-use crate::domain::{Engine, KvSystem, LaneOrder, LaneStage, LogLevel, RunResult, Span, Target, WorkloadResult, units};
+use crate::domain::{
+    Access, Engine, KvSystem, LaneOrder, LaneStage, LogLevel, RunResult, Span, Target, WorkloadResult, units,
+};
 use crate::engines::cufile::CuFile;
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
@@ -167,7 +169,8 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
         side.as_ref().zip(side_context.as_ref()).map(|(side, context)| side.work(context, &shared, handle_limit));
     // From here on VmHWM is the peak of the run alone ("5" resets it; proc_pid_clear_refs(5)).
     let peak_reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
-    let counts = |cufile: &CuFile| if lane.write { cufile.write_counts() } else { cufile.counts() };
+    let access = if lane.write { Access::Write } else { Access::Read };
+    let counts = |cufile: &CuFile| cufile.counts_of(access);
     let before = cufile.as_ref().map(counts);
     let cpu_before = cpu_ns();
     let (ticker, ticks) = bounded::<()>(0);
@@ -208,13 +211,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     // Where every transfer fell back, cuFile moved nothing that could have a route.
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
     let by_cufile = cufile.as_ref().filter(|_| fell_back < done.operations.len() as u64);
-    result.route = by_cufile.zip(before).map(|(cufile, before)| {
-        let mut route = cufile.route(before, counts(cufile));
-        if lane.write {
-            route.source = route.source.replace("reads", "writes").replace("no read of", "no write of");
-        }
-        route
-    });
+    result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile)));
     result.notes.extend(notes(&done, &order, &lane, way, &settings, beside_writes.as_ref(), wall_ns));
     result.workload =
         Some(WorkloadResult { beside: beside_writes, ..measured(&shared, &done, wall_ns, fallbacks, &registered) });

@@ -28,10 +28,17 @@ fn setting() -> Option<(tempfile::TempDir, ModelInfo, Standins)> {
 }
 
 fn told(built: &Standins, order: &LaneOrder, told: &[(&str, &str)]) -> Outcome {
+    told_on(built, order, told, true)
+}
+
+fn told_on(built: &Standins, order: &LaneOrder, told: &[(&str, &str)], nvidia_fs: bool) -> Outcome {
     let mut env = standin_env(&built.folder, told);
     // The stand-in libcufile calls itself 1.20, which is not opened where /proc/modules is missing; the preload shows one.
     let machine = folder();
     standins::machine(machine.path(), machine.path());
+    if nvidia_fs {
+        standins::load_nvidia_fs(machine.path());
+    }
     env.push(("LD_PRELOAD", built.redirect.to_str().unwrap()));
     env.push(("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()));
     run(order, &env)
@@ -160,10 +167,27 @@ fn a_route_that_only_some_reads_took_is_told_with_the_others_and_a_tie_is_none()
         let (direct, posix) = (counts.nvfs_reads.unwrap(), counts.posix_reads.unwrap());
         assert!(posix > 0 && direct >= posix, "{counts:?}");
         assert_eq!(counts.route, if direct > posix { Route::Nvfs } else { route }, "{counts:?}");
-        assert!(!counts.straight(), "{counts:?}");
+        assert!(!counts.proven && !counts.straight(), "{counts:?}");
         let said = format!("{direct} by nvidia-fs, {posix} by POSIX reads");
         assert!(counts.source.ends_with(&said), "{counts:?}");
     }
+}
+
+#[test]
+fn reads_that_level_3_does_not_count_and_a_module_that_is_not_loaded_leave_the_route_unproven() {
+    let Some((_folder, model, built)) = setting() else { return };
+    let nvfs = ("STANDIN_CUFILE_ROUTE", "nvfs");
+    let order = gpu_order(Engine::GdsPerTensor, &model);
+    let proven = |outcome: &Outcome| {
+        let counts = outcome.result().route.clone().unwrap();
+        assert_eq!(counts.route, Route::Nvfs, "{counts:?}");
+        counts.proven
+    };
+    assert!(proven(&told(&built, &order, &[nvfs])));
+    assert!(!proven(&told_on(&built, &order, &[nvfs], false)), "the module is not loaded");
+    // One read of many is counted by route, and then all reads but only some of the bytes.
+    assert!(!proven(&told(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_READS", "1")])));
+    assert!(!proven(&told(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_BYTES", "4096")])));
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn said(built: &Standins, model: &Path, allow: bool, told: &[(&str, &str)]) -> V
     let scratch = folder();
     let machine = scratch.path().join("machine");
     standins::machine(&machine, scratch.path());
+    standins::load_nvidia_fs(&machine);
     let mut env = standin_env(&built.folder, told);
     env.push(("LD_PRELOAD", built.redirect.to_str().unwrap()));
     env.push(("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()));
@@ -83,6 +84,7 @@ fn verdict(built: &Standins, model: &Path, more: &[&str], told: &[(&str, &str)])
     let (scratch, temporary) = (folder(), folder());
     let machine = scratch.path().join("machine");
     standins::machine(&machine, model);
+    standins::load_nvidia_fs(&machine);
     let mut env = standin_env(&built.folder, told);
     let nvml = built.nvml.to_str().unwrap();
     env.push(("GDS_TOP_NVML", nvml));

@@ -6,6 +6,8 @@
  *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real one may, and answers EIO
  *                                  at an offset of the memory; the other routes move them when the stream gets there
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
+ * STANDIN_CUFILE_COUNT_READS=1     level 3 counts only the first transfers, this many
+ * STANDIN_CUFILE_COUNT_BYTES=4096  level 3 counts at most this many bytes of a transfer
  * STANDIN_CUFILE_POSIX_EVERY=3     of what that route counts, every third is counted as POSIX
  * STANDIN_CUFILE_CORRUPT=3         the third transfer gets its last byte wrong
  * STANDIN_CUFILE_LOSE=3            the third transfer moves nothing and says that it did
@@ -331,8 +333,11 @@ static void count_route(int direction, ssize_t bytes, uint64_t us)
     int by = !strcmp(route, "p2p") ? 0 : !strcmp(route, "nvfs") ? 1 : 2;
     uint64_t moved = bytes > 0 ? (uint64_t)bytes : 0;
     long long every = standin_number("STANDIN_CUFILE_POSIX_EVERY", 0);
+    long long at_most = standin_number("STANDIN_CUFILE_COUNT_READS", 0), bytes_at_most = standin_number("STANDIN_CUFILE_COUNT_BYTES", 0);
     LOCK();
-    static long long counted;
+    static long long counted, level_3;
+    if (bytes_at_most > 0 && moved > (uint64_t)bytes_at_most)
+        moved = (uint64_t)bytes_at_most;
     if (every > 0 && ++counted % every == 0)
         by = 2;
     if (stats_level > 1) {
@@ -341,7 +346,7 @@ static void count_route(int direction, ssize_t bytes, uint64_t us)
             class++;
         histograms[direction * 32 + class]++;
     }
-    if (stats_level > 2) {
+    if (stats_level > 2 && (at_most <= 0 || level_3++ < at_most)) {
         int at = direction == READ ? 2 : 15;
         gpu[at] += moved;
         gpu[at + 3] += us;

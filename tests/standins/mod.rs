@@ -95,6 +95,13 @@ pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
+/// Lists the module nvidia-fs in the /proc/modules of a machine folder.
+pub fn load_nvidia_fs(folder: &Path) {
+    let path = folder.join("proc/modules");
+    let modules = std::fs::read_to_string(&path).expect("a machine folder");
+    std::fs::write(path, modules + "nvidia_fs 323584 0 - Live 0x0000000000000000\n").expect("a file");
+}
+
 /// Fills `folder` for the preload: a /proc/modules, and a udev record that calls the device of `path` an ext4 file system.
 pub fn machine(folder: &Path, path: &Path) {
     let device = std::fs::metadata(path).expect("the device of the path").dev();

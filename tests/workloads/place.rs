@@ -18,6 +18,7 @@ impl Place {
         let place = Self { folder: folder(), machine: folder(), built: None };
         std::fs::create_dir(place.dir()).unwrap();
         standins::machine(place.machine.path(), place.machine.path());
+        standins::load_nvidia_fs(place.machine.path());
         place
     }
 

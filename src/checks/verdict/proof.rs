@@ -69,6 +69,8 @@ fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
 pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) -> Verdict {
     match (strict, allowed) {
         (Trial::Worked { counts: Some(counts), .. }, _) if counts.proven => with_counts(verdict, counts),
+        // Counters that do not account for all reads prove no route.
+        (Trial::Worked { counts: Some(counts), .. }, _) => Verdict { proof: counts.source.clone(), ..verdict.clone() },
         // Reads over RDMA in user space stand in none of the three counters.
         (Trial::Worked { file, bytes, .. }, _) => {
             let direct = [verdict.route, verdict.possible].into_iter().find(|route| route.is_direct());

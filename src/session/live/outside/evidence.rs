@@ -43,7 +43,9 @@ impl Seen {
         let compat = log.contains("compatible mode") || log.contains("compat mode");
         let told = match self.nvfs {
             Some(reads @ 1..) => {
-                counts(Route::Nvfs, Some(reads), format!("{NVFS_STATS}, which counts everybody's reads"), true)
+                let reads_text = crate::domain::units::plural(reads, "read");
+                let source = format!("inferred: {NVFS_STATS} counted {reads_text} of all processes meanwhile");
+                counts(Route::Nvfs, Some(reads), source, false)
             }
             _ if compat => {
                 counts(Route::Compat, self.nvfs, "inferred: its cufile.log speaks of compat mode".to_owned(), false)
@@ -71,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_counter_proves_a_route() {
+    fn nothing_seen_from_outside_proves_a_route() {
         let seen = Seen { readable: true, ..Seen::default() };
         assert_eq!(seen.route().0, None);
         assert!(seen.route().1.contains("not cuFile's"));
         let mapped = Seen { cufile: Some("/x/libcufile.so.0".into()), ..seen.clone() };
         for (nvfs, log, route, proven) in [
-            (Some(5), "", Route::Nvfs, true),
+            (Some(5), "", Route::Nvfs, false),
             (Some(0), "", Route::Compat, false),
             (None, "NOTICE running in compatible mode", Route::Compat, false),
             (None, "", Route::None, false),

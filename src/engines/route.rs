@@ -1,0 +1,106 @@
+//! The route of transfers by what a library counted. It is proven only if the counters account for all transfers and all of their bytes.
+
+use crate::domain::{Access, Route, RouteCounts, units};
+
+/// What the counters of a library say of the transfers between two readings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    /// The direction of the transfers.
+    pub(super) access: Access,
+    /// Transfers by nvidia-fs, by P2PDMA and by POSIX calls.
+    pub(super) by_route: [u64; 3],
+    /// Bytes of the transfers that were counted by route.
+    pub(super) bytes: u64,
+    /// All transfers.
+    pub(super) all: u64,
+    /// All bytes.
+    pub(super) all_bytes: u64,
+    /// Whether the module nvidia-fs is loaded.
+    pub(super) nvidia_fs_loaded: bool,
+}
+
+impl Counted {
+    /// The route that most transfers took, a tie being no proof of a direct one. `None` if no transfer was counted by route.
+    pub(super) fn route(&self, source: &str) -> Option<RouteCounts> {
+        let [nvfs, p2p, posix] = self.by_route;
+        let route = match (nvfs, p2p, posix) {
+            (0, 0, 0) => return None,
+            (n, p, c) if n >= p && n > c => Route::Nvfs,
+            (_, p, c) if p > c => Route::P2pdma,
+            _ => Route::Compat,
+        };
+        let doubt = self.doubt();
+        Some(RouteCounts {
+            route,
+            nvfs_reads: Some(nvfs),
+            p2p_reads: Some(p2p),
+            posix_reads: Some(posix),
+            proven: doubt.is_none(),
+            source: doubt.map_or_else(|| source.to_owned(), |doubt| format!("{source}: {doubt}")),
+        })
+    }
+
+    /// Why the counters do not prove one route for all transfers.
+    fn doubt(&self) -> Option<String> {
+        let [nvfs, p2p, posix] = self.by_route;
+        let name = self.access.name();
+        let counted = nvfs.saturating_add(p2p).saturating_add(posix);
+        let shares: Vec<String> =
+            [("nvidia-fs", nvfs, "".to_owned()), ("P2PDMA", p2p, "".to_owned()), ("POSIX", posix, format!(" {name}s"))]
+                .into_iter()
+                .filter(|(_, transfers, _)| *transfers > 0)
+                .map(|(route, transfers, kind)| format!("{} by {route}{kind}", units::count(transfers)))
+                .collect();
+        if counted < self.all {
+            let (counted, all) = (units::count(counted), units::plural(self.all, name));
+            return Some(format!("they count {counted} of {all}, {}", shares.join(", ")));
+        }
+        if self.bytes < self.all_bytes {
+            let (bytes, all) = (units::bytes(self.bytes), units::bytes(self.all_bytes));
+            return Some(format!("they count {bytes} of {all}, {}", shares.join(", ")));
+        }
+        if nvfs > 0 && !self.nvidia_fs_loaded {
+            return Some(format!("the module nvidia-fs is not loaded, but they count {}", shares.join(", ")));
+        }
+        (shares.len() > 1).then(|| shares.join(", "))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const ALL_NVFS: Counted = Counted {
+        access: Access::Read,
+        by_route: [311, 0, 0],
+        bytes: 1 << 30,
+        all: 311,
+        all_bytes: 1 << 30,
+        nvidia_fs_loaded: true,
+    };
+
+    fn told(counted: Counted) -> (Route, bool) {
+        let told = counted.route("statistics").unwrap();
+        (told.route, told.proven)
+    }
+
+    #[test]
+    fn a_route_is_proven_if_all_transfers_and_bytes_took_it() {
+        assert_eq!(told(ALL_NVFS), (Route::Nvfs, true));
+        assert_eq!(told(Counted { by_route: [0, 311, 0], nvidia_fs_loaded: false, ..ALL_NVFS }), (Route::P2pdma, true));
+        assert_eq!(told(Counted { by_route: [0, 0, 311], nvidia_fs_loaded: false, ..ALL_NVFS }), (Route::Compat, true));
+        assert!(Counted { by_route: [0; 3], ..ALL_NVFS }.route("statistics").is_none());
+    }
+
+    #[test]
+    fn missing_transfers_missing_bytes_a_missing_module_and_mixtures_are_no_proof() {
+        assert_eq!(told(Counted { by_route: [1, 0, 0], ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(told(Counted { bytes: 4096, ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(told(Counted { nvidia_fs_loaded: false, ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(told(Counted { by_route: [310, 0, 1], ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(told(Counted { by_route: [156, 0, 156], ..ALL_NVFS }), (Route::Compat, false));
+        let mixed = Counted { by_route: [310, 0, 1], ..ALL_NVFS }.route("statistics").unwrap();
+        assert_eq!(mixed.source, "statistics: 310 by nvidia-fs, 1 by POSIX reads");
+    }
+}
