@@ -176,7 +176,10 @@ pub struct CellResult {
     pub setup_ns: u64,
     /// The route of cuFile's operations, and who says so.
     pub route: Option<RouteCounts>,
-    /// Whether the last block of each thread held the right bytes, on the target for reads and in the file for writes.
+    /// Bytes that were compared: the last block of each thread, on the target for reads and in the file for writes.
+    #[serde(default)]
+    pub checked_bytes: u64,
+    /// Whether those were right. Recordings of earlier versions hold `true` for a part of the bytes; see [`Self::verified`].
     pub verified: Option<bool>,
     /// Why it failed, in a sentence.
     pub error: Option<String>,
@@ -196,9 +199,16 @@ impl CellResult {
             cpu_ns: None,
             setup_ns: 0,
             route: None,
+            checked_bytes: 0,
             verified: None,
             error: Some(why.into()),
         }
+    }
+
+    /// Whether all bytes were right; `None` if only some of them were compared and those were right.
+    #[must_use]
+    pub fn verified(&self) -> Option<bool> {
+        self.verified.filter(|right| !right || (self.bytes > 0 && self.checked_bytes >= self.bytes))
     }
 }
 

@@ -107,6 +107,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         cpu_ns: Some(cpu),
         setup_ns,
         route: counter.zip(counted).map(|(cufile, before)| cufile.route(before, counts(cufile))),
+        checked_bytes: told.iter().filter(|t| t.right.is_some()).count() as u64 * key.block_bytes,
         verified: told.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?)),
         error: None,
     }
@@ -240,6 +241,9 @@ mod tests {
                 return;
             }
             assert_eq!((result.error.as_deref(), result.verified), (None, Some(true)), "{key:?}");
+            // A cell is verified only if nothing but the compared blocks was moved.
+            assert_eq!(result.checked_bytes, key.block_bytes * u64::from(key.threads));
+            assert_eq!(result.verified(), (result.checked_bytes >= result.bytes).then_some(true), "{key:?}");
             assert!(result.bytes == result.operations * key.block_bytes && result.operations >= u64::from(key.threads));
             assert!(result.latency_ns.unwrap().p50 > 0 && result.wall_ns >= 3_000_000);
             let wrong = GridOrder { seed: 10, ..order.clone() };

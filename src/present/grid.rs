@@ -193,11 +193,16 @@ pub fn short_details(grid: &Grid, key: &CellKey) -> Vec<String> {
     }
 }
 
-const fn verified(result: &CellResult) -> &'static str {
-    match result.verified {
-        Some(true) => "last blocks verified",
-        Some(false) => "wrong bytes",
-        None => "not verified",
+fn verified(result: &CellResult) -> String {
+    match result.verified() {
+        Some(true) => "all bytes verified".to_owned(),
+        Some(false) => "wrong bytes".to_owned(),
+        // A recording of an earlier version.
+        None if result.verified == Some(true) && result.checked_bytes == 0 => "last blocks compared".to_owned(),
+        None if result.checked_bytes > 0 => {
+            format!("{} of {} compared", units::bytes(result.checked_bytes), units::bytes(result.bytes))
+        }
+        None => "not verified".to_owned(),
     }
 }
 

@@ -280,6 +280,7 @@ pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
         "setup_ns",
         "route",
         "route_proven",
+        "checked_bytes",
         "verified",
         "error",
     ])?;
@@ -303,7 +304,8 @@ pub(super) fn grid(grid: &Grid, out: impl Write) -> io::Result<()> {
             r.setup_ns.to_string(),
             cell(route.map(|counts| counts.route)),
             cell(route.map(|counts| counts.proven)),
-            cell(r.verified),
+            r.checked_bytes.to_string(),
+            cell(r.verified()),
             cell(r.error.as_ref()),
         ])?;
     }

@@ -52,7 +52,8 @@ fn on_host_memory_every_cell_is_measured_verified_and_nothing_is_left() {
     assert_eq!(cells(&report).len(), 32);
     assert_eq!(report["grid"]["planned_cells"], 32);
     for cell in cells(&report) {
-        assert_eq!((&cell["error"], &cell["verified"]), (&Value::Null, &Value::Bool(true)), "{cell:#}");
+        assert_eq!(cell["error"], Value::Null, "{cell:#}");
+        compared_in_part(cell);
         assert!(cell["bytes_per_s"].as_f64().unwrap() > 0.0 && cell["operations"].as_u64().unwrap() > 0);
         assert_eq!(
             cell["bytes"].as_u64().unwrap(),
@@ -61,6 +62,14 @@ fn on_host_memory_every_cell_is_measured_verified_and_nothing_is_left() {
         assert!(cell["latency_ns"]["p50"].as_u64() <= cell["latency_ns"]["max"].as_u64());
     }
     assert_eq!(place.left(), Vec::<PathBuf>::new());
+}
+
+/// Only the last block of each thread is compared, so the cell is not called verified if more was moved.
+fn compared_in_part(cell: &Value) {
+    let number = |name: &str| cell[name].as_u64().unwrap();
+    assert_eq!(number("checked_bytes"), number("block_bytes") * number("threads"), "{cell:#}");
+    let all = number("checked_bytes") >= number("bytes");
+    assert_eq!(cell["verified"], if all { Value::Bool(true) } else { Value::Null }, "{cell:#}");
 }
 
 #[test]
@@ -84,7 +93,8 @@ fn with_the_stand_ins_cufile_cells_are_verified_and_their_route_is_told() {
     check_schema(&report);
     assert_eq!(cells(&report).len(), 64);
     for cell in cells(&report) {
-        assert_eq!((&cell["error"], &cell["verified"]), (&Value::Null, &Value::Bool(true)), "{cell:#}");
+        assert_eq!(cell["error"], Value::Null, "{cell:#}");
+        compared_in_part(cell);
         let cufile = cell["transfer"].as_str().unwrap().starts_with("gds");
         assert_eq!(cell["route"].is_object(), cufile, "{cell:#}");
         if cufile {
@@ -113,7 +123,7 @@ fn a_process_that_dies_in_a_cell_costs_that_cell_only() {
     let Some(place) = Place::gpu() else { return };
     let more = [&READS[..], &["--transfer", "gds-registered,cpu", "--threads", "1,2"]].concat();
     let (report, status) = place.grid(&more, &[("STANDIN_CUFILE_FAIL", "cuFileRead:abort")]);
-    assert_eq!(status, 0, "{report:#}");
+    assert_eq!(status, 3, "a transfer that was named died: {report:#}");
     for cell in cells(&report) {
         let died = cell["transfer"] == "gds-registered";
         assert_eq!(cell["error"].is_string(), died, "{cell:#}");

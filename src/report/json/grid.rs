@@ -15,7 +15,7 @@ pub(super) fn json(grid: &Grid) -> Value {
                 "transfer": r.key.transfer, "access": r.key.access, "pattern": r.key.pattern,
                 "block_bytes": r.key.block_bytes, "threads": r.key.threads, "bytes": r.bytes, "operations": r.operations,
                 "wall_ns": r.wall_ns, "bytes_per_s": r.bytes_per_s.map_or(Value::Null, number), "latency_ns": r.latency_ns,
-                "cpu_ns": r.cpu_ns, "setup_ns": r.setup_ns, "route": r.route, "verified": r.verified, "error": r.error,
+                "cpu_ns": r.cpu_ns, "setup_ns": r.setup_ns, "route": r.route, "checked_bytes": r.checked_bytes, "verified": r.verified(), "error": r.error,
             })
         })
         .collect();

@@ -60,6 +60,7 @@ pub(crate) fn grid(done: usize) -> State {
             cpu_ns: Some(120 * MS),
             setup_ns: 3 * MS,
             route: key.transfer.uses_cufile().then_some(route),
+            checked_bytes: key.block_bytes * u64::from(key.threads),
             verified: Some(number != 7),
             error: None,
             ..CellResult::failed(*key, "")
