@@ -6,7 +6,7 @@ use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use crate::config::ThemeName;
 use crate::domain::{CacheState, Engine, units};
-use crate::headless;
+use crate::headless::{self, Asked};
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
 use crate::session::{Command, Feed, REAL_TIME, State};
@@ -177,8 +177,12 @@ pub(super) fn follow(
     export: Option<Export>,
     baseline: Option<&Baseline>,
 ) -> Ran {
+    let asked = Asked {
+        engines: config.engines.clone().unwrap_or_default(),
+        cells: config.grid.as_ref().is_some_and(|grid| !grid.able_only),
+    };
     let feed = live::start(config).map_err(|error| error.to_string())?;
-    let outcome = follow_feed(&feed, output, export);
+    let outcome = follow_asked(&feed, output, export, asked);
     // What was interrupted, or could not run, is not to be compared.
     let judged = baseline.filter(|_| outcome.exit <= BAD_ANSWER);
     Ok(outcome.exit.max(judged.map_or(FINE, |baseline| baseline::judge(baseline, &outcome.state, output))))
@@ -191,8 +195,12 @@ pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
 
 /// Follows any feed headless.
 pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
+    follow_asked(feed, output, export, Asked::default())
+}
+
+fn follow_asked(feed: &Feed, output: &OutputArgs, export: Option<Export>, asked: Asked) -> headless::Outcome {
     end_on_signals(feed);
-    let options = headless_options(output, export);
+    let options = headless::Options { asked, ..headless_options(output, export) };
     // Written through the handles, not through locks held for minutes: a library that prints must not wait for us.
     headless::run(feed, &options, &mut io::stdout(), &mut io::stderr())
 }
@@ -212,6 +220,7 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
         ascii: liked.ascii.unwrap_or(dumb),
         export,
         width: columns(),
+        asked: Asked::default(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod progress;
 
-use crate::domain::{Route, Status};
+use crate::domain::{Engine, Route, Status};
 use crate::report::{self, ExportError, Format};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
 use crate::text::sanitise_line;
@@ -31,6 +31,29 @@ pub struct Options {
     pub export: Option<(PathBuf, Vec<Format>)>,
     /// Columns of the text.
     pub width: u16,
+    /// What the user named.
+    pub asked: Asked,
+}
+
+/// What the user asked for by name. If it cannot run, the exit status is 3, although other runs may have succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Engines.
+    pub engines: Vec<Engine>,
+    /// All cells of a storage grid.
+    pub cells: bool,
+}
+
+impl Asked {
+    /// Whether something that was asked for did not run to its end.
+    fn is_missing(&self, state: &State) -> bool {
+        let ran = |engine: &Engine| {
+            let mut lanes = state.lanes.iter().filter(|lane| lane.engine == *engine).peekable();
+            lanes.peek().is_some() && lanes.all(|lane| lane.status == LaneStatus::Done)
+        };
+        let cell_failed = state.grid.iter().flat_map(|grid| grid.results.iter().flatten()).any(|r| r.error.is_some());
+        (self.cells && cell_failed) || self.engines.iter().any(|engine| !ran(engine))
+    }
 }
 
 impl Default for Options {
@@ -44,6 +67,7 @@ impl Default for Options {
             ascii: false,
             export: None,
             width: 100,
+            asked: Asked::default(),
         }
     }
 }
@@ -86,7 +110,7 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
         }
     }
     progress.clear(err);
-    let mut exit = exit_code(&state);
+    let mut exit = exit_code_of(&state, &options.asked);
     if state.ended.is_none() && !feed.replay {
         say(err, "The session ended unexpectedly. Results are incomplete.");
         exit = exit.max(1);
@@ -148,6 +172,15 @@ fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError>
     match &options.export {
         Some((folder, formats)) => report::export(state, folder, formats),
         None => Ok(Vec::new()),
+    }
+}
+
+/// The exit status of a session in which this was asked for by name.
+#[must_use]
+pub fn exit_code_of(state: &State, asked: &Asked) -> u8 {
+    match exit_code(state) {
+        0 if asked.is_missing(state) => 3,
+        exit => exit,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::any::any_state;
 use crate::race::{race, race_events, reduce, usual_paces};
 use gds_top::domain::{Engine, Event, EventBody, LaneId, Route, Status};
-use gds_top::headless::{Options, Outcome, exit_code, run};
+use gds_top::headless::{Asked, Options, Outcome, exit_code, exit_code_of, run};
 use gds_top::report::Format;
 use gds_top::session::{Command, Feed, State, recording, replay};
 use proptest::prelude::*;
@@ -173,6 +173,13 @@ fn exit_status_is_what_the_help_promises() {
         }
     });
     assert_eq!(exit_code(&one_failed), 0, "the others went on");
+    let failed = one_failed.lanes[4].engine.clone();
+    let asked = |engine: &Engine| Asked { engines: vec![engine.clone()], cells: false };
+    assert_eq!(exit_code_of(&one_failed, &asked(&failed)), 3, "it was asked for by name");
+    let other = one_failed.lanes.iter().find(|lane| lane.engine != failed).unwrap().engine.clone();
+    assert_eq!(exit_code_of(&one_failed, &asked(&other)), 0, "only another was asked for");
+    assert_eq!(exit_code_of(&wrong, &asked(&failed)), 1, "wrong bytes are a bad answer");
+    assert_eq!(exit_code_of(&race(), &asked(&Engine::Command("x".into()))), 3, "it was not even planned");
     let all_failed = changed(|b| {
         if let EventBody::LaneFinished { result, .. } = b {
             result.error = Some("no memory".into());

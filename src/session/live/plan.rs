@@ -22,6 +22,16 @@ pub enum GpuChoice {
 }
 
 impl GpuChoice {
+    /// Whether a GPU is named, so that host memory cannot take its place.
+    #[must_use]
+    pub fn names_a_gpu(&self) -> bool {
+        match self {
+            Self::Index(_) | Self::Uuid(_) => true,
+            Self::Several(choices) => choices.iter().any(Self::names_a_gpu),
+            Self::Auto | Self::Host | Self::All => false,
+        }
+    }
+
     /// Whether no GPU is asked for.
     #[must_use]
     pub fn is_host(&self) -> bool {

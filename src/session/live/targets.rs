@@ -7,10 +7,10 @@ use crate::device::CudaInfo;
 use crate::domain::{Engine, EventBody, LogLevel, Target};
 use std::path::Path;
 
-/// Where the bytes go, by asking CUDA in a child process; at least one target. Without any GPU that is host memory, and said.
+/// The targets of the bytes, by asking CUDA in a child process; at least one. Without any GPU it is host memory, which is said, unless a GPU was named.
 ///
 /// # Errors
-/// A sentence, when there are GPUs and the one that was named is none of them: host memory in its place would answer another question.
+/// A sentence, if the GPU that was named does not exist or no GPU can be used: host memory in its place would answer another question.
 pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<Target>, String> {
     let choices = match choice {
         GpuChoice::Several(choices) if !choices.is_empty() => choices.as_slice(),
@@ -25,6 +25,9 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<T
     };
     let devices = match devices {
         Ok(devices) => devices,
+        Err(error) if choices.iter().any(GpuChoice::names_a_gpu) => {
+            return Err(format!("no GPU can be used: {error}; name 'host' by --gpu for host memory"));
+        }
         Err(error) => {
             bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
             return Ok(choices.iter().map(|_| Target::Host).collect());
