@@ -352,6 +352,22 @@ impl Cli {
 }
 
 impl Sub {
+    /// Whether a session starts the command as its child, which must not outlive it. The supervisor of a command ends by itself, after its tree.
+    pub(super) const fn is_child_of_a_session(&self) -> bool {
+        matches!(
+            self,
+            Self::Lane
+                | Self::KvLane
+                | Self::GridProcess
+                | Self::Ceilings { .. }
+                | Self::ReadPass { .. }
+                | Self::ProbeCufile { .. }
+                | Self::ProbeRead { .. }
+                | Self::ProbeCuda
+                | Self::ProbeNixl
+        )
+    }
+
     /// Whether the settings cannot affect the command: commands that print fixed texts, and child processes, whose
     /// session has read the settings, perhaps from another file.
     pub(super) const fn needs_no_settings(&self) -> bool {

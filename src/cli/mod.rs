@@ -47,6 +47,9 @@ pub fn main() -> ExitCode {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
     let cli = Cli::from_arg_matches(&call).unwrap_or_else(|error| error.exit());
+    if cli.command.as_ref().is_some_and(Sub::is_child_of_a_session) && !engines::end_with_parent() {
+        return ExitCode::from(outcome::INTERRUPTED);
+    }
     let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
     if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {
         return ExitCode::from(fail(BAD_CALL, &sentence));

@@ -56,8 +56,18 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
     if direct {
         flags |= OFlags::DIRECT;
     }
-    match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(fd) => Ok(File::from(fd)),
+    // Opening a FIFO that has taken the place of the file would wait for a writer.
+    match rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
+        Ok(fd) => {
+            let file = File::from(fd);
+            let failed = |source| LoadError::File { doing: "opening", path: path.to_owned(), source };
+            if !file.metadata().map_err(failed)?.is_file() {
+                return Err(LoadError::Changed { what: format!("{} is no longer a regular file", path.display()) });
+            }
+            // cuFile does not accept a non-blocking descriptor (5019).
+            rustix::fs::fcntl_setfl(&file, flags & OFlags::DIRECT).map_err(|errno| failed(errno.into()))?;
+            Ok(file)
+        }
         Err(rustix::io::Errno::INVAL) if direct => {
             Err(LoadError::NoDirect { path: path.to_owned(), source: rustix::io::Errno::INVAL.into() })
         }

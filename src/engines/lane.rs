@@ -69,8 +69,6 @@ pub(crate) fn lane_process(run: impl FnOnce(&LaneOrder, &Sender) -> RunResult) -
             return 2;
         }
     };
-    // A lane must not outlive its session: it may hold a GPU.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let mut text = String::new();
     // One line: what follows it, if anything, is the word to go on.
     let order: LaneOrder = match std::io::stdin().read_line(&mut text).map(|_| serde_json::from_str(&text)) {

@@ -27,6 +27,7 @@ mod nixl;
 mod nixl_library;
 mod nvfs;
 mod odirect;
+mod parent;
 mod pread;
 pub mod probe;
 pub mod probe_read;
@@ -45,6 +46,7 @@ pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;
 pub use nvfs::{NVFS_STATS, nvfs_reads};
+pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
 
 use crate::domain::Engine;

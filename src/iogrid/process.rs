@@ -43,8 +43,6 @@ pub fn run_grid() -> u8 {
             return 2;
         }
     };
-    // It must not outlive its session: it holds a GPU and keeps a disk busy.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let mut text = String::new();
     let order: GridOrder = match std::io::stdin().read_to_string(&mut text).map(|_| serde_json::from_str(&text)) {
         Ok(Ok(order)) => order,

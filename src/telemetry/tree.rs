@@ -5,7 +5,12 @@
 
 use procfs::ProcResult;
 use procfs::process::{MMapPath, Process, Stat};
+use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// Limit of the end of processes that were killed: one in a system call of a driver ends later than others.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// The use of a tree of processes. A value that could not be read for any of them is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +66,43 @@ impl TreeUse {
 #[must_use]
 pub fn members(root: u32) -> Vec<u32> {
     tree(root).into_iter().map(|(process, _)| process.pid.unsigned_abs()).collect()
+}
+
+/// A process that cannot be mistaken for a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    pid: i32,
+    /// Ticks since boot.
+    started: u64,
+}
+
+/// The descendants of `root` without zombies.
+#[must_use]
+pub fn identities(root: u32) -> Vec<Identity> {
+    let identity = |(_, stat): (Process, Stat)| Identity { pid: stat.pid, started: stat.starttime };
+    tree(root).into_iter().map(identity).filter(|one| one.pid.unsigned_abs() != root).collect()
+}
+
+/// Kills these processes and all their descendants, again and again until none is left: one may start another meanwhile.
+pub fn end(processes: &[Identity]) {
+    let start = Instant::now();
+    let mut known: BTreeSet<Identity> = processes.iter().copied().collect();
+    while start.elapsed() < END_LIMIT {
+        let alive = |one: &Identity| {
+            let stat = Process::new(one.pid).and_then(|process| process.stat());
+            stat.is_ok_and(|stat| stat.starttime == one.started && stat.state != 'Z')
+        };
+        known.retain(alive);
+        if known.is_empty() {
+            return;
+        }
+        let more: Vec<Identity> = known.iter().flat_map(|one| identities(one.pid.unsigned_abs())).collect();
+        known.extend(more);
+        for pid in known.iter().filter_map(|one| Pid::from_raw(one.pid)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn tree(root: u32) -> Vec<(Process, Stat)> {

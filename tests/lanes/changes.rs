@@ -3,7 +3,7 @@
 use crate::harness::{STANDIN_UUID, folder, gpu_order, order, run, until, with_settings};
 use crate::program::gds_top;
 use crate::{models, standins};
-use gds_top::domain::Engine;
+use gds_top::domain::{CacheState, Engine, LaneOrder};
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 
@@ -67,6 +67,21 @@ fn a_file_that_is_cut_during_the_load_is_an_error_and_under_a_mapping_the_end_of
 }
 
 #[test]
+fn a_fifo_in_place_of_a_file_is_a_change_and_is_not_waited_for() {
+    for engine in ENGINES {
+        for cache in [CacheState::Cold, CacheState::Hot, CacheState::AsIs] {
+            let folder = folder();
+            let model = models::odd(folder.path());
+            let path = folder.path().join("b.safetensors");
+            std::fs::remove_file(&path).unwrap();
+            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+            let outcome = run(&LaneOrder { cache, ..order(engine.clone(), &model) }, &[]);
+            assert!(outcome.error().contains("b.safetensors"), "{engine} {cache}: {}", outcome.error());
+        }
+    }
+}
+
+#[test]
 fn a_file_with_other_tensors_of_the_same_length_is_a_change() {
     let folder = folder();
     let path = folder.path().join("m.safetensors");
@@ -116,12 +131,12 @@ fn stat(pid: u32) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// A child of `parent` that runs as a lane.
-fn lane_of(parent: u32) -> Option<u32> {
+/// A child of `parent` with this word in its command line.
+fn child_of(parent: u32, word: &str) -> Option<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
     pids.into_iter().find(|pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        stat(*pid).is_some_and(|(_, ppid)| ppid == parent) && String::from_utf8_lossy(&line).contains("__lane")
+        stat(*pid).is_some_and(|(_, ppid)| ppid == parent) && String::from_utf8_lossy(&line).contains(word)
     })
 }
 
@@ -148,7 +163,7 @@ fn a_lane_dies_with_its_session_however_that_ends() {
             let in_cuda = |lane: &u32| {
                 std::fs::read_to_string(format!("/proc/{lane}/maps")).is_ok_and(|maps| maps.contains("libcuda.so.1"))
             };
-            lane_of(session.id()).filter(in_cuda)
+            child_of(session.id(), "__lane").filter(in_cuda)
         });
         assert!(Command::new("kill").args([signal, &session.id().to_string()]).status().unwrap().success());
         let status = until("the session's end", || session.try_wait().unwrap());
@@ -159,4 +174,31 @@ fn a_lane_dies_with_its_session_however_that_ends() {
         // Nobody may be there to collect it, so a zombie is dead enough.
         until("the lane's end", || stat(lane).is_none_or(|(state, _)| state == 'Z').then_some(()));
     }
+}
+
+#[test]
+fn a_probe_that_hangs_dies_with_its_session() {
+    let Some(built) = standins::build() else { return };
+    let (folder, temporary) = (folder(), folder());
+    models::odd(folder.path());
+    let mut session = gds_top()
+        .args(["load", "--engine", "mmap", "--cache", "as-is"])
+        .arg(folder.path())
+        .env("LD_LIBRARY_PATH", &built.folder)
+        .env("STANDIN_CUDA_FAIL", "cuInit:hang")
+        .env("TMPDIR", temporary.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let probe = until("a probe that hangs", || {
+        let in_cuda = |probe: &u32| {
+            std::fs::read_to_string(format!("/proc/{probe}/maps")).is_ok_and(|maps| maps.contains("libcuda.so.1"))
+        };
+        child_of(session.id(), "__probe-cuda").filter(in_cuda)
+    });
+    assert!(Command::new("kill").args(["-KILL", &session.id().to_string()]).status().unwrap().success());
+    session.wait().unwrap();
+    until("the probe's end", || stat(probe).is_none_or(|(state, _)| state == 'Z').then_some(()));
 }

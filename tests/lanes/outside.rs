@@ -246,6 +246,38 @@ fn a_cancelled_session_and_one_that_was_killed_leave_no_process() {
     }
 }
 
+#[test]
+fn a_command_whose_supervisor_is_killed_ends_with_it_and_its_session_goes_on() {
+    let (folder, _) = model();
+    let mark = mark(4);
+    let child = started(folder.path(), &mark);
+    let of_this_test = alive(&mark);
+    let supervisor = alive("__outside").into_iter().find(|pid| of_this_test.contains(pid)).unwrap();
+    // The session looks at the tree ten times a second.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert!(Command::new("kill").args(["-KILL", &supervisor.to_string()]).status().unwrap().success());
+    until("end of the tree", || alive(&mark).is_empty());
+    let out = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(out.status.code(), Some(3), "{report:#}");
+    assert!(report["runs"][0]["error"].as_str().is_some_and(|why| why.contains("supervisor")), "{report:#}");
+}
+
+#[test]
+fn a_signal_of_the_terminal_ends_a_command_in_order() {
+    use std::os::unix::process::CommandExt;
+    let (folder, _) = model();
+    let mark = mark(3);
+    let arguments = ["--engine", &format!("command:sleep {mark} & sleep {mark}")];
+    let mut child = command(folder.path(), &arguments).env("TMPDIR", folder.path()).process_group(0).spawn().unwrap();
+    until("command", || alive(&mark).len() >= 2);
+    // As Ctrl-C does: to all processes of the group in the foreground.
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    until("end of the tree", || alive(&mark).is_empty());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
 /// A package `safetensors` of a few lines, that reads files into bytes; and a `numpy` with nothing in it.
 const FAKE: &str = r#"
 import json, struct

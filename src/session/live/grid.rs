@@ -1,12 +1,13 @@
 //! The grid of storage measurements: makes its files, runs its process, and turns what that says into events.
 
+use super::child::{ChildProcess, PATIENCE};
 use super::plan::GridRequest;
 use super::session::{After, Heard, Session};
 use crate::domain::{CellResult, EventBody, GridPlan, LogLevel, Target, Transfer, units};
 use crate::iogrid::{self, Files, GridMessage, GridOrder};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::Command;
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -139,16 +140,10 @@ impl Session {
             Ok(child) => child,
             Err(error) => return End::Broke(format!("the measuring process could not be started: {error}")),
         };
-        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-            end(&mut child);
+        let Some(stdout) = child.stdout.take() else {
             return End::Broke("the pipes of the measuring process could not be made".to_owned());
         };
         let (lines, messages) = bounded(64);
-        let words = Builder::new().spawn(move || {
-            let mut text = String::new();
-            let _ = stderr.take(64 << 10).read_to_string(&mut text);
-            text
-        });
         let reader = Builder::new().spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if lines.send(line).is_err() {
@@ -156,13 +151,9 @@ impl Session {
                 }
             }
         });
-        let (words, reader) = match (words, reader) {
-            (Ok(words), Ok(reader)) => (words, reader),
-            (Err(error), _) | (_, Err(error)) => {
-                end(&mut child);
-                return End::Broke(units::no_thread(error));
-            }
-        };
+        if let Err(error) = reader {
+            return End::Broke(units::no_thread(error));
+        }
         let limit = Duration::from_nanos(order.cell_ns) + GRACE;
         let mut ended = None;
         while ended.is_none() {
@@ -195,10 +186,11 @@ impl Session {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        let status = if ended.is_some() { end(&mut child) } else { child.wait().ok() };
+        let status = match ended {
+            Some(_) => child.end(),
+            None => child.wait(PATIENCE).or_else(|| child.end()),
+        };
         drop(messages);
-        let _ = reader.join();
-        let last_words = words.join().unwrap_or_default();
         if let Some(ended) = ended {
             return ended;
         }
@@ -207,33 +199,19 @@ impl Session {
             return End::Finished;
         }
         let status = status.map_or_else(|| "an unknown status".to_owned(), |s| s.to_string());
-        let words = last_words.trim();
-        let words = if words.is_empty() { String::new() } else { format!("; its last words: {words}") };
-        End::Broke(format!("the measuring process ended with {status}{words}"))
+        let tail = child.stderr_tail();
+        let tail = if tail.is_empty() { tail } else { format!("; the end of its standard error: {tail}") };
+        End::Broke(format!("the measuring process ended with {status}{tail}"))
     }
 
-    fn spawn_grid(&self, order: &GridOrder) -> std::io::Result<Child> {
-        let mut child = Command::new(&self.config.exe)
-            .arg("__io")
-            .env("CUFILE_LOGFILE_PATH", self.scratch.path().join("cufile.log"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        // The child reads all of it before it says anything, so neither waits for the other.
+    fn spawn_grid(&self, order: &GridOrder) -> std::io::Result<ChildProcess> {
+        let log = self.scratch.path().join("cufile.log");
+        let mut child =
+            ChildProcess::start(Command::new(&self.config.exe).arg("__io").env("CUFILE_LOGFILE_PATH", log))?;
+        // The child reads all of it before it writes anything, so neither waits for the other.
         if let Some(mut stdin) = child.stdin.take() {
-            let written =
-                serde_json::to_vec(order).map_err(std::io::Error::from).and_then(|text| stdin.write_all(&text));
-            if let Err(error) = written {
-                end(&mut child);
-                return Err(error);
-            }
+            stdin.write_all(&serde_json::to_vec(order)?)?;
         }
         Ok(child)
     }
-}
-
-fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
-    let _ = child.kill();
-    child.wait().ok()
 }

@@ -1,21 +1,25 @@
 //! Running one lane: its process, its frames, its end.
 
 use super::bus::Bus;
+use super::child::{ChildProcess, PATIENCE, on_thread};
 use super::gate::{GATES, Place};
-use super::process::{LaneEnd, not_started, signal_words, stderr_tail};
+use super::process::{LaneEnd, not_started, signal_words};
 use crate::domain::{EventBody, LaneId, LaneOrder, LaneStage, LogLevel, RouteCounts, Setting, units};
 use crate::engines::protocol::{ENV_KEPT_HEAP, Frame, GO, LaneMessage, monotonic_ns};
 use crossbeam_channel::{Receiver, bounded, select, tick};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// A lane in which nothing moves for this long is ended: a cuFile call that hangs cannot be cancelled otherwise.
 const STALLED_AFTER: Duration = Duration::from_secs(90);
-/// The same before its clock starts: a large model is read into the page cache there, and counts nothing.
+/// The same while the page cache is prepared, because a large model is read there without progress messages, and while models are loaded before the
+/// clock starts.
 const SLOW_START: Duration = Duration::from_secs(1800);
+/// The same while CUDA and cuFile are opened, which takes a few seconds.
+const SETUP_LIMIT: Duration = Duration::from_secs(180);
 
 /// Runs a lane to its end. `cancel` ends it early; a lane that runs together with others has a place at their gate.
 pub(super) fn run_lane(
@@ -56,47 +60,42 @@ fn run_to_end(
     let pid = child.id();
     bus.emit(EventBody::LaneStarted { lane, pid });
     on_start(pid);
-    let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
-        let _ = child.kill();
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return died("its pipes could not be made".to_owned(), String::new());
     };
-    let (alive, heartbeat) = bounded::<bool>(4);
-    let words = Builder::new().spawn(move || stderr_tail(stderr));
+    let slow_setup = order.workload.is_some() || order.settings.get(Setting::Warmup).is_some_and(|loads| loads > 0);
+    let setup_limit = if slow_setup { SLOW_START } else { SETUP_LIMIT };
+    let (alive, heartbeat) = bounded::<Duration>(4);
     let frames = {
         let (bus, place) = (bus.clone(), place.cloned());
-        // The order of a model with many tensors is larger than a pipe, so it is not written here, where the lane is waited for. A lane reads it
-        // whole before it answers.
-        Builder::new().spawn(move || {
+        // The order of a model with many tensors is larger than a pipe, so it is not written here, where the lane is waited for. A lane reads all of
+        // it before it answers.
+        on_thread(move || {
             let stdin = give_order(stdin, &order);
             drop(order);
             match place.clone() {
-                // The word to go on is waited for beside the reading; that thread ends by itself, for nobody waits for those who left the gate.
+                // Another thread waits at the gates. It ends by itself, because a gate does not wait for lanes that have left it.
                 Some(gate) => {
                     if let Err(error) = Builder::new().spawn(move || pass_gates(stdin, &gate)) {
-                        // With the thread its standard input is gone, which ends the lane.
+                        // Its standard input is closed with the thread, which ends the lane.
                         bus.say(LogLevel::Error, format!("lane {}: {}", lane.0, units::no_thread(error)));
                     }
                 }
                 None => drop(stdin),
             }
-            forward(&bus, lane, stdout, &alive, place.as_ref())
+            forward(&bus, (lane, setup_limit), stdout, &alive, place.as_ref())
         })
     };
-    let (words, frames) = match (words, frames) {
-        (Ok(words), Ok(frames)) => (words, frames),
-        (Err(error), _) | (_, Err(error)) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            return died(format!("it could not be listened to: {}", units::no_thread(error)), String::new());
-        }
+    let frames = match frames {
+        Ok(frames) => frames,
+        Err(error) => return died(format!("its output could not be read: {}", units::no_thread(error)), String::new()),
     };
-    let (status, reason) = wait(&mut child, &heartbeat, cancel);
-    let finished = frames.join().unwrap_or(None);
+    let (status, reason) = wait(&mut child, setup_limit, &heartbeat, cancel);
+    let finished = frames.recv_timeout(PATIENCE).unwrap_or(None);
     if let Some(place) = place {
         place.leave();
     }
-    let stderr_tail = words.join().unwrap_or_default();
+    let stderr_tail = child.stderr_tail();
     if let (Reason::Ended, Some((route, failed))) = (&reason, finished) {
         return LaneEnd::Finished { route, failed };
     }
@@ -105,15 +104,15 @@ fn run_to_end(
             bus.emit(EventBody::LaneCancelled { lane });
             LaneEnd::Cancelled
         }
-        (Reason::Stalled, _) => died(
+        (Reason::Stalled(limit), _) => died(
             format!(
                 "nothing moved for {} s, so it was ended; a hanging library call cannot be cancelled otherwise",
-                STALLED_AFTER.as_secs()
+                limit.as_secs()
             ),
             stderr_tail,
         ),
         (Reason::Ended, Some(status)) => died(describe(status), stderr_tail),
-        (Reason::Ended, None) => died("its process was lost".to_owned(), stderr_tail),
+        (Reason::Ended, None) => died("its process did not end".to_owned(), stderr_tail),
     }
 }
 
@@ -127,7 +126,7 @@ const KEEP_HEAP: &str =
 /// (mallopt(3), M_MMAP_THRESHOLD). A lane that is fresh would pay for page faults that NIXL's users do not have.
 const USED_HEAP: &str = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864";
 
-fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
+fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
     let mut command = Command::new(exe);
     // NIXL is shown as its users run it, unless the setting says otherwise.
     let keep_heap = order.engine.opens_cufile()
@@ -147,11 +146,8 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<Child> {
     command
         .arg(order.workload.as_ref().map_or("__lane", |workload| &workload.child))
         // The library writes its log into the working directory unless it is told otherwise before it loads.
-        .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+        .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"));
+    ChildProcess::start(&mut command)
 }
 
 /// Writes the order in pieces as large as a pipe. Unbuffered, JSON goes out word by word: thousands of writes for a model of three hundred tensors.
@@ -173,31 +169,30 @@ fn pass_gates(mut stdin: ChildStdin, gate: &Place) {
 
 enum Reason {
     Ended,
-    Stalled,
+    /// Nothing moved for this long.
+    Stalled(Duration),
     Cancelled,
 }
 
-fn wait(child: &mut Child, heartbeat: &Receiver<bool>, cancel: &Receiver<()>) -> (Option<ExitStatus>, Reason) {
+fn wait(
+    child: &mut ChildProcess,
+    setup_limit: Duration,
+    heartbeat: &Receiver<Duration>,
+    cancel: &Receiver<()>,
+) -> (Option<ExitStatus>, Reason) {
     let clock = tick(Duration::from_millis(500));
     let mut last = Instant::now();
-    let mut limit = SLOW_START;
-    let end = |child: &mut Child| {
-        let _ = child.kill();
-        child.wait().ok()
-    };
+    let mut limit = setup_limit;
     loop {
         select! {
             recv(heartbeat) -> beat => match beat {
-                Ok(counting) => {
-                    last = Instant::now();
-                    limit = if counting { STALLED_AFTER } else { SLOW_START };
-                }
+                Ok(next) => (last, limit) = (Instant::now(), next),
                 // The pipe closed: the lane has ended or is about to.
-                Err(_) => return (child.wait().ok(), Reason::Ended),
+                Err(_) => return (child.wait(PATIENCE).or_else(|| child.end()), Reason::Ended),
             },
-            recv(cancel) -> _ => return (end(child), Reason::Cancelled),
+            recv(cancel) -> _ => return (child.end(), Reason::Cancelled),
             recv(clock) -> _ => if last.elapsed() > limit {
-                return (end(child), Reason::Stalled);
+                return (child.end(), Reason::Stalled(limit));
             },
         }
     }
@@ -206,14 +201,14 @@ fn wait(child: &mut Child, heartbeat: &Receiver<bool>, cancel: &Receiver<()>) ->
 /// Turns frames into events until the pipe closes. Returns the route of the result and whether it is an error, if a result came.
 fn forward(
     bus: &Bus,
-    lane: LaneId,
+    (lane, setup_limit): (LaneId, Duration),
     stdout: impl Read,
-    alive: &crossbeam_channel::Sender<bool>,
+    alive: &crossbeam_channel::Sender<Duration>,
     place: Option<&Place>,
 ) -> Option<(Option<RouteCounts>, bool)> {
     let mut finished = None;
     let mut moved = (0, 0);
-    let mut counting = false;
+    let mut limit = setup_limit;
     for line in BufReader::with_capacity(1 << 16, stdout).lines() {
         let Ok(line) = line else { break };
         let frame: Frame = match serde_json::from_str(&line) {
@@ -226,7 +221,11 @@ fn forward(
         let mut moving = true;
         let body = match frame.message {
             LaneMessage::Stage { stage } => {
-                counting = matches!(stage, LaneStage::Loading | LaneStage::Verifying);
+                limit = match stage {
+                    LaneStage::Setup => setup_limit,
+                    LaneStage::PreparingCache => SLOW_START,
+                    LaneStage::Loading | LaneStage::Verifying => STALLED_AFTER,
+                };
                 EventBody::LaneStage { lane, stage }
             }
             LaneMessage::Progress { landed_bytes, pinned_bytes, verified_bytes } => {
@@ -237,7 +236,7 @@ fn forward(
             LaneMessage::Spans { spans } => EventBody::LaneSpans { lane, spans },
             LaneMessage::Waiting { .. } => {
                 // However long the others take, it is not stalled.
-                let _ = alive.send(false);
+                let _ = alive.send(SLOW_START);
                 if let Some(place) = place {
                     place.arrive();
                 }
@@ -250,7 +249,7 @@ fn forward(
             }
         };
         if moving {
-            let _ = alive.try_send(counting);
+            let _ = alive.try_send(limit);
         }
         bus.emit_at(frame.at_monotonic_ns, body);
     }

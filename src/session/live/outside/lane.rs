@@ -3,19 +3,20 @@
 use super::lines::read_lines;
 use super::loaders;
 use super::prepare::{Prepared, prepare};
-use super::watch::{PATIENCE, Watched, Why};
+use super::watch::{TREE_PATIENCE, Watched, Why};
 use crate::domain::{Engine, EventBody, LaneId, LaneOrder, PackedSpans, Target, units};
 use crate::engines::protocol::monotonic_ns;
 use crate::session::live::bus::Bus;
+use crate::session::live::child::ChildProcess;
 use crate::session::live::gate::Place;
-use crate::session::live::process::{LaneEnd, not_started, stderr_tail};
+use crate::session::live::process::{LaneEnd, not_started};
 use crate::telemetry::tree::SUPERVISOR;
 use crate::text::quoted;
 use crossbeam_channel::{Receiver, unbounded};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time limit if none was ordered.
 const LIMIT_S: u64 = 600;
@@ -74,32 +75,32 @@ pub(in crate::session::live) fn run(
     bus.emit(EventBody::LaneStarted { lane, pid });
     on_start(pid);
     let control = child.stdin.take();
-    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        let _ = child.kill();
+    let Some(stdout) = child.stdout.take() else {
         return died("its pipes could not be made".to_owned(), String::new());
     };
     let (send, lines) = unbounded();
-    let words = Builder::new().spawn(move || stderr_tail(stderr));
-    let reader = Builder::new().spawn(move || read_lines(stdout, &send));
-    let words = match (words, reader) {
-        (Ok(words), Ok(_)) => words,
-        (Err(error), _) | (_, Err(error)) => {
-            // Without its input the supervisor ends the tree.
-            drop(control);
-            wait_for(&mut child);
-            return died(format!("it could not be listened to: {}", units::no_thread(error)), String::new());
-        }
-    };
+    if let Err(error) = Builder::new().spawn(move || read_lines(stdout, &send)) {
+        // Without its input the supervisor ends the tree.
+        drop(control);
+        let _ = child.wait(TREE_PATIENCE);
+        return died(format!("its output could not be read: {}", units::no_thread(error)), String::new());
+    }
     let limit_s = order.limit_s.unwrap_or(LIMIT_S);
     let mut watched = Watched::new(pid, started_ns, &order.target);
-    let why = watched.until_end(bus, lane, &order, &lines, cancel, Duration::from_secs(limit_s));
+    let limit = Duration::from_secs(limit_s);
+    let why = watched.until_end(bus, (lane, &order), &lines, cancel, limit, &mut || child.status().is_none());
     // Without its input the supervisor ends the tree, then tells what it used.
     drop(control);
     if why != Why::Ended {
-        watched.drain(&lines);
+        watched.drain(&lines, TREE_PATIENCE);
     }
-    let lost = !wait_for(&mut child);
-    let words = if lost { String::new() } else { words.join().unwrap_or_default() };
+    let lost = child.wait(TREE_PATIENCE).is_none();
+    if lost || watched.told.ended.is_none() {
+        // A supervisor that was killed has ended nothing.
+        child.end();
+        watched.end_members();
+    }
+    let words = child.stderr_tail();
     match why {
         Why::Cancelled => return cancelled(),
         Why::TooLong => {
@@ -147,7 +148,7 @@ fn gpu(order: &LaneOrder) -> String {
     }
 }
 
-fn spawn(exe: &Path, order: &LaneOrder, line: &str) -> std::io::Result<Child> {
+fn spawn(exe: &Path, order: &LaneOrder, line: &str) -> std::io::Result<ChildProcess> {
     let mut command = Command::new(exe);
     for (setting, value) in order.settings.iter() {
         command.env(format!("GDS_TOP_SET_{}", setting.name().to_uppercase()), value.to_string());
@@ -159,24 +160,6 @@ fn spawn(exe: &Path, order: &LaneOrder, line: &str) -> std::io::Result<Child> {
         .env("GDS_TOP_GPU", gpu(order))
         .env("GDS_TOP_VERIFY", if order.verify { "1" } else { "0" })
         .env("CUFILE_LOGFILE_PATH", order.scratch.join("cufile.log"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-}
-
-/// Waits for the supervisor, and ends it where it does not come to its end. False then: some of its tree may live on.
-fn wait_for(child: &mut Child) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        match child.try_wait() {
-            Ok(Some(_)) => return true,
-            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-            Err(_) => return false,
-        }
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-    false
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    ChildProcess::start(&mut command)
 }

@@ -4,11 +4,11 @@ use super::lines::read_lines;
 use crate::domain::{EventBody, LaneId, LaneOrder, RunResult, units};
 use crate::engines::protocol::{Frame, LaneMessage};
 use crate::session::live::bus::Bus;
-use crate::session::live::process::stderr_tail;
+use crate::session::live::child::{ChildProcess, PATIENCE};
 use crossbeam_channel::{Receiver, select, unbounded};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::Builder;
 
 /// What came of preparing the page cache.
@@ -21,14 +21,11 @@ pub(super) enum Prepared {
 /// Has a lane process make the page cache cold or hot and measure what it holds; it knows that a command is not its to run.
 pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, cancel: &Receiver<()>) -> Prepared {
     let lost = |what: String| Prepared::Failed(format!("the page cache could not be prepared: {what}"), String::new());
-    let spawned =
-        Command::new(exe).arg("__lane").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = match spawned {
+    let mut child = match ChildProcess::start(Command::new(exe).arg("__lane")) {
         Ok(child) => child,
         Err(error) => return lost(error.to_string()),
     };
-    let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
+    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return lost("no pipes".to_owned());
     };
     bus.emit(EventBody::LaneStarted { lane, pid: child.id() });
@@ -37,16 +34,10 @@ pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, ca
     let writer = Builder::new().spawn(move || {
         let _ = stdin.write_all(&text);
     });
-    let words = Builder::new().spawn(move || stderr_tail(stderr));
     let reader = Builder::new().spawn(move || read_lines(stdout, &send));
-    let (writer, words) = match (writer, words, reader) {
-        (Ok(writer), Ok(words), Ok(_)) => (writer, words),
-        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            return lost(units::no_thread(error));
-        }
-    };
+    if let (Err(error), _) | (_, Err(error)) = (writer, reader) {
+        return lost(units::no_thread(error));
+    }
     let mut result = None;
     let ended = loop {
         select! {
@@ -61,15 +52,12 @@ pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, ca
             },
         }
     };
-    if !ended {
-        let _ = child.kill();
+    if !ended || child.wait(PATIENCE).is_none() {
+        child.end();
     }
-    let _ = child.wait();
-    let _ = writer.join();
-    let words = words.join().unwrap_or_default();
     match result {
         _ if !ended => Prepared::Cancelled,
         Some(result) => Prepared::Ready(Box::new(result)),
-        None => Prepared::Failed("the process that prepares the page cache died".to_owned(), words),
+        None => Prepared::Failed("the process that prepares the page cache died".to_owned(), child.stderr_tail()),
     }
 }

@@ -15,7 +15,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Its mappings and shared pages are looked at every so many times, for that takes longer.
 const LOOK_CLOSELY: u64 = 5;
 /// How long a supervisor may take to end its tree.
-pub(super) const PATIENCE: Duration = Duration::from_secs(8);
+pub(super) const TREE_PATIENCE: Duration = Duration::from_secs(8);
+
+/// How long the last lines of a supervisor that has ended are waited for.
+const AFTER_SUPERVISOR: Duration = Duration::from_secs(1);
 
 /// Why the watching ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub(super) struct Watched {
     pub(super) nvfs_before: Option<u64>,
     pub(super) spans: Vec<Span>,
     pub(super) looks: u64,
+    /// The processes of the tree when it was last looked at.
+    members: Vec<tree::Identity>,
 }
 
 impl Watched {
@@ -66,18 +71,19 @@ impl Watched {
             nvfs_before: nvfs_reads(),
             spans: Vec::new(),
             looks: 0,
+            members: Vec::new(),
         }
     }
 
-    /// Watches until the command has ended, or must be ended.
+    /// Watches until the command has ended, or must be ended. `supervised` shows whether its supervisor lives.
     pub(super) fn until_end(
         &mut self,
         bus: &Bus,
-        lane: LaneId,
-        order: &LaneOrder,
+        (lane, order): (LaneId, &LaneOrder),
         lines: &Receiver<(u64, String)>,
         cancel: &Receiver<()>,
         limit: Duration,
+        supervised: &mut dyn FnMut() -> bool,
     ) -> Why {
         let start = Instant::now();
         let clock = tick(LOOK_EVERY);
@@ -113,6 +119,11 @@ impl Watched {
                     }
                 }
                 recv(clock) -> _ => {
+                    if !supervised() {
+                        // Its last line may still be on the way; a command that outlives it holds the pipe open.
+                        self.drain(lines, AFTER_SUPERVISOR);
+                        return Why::Ended;
+                    }
                     self.look(bus, self.looks.is_multiple_of(LOOK_CLOSELY));
                     if self.told.done_ns.is_none() {
                         let landed = self.told.landed.or_else(|| self.moved(silent).map(|(bytes, _)| bytes)).unwrap_or(0);
@@ -133,16 +144,22 @@ impl Watched {
     }
 
     /// Takes in what is left of the lines, for a moment.
-    pub(super) fn drain(&mut self, lines: &Receiver<(u64, String)>) {
-        let until = Instant::now() + PATIENCE;
+    pub(super) fn drain(&mut self, lines: &Receiver<(u64, String)>, limit: Duration) {
+        let until = Instant::now() + limit;
         while let Ok((now_ns, line)) = lines.recv_deadline(until) {
             self.told.take(&line, now_ns);
         }
     }
 
+    /// Ends the processes that were seen in the tree, with all of their descendants.
+    pub(super) fn end_members(&self) {
+        tree::end(&self.members);
+    }
+
     fn look(&mut self, bus: &Bus, closely: bool) {
         self.looks += 1;
         let Some(used) = tree::usage(self.pid) else { return };
+        self.members = tree::identities(self.pid);
         // The supervisor is not the command.
         self.most_processes = self.most_processes.max(used.processes.saturating_sub(1));
         self.most_rss = self.most_rss.max(used.rss_bytes);

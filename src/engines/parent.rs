@@ -1,0 +1,13 @@
+//! The end of a process with its session: it may hold a GPU or keep a disk busy.
+
+/// The process number of the session that started this process.
+pub const ENV_SESSION: &str = "GDS_TOP_SESSION";
+
+/// Has the kernel kill this process when its parent ends. Returns false if the parent has ended already.
+#[must_use]
+pub fn end_with_parent() -> bool {
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let session = std::env::var(ENV_SESSION).ok().and_then(|pid| pid.parse().ok());
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    session.is_none_or(|session: i32| parent == Some(session))
+}
