@@ -199,9 +199,10 @@ fn verified(result: &CellResult) -> String {
         Some(false) => "wrong bytes".to_owned(),
         // A recording of an earlier version.
         None if result.verified == Some(true) && result.checked_bytes == 0 => "last blocks compared".to_owned(),
-        None if result.checked_bytes > 0 => {
-            format!("{} of {} compared", units::bytes(result.checked_bytes), units::bytes(result.bytes))
-        }
+        None if result.checked_bytes > 0 => match result.checked_bytes.saturating_mul(100) / result.bytes.max(1) {
+            0 => "under 1 % compared".to_owned(),
+            percent => format!("{percent} % compared"),
+        },
         None => "not verified".to_owned(),
     }
 }
