@@ -78,7 +78,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
 ];
 
 /// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
-const FOREIGN: [(&str, &[&str]); 9] = [
+const FOREIGN: [(&str, &[&str]); 10] = [
     // `device` implements the crate's `IoMemory` for its memory, `trust` has its rule for files that are loaded; everything else of cuFile is the engines'.
     ("cufile_ffi", &["engines", "device", "kvcache", "iogrid", "trust", "explain"]),
     ("nixl_ffi", &["engines"]),
@@ -89,6 +89,7 @@ const FOREIGN: [(&str, &[&str]); 9] = [
     ("ratatui", &["tui", "config"]),
     ("crossterm", &["tui", "config", "cli"]),
     ("clap", &["cli"]),
+    ("tiny_http", &["headless"]),
 ];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {

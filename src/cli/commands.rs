@@ -227,6 +227,8 @@ pub(super) enum Sub {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Serve the result of the checks to Prometheus
+    Export(super::exporter::ExporterArgs),
     /// Merge the reports of many nodes: which cannot use GDS and why, and which differ from their peers
     Fleet(super::fleet::FleetArgs),
     /// Write and read KV caches like UCM, llm-d or LMCache, compared with host memory and plain files

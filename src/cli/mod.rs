@@ -9,6 +9,7 @@ mod config;
 mod engine_tables;
 mod exit;
 mod explain;
+mod exporter;
 mod fix;
 mod fleet;
 mod io;
@@ -63,6 +64,7 @@ pub fn main() -> ExitCode {
 /// Runs the command.
 fn run(cli: Cli) -> Ran {
     match cli.command {
+        Some(Sub::Export(args)) => exporter::run(&args),
         Some(Sub::Fleet(args)) => fleet::run(&args),
         Some(Sub::Selftest { race, .. } | Sub::Learn { race, .. } | Sub::Overhead { race, .. })
             if race.baseline.is_some() =>

@@ -1,6 +1,9 @@
 //! The same session without screens. Progress and trouble go to one stream (standard error), the result to the other (standard output), at the end.
 
 mod progress;
+mod serve;
+
+pub use serve::MetricsServer;
 
 use crate::domain::{Engine, Route, Status};
 use crate::report::{self, ExportError, Format};

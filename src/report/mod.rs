@@ -19,6 +19,7 @@ pub use html::html;
 pub(crate) use html::page;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
 pub use markdown::markdown;
+pub use prom::{FAMILIES, Family, Kind, write as write_metrics};
 pub use replace::PAGE_MARK;
 pub(crate) use text::lines;
 pub use text::{paint, text};

@@ -1,101 +1,285 @@
-//! The report in the text format of Prometheus, for a textfile collector: base units, as its conventions want (seconds, bytes, ratios).
+//! The report in the text format of Prometheus: for the textfile collector of node_exporter, and for `gds-top export`. Base units, as its conventions want: seconds,
+//! bytes, ratios from 0 to 1. A value that is not known is absent.
 
-use crate::domain::{Route, Status};
-use crate::present::SessionAnalysis;
-use crate::session::State;
+use super::common::tool;
+use crate::analysis::median;
+use crate::domain::{Finding, Route, RunResult, Status, Target};
+use crate::present::{SessionAnalysis, ceilings};
+use crate::session::{Lane, State};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// A value in quotes: backslash, quote and line feed are escaped.
+/// The type of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A value that goes up and down.
+    Gauge,
+    /// Quantiles of a distribution.
+    Summary,
+}
+
+/// A family of series.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The name with its unit.
+    pub name: &'static str,
+    /// The type.
+    pub kind: Kind,
+    /// The names of the labels.
+    pub labels: &'static [&'static str],
+    /// One sentence.
+    pub help: &'static str,
+}
+
+const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
+    Family { name, kind: Kind::Gauge, labels, help }
+}
+
+/// The labels of a load. `gpu` is the UUID, empty for host memory.
+const LOAD: &[&str] = &["engine", "cache", "model", "gpu"];
+/// The labels of a workload.
+const WORKLOAD: &[&str] = &["workload", "variant", "direction", "shape", "gpu"];
+
+const INFO: Family = gauge(
+    "gds_top_info",
+    &["version", "kernel", "distribution", "driver", "cuda", "libcufile", "nvidia_fs"],
+    "Versions on this node; always 1.",
+);
+const TIMESTAMP: Family =
+    gauge("gds_top_timestamp_seconds", &[], "When the checks or runs were begun, seconds since 1970.");
+const ROUTE: Family = gauge(
+    "gds_top_route",
+    &["path", "gpu", "route"],
+    "1 for the route that a cuFile read of the path takes, 0 for the others.",
+);
+const PROVEN: Family = gauge(
+    "gds_top_route_proven",
+    &["path", "gpu"],
+    "1 if reads proved the route, 0 if it was derived from the checks.",
+);
+const CHECKS: Family = gauge("gds_top_checks", &["status"], "Number of findings by status.");
+const SEVERITY: Family = gauge(
+    "gds_top_check_severity",
+    &["check", "group"],
+    "Worst finding of a check: 0 fine or not applicable, 1 warning, 2 failure.",
+);
+const WALL: Family = gauge("gds_top_load_seconds", LOAD, "Median wall time of a load.");
+const SETUP: Family =
+    gauge("gds_top_setup_seconds", LOAD, "Median time from the start of the process to the start of the load.");
+const RATE: Family = gauge("gds_top_load_bytes_per_second", LOAD, "Median rate of a load.");
+const RUNS: Family = gauge("gds_top_load_runs", LOAD, "Runs of which the median was taken.");
+const TO_FASTEST: Family = gauge("gds_top_load_ratio_to_fastest", LOAD, "Wall time over that of the fastest engine.");
+const OF_CEILING: Family =
+    gauge("gds_top_load_ceiling_ratio", LOAD, "Median rate over the measured ceiling of this machine.");
+const VERIFIED: Family = gauge("gds_top_load_verified", LOAD, "1 if every byte on the target equals the file.");
+const OVERHEAD: Family =
+    gauge("gds_top_tensor_overhead_seconds", LOAD, "Overhead per tensor, which does not depend on its size.");
+const KV_LATENCY: Family = Family {
+    name: "gds_top_kv_latency_seconds",
+    kind: Kind::Summary,
+    labels: WORKLOAD,
+    help: "Latency of a transfer of a KV cache, from the newest run.",
+};
+const KV_RATE: Family =
+    gauge("gds_top_kv_bytes_per_second", WORKLOAD, "Bytes over the time in which a transfer was in progress.");
+const KV_HITS: Family =
+    gauge("gds_top_kv_hit_ratio", WORKLOAD, "Files or chunks that were found, over those looked up.");
+const KV_HIDDEN: Family = gauge("gds_top_kv_hidden_ratio", WORKLOAD, "Share of the transfer time that computing hid.");
+const KV_BUSY: Family =
+    gauge("gds_top_kv_busy_ratio", WORKLOAD, "Share of the wall time in which a transfer was in progress.");
+
+/// All families, in the order in which they are written.
+pub const FAMILIES: [Family; 19] = [
+    INFO, TIMESTAMP, ROUTE, PROVEN, CHECKS, SEVERITY, WALL, SETUP, RATE, RUNS, TO_FASTEST, OF_CEILING, VERIFIED,
+    OVERHEAD, KV_LATENCY, KV_RATE, KV_HITS, KV_HIDDEN, KV_BUSY,
+];
+
+/// Series by family.
+#[derive(Default)]
+struct Series(BTreeMap<&'static str, Vec<(String, f64)>>);
+
+impl Series {
+    /// Adds a value if it is a finite number. A series is given once; the first value stays.
+    fn put<T: AsRef<str>>(&mut self, family: &Family, labels: &[T], value: impl Into<Option<f64>>) {
+        self.with_suffix(family, "", &labelled(family.labels, labels), value.into());
+    }
+
+    fn with_suffix(&mut self, family: &Family, suffix: &str, labels: &str, value: Option<f64>) {
+        let Some(value) = value.filter(|value| value.is_finite()) else { return };
+        let name = if labels.is_empty() {
+            format!("{}{suffix}", family.name)
+        } else {
+            format!("{}{suffix}{{{labels}}}", family.name)
+        };
+        let all = self.0.entry(family.name).or_default();
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, value));
+        }
+    }
+
+    fn write<W: Write>(&self, mut out: W) -> io::Result<()> {
+        for family in &FAMILIES {
+            let Some(all) = self.0.get(family.name) else { continue };
+            let kind = match family.kind {
+                Kind::Gauge => "gauge",
+                Kind::Summary => "summary",
+            };
+            writeln!(out, "# HELP {} {}\n# TYPE {} {kind}", family.name, family.help, family.name)?;
+            for (name, value) in all {
+                writeln!(out, "{name} {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn labelled<T: AsRef<str>>(names: &[&str], values: &[T]) -> String {
+    let pairs: Vec<String> =
+        names.iter().zip(values).map(|(name, value)| format!("{name}={}", quoted(value.as_ref()))).collect();
+    pairs.join(",")
+}
+
+/// A value in quotes: backslash and quote are escaped, control characters replaced.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", crate::text::sanitise_line(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-fn family<W: Write>(out: &mut W, name: &str, help: &str, series: &[(String, f64)]) -> io::Result<()> {
-    let series: Vec<&(String, f64)> = series.iter().filter(|(_, value)| value.is_finite()).collect();
-    if series.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge")?;
-    for (labels, value) in series {
-        writeln!(out, "{name}{{{labels}}} {value}")?;
-    }
-    Ok(())
+/// Writes the checks, the verdicts and the medians of the runs.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write(state: &State, out: impl Write) -> io::Result<()> {
+    let mut series = Series::default();
+    machine(state, &mut series);
+    verdicts(state, &mut series);
+    let analysis = SessionAnalysis::new(state);
+    loads(&analysis, &mut series);
+    workloads(state, &mut series);
+    series.write(out)
 }
 
-/// Writes the medians of the runs, the checks and the verdicts. Unknown values are absent.
-pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
-    let analysis = SessionAnalysis::new(state);
-    let (mut wall, mut setup, mut rate, mut ratio, mut verified) = (vec![], vec![], vec![], vec![], vec![]);
-    for group in analysis.comparisons.iter().map(|comparison| &comparison.group) {
-        for s in &group.engines {
-            let labels = format!(
-                "engine={},cache=\"{}\",model={},target={}",
-                quoted(&s.engine.to_string()),
-                group.cache,
-                quoted(&group.model),
-                quoted(&group.target)
-            );
-            wall.push((labels.clone(), s.wall_ns as f64 / 1e9));
-            setup.push((labels.clone(), s.setup_ns as f64 / 1e9));
-            rate.push((labels.clone(), s.bytes_per_s));
-            if !s.in_doubt {
-                ratio.push((labels.clone(), s.ratio_to_fastest));
-            }
-            verified.extend(s.verified.map(|v| (labels, f64::from(u8::from(v)))));
-        }
+fn machine(state: &State, series: &mut Series) {
+    let known = |text: Option<&String>| text.cloned().unwrap_or_default();
+    if let Some(machine) = &state.machine {
+        let labels = [
+            tool(state).to_owned(),
+            machine.kernel.clone(),
+            machine.distribution.clone(),
+            known(machine.driver.as_ref()),
+            known(machine.cuda.as_ref()),
+            known(machine.libcufile.as_ref().and_then(|library| library.version.as_ref())),
+            known(machine.nvidia_fs.as_ref().and_then(|module| module.version.as_ref())),
+        ];
+        series.put(&INFO, &labels, 1.0);
     }
-    family(&mut out, "gds_top_load_seconds", "Median wall time of a load.", &wall)?;
-    family(
-        &mut out,
-        "gds_top_setup_seconds",
-        "Median time from the start of the process to that of the load.",
-        &setup,
-    )?;
-    family(&mut out, "gds_top_load_bytes_per_second", "Median rate of a load.", &rate)?;
-    family(&mut out, "gds_top_load_ratio_to_fastest", "Wall time over that of the fastest engine.", &ratio)?;
-    family(&mut out, "gds_top_load_verified", "1 if every byte on the target equals the file.", &verified)?;
-    let mut overhead = vec![];
-    for (lane, cost) in analysis.costs() {
-        // Several models or targets are as many series.
-        let Some(run) = lane.good() else { continue };
-        let labels = format!(
-            "engine={},cache=\"{}\",model={},target={}",
-            quoted(&lane.lane.engine.to_string()),
-            lane.lane.cache,
-            quoted(&run.model),
-            quoted(&run.target)
-        );
-        if !overhead.iter().any(|(known, _)| *known == labels) {
-            overhead.push((labels, cost.per_tensor_ns() / 1e9));
-        }
+    if state.started_unix_ms > 0 {
+        series.put::<&str>(&TIMESTAMP, &[], state.started_unix_ms as f64 / 1e3);
     }
-    family(
-        &mut out,
-        "gds_top_tensor_overhead_seconds",
-        "Overhead per tensor, which does not depend on its size.",
-        &overhead,
-    )?;
-    let mut checks = vec![];
-    for (name, status) in [
-        ("pass", Status::Pass),
-        ("info", Status::Info),
-        ("warn", Status::Warn),
-        ("fail", Status::Fail),
-        ("na", Status::Na),
-    ] {
-        let count = state.checks.iter().filter(|f| f.status == status).count();
-        if !state.checks.is_empty() {
-            checks.push((format!("status=\"{name}\""), count as f64));
-        }
-    }
-    family(&mut out, "gds_top_checks", "Checks by outcome.", &checks)?;
-    let mut routes = vec![];
-    for v in &state.verdicts {
+}
+
+fn verdicts(state: &State, series: &mut Series) {
+    for verdict in &state.verdicts {
+        let (path, gpu) = (verdict.path.to_string_lossy(), verdict.gpu.as_deref().unwrap_or(""));
         for route in Route::DIRECT.into_iter().chain([Route::Compat, Route::None]) {
-            let (path, gpu) = (quoted(&v.path.to_string_lossy()), quoted(v.gpu.as_deref().unwrap_or("")));
-            let labels = format!("path={path},gpu={gpu},route=\"{route}\",proven=\"{}\"", v.proven);
-            routes.push((labels, f64::from(u8::from(route == v.route))));
+            series.put(&ROUTE, &[&*path, gpu, &route.to_string()], truth(route == verdict.route));
+        }
+        series.put(&PROVEN, &[&*path, gpu], truth(verdict.proven));
+    }
+    if state.checks.is_empty() {
+        return;
+    }
+    for status in [Status::Pass, Status::Info, Status::Warn, Status::Fail, Status::Na] {
+        let count = state.checks.iter().filter(|finding| finding.status == status).count();
+        series.put(&CHECKS, &[status.word()], count as f64);
+    }
+    let mut worst: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for Finding { id, group, status, .. } in &state.checks {
+        let severity = match status {
+            Status::Fail => 2.0,
+            Status::Warn => 1.0,
+            Status::Pass | Status::Info | Status::Na => 0.0,
+        };
+        let known = worst.entry((id, group.title())).or_default();
+        *known = known.max(severity);
+    }
+    for ((check, group), severity) in worst {
+        series.put(&SEVERITY, &[check, group], severity);
+    }
+}
+
+fn truth(value: bool) -> f64 {
+    f64::from(u8::from(value))
+}
+
+fn gpu(target: &Target) -> String {
+    match target {
+        Target::Gpu { uuid, ordinal, .. } => uuid.clone().unwrap_or_else(|| ordinal.to_string()),
+        Target::Host => String::new(),
+    }
+}
+
+/// The result of a lane that loaded everything.
+fn good(lane: &Lane) -> Option<&RunResult> {
+    lane.result.as_deref().filter(|run| run.is_good())
+}
+
+/// The labels of a lane's load.
+fn of_load(lane: &Lane) -> Option<[String; 4]> {
+    let run = good(lane)?;
+    Some([lane.engine.to_string(), lane.cache.to_string(), run.model.clone(), gpu(&lane.target)])
+}
+
+fn loads(analysis: &SessionAnalysis<'_>, series: &mut Series) {
+    let state = analysis.state;
+    for group in analysis.comparisons.iter().map(|comparison| &comparison.group) {
+        for engine in &group.engines {
+            // The comparison names the target for people; its lanes have the UUID.
+            let lanes: Vec<&Lane> = state
+                .lanes
+                .iter()
+                .filter(|lane| good(lane).is_some_and(|run| group.holds(run) && run.engine == engine.engine))
+                .collect();
+            let Some(labels) = lanes.first().and_then(|lane| of_load(lane)) else { continue };
+            let shares: Vec<f64> = lanes.iter().filter_map(|lane| Some(ceilings::reached(state, lane)?.1)).collect();
+            series.put(&WALL, &labels, engine.wall_ns as f64 / 1e9);
+            series.put(&SETUP, &labels, engine.setup_ns as f64 / 1e9);
+            series.put(&RATE, &labels, engine.bytes_per_s);
+            series.put(&RUNS, &labels, engine.runs as f64);
+            series.put(&TO_FASTEST, &labels, (!engine.in_doubt).then_some(engine.ratio_to_fastest));
+            series.put(&OF_CEILING, &labels, median(&shares));
+            series.put(&VERIFIED, &labels, engine.verified.map(truth));
         }
     }
-    family(&mut out, "gds_top_route", "1 for the route that a cuFile read of the path takes.", &routes)
+    for (analysed, cost) in analysis.costs() {
+        if let Some(labels) = of_load(analysed.lane) {
+            series.put(&OVERHEAD, &labels, cost.per_tensor_ns() / 1e9);
+        }
+    }
+}
+
+/// The newest run of each workload: latencies are of one run, and medians of quantiles would be neither.
+fn workloads(state: &State, series: &mut Series) {
+    for lane in state.lanes.iter().rev() {
+        let Some(workload) = good(lane).and_then(|run| run.workload.as_ref()) else { continue };
+        let labels = [
+            workload.workload.clone(),
+            workload.variant.clone(),
+            workload.direction.clone(),
+            workload.shape.clone(),
+            gpu(&lane.target),
+        ];
+        if let Some(latency) = workload.latency_ns {
+            let all = labelled(WORKLOAD, &labels);
+            for (quantile, ns) in
+                [("0.5", latency.p50), ("0.9", latency.p90), ("0.99", latency.p99), ("1", latency.max)]
+            {
+                series.with_suffix(&KV_LATENCY, "", &format!("{all},quantile=\"{quantile}\""), Some(ns as f64 / 1e9));
+            }
+            series.with_suffix(&KV_LATENCY, "_count", &all, Some(workload.operations as f64));
+        }
+        series.put(&KV_RATE, &labels, workload.busy_bytes_per_s);
+        series.put(&KV_HITS, &labels, workload.hit_rate_fraction);
+        series.put(&KV_HIDDEN, &labels, workload.hidden_fraction);
+        series.put(&KV_BUSY, &labels, workload.busy_fraction);
+    }
 }

@@ -1,0 +1,109 @@
+//! `gds-top export`: the real program, asked over a socket.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod program;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+struct Exporter {
+    child: Child,
+    address: String,
+}
+
+impl Exporter {
+    fn start(folder: &std::path::Path) -> Self {
+        let mut child = program::gds_top()
+            .args(["export", "--listen", "127.0.0.1:0"])
+            .arg(folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit("http://").next().unwrap().trim_end_matches("/metrics").to_owned();
+        Self { child, address }
+    }
+
+    /// The status and the body.
+    fn ask(&self, request: &str) -> (u16, String) {
+        let mut socket = TcpStream::connect(&self.address).unwrap();
+        write!(socket, "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn metrics_are_served_and_everything_else_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let exporter = Exporter::start(folder.path());
+    let (status, page) = exporter.ask("GET /metrics");
+    assert_eq!(status, 200);
+    for family in
+        gds_top::report::FAMILIES.iter().take(3).map(|family| family.name).filter(|name| !name.contains("route"))
+    {
+        assert!(page.lines().any(|line| line.starts_with(family)), "{family} is missing:\n{page}");
+    }
+    // Every series belongs to a family that was announced.
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        assert!(page.contains(&format!("# TYPE {name} ")), "{line}");
+    }
+    assert_eq!(exporter.ask("GET /etc/passwd").0, 404);
+    assert_eq!(exporter.ask("GET /../metrics").0, 404);
+    assert_eq!(exporter.ask("POST /metrics").0, 405);
+    assert_eq!(exporter.ask("GET /").0, 200);
+}
+
+#[test]
+fn a_signal_ends_the_server_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut exporter = Exporter::start(folder.path());
+    let pid = rustix::process::Pid::from_child(&exporter.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(exporter.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn an_address_or_path_that_cannot_be_used_is_wrong_usage() {
+    for arguments in [&["--listen", "nonsense"][..], &["--listen", "127.0.0.1:0", "/no/such/folder"]] {
+        let out = program::gds_top().arg("export").args(arguments).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(String::from_utf8(out.stderr).unwrap().lines().count(), 1);
+    }
+}
+
+#[test]
+fn the_documentation_lists_every_metric() {
+    let mut table = String::from("| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    for family in gds_top::report::FAMILIES {
+        let kind = match family.kind {
+            gds_top::report::Kind::Gauge => "gauge",
+            gds_top::report::Kind::Summary => "summary",
+        };
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        table.push_str(&format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(" "), family.help));
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = page.split_once("<!-- metrics -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- /metrics -->\n").unwrap();
+    let expected = format!("{before}<!-- metrics -->\n{table}<!-- /metrics -->\n{after}");
+    if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
+        std::fs::write(path, expected).unwrap();
+    } else {
+        assert_eq!(page, expected, "run the test with GDS_TOP_UPDATE_DOCS=1");
+    }
+}
