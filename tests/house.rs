@@ -78,7 +78,7 @@ fn a_thread_that_the_system_refuses_is_no_panic() {
     };
     let sources = files(&[".rs"]).into_iter().filter(|path| {
         let inside = |folder: &str| path.starts_with(folder);
-        ["./src", "./cufile-ffi/src", "./nixl-ffi/src"].iter().any(|folder| inside(folder))
+        ["./src", "./cufile-audit/src", "./cufile-ffi/src", "./nixl-ffi/src"].iter().any(|folder| inside(folder))
             && !path.ends_with("tests.rs")
             && !path.components().any(|part| part.as_os_str() == "tests")
     });

@@ -1,0 +1,277 @@
+//! The functions that the program calls instead of libcufile's: each calls the real one and records the call.
+
+use crate::capture::{self, Before};
+use crate::layout::{FUNCTION_COUNT, Function, LIBRARIES, for_each_function, options};
+use crate::linker::{LinkMap, Symbol};
+use crate::{rings, system};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// `libcufile`'s functions, for each copy of it; 0 if the program has not looked it up.
+static REAL: [[AtomicUsize; FUNCTION_COUNT]; LIBRARIES] =
+    [const { [const { AtomicUsize::new(0) }; FUNCTION_COUNT] }; LIBRARIES];
+
+/// Puts a recording function in the place of the real one; its address, or None if the function has none.
+pub(crate) fn redirect(library: usize, function: usize, real: usize) -> Option<usize> {
+    let replacement = replacement(library, function)?;
+    // A second lookup may get the replacement already: the linker asks again for an address that was replaced once.
+    if real != replacement {
+        REAL.get(library)?.get(function)?.store(real, Ordering::Release);
+    }
+    Some(replacement)
+}
+
+macro_rules! replacements {
+    ($($name:ident)*) => {
+        /// The recording function for a function of a copy of libcufile.
+        fn replacement(library: usize, function: usize) -> Option<usize> {
+            $(const { assert!((Function::$name as usize) < FUNCTION_COUNT) };)*
+            match function {
+                $(function if function == Function::$name as usize => of::<{ Function::$name as usize }>(library),)*
+                _ => None,
+            }
+        }
+    };
+}
+for_each_function!(replacements);
+
+fn of<const F: usize>(library: usize) -> Option<usize> {
+    // With the stream, these two have one more argument than fit into registers on x86-64.
+    let more = F == Function::ReadAsync as usize || F == Function::WriteAsync as usize;
+    Some(match (library, more) {
+        (0, false) => six::<0, F> as *const () as usize,
+        (1, false) => six::<1, F> as *const () as usize,
+        (2, false) => six::<2, F> as *const () as usize,
+        (3, false) => six::<3, F> as *const () as usize,
+        (0, true) => seven::<0, F> as *const () as usize,
+        (1, true) => seven::<1, F> as *const () as usize,
+        (2, true) => seven::<2, F> as *const () as usize,
+        (3, true) => seven::<3, F> as *const () as usize,
+        _ => return None,
+    })
+}
+
+// All arguments and results of cufile.h are integers, booleans, pointers or a structure of eight bytes. Both ABIs (x86-64 System V and AAPCS64) pass them
+// in the same registers as `usize`, so one function serves all: registers that a function does not use are passed on unread.
+
+unsafe extern "C" fn six<const L: usize, const F: usize>(
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> usize {
+    let real = REAL[L][F].load(Ordering::Relaxed);
+    if F == Function::DriverOpen as usize {
+        before_open(L);
+    }
+    if F == Function::DriverClose as usize || F == Function::DriverCloseV2 as usize {
+        statistics(L, true);
+    }
+    let before = Before { start_ns: system::now_ns(), transferred: 0 };
+    // SAFETY: `redirect` stored the real function of this name before it gave out this one. It takes at most six arguments in registers.
+    let result = unsafe {
+        let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
+            core::mem::transmute::<usize, _>(real);
+        real(a, b, c, d, e, f)
+    };
+    // SAFETY: the arguments are those of a call of this function that has returned.
+    unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, 0], result, &before, system::now_ns()) };
+    if F == Function::DriverOpen as usize && result as u32 == 0 {
+        after_open(L);
+    }
+    if F == Function::Read as usize || F == Function::Write as usize || F == Function::BatchGetStatus as usize {
+        statistics(L, false);
+    }
+    result
+}
+
+unsafe extern "C" fn seven<const L: usize, const F: usize>(
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    g: usize,
+) -> usize {
+    let real = REAL[L][F].load(Ordering::Relaxed);
+    // SAFETY: the sixth argument is the `ssize_t *` of the result, which must be valid until the transfer has ended.
+    let transferred = unsafe { capture::read_word(f) };
+    let before = Before { start_ns: system::now_ns(), transferred };
+    // SAFETY: as in `six`, with seven arguments.
+    let result = unsafe {
+        let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> usize =
+            core::mem::transmute::<usize, _>(real);
+        real(a, b, c, d, e, f, g)
+    };
+    // SAFETY: the arguments are those of a call of this function that has returned.
+    unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, g], result, &before, system::now_ns()) };
+    statistics(L, false);
+    result
+}
+
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
+
+/// Functions that this library calls itself, if statistics were asked for: found when libcufile is loaded, 0 if the version lacks them.
+static SET_LEVEL: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+static START: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+static LEVEL3: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+static GET_VERSION: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+/// When the statistics were read last; 0 if they are not switched on.
+static READ_AT_NS: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+/// Least time between two readings, which take about 10 µs each.
+const BETWEEN_NS: u64 = 100_000_000;
+
+/// Notes where the statistics functions of a libcufile are, if they were asked for.
+///
+/// # Safety
+/// `map` is the link map of a loaded object.
+pub(crate) unsafe fn remember_statistics(library: usize, map: &LinkMap) {
+    if !rings::option(options::STATISTICS) {
+        return;
+    }
+    for (name, slots) in [
+        (c"cuFileSetStatsLevel", &SET_LEVEL),
+        (c"cuFileStatsStart", &START),
+        (c"cuFileGetStatsL3", &LEVEL3),
+        (c"cuFileGetVersion", &GET_VERSION),
+    ] {
+        // SAFETY: the caller gives the link map of a loaded object.
+        let address = unsafe { symbol(map, name) }.unwrap_or(0);
+        if let Some(slot) = slots.get(library) {
+            slot.store(address, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The address of an exported function, by the object's hash table.
+///
+/// # Safety
+/// `map` is the link map of a loaded object.
+unsafe fn symbol(map: &LinkMap, name: &CStr) -> Option<usize> {
+    let name = name.to_bytes();
+    let (mut strings, mut symbols, mut table) = (0, 0, 0);
+    let mut entry = map.dynamic;
+    // SAFETY: a dynamic section ends with tag 0; its tables are mapped with the object and have the layout of the ELF specification.
+    unsafe {
+        while (*entry).tag != 0 {
+            // The linker has made these addresses absolute, or leaves them relative if the section is read-only.
+            let value = (*entry).value;
+            let address = if value < map.address { map.address + value } else { value };
+            match (*entry).tag {
+                DT_STRTAB => strings = address,
+                DT_SYMTAB => symbols = address,
+                DT_GNU_HASH => table = address,
+                _ => {}
+            }
+            entry = entry.add(1);
+        }
+        if strings == 0 || symbols == 0 || table == 0 {
+            return None;
+        }
+        let words = table as *const u32;
+        let (buckets, first, bloom) = (*words, *words.add(1), *words.add(2));
+        if buckets == 0 {
+            return None;
+        }
+        let hash = name.iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
+        let bucket_words = words.add(4 + bloom as usize * 2);
+        let chain = bucket_words.add(buckets as usize);
+        let mut index = *bucket_words.add((hash % buckets) as usize);
+        while index >= first && index != 0 {
+            let found = *chain.add((index - first) as usize);
+            let symbol = &*(symbols as *const Symbol).add(index as usize);
+            if found | 1 == hash | 1
+                && symbol.section != 0
+                && CStr::from_ptr((strings + symbol.name as usize) as *const _).to_bytes() == name
+            {
+                return Some(map.address + symbol.value);
+            }
+            if found & 1 != 0 {
+                break;
+            }
+            index += 1;
+        }
+    }
+    None
+}
+
+/// Sets level 3 before the driver opens: afterwards libcufile no longer takes it.
+fn before_open(library: usize) {
+    let Some(address) = SET_LEVEL.get(library).map(|slot| slot.load(Ordering::Relaxed)).filter(|a| *a != 0) else {
+        return;
+    };
+    // SAFETY: the address is that of `cuFileSetStatsLevel(int)` of this copy.
+    unsafe {
+        let set: unsafe extern "C" fn(i32) -> u64 = core::mem::transmute::<usize, _>(address);
+        set(3);
+    }
+}
+
+/// Starts to count.
+fn after_open(library: usize) {
+    let (Some(start), Some(read_at)) = (START.get(library), READ_AT_NS.get(library)) else { return };
+    let address = start.load(Ordering::Relaxed);
+    if address == 0 {
+        return;
+    }
+    // SAFETY: the address is that of `cuFileStatsStart(void)` of this copy.
+    let answer = unsafe {
+        let start: unsafe extern "C" fn() -> u64 = core::mem::transmute::<usize, _>(address);
+        start()
+    };
+    if answer as u32 == 0 {
+        read_at.store(system::now_ns(), Ordering::Relaxed);
+    }
+}
+
+/// Reads the level-3 statistics and records them, if they are switched on and were not read just now. `now` reads them in any case.
+fn statistics(library: usize, now: bool) {
+    let (Some(read_at), Some(level3)) = (READ_AT_NS.get(library), LEVEL3.get(library)) else { return };
+    let last = read_at.load(Ordering::Relaxed);
+    let address = level3.load(Ordering::Relaxed);
+    if last == 0 || address == 0 {
+        return;
+    }
+    let time = system::now_ns();
+    let due = now || time.saturating_sub(last) >= BETWEEN_NS;
+    // One thread reads; the others do not wait for it.
+    if !due || read_at.compare_exchange(last, time, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return;
+    }
+    read_statistics(library, address, time);
+}
+
+/// Apart, so that its buffer is not on the stack of every call.
+#[inline(never)]
+#[cold]
+fn read_statistics(library: usize, address: usize, time: u64) {
+    // More than level 3 of 1.20 needs (5112 bytes).
+    let mut room = [0_u64; 2048];
+    // SAFETY: the address is that of `cuFileGetStatsL3(CUfileStatsLevel3_t *)` of this copy.
+    let answer = unsafe {
+        let read: unsafe extern "C" fn(*mut u64) -> u64 = core::mem::transmute::<usize, _>(address);
+        read(room.as_mut_ptr())
+    };
+    if answer as u32 == 0 {
+        capture::record_statistics(library, version(library), &room, time);
+    }
+}
+
+/// The version of a copy of libcufile, for example 1200; 0 if it does not report one.
+fn version(library: usize) -> i32 {
+    let Some(address) = GET_VERSION.get(library).map(|slot| slot.load(Ordering::Relaxed)).filter(|a| *a != 0) else {
+        return 0;
+    };
+    let mut version = 0;
+    // SAFETY: the address is that of `cuFileGetVersion(int *)` of this copy.
+    let answer = unsafe {
+        let get: unsafe extern "C" fn(*mut i32) -> u64 = core::mem::transmute::<usize, _>(address);
+        get(&raw mut version)
+    };
+    if answer as u32 == 0 { version } else { 0 }
+}

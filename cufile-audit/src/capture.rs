@@ -1,0 +1,280 @@
+//! What is recorded of each call.
+
+use crate::layout::{Answer, FUNCTIONS, Function, Record, kind};
+use crate::rings::Writer;
+use crate::system;
+
+/// The arguments of a call, as they are in registers. Those that the function does not have are arbitrary.
+pub(crate) type Arguments = [usize; 7];
+
+/// What was noted before the call.
+pub(crate) struct Before {
+    pub(crate) start_ns: u64,
+    /// The number of bytes that a stream call reports in memory, as it was before.
+    pub(crate) transferred: u64,
+}
+
+/// Entries of one batch call that are recorded; libcufile takes at most 256.
+const ENTRIES: usize = 1024;
+/// `CUfileIOParams_t` and `CUfileIOEvents_t` in words, see `cufile-ffi/src/raw.rs`.
+const PARAMS_WORDS: usize = 8;
+const EVENT_WORDS: usize = 3;
+/// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
+const HANDLE_IS_DESCRIPTOR: u32 = 1;
+
+/// The word at an address; 0 for a null pointer.
+///
+/// # Safety
+/// The address is null or that of a word that may be read.
+pub(crate) unsafe fn read_word(address: usize) -> u64 {
+    if address == 0 {
+        return 0;
+    }
+    // SAFETY: the caller says so. The word may be unaligned in a structure of the program, and another thread may be writing it.
+    unsafe { core::ptr::read_volatile(address as *const u64) }
+}
+
+/// The half word at an address; 0 for a null pointer.
+///
+/// # Safety
+/// As for [`read_word`].
+unsafe fn read_half(address: usize) -> u32 {
+    if address == 0 {
+        return 0;
+    }
+    // SAFETY: the caller says so.
+    unsafe { core::ptr::read_volatile(address as *const u32) }
+}
+
+/// Whether a result is an error.
+const fn failed(function: usize, result: usize) -> bool {
+    match FUNCTIONS[function].answer {
+        Answer::Status => result as u32 != 0,
+        Answer::Bytes => (result as isize) < 0,
+        Answer::Plain => false,
+    }
+}
+
+/// Records a call that has returned.
+///
+/// # Safety
+/// `arguments` and `result` are those of a call of function `F`: what they point to is as cufile.h says.
+pub(crate) unsafe fn record<const F: usize>(
+    library: usize,
+    arguments: &Arguments,
+    result: usize,
+    before: &Before,
+    end_ns: u64,
+) {
+    let Some(mut writer) = Writer::take() else { return };
+    let [a, b, c, d, e, f, g] = *arguments;
+    let failed = failed(F, result);
+    let mut record = Record {
+        head: Record::head(F as u16, library as u8, 0),
+        start_ns: before.start_ns,
+        end_ns,
+        object: a as u64,
+        result: result as u64,
+        ..Record::default()
+    };
+    let is = |function: Function| F == function as usize;
+    let mut bytes = 0;
+    if is(Function::Read) || is(Function::Write) {
+        (record.base, record.size) = (b as u64, c as u64);
+        (record.offset, record.base_offset) = (d as u64, e as u64);
+        bytes = if failed { 0 } else { result as u64 };
+    } else if is(Function::Readv) || is(Function::Writev) {
+        // SAFETY: `b` are `c` pieces of an address and a length.
+        unsafe {
+            let pieces = if b == 0 { 0 } else { c.min(ENTRIES) };
+            record.base = if pieces > 0 { read_word(b) } else { 0 };
+            for piece in 0..pieces {
+                record.size = record.size.wrapping_add(read_word(b + piece * 16 + 8));
+            }
+        }
+        (record.offset, record.extra[0], record.extra[1]) = (d as u64, c as u64, e as u64);
+        bytes = if failed { 0 } else { result as u64 };
+    } else if is(Function::ReadAsync) || is(Function::WriteAsync) {
+        record.base = b as u64;
+        // SAFETY: the four pointers must be valid until the transfer has ended, so also right after the call.
+        unsafe {
+            (record.size, record.offset, record.base_offset) = (read_word(c), read_word(d), read_word(e));
+            // The address is where the reader looks for the end of the transfer.
+            (record.extra[0], record.extra[1], record.extra[2]) = (f as u64, before.transferred, read_word(f));
+        }
+        record.extra[3] = g as u64;
+    } else if is(Function::BufRegister) || is(Function::BufDeregister) {
+        (record.object, record.base) = (0, a as u64);
+        if is(Function::BufRegister) {
+            (record.size, record.extra[0]) = (b as u64, c as u64);
+        }
+    } else if is(Function::BatchSetUp) {
+        // SAFETY: `a` receives the handle if the call succeeds.
+        record.object = if failed { 0 } else { unsafe { read_word(a) } };
+        record.size = b as u64;
+    } else if is(Function::DriverGetProperties) {
+        record.object = 0;
+        if !failed {
+            // SAFETY: `a` was filled with `CUfileDrvProps_t`: versions of nvidia-fs, status and control bits, features.
+            unsafe {
+                record.extra[0] = read_word(a);
+                record.extra[1] = read_word(a + 24);
+                record.extra[2] = u64::from(read_half(a + 32));
+            }
+        }
+    } else if is(Function::GetVersion) {
+        // SAFETY: `a` receives an int if the call succeeds.
+        (record.object, record.extra[0]) = (0, if failed { 0 } else { u64::from(unsafe { read_half(a) }) });
+    } else {
+        (record.extra[0], record.extra[1], record.extra[2]) = (b as u64, c as u64, d as u64);
+    }
+    if is(Function::BatchGetStatus) && !failed {
+        // SAFETY: `c` receives the number of events and `d` the events.
+        bytes = unsafe { record_events(&mut writer, &mut record, c, d) };
+    } else if is(Function::BatchSubmit) {
+        record.extra = [b as u64, d as u64, 0, 0, 0, 0, 0];
+        // SAFETY: `c` are `b` entries.
+        unsafe { record_entries(&mut writer, &mut record, b as u32 as usize, c) };
+    } else if is(Function::HandleRegister) {
+        // SAFETY: `a` receives the handle if the call succeeds, `b` describes the file.
+        unsafe { record_file(&mut writer, &mut record, a, b, failed) };
+    } else if writer.has_room(1) {
+        writer.put(&record);
+        writer.publish();
+    }
+    writer.add_total(F, failed, bytes, end_ns.saturating_sub(before.start_ns));
+}
+
+/// Records a registration with the path and the flags of the descriptor.
+#[inline(never)]
+unsafe fn record_file(writer: &mut Writer, record: &mut Record, handle: usize, description: usize, failed: bool) {
+    // SAFETY: the caller gives the arguments of a registration.
+    let (object, kind, fd) = unsafe {
+        let object = if failed { 0 } else { read_word(handle) };
+        let fd = if description == 0 { 0 } else { read_half(description + 8).cast_signed() };
+        (object, read_half(description), fd)
+    };
+    record.object = object;
+    let mut room = [0; 1024];
+    let mut length = 0;
+    record.extra[1] = u64::MAX;
+    if kind == HANDLE_IS_DESCRIPTOR {
+        record.extra[0] = u64::from(fd.cast_unsigned());
+        record.extra[1] = system::flags_of_descriptor(fd);
+        length = system::path_of_descriptor(fd, &mut room);
+    }
+    let text = room.get(..length).unwrap_or(&[]);
+    writer.write_with_text(record.kind(), record.library(), *record, text);
+}
+
+/// Records a submission and its entries.
+#[inline(never)]
+unsafe fn record_entries(writer: &mut Writer, record: &mut Record, count: usize, params: usize) {
+    let recorded = if params == 0 { 0 } else { count.min(ENTRIES) };
+    if !writer.has_room(1 + recorded) {
+        return;
+    }
+    record.head = Record::head(record.kind(), record.library(), recorded as u32);
+    writer.put(record);
+    for index in 0..recorded {
+        let at = params + index * PARAMS_WORDS * 8;
+        // SAFETY: the caller gives an array of at least `recorded` entries.
+        let words: [u64; PARAMS_WORDS] = core::array::from_fn(|word| unsafe { read_word(at + word * 8) });
+        let [_, base, offset, base_offset, size, handle, opcode, cookie] = words;
+        writer.put(&Record {
+            head: Record::head(kind::BATCH_ENTRY, record.library(), 0),
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            object: record.object,
+            offset,
+            size,
+            base,
+            base_offset,
+            result: record.result,
+            extra: [cookie, opcode & 0xffff_ffff, handle, 0, 0, 0, 0],
+        });
+    }
+    writer.publish();
+}
+
+/// Records a status call and the events that it returned; the bytes that they transferred.
+#[inline(never)]
+unsafe fn record_events(writer: &mut Writer, record: &mut Record, count: usize, events: usize) -> u64 {
+    // SAFETY: the caller gives the pointer that received the number of events.
+    let count = unsafe { read_half(count) } as usize;
+    let recorded = if events == 0 { 0 } else { count.min(ENTRIES) };
+    let event = |index: usize| -> [u64; EVENT_WORDS] {
+        // SAFETY: the caller gives an array of at least `recorded` events.
+        core::array::from_fn(|word| unsafe { read_word(events + (index * EVENT_WORDS + word) * 8) })
+    };
+    let mut bytes = 0_u64;
+    for index in 0..recorded {
+        let transferred = event(index)[2];
+        if transferred.cast_signed() > 0 {
+            bytes = bytes.wrapping_add(transferred);
+        }
+    }
+    if !writer.has_room(1 + recorded) {
+        return bytes;
+    }
+    record.head = Record::head(record.kind(), record.library(), recorded as u32);
+    record.extra[3] = count as u64;
+    writer.put(record);
+    for index in 0..recorded {
+        let [cookie, status, transferred] = event(index);
+        writer.put(&Record {
+            head: Record::head(kind::BATCH_EVENT, record.library(), 0),
+            start_ns: record.start_ns,
+            end_ns: record.end_ns,
+            object: record.object,
+            result: transferred,
+            extra: [cookie, status & 0xffff_ffff, 0, 0, 0, 0, 0],
+            ..Record::default()
+        });
+    }
+    writer.publish();
+    bytes
+}
+
+/// First release in which level 1 has vectored transfers, which moves all that follows.
+const VECTORED_SINCE: i32 = 1190;
+/// Where level 3 has the number of GPUs, in words, before and from that release.
+const GPU_COUNT_WORD: [usize; 2] = [1024 / 8, 1136 / 8];
+/// `CUfilePerGpuStats_t` in words, and GPUs in level 3.
+const GPU_WORDS: usize = 31;
+const GPUS: usize = 16;
+
+/// Records the counters of level 3: the calls that libcufile counted in this process, and the routes of each GPU.
+pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048], now_ns: u64) {
+    let Some(mut writer) = Writer::take() else { return };
+    let at = GPU_COUNT_WORD[usize::from(version >= VECTORED_SINCE)];
+    let gpus = (words[at] as u32 as usize).min(GPUS);
+    if !writer.has_room(1 + gpus) {
+        return;
+    }
+    writer.put(&Record {
+        head: Record::head(kind::STATISTICS, library as u8, gpus as u32),
+        start_ns: now_ns,
+        end_ns: now_ns,
+        object: u64::MAX,
+        // Reads and writes that worked, entries of batches, bytes read and written.
+        extra: [words[0], words[2], words[36], words[12], words[13], words[1], words[3]],
+        ..Record::default()
+    });
+    for gpu in 0..gpus {
+        let counter = |word: usize| words.get(at + 1 + gpu * GPU_WORDS + word).copied().unwrap_or(0);
+        writer.put(&Record {
+            head: Record::head(kind::STATISTICS, library as u8, 0),
+            start_ns: now_ns,
+            end_ns: now_ns,
+            object: gpu as u64,
+            // Bytes read and unaligned reads.
+            size: counter(2),
+            base: counter(10),
+            // Reads by p2pdma, nvidia-fs and POSIX, all reads; writes by the three routes.
+            extra: [counter(7), counter(8), counter(9), counter(6), counter(20), counter(21), counter(22)],
+            ..Record::default()
+        });
+    }
+    writer.publish();
+}

@@ -1,0 +1,264 @@
+//! The shared file from the writer's side: finding it, taking a ring for a thread, writing records.
+
+use crate::layout::{
+    ENV_FILE, FILE_BYTES, HEADER_BYTES, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
+    TEXT_BYTES, VERSION, header, kind, ring, state,
+};
+use crate::system;
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The mapped file; null if nothing is recorded.
+static FILE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
+/// A page whose first word is the process id, and 0 in the child of a fork; null if the kernel has no such pages.
+static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
+/// The process that has written its [`kind::PROCESS`] record.
+static INTRODUCED: AtomicU64 = AtomicU64::new(0);
+
+/// Longest path of the shared file.
+const PATH_BYTES: usize = 1024;
+/// The path of the shared file, copied before the program runs, because the program may change its environment.
+struct SharedPath(core::cell::UnsafeCell<[u8; PATH_BYTES]>);
+// SAFETY: written once, in `open`, before the program has a second thread; read afterwards.
+unsafe impl Sync for SharedPath {}
+static PATH: SharedPath = SharedPath(core::cell::UnsafeCell::new([0; PATH_BYTES]));
+
+fn path() -> *const c_char {
+    PATH.0.get().cast()
+}
+
+/// A word of the shared file.
+fn word(file: *mut u64, index: usize) -> &'static AtomicU64 {
+    // SAFETY: `file` is a mapping of FILE_BYTES that is never unmapped, every caller's index is inside it, and both sides use it as atomic words.
+    unsafe { AtomicU64::from_ptr(file.add(index)) }
+}
+
+/// Finds and maps the file that the environment names. Called once, before the program runs.
+pub(crate) fn open() -> bool {
+    const NAME: &CStr = {
+        const BYTES: [u8; ENV_FILE.len() + 1] = {
+            let mut bytes = [0; ENV_FILE.len() + 1];
+            let mut at = 0;
+            while at < ENV_FILE.len() {
+                bytes[at] = ENV_FILE.as_bytes()[at];
+                at += 1;
+            }
+            bytes
+        };
+        match CStr::from_bytes_with_nul(&BYTES) {
+            Ok(name) => name,
+            Err(_) => c"",
+        }
+    };
+    let value = system::variable(NAME);
+    if value.is_null() {
+        return false;
+    }
+    // SAFETY: getenv gives a C string; PATH is written here alone, before there is a second thread.
+    let copied = unsafe {
+        let text = CStr::from_ptr(value).to_bytes();
+        let room = &mut *PATH.0.get();
+        match room.get_mut(..text.len()) {
+            Some(room) if text.len() < PATH_BYTES => {
+                room.copy_from_slice(text);
+                true
+            }
+            _ => false,
+        }
+    };
+    if !copied {
+        return false;
+    }
+    // SAFETY: PATH ends in a zero, because the text is shorter than it.
+    let Some(file) = (unsafe { system::map_shared(path(), FILE_BYTES) }) else { return false };
+    let known = word(file, header::MAGIC).load(Ordering::Relaxed) == MAGIC
+        && word(file, header::VERSION).load(Ordering::Relaxed) == VERSION;
+    if !known {
+        return false;
+    }
+    if let Some(page) = system::page_wiped_on_fork() {
+        PROCESS_PAGE.store(page, Ordering::Relaxed);
+    }
+    FILE.store(file, Ordering::Release);
+    word(file, header::PROCESSES).fetch_add(1, Ordering::Relaxed);
+    true
+}
+
+/// Adds one to a word of the header.
+pub(crate) fn count(index: usize) {
+    let file = FILE.load(Ordering::Acquire);
+    if !file.is_null() {
+        word(file, index).fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether an option is set.
+pub(crate) fn option(bit: u64) -> bool {
+    let file = FILE.load(Ordering::Acquire);
+    !file.is_null() && word(file, header::OPTIONS).load(Ordering::Relaxed) & bit != 0
+}
+
+/// This process, without a system call after the first time.
+fn process() -> u64 {
+    let page = PROCESS_PAGE.load(Ordering::Relaxed);
+    if page.is_null() {
+        return system::process();
+    }
+    // SAFETY: a private page that is never unmapped, used as an atomic word.
+    let known = unsafe { AtomicU64::from_ptr(page) };
+    match known.load(Ordering::Relaxed) {
+        0 => {
+            let process = system::process();
+            known.store(process, Ordering::Relaxed);
+            process
+        }
+        process => process,
+    }
+}
+
+/// A ring that this thread writes. While it exists, the thread is marked busy.
+pub(crate) struct Writer {
+    file: *mut u64,
+    /// Index of the ring's first word in the file.
+    first: usize,
+    /// Records written so far, with those of this writer that are not published.
+    written: u64,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        system::thread_state().busy.set(0);
+    }
+}
+
+impl Writer {
+    /// The ring of this thread; None if there is none or this thread is writing just now. The header counts the missing rings.
+    pub(crate) fn take() -> Option<Self> {
+        let file = FILE.load(Ordering::Acquire);
+        if file.is_null() {
+            return None;
+        }
+        let process = process();
+        let thread = system::thread_state();
+        if thread.busy.get() != 0 && thread.process.get() == process {
+            word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        thread.busy.set(1);
+        let mut is_new = false;
+        if thread.process.get() != process {
+            thread.process.set(process);
+            let claimed = claim(file, process);
+            thread.ring.set(claimed.unwrap_or(0));
+            is_new = claimed.is_some();
+        }
+        let first = thread.ring.get();
+        if first == 0 {
+            thread.busy.set(0);
+            word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let written = word(file, first + ring::WRITTEN).load(Ordering::Relaxed);
+        let mut writer = Self { file, first, written };
+        if is_new && INTRODUCED.swap(process, Ordering::Relaxed) != process {
+            writer.introduce();
+        }
+        Some(writer)
+    }
+
+    /// Writes which program this process runs.
+    #[inline(never)]
+    #[cold]
+    fn introduce(&mut self) {
+        let mut room = [0; 1024];
+        // SAFETY: a C string literal.
+        let length = unsafe { system::link_target(c"/proc/self/exe".as_ptr(), &mut room) };
+        let now = system::now_ns();
+        let record = Record { start_ns: now, end_ns: now, ..Record::default() };
+        self.write_with_text(kind::PROCESS, 0, record, room.get(..length).unwrap_or(&[]));
+    }
+
+    /// Adds one call to the totals of its function, which are complete also if records are lost.
+    pub(crate) fn add_total(&self, function: usize, failed: bool, bytes: u64, ns: u64) {
+        let at = self.first + ring::TOTALS + function * ring::WORDS_OF_TOTAL;
+        for (index, value) in [1, u64::from(failed), bytes, ns].into_iter().enumerate() {
+            // Only this thread writes the word, so no read-modify-write instruction is needed.
+            let total = word(self.file, at + index);
+            total.store(total.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether `records` more fit. If not, one lost call is counted.
+    pub(crate) fn has_room(&self, records: usize) -> bool {
+        let read = word(self.file, self.first + ring::READ).load(Ordering::Acquire);
+        let fits = self.written.wrapping_sub(read).saturating_add(records as u64) <= RECORDS as u64;
+        if !fits {
+            let lost = word(self.file, self.first + ring::LOST);
+            lost.store(lost.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// Writes a record behind the last one, without publishing it. There is room: [`Writer::has_room`] was asked.
+    pub(crate) fn put(&mut self, record: &Record) {
+        let slot = (self.written as usize) & (RECORDS - 1);
+        let at = self.first + RING_HEADER_BYTES / 8 + slot * RECORD_WORDS;
+        for (index, value) in record.words().into_iter().enumerate() {
+            word(self.file, at + index).store(value, Ordering::Relaxed);
+        }
+        self.written = self.written.wrapping_add(1);
+    }
+
+    /// Shows the reader all records.
+    pub(crate) fn publish(&self) {
+        word(self.file, self.first + ring::WRITTEN).store(self.written, Ordering::Release);
+    }
+
+    /// Writes a record and a text that belongs to it; its length is the last word of the record.
+    pub(crate) fn write_with_text(&mut self, kind: u16, library: u8, mut record: Record, text: &[u8]) {
+        let parts = text.len().div_ceil(TEXT_BYTES);
+        if !self.has_room(1 + parts) {
+            return;
+        }
+        record.head = Record::head(kind, library, parts as u32);
+        record.extra[6] = text.len() as u64;
+        self.put(&record);
+        for part in text.chunks(TEXT_BYTES) {
+            let mut words = [0; RECORD_WORDS];
+            words[0] = Record::head(kind::TEXT, library, 0);
+            for (word, bytes) in words.iter_mut().skip(1).zip(part.chunks(8)) {
+                let mut eight = [0; 8];
+                for (to, from) in eight.iter_mut().zip(bytes) {
+                    *to = *from;
+                }
+                *word = u64::from_le_bytes(eight);
+            }
+            self.put(&Record::from_words(words));
+        }
+        self.publish();
+    }
+}
+
+/// Takes a free ring for this thread; the index of its first word.
+#[inline(never)]
+#[cold]
+fn claim(file: *mut u64, process: u64) -> Option<usize> {
+    for index in 0..RINGS {
+        let mark = word(file, header::STATES + index);
+        if mark.compare_exchange(state::FREE, state::TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            continue;
+        }
+        let bytes = HEADER_BYTES + index * RING_BYTES;
+        // SAFETY: the path was copied with its end in `open`.
+        if !unsafe { system::reserve(path(), bytes, RING_BYTES) } {
+            mark.store(state::FREE, Ordering::Release);
+            return None;
+        }
+        let first = bytes / 8;
+        word(file, first + ring::PID).store(process, Ordering::Relaxed);
+        word(file, first + ring::TID).store(system::thread(), Ordering::Relaxed);
+        mark.store(state::IN_USE, Ordering::Release);
+        return Some(first);
+    }
+    None
+}

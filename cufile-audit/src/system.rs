@@ -1,0 +1,224 @@
+//! The system as the library needs it: its libc, the clock, and one block of memory for each thread.
+
+use core::cell::Cell;
+use core::ffi::{c_char, c_int, c_long, c_void};
+
+/// `open`.
+const O_RDWR: c_int = 2;
+const O_CLOEXEC: c_int = 0o2_000_000;
+const F_GETFL: c_int = 3;
+const PROT_READ_WRITE: c_int = 3;
+const MAP_SHARED: c_int = 1;
+const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
+/// The child of a fork sees zeros in the page.
+const MADV_WIPEONFORK: c_int = 18;
+const CLOCK_MONOTONIC: c_int = 1;
+const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
+
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanoseconds: c_long,
+}
+
+// The names that `open` and the others have for files of any size are the same on both 64-bit targets.
+#[link(name = "c")]
+unsafe extern "C" {
+    #[link_name = "abort"]
+    fn c_abort() -> !;
+    fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
+    fn getenv(name: *const c_char) -> *const c_char;
+    fn getpid() -> c_int;
+    fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64;
+    fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+    fn mmap(
+        address: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        fd: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    fn readlink(path: *const c_char, out: *mut c_char, room: usize) -> isize;
+    fn syscall(number: c_long, ...) -> c_long;
+}
+
+/// Ends the process.
+#[cfg_attr(test, allow(dead_code))]
+pub(crate) fn abort() -> ! {
+    // SAFETY: abort has no conditions.
+    unsafe { c_abort() }
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub(crate) fn now_ns() -> u64 {
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: `time` is a timespec of 64-bit Linux and lives during the call.
+    unsafe { clock_gettime(CLOCK_MONOTONIC, &raw mut time) };
+    (time.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nanoseconds as u64)
+}
+
+pub(crate) fn process() -> u64 {
+    // SAFETY: getpid has no conditions.
+    u64::from(unsafe { getpid() }.cast_unsigned())
+}
+
+pub(crate) fn thread() -> u64 {
+    // SAFETY: gettid has no conditions. glibc has a function for it only since 2.30.
+    (unsafe { syscall(SYS_GETTID) }).cast_unsigned()
+}
+
+/// The value of an environment variable, a C string; null if it is not set.
+pub(crate) fn variable(name: &core::ffi::CStr) -> *const c_char {
+    // SAFETY: `name` is a C string. The result is used before the program runs, so the environment does not change.
+    unsafe { getenv(name.as_ptr()) }
+}
+
+/// Maps `bytes` of the file shared; None if it cannot be opened, is shorter or cannot be mapped.
+///
+/// # Safety
+/// `path` is a C string.
+pub(crate) unsafe fn map_shared(path: *const c_char, bytes: usize) -> Option<*mut u64> {
+    // SAFETY: the caller gives a C string; the descriptor is used and closed here only.
+    unsafe {
+        let fd = open(path, O_RDWR | O_CLOEXEC);
+        if fd < 0 {
+            return None;
+        }
+        let long_enough = lseek(fd, 0, 2) >= bytes as i64;
+        let map = if long_enough {
+            mmap(core::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0)
+        } else {
+            core::ptr::null_mut()
+        };
+        close(fd);
+        (!map.is_null() && map.addr() != usize::MAX).then_some(map.cast())
+    }
+}
+
+/// Makes sure that a part of the file has memory, so that writing to it cannot end the program with SIGBUS.
+///
+/// # Safety
+/// `path` is a C string.
+pub(crate) unsafe fn reserve(path: *const c_char, offset: usize, bytes: usize) -> bool {
+    // SAFETY: the caller gives a C string; the descriptor is used and closed here only.
+    unsafe {
+        let fd = open(path, O_RDWR | O_CLOEXEC);
+        if fd < 0 {
+            return false;
+        }
+        let done = fallocate(fd, 0, offset as i64, bytes as i64) == 0;
+        close(fd);
+        done
+    }
+}
+
+/// A private page that reads as zeros in the child of a fork; None if the kernel cannot do that (before 4.14).
+pub(crate) fn page_wiped_on_fork() -> Option<*mut u64> {
+    // SAFETY: a new anonymous mapping, which no other code knows.
+    unsafe {
+        let page = mmap(core::ptr::null_mut(), 4096, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
+        if page.is_null() || page.addr() == usize::MAX || madvise(page, 4096, MADV_WIPEONFORK) != 0 {
+            return None;
+        }
+        Some(page.cast())
+    }
+}
+
+/// The target of a link into `out`; its length, 0 if it cannot be read.
+///
+/// # Safety
+/// `path` is a C string.
+pub(crate) unsafe fn link_target(path: *const c_char, out: &mut [u8]) -> usize {
+    // SAFETY: the caller gives a C string; `out` has the given length.
+    let length = unsafe { readlink(path, out.as_mut_ptr().cast(), out.len()) };
+    usize::try_from(length).unwrap_or(0).min(out.len())
+}
+
+/// The path behind a descriptor of this process into `out`; its length, 0 if it is unknown.
+pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
+    let mut name = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0_u8; 10];
+    let mut rest = fd.unsigned_abs();
+    let mut count = 0;
+    while count < digits.len() {
+        digits[count] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        count += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    let prefix = b"/proc/self/fd/".len();
+    for (slot, digit) in name[prefix..].iter_mut().zip(digits.iter().take(count).rev()) {
+        *slot = *digit;
+    }
+    // SAFETY: the name ends in zeros: at most 10 digits behind the prefix, in room for 12.
+    unsafe { link_target(name.as_ptr().cast(), out) }
+}
+
+/// The flags of an open descriptor, for example O_DIRECT.
+pub(crate) fn flags_of_descriptor(fd: i32) -> u64 {
+    // SAFETY: F_GETFL takes no third argument.
+    let flags = unsafe { fcntl(fd, F_GETFL) };
+    if flags < 0 { u64::MAX } else { u64::from(flags.cast_unsigned()) }
+}
+
+/// What the library keeps for each thread. Zero in a new thread.
+#[repr(C)]
+pub(crate) struct ThreadState {
+    /// Address of its ring; 0 if it has none.
+    pub(crate) ring: Cell<usize>,
+    /// The process in which `ring` was taken; another one after a fork.
+    pub(crate) process: Cell<u64>,
+    /// Not 0 while a record is written: a signal handler that makes calls then does not write into the same ring.
+    pub(crate) busy: Cell<u64>,
+}
+
+// Stable Rust has no thread-local variables without the standard library, whose own would allocate at the first access of each thread. The model is
+// initial-exec: glibc keeps room for it in every thread, and an access is one addition.
+core::arch::global_asm!(
+    ".section .tbss.gds_top_audit_thread,\"awT\",@nobits",
+    ".p2align 3",
+    ".globl gds_top_audit_thread",
+    ".hidden gds_top_audit_thread",
+    ".type gds_top_audit_thread,@object",
+    ".size gds_top_audit_thread,24",
+    "gds_top_audit_thread:",
+    ".zero 24",
+    ".text",
+);
+
+/// The state of this thread.
+pub(crate) fn thread_state() -> &'static ThreadState {
+    let address: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the initial-exec sequence of the ABI; it reads the thread pointer and one word of the global offset table.
+    unsafe {
+        core::arch::asm!(
+            "mov {0}, qword ptr [rip + gds_top_audit_thread@GOTTPOFF]",
+            "add {0}, qword ptr fs:[0]",
+            out(reg) address,
+            options(nostack, pure, readonly),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!(
+            "mrs {1}, tpidr_el0",
+            "adrp {0}, :gottprel:gds_top_audit_thread",
+            "ldr {0}, [{0}, :gottprel_lo12:gds_top_audit_thread]",
+            "add {0}, {0}, {1}",
+            out(reg) address,
+            out(reg) _,
+            options(nostack, pure, readonly),
+        );
+    }
+    // SAFETY: 24 bytes, aligned to 8, zero at the start of each thread and used by it alone. The reference is not kept beyond the call.
+    unsafe { &*core::ptr::with_exposed_provenance::<ThreadState>(address) }
+}
