@@ -22,4 +22,5 @@ pub mod telemetry;
 pub mod text;
 pub mod trust;
 pub mod tui;
+pub mod watch;
 pub mod weights;

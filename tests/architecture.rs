@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each room and the rooms it may use. `cli` is the door and may use all.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     ("text", &[]),
     ("domain", &[]),
     ("trust", &[]),
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("kvcache", &["engines", "device", "domain", "trust"]),
     ("iogrid", &["engines", "device", "domain", "trust"]),
     ("telemetry", &["host", "domain"]),
+    ("watch", &["domain", "device", "weights", "trust"]),
     (
         "session",
         &[
@@ -38,6 +39,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "device",
             "engines",
             "telemetry",
+            "watch",
             "trust",
             "text",
         ],
@@ -63,6 +65,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "kvcache",
             "iogrid",
             "telemetry",
+            "watch",
             "session",
             "analysis",
             "present",
@@ -78,9 +81,11 @@ const ARROWS: [(&str, &[&str]); 22] = [
 ];
 
 /// Crates that only some rooms may name: devices and native libraries stay where their `unsafe` is.
-const FOREIGN: [(&str, &[&str]); 10] = [
+const FOREIGN: [(&str, &[&str]); 11] = [
     // `device` implements the crate's `IoMemory` for its memory, `trust` has its rule for files that are loaded; everything else of cuFile is the engines'.
-    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid", "trust", "explain"]),
+    // `watch` names its codes.
+    ("cufile_ffi", &["engines", "device", "kvcache", "iogrid", "trust", "explain", "watch"]),
+    ("cufile_audit", &["watch"]),
     ("nixl_ffi", &["engines"]),
     ("cudarc", &["device"]),
     ("io_uring", &["device"]),
@@ -207,7 +212,7 @@ fn native_libraries_and_fronts_are_named_only_in_their_rooms() {
 }
 
 #[test]
-fn unsafe_lives_in_device_and_the_two_ffi_crates_alone() {
+fn unsafe_lives_in_device_and_the_native_crates_alone() {
     let mut wrong = Vec::new();
     for path in sources(Path::new("src")) {
         if path.starts_with("src/device") {

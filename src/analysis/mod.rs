@@ -11,6 +11,7 @@ mod grid;
 mod predict;
 mod rows;
 mod timing;
+mod watch;
 mod winner;
 
 pub use advice::{Advice, Lesson, RunFacts, advice};
@@ -24,6 +25,7 @@ pub use grid::{GridTable, RateRatio, grid_tables, rate_range, rate_ratio, warmth
 pub use predict::{Prediction, Shape, Threads, predict};
 pub use rows::{TensorRow, tensor_rows};
 pub use timing::{Timing, Timings, timing};
+pub use watch::{WatchAdvice, is_proven_direct, watch_advice};
 pub use winner::Outcome;
 
 pub use crate::domain::median::{median, median_u64};

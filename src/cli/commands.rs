@@ -233,6 +233,8 @@ pub(super) enum Sub {
     Fleet(super::fleet::FleetArgs),
     /// Write and read KV caches like UCM, llm-d or LMCache, compared with host memory and plain files
     Kv(super::kv::KvArgs),
+    /// Run a program and show what GDS does in it: every cuFile call, file, route and tensor, child processes included
+    Watch(super::watch::WatchArgs),
     /// Prove on this hardware that every available engine loads the right bytes
     Selftest {
         #[command(flatten)]

@@ -31,6 +31,7 @@ mod swept;
 mod targets;
 mod together;
 mod view;
+mod watch;
 
 use crate::tui;
 use crate::{engines, iogrid};
@@ -76,6 +77,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Io { io, export, output }) => io::run(&io, export.plan(), &output),
         Some(Sub::KvLane) => Ok(crate::kvcache::run_lane()),
         Some(Sub::Kv(args)) => kv::run(&args),
+        Some(Sub::Watch(args)) => watch::run(args),
         Some(Sub::ProbeCufile { scratch, no_open }) => {
             Ok(engines::probe::probe_cufile(&scratch, !no_open))
         }

@@ -14,6 +14,7 @@ use super::run::{LaneId, RunResult};
 use super::sample::Sample;
 use super::share::LaneShare;
 use super::system::SystemSample;
+use super::watch::WatchReport;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened.
@@ -235,6 +236,11 @@ pub enum EventBody {
         name: String,
         /// What is run.
         title: String,
+    },
+    /// What was seen of a watched program so far; replaces an earlier report.
+    ProgramSeen {
+        /// The report.
+        report: Box<WatchReport>,
     },
     /// Meters were read.
     Sampled {

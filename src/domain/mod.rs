@@ -27,6 +27,7 @@ mod span_columns;
 pub mod spec;
 pub mod system;
 pub mod units;
+pub mod watch;
 pub mod workload;
 mod workload_lane;
 
@@ -54,6 +55,10 @@ pub use span::Span;
 pub use span_columns::SpanColumns;
 pub use spec::{Need, Setting};
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
+pub use watch::{
+    BufferUse, CallTotal, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport, WatchedFailure,
+    WatchedFile, WatchedLibrary, WatchedTensor,
+};
 pub use workload::{
     BesideWrites, Fallback, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles, WorkloadOrder,
     WorkloadResult,

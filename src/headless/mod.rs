@@ -5,7 +5,7 @@ mod serve;
 
 pub use serve::MetricsServer;
 
-use crate::domain::{Engine, Route, Status};
+use crate::domain::{Engine, ProgramEnd, Route, Status};
 use crate::report::{self, ExportError, Format};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
 use crate::text::sanitise_line;
@@ -208,6 +208,9 @@ pub fn exit_code(state: &State) -> u8 {
             return 1;
         }
         return if results().any(|r| r.error.is_none()) { 0 } else { 3 };
+    }
+    if let Some(report) = &state.watch {
+        return u8::from(!matches!(report.ended, None | Some(ProgramEnd::Status(0))));
     }
     let tried = !state.lanes.is_empty() || !state.unavailable.is_empty();
     // Parts are a model only together.

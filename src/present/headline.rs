@@ -4,7 +4,7 @@ use super::comparisons::{Comparison, comparisons, naming};
 use super::engine_rows::{EngineRow, RowGroup, row_groups};
 use super::labels::{self, plural};
 use super::view::Answer;
-use super::{grid, progress, verdict, winner};
+use super::{grid, progress, verdict, watch, winner};
 use crate::domain::{Grid, Status, units};
 use crate::session::{LaneStatus, State};
 
@@ -27,6 +27,8 @@ pub fn answers(state: &State) -> Vec<Answer> {
         answers.push(Answer::new(Status::Fail, "No engine loaded the model.", ""));
     }
     answers.extend(state.grid.iter().flat_map(grid::answers));
+    answers
+        .extend(state.watch.iter().flat_map(|report| std::iter::once(watch::answer(report)).chain(watch::end(report))));
     answers.extend(problems(state));
     if state.ended == Some(true) {
         answers.push(Answer::new(Status::Warn, "The session was interrupted. Results are incomplete.", ""));

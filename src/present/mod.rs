@@ -22,6 +22,7 @@ pub mod table;
 pub mod together;
 pub mod verdict;
 pub mod view;
+pub mod watch;
 pub mod winner;
 pub mod workload;
 

@@ -6,7 +6,7 @@ use super::timed::TimedSample;
 use crate::domain::units::NS_PER_S;
 use crate::domain::{
     AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LogLevel,
-    Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict,
+    Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict, WatchReport,
 };
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -52,6 +52,8 @@ pub struct State {
     pub ceilings: Vec<Ceiling>,
     /// The grid of storage measurements.
     pub grid: Option<Grid>,
+    /// The watched program.
+    pub watch: Option<Arc<WatchReport>>,
     /// Name and title of the plan that all this belongs to; `None` for the one that the session began with.
     pub race_plan: Option<(String, String)>,
     /// What else can be run.
@@ -151,6 +153,7 @@ impl State {
                 }
             }
             EventBody::GridEnded => self.end_grid(),
+            EventBody::ProgramSeen { report } => self.watch = Some(Arc::new((**report).clone())),
             EventBody::GridCellStarted { cell } => {
                 if let Some(grid) = &mut self.grid {
                     grid.written = None;

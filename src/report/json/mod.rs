@@ -3,6 +3,7 @@
 mod grid;
 mod summary;
 mod together;
+mod watch;
 
 use crate::analysis::{ComparisonGroup, Outcome, TensorRow, size_classes};
 use crate::domain::{FixPlan, FixProgress};
@@ -54,6 +55,10 @@ struct Report<'a> {
     analysis: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     grid: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watch: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     earlier: Vec<Value>,
     messages: Vec<Value>,
@@ -111,6 +116,8 @@ impl<'a> Report<'a> {
             samples: Samples(state),
             analysis: figures(analysis),
             grid: state.grid.as_ref().map(grid::json),
+            watch: state.watch.as_deref().map(watch::watch),
+            program: state.watch.as_deref().map(watch::program),
             earlier: earlier(state),
             messages: state
                 .messages

@@ -15,6 +15,7 @@ mod phases;
 mod results;
 mod setup;
 mod together;
+mod watch;
 mod workload;
 
 use super::section::Section;
@@ -44,6 +45,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     all.extend(failures::section(state));
     all.extend(workload::sections(state, full));
     all.extend(grid::section(state));
+    all.extend(watch::sections(state, full));
     all.extend(phases::section(analysis).filter(|_| full));
     if full {
         all.extend(charts::sections(analysis));

@@ -21,6 +21,7 @@ mod run;
 mod session;
 mod targets;
 mod turns;
+mod watch;
 
 pub use child::probe_child;
 pub use outside::{Loader, loaders, python, supervise};
@@ -28,3 +29,4 @@ pub use plan::{GpuChoice, GridRequest, SessionConfig, WorkloadPlan};
 pub use prove::prove;
 pub use race::goes_first;
 pub use run::{SessionError, start};
+pub use watch::{WatchSessionError, watch};

@@ -1,0 +1,224 @@
+//! What could be better in a watched program, as data. Each piece of advice has the calls that prove it.
+
+use crate::domain::{RouteProof, WatchReport, WatchedFailure};
+
+/// Fewer transfers than this show no habit.
+const HABIT: u64 = 16;
+/// Bytes from which one thread is a limit.
+const MUCH_BYTES: u64 = 256 << 20;
+
+/// A piece of advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchAdvice {
+    /// Calls failed.
+    Failed(WatchedFailure),
+    /// Buffers are registered about once for each transfer.
+    RegistersPerCall {
+        /// Registrations.
+        registered: u64,
+        /// Transfers.
+        transfers: u64,
+        /// Time to register and deregister, nanoseconds.
+        total_ns: u64,
+    },
+    /// Transfers use memory that is not registered.
+    Unregistered {
+        /// Such transfers.
+        count: u64,
+        /// All transfers.
+        of: u64,
+    },
+    /// Transfers are not aligned to 4 KiB.
+    Unaligned {
+        /// Such transfers.
+        count: u64,
+        /// All transfers.
+        of: u64,
+    },
+    /// Most reads are below 1 MiB.
+    SmallReads {
+        /// Such reads.
+        count: u64,
+        /// All reads.
+        of: u64,
+    },
+    /// One thread makes all single reads.
+    OneThread {
+        /// Reads.
+        reads: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Descriptors have no O_DIRECT.
+    NoODirect {
+        /// Such files.
+        files: u64,
+        /// All registered files.
+        of: u64,
+    },
+    /// Files go through host memory.
+    Compat {
+        /// Such files.
+        files: u64,
+        /// Whether this is proven.
+        proven: bool,
+    },
+    /// Nothing shows the route.
+    RouteUnknown,
+    /// Stream transfers had no result when the program ended, or it was not seen.
+    Unfinished(u64),
+    /// Details of calls were lost.
+    Lost(u64),
+    /// Calls of further copies of libcufile were not recorded.
+    LibrariesLeftOut(u64),
+}
+
+impl WatchAdvice {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn id(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "failed-calls",
+            Self::RegistersPerCall { .. } => "registration-per-call",
+            Self::Unregistered { .. } => "unregistered-buffers",
+            Self::Unaligned { .. } => "unaligned-transfers",
+            Self::SmallReads { .. } => "small-reads",
+            Self::OneThread { .. } => "one-thread",
+            Self::NoODirect { .. } => "no-o-direct",
+            Self::Compat { .. } => "compat-route",
+            Self::RouteUnknown => "route-unknown",
+            Self::Unfinished(_) => "unfinished-stream-transfers",
+            Self::Lost(_) => "lost-events",
+            Self::LibrariesLeftOut(_) => "libraries-left-out",
+        }
+    }
+}
+
+/// Advice about a program, the most important first.
+#[must_use]
+pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
+    let mut advice: Vec<WatchAdvice> = report.failures.iter().cloned().map(WatchAdvice::Failed).collect();
+    let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);
+    let transfers: u64 = all().map(|t| t.count).sum();
+    if report.unfinished > 0 {
+        advice.push(WatchAdvice::Unfinished(report.unfinished));
+    }
+    let used: Vec<_> = report.files.iter().filter(|file| file.reads.count + file.writes.count > 0).collect();
+    let inferred = |file: &&&crate::domain::WatchedFile| file.route == crate::domain::Route::Compat;
+    let compat = used.iter().filter(inferred).count() as u64;
+    if compat > 0 {
+        let proven = used.iter().filter(inferred).all(|file| file.proven);
+        advice.push(WatchAdvice::Compat { files: compat, proven });
+    }
+    if used.iter().any(|file| matches!(file.proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter)) {
+        advice.push(WatchAdvice::RouteUnknown);
+    }
+    if transfers >= HABIT {
+        let registered = report.buffers.registered;
+        if registered >= HABIT && registered * 2 >= transfers {
+            let total_ns = report.buffers.total_ns;
+            advice.push(WatchAdvice::RegistersPerCall { registered, transfers, total_ns });
+        }
+        let (unregistered, unaligned) =
+            (all().map(|t| t.unregistered).sum::<u64>(), all().map(|t| t.unaligned).sum::<u64>());
+        if unregistered * 2 >= transfers {
+            advice.push(WatchAdvice::Unregistered { count: unregistered, of: transfers });
+        }
+        if unaligned * 4 >= transfers {
+            advice.push(WatchAdvice::Unaligned { count: unaligned, of: transfers });
+        }
+    }
+    let reads = || report.files.iter().map(|file| file.reads);
+    let (count, small, bytes) = (
+        reads().map(|t| t.count).sum::<u64>(),
+        reads().map(|t| t.below_mib).sum::<u64>(),
+        reads().map(|t| t.bytes).sum::<u64>(),
+    );
+    if count >= HABIT && small * 2 >= count {
+        advice.push(WatchAdvice::SmallReads { count: small, of: count });
+    }
+    let single = reads().all(|t| t.batched + t.streamed == 0);
+    if count >= HABIT && bytes >= MUCH_BYTES && single && report.reading_threads == 1 {
+        advice.push(WatchAdvice::OneThread { reads: count, bytes });
+    }
+    let buffered = report.files.iter().filter(|file| file.o_direct == Some(false)).count() as u64;
+    if buffered > 0 {
+        let of = report.files.iter().filter(|file| file.registrations > 0).count() as u64;
+        advice.push(WatchAdvice::NoODirect { files: buffered, of });
+    }
+    if report.lost_events > 0 {
+        advice.push(WatchAdvice::Lost(report.lost_events));
+    }
+    if report.libraries_left_out > 0 {
+        advice.push(WatchAdvice::LibrariesLeftOut(report.libraries_left_out));
+    }
+    advice
+}
+
+/// Whether every transfer of the program takes a direct route and this is proven. `None` if it made no transfer.
+#[must_use]
+pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
+    let mut used = report.files.iter().filter(|file| file.reads.count + file.writes.count > 0).peekable();
+    used.peek()?;
+    Some(report.lost_events == 0 && used.all(|file| file.proven && file.route.is_direct()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{BufferUse, Route, Transfers, WatchedFile};
+
+    fn file(reads: Transfers) -> WatchedFile {
+        WatchedFile {
+            path: "/m".to_owned(),
+            route: Route::P2pdma,
+            proven: true,
+            proof: RouteProof::Statistics,
+            reads,
+            writes: Transfers::default(),
+            registrations: 1,
+            failed_registrations: 0,
+            o_direct: Some(true),
+            tensors: Vec::new(),
+            tensors_of_file: 0,
+        }
+    }
+
+    fn ids(report: &WatchReport) -> Vec<&'static str> {
+        watch_advice(report).iter().map(WatchAdvice::id).collect()
+    }
+
+    #[test]
+    fn a_good_program_gets_no_advice_and_each_habit_its_own() {
+        let good = Transfers { count: 100, bytes: 100 << 24, ..Transfers::default() };
+        let report = WatchReport { files: vec![file(good)], reading_threads: 4, ..WatchReport::default() };
+        assert_eq!(ids(&report), Vec::<&str>::new());
+        assert_eq!(is_proven_direct(&report), Some(true));
+        for (reads, wanted) in [
+            (Transfers { unregistered: 50, ..good }, "unregistered-buffers"),
+            (Transfers { unaligned: 25, ..good }, "unaligned-transfers"),
+            (Transfers { below_mib: 50, ..good }, "small-reads"),
+        ] {
+            assert_eq!(ids(&WatchReport { files: vec![file(reads)], ..report.clone() }), [wanted]);
+        }
+        assert_eq!(ids(&WatchReport { reading_threads: 1, ..report.clone() }), ["one-thread"]);
+        let buffers = BufferUse { registered: 100, ..BufferUse::default() };
+        assert_eq!(ids(&WatchReport { buffers, ..report.clone() }), ["registration-per-call"]);
+        assert_eq!(ids(&WatchReport { lost_events: 1, ..report }), ["lost-events"]);
+    }
+
+    #[test]
+    fn a_direct_route_must_be_proven_for_all_transfers() {
+        let reads = Transfers { count: 1, bytes: 1, ..Transfers::default() };
+        let mut report = WatchReport { files: vec![file(reads), file(reads)], ..WatchReport::default() };
+        report.files[1].proven = false;
+        assert_eq!(is_proven_direct(&report), Some(false));
+        report.files[1] = file(reads);
+        report.files[1].route = Route::Compat;
+        assert_eq!(is_proven_direct(&report), Some(false));
+        report.files[1] = file(Transfers::default());
+        report.files[1].route = Route::None;
+        assert_eq!(is_proven_direct(&report), Some(true));
+        assert_eq!(is_proven_direct(&WatchReport::default()), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! `watch`: what GDS does in any program.
+
+use super::args::{ExportArgs, OutputArgs};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, note};
+use super::race;
+use crate::analysis::is_proven_direct;
+use crate::session::live;
+use crate::watch::Launch;
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What is watched.
+#[derive(Clone, Debug, Args)]
+pub(super) struct WatchArgs {
+    /// The program and its arguments, after '--'
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// Switch libcufile's level-3 statistics on inside the program; they prove the route of its transfers (libcufile 1.15 or later)
+    #[arg(long)]
+    statistics: bool,
+    /// Exit with status 1 unless a direct route is proven for every transfer; implies --statistics
+    #[arg(long, value_name = "ROUTE")]
+    require: Option<Require>,
+    /// Keep a recording of the session. It is FILE.partial until the session ends; an earlier recording stays until then, any other file always
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    #[command(flatten)]
+    export: ExportArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What the program must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Require {
+    /// Every transfer takes a direct route, and this is proven
+    Direct,
+}
+
+pub(super) fn run(args: WatchArgs) -> Ran {
+    let launch = Launch {
+        command: args.command,
+        statistics: args.statistics || args.require.is_some(),
+        // The result alone is on standard output.
+        output_to_stderr: args.output.json,
+    };
+    let feed = match live::watch(&launch, args.record.as_deref()) {
+        Ok(feed) => feed,
+        Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
+    };
+    let outcome = race::follow_feed(&feed, &args.output, args.export.plan());
+    let met = match (args.require, outcome.state.watch.as_deref()) {
+        (Some(Require::Direct), Some(report)) => is_proven_direct(report) == Some(true),
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    if !met {
+        note("--require direct is not met: a direct route is not proven for every cuFile transfer of the program");
+    }
+    Ok(outcome.exit.max(if met { FINE } else { BAD_ANSWER }))
+}

@@ -1,0 +1,236 @@
+//! What was seen of a watched program: its cuFile calls, files, libraries and buffers.
+
+use super::finding::Route;
+use serde::{Deserialize, Serialize};
+
+/// Everything that was seen of a watched program so far. A later report replaces an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WatchReport {
+    /// The command, or the program of the process that was attached to.
+    pub command: Vec<String>,
+    /// How it ended; `None` while it runs.
+    pub ended: Option<ProgramEnd>,
+    /// Time since it started, nanoseconds.
+    pub wall_ns: u64,
+    /// Programs that were started with the recording library, child processes included.
+    pub processes: u64,
+    /// Copies of libcufile that were loaded.
+    pub libraries: Vec<WatchedLibrary>,
+    /// cuFile functions that were called, in the order of cufile.h.
+    pub calls: Vec<CallTotal>,
+    /// Files that were registered or transferred, the most bytes first.
+    pub files: Vec<WatchedFile>,
+    /// Threads that called cuFile.
+    pub threads: u64,
+    /// Threads that read by cuFile.
+    pub reading_threads: u64,
+    /// Calls whose details were not recorded. The totals of [`WatchReport::calls`] contain them unless [`WatchReport::uncounted`] is above 0.
+    pub lost_events: u64,
+    /// Calls that are in no total, because no memory was left for their thread.
+    pub uncounted: u64,
+    /// Copies of libcufile in one process beyond the first four, whose calls are not recorded.
+    pub libraries_left_out: u64,
+    /// Reads by size: each class has the reads up to `up_to_bytes` and above the class before.
+    pub sizes: Vec<SizeClass>,
+    /// Errors that cuFile returned.
+    pub failures: Vec<WatchedFailure>,
+    /// Registrations of buffers.
+    pub buffers: BufferUse,
+    /// Stream transfers whose end was not seen.
+    pub unfinished: u64,
+    /// libcufile's level-3 statistics of all processes, if they were switched on and read.
+    pub statistics: Option<RouteStatistics>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProgramEnd {
+    /// With this exit status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// A libcufile that was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedLibrary {
+    /// Its path.
+    pub path: String,
+    /// Processes that loaded it.
+    pub processes: u64,
+    /// What it answered to cuFileGetVersion, for example 1200; `None` if the program did not ask.
+    pub version: Option<u64>,
+}
+
+/// All calls of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallTotal {
+    /// The function.
+    pub function: String,
+    /// Calls.
+    pub count: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Bytes that the calls reported as transferred.
+    pub bytes: u64,
+    /// Time inside the calls, nanoseconds.
+    pub total_ns: u64,
+}
+
+/// Transfers of a file in one direction. Batch entries and stream transfers count once each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transfers {
+    /// Transfers that were submitted.
+    pub count: u64,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// Transfers that failed.
+    pub errors: u64,
+    /// Transfers of less than 1 MiB.
+    pub below_mib: u64,
+    /// Transfers whose offset, size or memory address is not a multiple of 4 KiB.
+    pub unaligned: u64,
+    /// Transfers to or from memory that was not registered.
+    pub unregistered: u64,
+    /// Transfers as entries of a batch.
+    pub batched: u64,
+    /// Transfers on a stream.
+    pub streamed: u64,
+}
+
+/// A file that cuFile used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WatchedFile {
+    /// Its path when it was registered.
+    pub path: String,
+    /// The route of its transfers; [`Route::None`] if nothing shows it.
+    pub route: Route,
+    /// Whether the route was proven.
+    pub proven: bool,
+    /// What shows the route.
+    pub proof: RouteProof,
+    /// Reads.
+    pub reads: Transfers,
+    /// Writes.
+    pub writes: Transfers,
+    /// Registrations of a descriptor of this file.
+    pub registrations: u64,
+    /// Registrations that failed.
+    pub failed_registrations: u64,
+    /// Whether its descriptors had O_DIRECT; `None` if this is not known or differs.
+    pub o_direct: Option<bool>,
+    /// Tensors that were read, for a safetensors file.
+    pub tensors: Vec<WatchedTensor>,
+    /// Tensors of the file; 0 if it is not a safetensors file.
+    pub tensors_of_file: u64,
+}
+
+/// What shows the route of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteProof {
+    /// Nothing does.
+    #[default]
+    Nothing,
+    /// It was not transferred, so it has none.
+    NoTransfer,
+    /// All transfers failed.
+    AllFailed,
+    /// libcufile's level-3 statistics count all transfers of the program on this route.
+    Statistics,
+    /// libcufile's level-3 statistics count several routes, so the route of one file is open.
+    MixedStatistics,
+    /// nvidia-fs counted reads while the program ran. It counts the reads of all processes.
+    NvidiaFsCounter,
+    /// Inferred: the module nvidia-fs is not loaded, and p2pdma is not configured.
+    NoDirectRoute,
+}
+
+/// A tensor of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedTensor {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Reads that touched it.
+    pub reads: u64,
+    /// Its bytes that were read; a byte that was read twice counts twice.
+    pub bytes: u64,
+}
+
+/// Reads of one size class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeClass {
+    /// Largest size of the class.
+    pub up_to_bytes: u64,
+    /// Calls of cuFileRead.
+    pub count: u64,
+    /// Time inside them, nanoseconds.
+    pub total_ns: u64,
+    /// Longest of them, nanoseconds.
+    pub longest_ns: u64,
+}
+
+/// An error that cuFile returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedFailure {
+    /// The function, or `batch entry` and `stream transfer` for errors after the submission.
+    pub function: String,
+    /// The code: a cuFile code, or below zero what a transfer returned.
+    pub code: i64,
+    /// Its name, if cufile.h has one.
+    pub name: Option<String>,
+    /// How often.
+    pub count: u64,
+    /// The first file that it concerned.
+    pub file: Option<String>,
+    /// Whether only a look at the result after the submission shows it.
+    pub after_submission: bool,
+}
+
+/// Registrations of buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferUse {
+    /// Registrations that worked.
+    pub registered: u64,
+    /// Time to register and deregister, nanoseconds.
+    pub total_ns: u64,
+    /// Most bytes registered at one time in one process.
+    pub most_bytes: u64,
+}
+
+/// Counters of libcufile's level-3 statistics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteStatistics {
+    /// Processes whose statistics were read.
+    pub processes: u64,
+    /// Reads that libcufile counted in these processes, single reads only.
+    pub reads: u64,
+    /// Writes that libcufile counted.
+    pub writes: u64,
+    /// Entries of batches that libcufile processed.
+    pub batch_entries: u64,
+    /// Transfers by p2pdma.
+    pub p2pdma: u64,
+    /// Transfers by nvidia-fs.
+    pub nvfs: u64,
+    /// Transfers by POSIX calls, in compat mode.
+    pub posix: u64,
+}
+
+impl WatchReport {
+    /// The calls of a function.
+    #[must_use]
+    pub fn calls_of(&self, function: &str) -> u64 {
+        self.calls.iter().find(|call| call.function == function).map_or(0, |call| call.count)
+    }
+
+    /// Transfers of all files.
+    #[must_use]
+    pub fn transfers(&self) -> u64 {
+        self.files.iter().map(|file| file.reads.count + file.writes.count).sum()
+    }
+}

@@ -1,0 +1,47 @@
+//! A watched program as JSON: `watch` has the fields that scripts read, `program` the details.
+
+use crate::domain::WatchReport;
+use crate::present::watch;
+use serde_json::{Value, json};
+
+pub(super) fn watch(report: &WatchReport) -> Value {
+    let files = report.files.iter().map(|file| {
+        json!({
+            "path": file.path,
+            "route": file.route,
+            "proven": file.proven,
+            "proof": watch::proof(file.proof),
+            "reads": file.reads.count,
+            "bytes": file.reads.bytes,
+        })
+    });
+    let advice = watch::advice(report)
+        .into_iter()
+        .map(|(advice, text, proof)| json!({"id": advice.id(), "text": text, "proof": proof}));
+    json!({
+        "calls": report.calls,
+        "files": files.collect::<Vec<_>>(),
+        "threads": report.threads,
+        "lost_events": report.lost_events,
+        "advice": advice.collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn program(report: &WatchReport) -> Value {
+    json!({
+        "command": report.command,
+        "ended": report.ended,
+        "wall_ns": report.wall_ns,
+        "processes": report.processes,
+        "libraries": report.libraries,
+        "reading_threads": report.reading_threads,
+        "uncounted": report.uncounted,
+        "libraries_left_out": report.libraries_left_out,
+        "transfers": report.files,
+        "sizes": report.sizes,
+        "failures": report.failures,
+        "buffers": report.buffers,
+        "unfinished": report.unfinished,
+        "statistics": report.statistics,
+    })
+}

@@ -1,0 +1,14 @@
+//! A watched program: facts, calls, files, advice.
+
+use crate::present::watch;
+use crate::report::section::{Block, Section};
+use crate::session::State;
+
+pub(super) fn sections(state: &State, full: bool) -> Vec<Section> {
+    let Some(report) = state.watch.as_deref() else { return Vec::new() };
+    let mut sections = vec![Section::new("Program").block(Block::Facts(watch::facts(report)))];
+    sections.extend(watch::tables(report, full).into_iter().map(Section::from));
+    let advice = watch::advice(report).into_iter().map(|(_, text, proof)| format!("{text} ({proof}.)")).collect();
+    sections.extend(Section::list("Advice", advice));
+    sections
+}

@@ -1,0 +1,87 @@
+//! A session that watches a program: the program runs, reports of what was seen are events.
+
+use super::bus::Bus;
+use super::run::SessionError;
+use crate::domain::{EventBody, LogLevel, WatchReport};
+use crate::session::{Command, Feed};
+use crate::watch::{self, Launch, WatchError, Watched};
+use crossbeam_channel::{Receiver, TryRecvError, unbounded};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Least time between two reports. A long session has fewer: each is a twentieth of the time later.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// How long the program may take to end after Ctrl-C, which it gets too, before it is asked to end.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Why a watching session does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchSessionError {
+    /// The recording or a thread.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The program.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+}
+
+/// Starts the program and a session that follows it.
+///
+/// # Errors
+/// If the recording cannot be made, or the program cannot be started.
+pub fn watch(launch: &Launch, record: Option<&Path>) -> Result<Feed, WatchSessionError> {
+    let (event_sender, events) = unbounded();
+    let (commands, command_receiver) = unbounded();
+    let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
+    let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+    let tool = concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned();
+    bus.emit(EventBody::SessionStarted { tool, unix_ms });
+    let watched = watch::start(launch)?;
+    std::thread::Builder::new()
+        .name("watch".to_owned())
+        .spawn(move || follow(watched, &bus, &command_receiver))
+        .map_err(SessionError::Thread)?;
+    Ok(Feed { events, commands, replay: false })
+}
+
+fn follow(mut watched: Watched, bus: &Bus, commands: &Receiver<Command>) {
+    let started = Instant::now();
+    let mut next = REPORT_EVERY;
+    let mut quit_at: Option<Instant> = None;
+    let mut asked = false;
+    loop {
+        match watched.step() {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                bus.say(LogLevel::Error, error.to_string());
+                break;
+            }
+        }
+        match commands.try_recv() {
+            Ok(Command::Quit) | Err(TryRecvError::Disconnected) if quit_at.is_none() => quit_at = Some(Instant::now()),
+            _ => {}
+        }
+        if !asked && quit_at.is_some_and(|at| at.elapsed() > PATIENCE) {
+            asked = true;
+            if let Some(pid) = i32::try_from(watched.process()).ok().and_then(Pid::from_raw) {
+                // It may have ended just now.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        let elapsed = started.elapsed();
+        if elapsed >= next {
+            next = elapsed + REPORT_EVERY.max(elapsed / 20);
+            seen(bus, watched.report());
+        }
+    }
+    seen(bus, watched.report());
+    drop(watched);
+    bus.emit(EventBody::SessionEnded { interrupted: quit_at.is_some() });
+    bus.finish();
+}
+
+fn seen(bus: &Bus, report: WatchReport) {
+    bus.emit(EventBody::ProgramSeen { report: Box::new(report) });
+}

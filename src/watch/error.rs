@@ -1,0 +1,23 @@
+//! Why a program cannot be watched.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Why a program cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The library was not built for this machine.
+    #[error(
+        "watch needs a glibc system on x86-64 or ARM64: programs are recorded by the audit interface of its dynamic linker"
+    )]
+    Unsupported,
+    /// A temporary file.
+    #[error("{} cannot be written: {}", .0.display(), .1)]
+    File(PathBuf, std::io::Error),
+    /// The program did not start.
+    #[error("cannot start {}: {}", .0.to_string_lossy(), .1)]
+    Start(OsString, std::io::Error),
+    /// The program could not be waited for.
+    #[error("cannot wait for the program: {0}")]
+    Wait(std::io::Error),
+}

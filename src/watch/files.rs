@@ -1,0 +1,185 @@
+//! A file of the watched program: its transfers, and the tensors that they read.
+
+use crate::domain::{Route, RouteProof, Transfers, WatchedFile, WatchedTensor};
+use crate::weights::header::{HeaderTensor, read_header};
+use std::path::Path;
+
+/// Offsets, sizes and addresses that are multiples of this can be transferred without a bounce buffer.
+const ALIGNED: u64 = 4096;
+const MIB: u64 = 1 << 20;
+/// O_DIRECT in the flags of a descriptor.
+const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
+
+/// How a transfer was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    Single,
+    Batch,
+    Stream,
+}
+
+/// A transfer as it was submitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    pub(super) write: bool,
+    pub(super) how: How,
+    pub(super) offset: u64,
+    pub(super) size: u64,
+    pub(super) address: u64,
+    /// Whether the memory was registered.
+    pub(super) registered: bool,
+}
+
+/// A file with its transfers.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) path: String,
+    reads: Transfers,
+    writes: Transfers,
+    registrations: u64,
+    failed_registrations: u64,
+    /// Descriptors with and without O_DIRECT.
+    direct: [u64; 2],
+    /// Sorted by offset; empty if it is not a safetensors file.
+    tensors: Vec<HeaderTensor>,
+    /// Reads and bytes of each tensor.
+    read: Vec<(u64, u64)>,
+}
+
+impl File {
+    pub(super) fn new(path: String) -> Self {
+        let is_safetensors = Path::new(&path).extension().is_some_and(|ending| ending == "safetensors");
+        let tensors = if is_safetensors { read_header(Path::new(&path)).map(|h| h.tensors).ok() } else { None };
+        let tensors = tensors.unwrap_or_default();
+        Self {
+            path,
+            reads: Transfers::default(),
+            writes: Transfers::default(),
+            registrations: 0,
+            failed_registrations: 0,
+            direct: [0; 2],
+            read: vec![(0, 0); tensors.len()],
+            tensors,
+        }
+    }
+
+    /// A registration of a descriptor with these flags; `u64::MAX` if they are not known.
+    pub(super) fn register(&mut self, failed: bool, flags: u64) {
+        self.registrations += 1;
+        self.failed_registrations += u64::from(failed);
+        if flags != u64::MAX {
+            self.direct[usize::from(flags & O_DIRECT == 0)] += 1;
+        }
+    }
+
+    /// A transfer was submitted.
+    pub(super) fn submit(&mut self, transfer: &Transfer) {
+        let aligned = [transfer.offset, transfer.size, transfer.address].iter().all(|n| n.is_multiple_of(ALIGNED));
+        let counts = if transfer.write { &mut self.writes } else { &mut self.reads };
+        counts.count += 1;
+        counts.below_mib += u64::from(transfer.size < MIB);
+        counts.unaligned += u64::from(!aligned);
+        counts.unregistered += u64::from(!transfer.registered);
+        counts.batched += u64::from(transfer.how == How::Batch);
+        counts.streamed += u64::from(transfer.how == How::Stream);
+    }
+
+    /// A transfer ended with this result: bytes, or below zero an error.
+    pub(super) fn finish(&mut self, write: bool, offset: u64, result: i64) {
+        let counts = if write { &mut self.writes } else { &mut self.reads };
+        let Ok(bytes) = u64::try_from(result) else {
+            counts.errors += 1;
+            return;
+        };
+        counts.bytes += bytes;
+        if write || bytes == 0 {
+            return;
+        }
+        let end = offset.saturating_add(bytes);
+        let first = self.tensors.partition_point(|tensor| tensor.file_offset + tensor.bytes <= offset);
+        for (tensor, read) in self.tensors.iter().zip(&mut self.read).skip(first) {
+            if tensor.file_offset >= end {
+                break;
+            }
+            let part = (tensor.file_offset + tensor.bytes).min(end) - tensor.file_offset.max(offset);
+            if part > 0 {
+                *read = (read.0 + 1, read.1 + part);
+            }
+        }
+    }
+
+    /// The file as it is reported. The route is decided later.
+    pub(super) fn seen(&self) -> WatchedFile {
+        let tensors = self.tensors.iter().zip(&self.read).filter(|(_, (reads, _))| *reads > 0);
+        WatchedFile {
+            path: self.path.clone(),
+            route: Route::None,
+            proven: false,
+            proof: RouteProof::Nothing,
+            reads: self.reads,
+            writes: self.writes,
+            registrations: self.registrations,
+            failed_registrations: self.failed_registrations,
+            o_direct: match self.direct {
+                [with, 0] if with > 0 => Some(true),
+                [0, without] if without > 0 => Some(false),
+                _ => None,
+            },
+            tensors: tensors
+                .map(|(tensor, (reads, bytes))| WatchedTensor {
+                    name: tensor.name.clone(),
+                    size: tensor.bytes,
+                    reads: *reads,
+                    bytes: *bytes,
+                })
+                .collect(),
+            tensors_of_file: self.tensors.len() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read_of(offset: u64, size: u64) -> Transfer {
+        Transfer { write: false, how: How::Single, offset, size, address: 4096, registered: true }
+    }
+
+    #[test]
+    fn reads_are_divided_among_the_tensors_that_they_touch() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.safetensors");
+        let header = br#"{"a":{"dtype":"U8","shape":[10],"data_offsets":[0,10]},"b":{"dtype":"U8","shape":[6],"data_offsets":[10,16]}}"#;
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header);
+        bytes.extend([0; 16]);
+        std::fs::write(&path, bytes).unwrap();
+        let data = 8 + header.len() as u64;
+        let mut file = File::new(path.to_string_lossy().into_owned());
+        for (offset, size) in [(data + 4, 8), (data, 2), (0, 8)] {
+            file.submit(&read_of(offset, size));
+            file.finish(false, offset, size.cast_signed());
+        }
+        let seen = file.seen();
+        let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
+        assert_eq!(tensors, [("a", 2, 8), ("b", 1, 2)]);
+        assert_eq!((seen.tensors_of_file, seen.reads.bytes, seen.reads.count), (2, 18, 3));
+    }
+
+    #[test]
+    fn errors_alignment_and_o_direct_are_counted() {
+        let mut file = File::new("/x".to_owned());
+        file.register(false, O_DIRECT);
+        assert_eq!(file.seen().o_direct, Some(true));
+        file.register(true, 0);
+        assert_eq!((file.seen().o_direct, file.seen().failed_registrations), (None, 1));
+        for transfer in [read_of(0, 8192), read_of(1, 4096), Transfer { registered: false, ..read_of(0, MIB) }] {
+            file.submit(&transfer);
+        }
+        file.finish(false, 0, -5);
+        let reads = file.seen().reads;
+        assert_eq!((reads.unaligned, reads.below_mib, reads.unregistered, reads.errors), (1, 2, 1, 1));
+    }
+}

@@ -1,0 +1,171 @@
+//! Starts a program with the recording library and follows it until it ends.
+
+use super::error::WatchError;
+use super::library::Library;
+use super::rings::{Group, Reader};
+use super::routes::{self, MachineRoutes};
+use super::tally::Tally;
+use crate::domain::{ProgramEnd, WatchReport};
+use cufile_audit::layout::{ENV_FILE, header};
+use rustix::time::{ClockId, clock_gettime};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The dynamic linker loads the libraries that this variable names.
+const ENV_AUDIT: &str = "LD_AUDIT";
+/// How often the rings are emptied: 4096 calls of a thread fit in between.
+const DRAIN_EVERY: Duration = Duration::from_millis(2);
+/// Ended threads are looked for every so many times.
+const LOOK_FOR_ENDED: u64 = 50;
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The program and its arguments; not empty.
+    pub command: Vec<OsString>,
+    /// Switch libcufile's level-3 statistics on in the program.
+    pub statistics: bool,
+    /// Send the program's standard output to standard error.
+    pub output_to_stderr: bool,
+}
+
+/// A program that runs and is watched.
+#[derive(Debug)]
+pub struct Watched {
+    library: Library,
+    child: Child,
+    command: Vec<String>,
+    started_ns: u64,
+    reader: Reader,
+    tally: Tally,
+    /// Calls that are not taken in yet, because an earlier one may still come.
+    waiting: Vec<Group>,
+    /// Before this time no call comes any more.
+    complete_until_ns: u64,
+    drains: u64,
+    ended: Option<ProgramEnd>,
+    nvfs_reads_before: Option<u64>,
+}
+
+/// Starts the program.
+///
+/// # Errors
+/// If a temporary file cannot be written or the program cannot be started.
+pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
+    let library = Library::install(launch.statistics)?;
+    let (program, arguments) = launch
+        .command
+        .split_first()
+        .ok_or_else(|| WatchError::Start(OsString::new(), std::io::Error::from(std::io::ErrorKind::InvalidInput)))?;
+    let mut audit = OsString::from(library.path());
+    if let Some(others) = std::env::var_os(ENV_AUDIT).filter(|others| !others.is_empty()) {
+        audit.push(":");
+        audit.push(others);
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, library.shared());
+    if launch.output_to_stderr {
+        command.stdout(Stdio::from(std::io::stderr()));
+    }
+    let nvfs_reads_before = routes::nvfs_reads();
+    let started_ns = now_ns();
+    let child = command.spawn().map_err(|error| WatchError::Start(program.clone(), error))?;
+    Ok(Watched {
+        library,
+        child,
+        command: launch.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+        started_ns,
+        reader: Reader::new(),
+        tally: Tally::default(),
+        waiting: Vec::new(),
+        complete_until_ns: started_ns,
+        drains: 0,
+        ended: None,
+        nvfs_reads_before,
+    })
+}
+
+/// The clock of the recording library.
+fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+}
+
+impl Watched {
+    /// The process that was started.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Takes in new calls for a moment; whether the program still runs.
+    ///
+    /// # Errors
+    /// If the program cannot be waited for.
+    pub fn step(&mut self) -> Result<bool, WatchError> {
+        let status = self.child.try_wait().map_err(WatchError::Wait)?;
+        self.drain();
+        if let Some(status) = status {
+            self.ended = Some(match (status.code(), status.signal()) {
+                (Some(code), _) => ProgramEnd::Status(code),
+                (None, signal) => ProgramEnd::Signal(signal.unwrap_or(0)),
+            });
+            self.finish();
+            return Ok(false);
+        }
+        std::thread::sleep(DRAIN_EVERY);
+        Ok(true)
+    }
+
+    fn drain(&mut self) {
+        let before_ns = now_ns();
+        let mut new = self.reader.drain(&self.library.words);
+        self.drains += 1;
+        if self.drains.is_multiple_of(LOOK_FOR_ENDED) {
+            self.reader.free_ended(&self.library.words, &mut new);
+        }
+        let had_any = !new.is_empty();
+        self.waiting.append(&mut new);
+        if had_any {
+            self.waiting.sort_by_key(Group::order);
+        }
+        // A call that began before the drain before this one was in a ring by now, unless it is still running.
+        let complete_until_ns = std::mem::replace(&mut self.complete_until_ns, before_ns);
+        let ready = self.waiting.partition_point(|group| group.order() < complete_until_ns);
+        for group in self.waiting.drain(..ready) {
+            self.tally.take(&group);
+        }
+        let ended = self.tally.streams.look();
+        self.tally.end_streams(&ended);
+    }
+
+    /// Takes in all calls that are left.
+    fn finish(&mut self) {
+        self.drain();
+        for group in std::mem::take(&mut self.waiting) {
+            self.tally.take(&group);
+        }
+    }
+
+    /// The report of what was seen so far.
+    #[must_use]
+    pub fn report(&self) -> WatchReport {
+        let words = &self.library.words;
+        let totals = self.reader.totals(words);
+        let uncounted = words.load(header::WITHOUT_RING);
+        let mut report = WatchReport {
+            command: self.command.clone(),
+            ended: self.ended,
+            wall_ns: now_ns().saturating_sub(self.started_ns),
+            processes: words.load(header::PROCESSES),
+            uncounted,
+            lost_events: totals.lost + uncounted,
+            libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
+            ..self.tally.report(&totals)
+        };
+        routes::decide(&mut report, MachineRoutes::look(self.nvfs_reads_before));
+        report
+    }
+}

@@ -1,0 +1,71 @@
+//! The recording library and the shared file, in private folders that are removed at the end.
+
+use super::error::WatchError;
+use crate::device::SharedWords;
+use crate::trust::Scratch;
+use cufile_audit::layout::{FILE_BYTES, HEADER_BYTES, MAGIC, RING_BYTES, VERSION, header, options};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The library, built by the build script; empty on targets without the audit interface of glibc.
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcufile_audit.so"));
+/// Where a shared file is memory and nothing is written to a disk.
+const MEMORY_FOLDER: &str = "/dev/shm";
+/// Memory that the file may need with many threads: 64 rings.
+const ROOM_BYTES: u64 = 64 * RING_BYTES as u64;
+
+/// The library and the shared file of one session.
+#[derive(Debug)]
+pub(super) struct Library {
+    code: Scratch,
+    memory: Option<Scratch>,
+    /// The shared file, mapped.
+    pub(super) words: SharedWords,
+}
+
+impl Library {
+    /// Writes both.
+    pub(super) fn install(statistics: bool) -> Result<Self, WatchError> {
+        if LIBRARY.is_empty() {
+            return Err(WatchError::Unsupported);
+        }
+        // Code cannot be loaded from /dev/shm in containers, which mount it noexec.
+        let code = Scratch::new("gds-top-watch-").map_err(|e| WatchError::File(std::env::temp_dir(), e))?;
+        let path = code.path().join("libcufile_audit.so");
+        private(&path).and_then(|mut file| file.write_all(LIBRARY)).map_err(|e| WatchError::File(path.clone(), e))?;
+        let memory = Some(Path::new(MEMORY_FOLDER))
+            .filter(|folder| rustix::fs::statvfs(*folder).is_ok_and(|s| s.f_bavail * s.f_frsize >= ROOM_BYTES))
+            .and_then(|folder| Scratch::new_in(folder, "gds-top-watch-").ok());
+        let shared = memory.as_ref().unwrap_or(&code).path().join("calls");
+        let words = share(&shared, statistics).map_err(|e| WatchError::File(shared.clone(), e))?;
+        Ok(Self { code, memory, words })
+    }
+
+    /// The library.
+    pub(super) fn path(&self) -> PathBuf {
+        self.code.path().join("libcufile_audit.so")
+    }
+
+    /// The shared file.
+    pub(super) fn shared(&self) -> PathBuf {
+        self.memory.as_ref().unwrap_or(&self.code).path().join("calls")
+    }
+}
+
+fn private(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes the shared file: sparse, with memory for the header only.
+fn share(path: &Path, statistics: bool) -> std::io::Result<SharedWords> {
+    let file = private(path)?;
+    file.set_len(FILE_BYTES as u64)?;
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, HEADER_BYTES as u64)?;
+    let words = SharedWords::map(&file, FILE_BYTES)?;
+    words.store(header::VERSION, VERSION);
+    words.store(header::OPTIONS, if statistics { options::STATISTICS } else { 0 });
+    words.store(header::MAGIC, MAGIC);
+    Ok(words)
+}

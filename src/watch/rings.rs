@@ -1,0 +1,225 @@
+//! The shared file from the reader's side: new records, totals, and rings whose thread has ended.
+
+use crate::device::SharedWords;
+use cufile_audit::layout::{
+    FUNCTION_COUNT, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
+    TEXT_BYTES, header, kind, ring, state,
+};
+use std::path::Path;
+
+/// A record with the records that belong to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) process: u32,
+    pub(super) thread: u32,
+    pub(super) record: Record,
+    pub(super) parts: Vec<Record>,
+}
+
+impl Group {
+    /// The time by which calls are put in order: when the call began, or for a call that returns something, when it ended. Another thread may release a
+    /// handle while the call that gets the same handle again is already running.
+    pub(super) fn order(&self) -> u64 {
+        const RETURN: [Function; 4] =
+            [Function::HandleRegister, Function::BufRegister, Function::BatchSetUp, Function::BatchGetStatus];
+        let returns = RETURN.iter().any(|function| *function as u16 == self.record.kind());
+        if returns { self.record.end_ns } else { self.record.start_ns }
+    }
+
+    /// The text behind the record, for example a path.
+    pub(super) fn text(&self) -> String {
+        let mut bytes = Vec::new();
+        for part in self.parts.iter().filter(|part| part.kind() == kind::TEXT) {
+            bytes.extend(part.words()[1..].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        bytes.truncate(usize::try_from(self.record.extra[6]).unwrap_or(0).min(self.parts.len() * TEXT_BYTES));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Calls of one function: count, errors, bytes, nanoseconds.
+pub(super) type Total = [u64; ring::WORDS_OF_TOTAL];
+
+/// Counters of all rings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) functions: Vec<Total>,
+    /// Threads that made a call.
+    pub(super) threads: u64,
+    /// Calls whose record was lost.
+    pub(super) lost: u64,
+}
+
+impl Totals {
+    fn add(&mut self, functions: &[Total], lost: u64) {
+        self.functions.resize(FUNCTION_COUNT, Total::default());
+        for (sum, more) in self.functions.iter_mut().zip(functions) {
+            for (sum, more) in sum.iter_mut().zip(more) {
+                *sum = sum.wrapping_add(*more);
+            }
+        }
+        self.threads += u64::from(functions.iter().any(|total| total[0] > 0));
+        self.lost += lost;
+    }
+}
+
+/// The reader of the shared file.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// Of the threads that ended and whose rings were given to others.
+    ended: Totals,
+}
+
+fn first_word(index: usize) -> usize {
+    (HEADER_BYTES + index * RING_BYTES) / 8
+}
+
+impl Reader {
+    pub(super) const fn new() -> Self {
+        Self { ended: Totals { functions: Vec::new(), threads: 0, lost: 0 } }
+    }
+
+    /// Takes all new records out of the rings, in the order of [`Group::order`].
+    pub(super) fn drain(&self, words: &SharedWords) -> Vec<Group> {
+        let mut groups = Vec::new();
+        for index in in_use(words) {
+            drain_ring(words, index, &mut groups);
+        }
+        groups.sort_by_key(Group::order);
+        groups
+    }
+
+    /// Counters of all threads, also of those that ended.
+    pub(super) fn totals(&self, words: &SharedWords) -> Totals {
+        let mut totals = self.ended.clone();
+        for index in in_use(words) {
+            let (functions, lost) = counters(words, index);
+            totals.add(&functions, lost);
+        }
+        totals
+    }
+
+    /// Frees the rings of threads that have ended; their records go into `groups`.
+    pub(super) fn free_ended(&mut self, words: &SharedWords, groups: &mut Vec<Group>) {
+        for index in in_use(words) {
+            let first = first_word(index);
+            let (process, thread) = (words.load(first + ring::PID), words.load(first + ring::TID));
+            if Path::new(&format!("/proc/{process}/task/{thread}")).exists() {
+                continue;
+            }
+            drain_ring(words, index, groups);
+            let (functions, lost) = counters(words, index);
+            self.ended.add(&functions, lost);
+            let zero = [ring::PID, ring::TID, ring::WRITTEN, ring::LOST, ring::READ].into_iter();
+            for word in zero.chain(ring::TOTALS..ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL) {
+                words.store(first + word, 0);
+            }
+            words.store(header::STATES + index, state::FREE);
+        }
+    }
+}
+
+fn in_use(words: &SharedWords) -> impl Iterator<Item = usize> {
+    (0..RINGS).filter(|index| words.load(header::STATES + index) == state::IN_USE)
+}
+
+fn counters(words: &SharedWords, index: usize) -> (Vec<Total>, u64) {
+    let first = first_word(index);
+    let total = |function: usize| -> Total {
+        std::array::from_fn(|word| words.load(first + ring::TOTALS + function * ring::WORDS_OF_TOTAL + word))
+    };
+    ((0..FUNCTION_COUNT).map(total).collect(), words.load(first + ring::LOST))
+}
+
+fn drain_ring(words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
+    let first = first_word(index);
+    let written = words.load(first + ring::WRITTEN);
+    let mut read = words.load(first + ring::READ);
+    // A program that writes over its own memory can leave any number here.
+    if written.wrapping_sub(read) > RECORDS as u64 {
+        read = written.wrapping_sub(RECORDS as u64);
+    }
+    let (process, thread) = (words.load(first + ring::PID) as u32, words.load(first + ring::TID) as u32);
+    let record_at = |read: u64| {
+        let slot = (read as usize) & (RECORDS - 1);
+        let at = first + RING_HEADER_BYTES / 8 + slot * RECORD_WORDS;
+        Record::from_words(std::array::from_fn(|word| words.load(at + word)))
+    };
+    while read != written {
+        let record = record_at(read);
+        // Records that belong together are published together.
+        let following = u64::from(record.following()).min(written.wrapping_sub(read) - 1);
+        let parts = (1..=following).map(|part| record_at(read.wrapping_add(part))).collect();
+        read = read.wrapping_add(1 + following);
+        groups.push(Group { process, thread, record, parts });
+    }
+    words.store(first + ring::READ, read);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use cufile_audit::layout::FILE_BYTES;
+
+    fn file() -> SharedWords {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(FILE_BYTES as u64).unwrap();
+        SharedWords::map(&file, FILE_BYTES).unwrap()
+    }
+
+    /// Writes as the library does.
+    fn put(words: &SharedWords, index: usize, records: &[Record]) {
+        let first = first_word(index);
+        let mut written = words.load(first + ring::WRITTEN);
+        for record in records {
+            let at = first + RING_HEADER_BYTES / 8 + (written as usize % RECORDS) * RECORD_WORDS;
+            for (word, value) in record.words().into_iter().enumerate() {
+                words.store(at + word, value);
+            }
+            written += 1;
+        }
+        words.store(first + ring::WRITTEN, written);
+    }
+
+    fn at(start_ns: u64, kind: u16, following: u32) -> Record {
+        Record { head: Record::head(kind, 0, following), start_ns, ..Record::default() }
+    }
+
+    #[test]
+    fn records_of_all_threads_come_in_order_of_time_and_once() {
+        let words = file();
+        for index in [0, 7] {
+            words.store(header::STATES + index, state::IN_USE);
+            words.store(first_word(index) + ring::PID, 10 + index as u64);
+        }
+        put(&words, 7, &[at(5, 1, 1), at(0, kind::TEXT, 0), at(9, 2, 0)]);
+        put(&words, 0, &[at(7, 3, 0)]);
+        let reader = Reader::new();
+        let groups = reader.drain(&words);
+        let seen: Vec<_> = groups.iter().map(|g| (g.process, g.record.kind(), g.parts.len())).collect();
+        assert_eq!(seen, [(17, 1, 1), (10, 3, 0), (17, 2, 0)]);
+        assert!(reader.drain(&words).is_empty());
+        // Around the end of the ring.
+        let many: Vec<Record> = (0..RECORDS as u64).map(|n| at(n, 4, 0)).collect();
+        put(&words, 7, &many);
+        assert_eq!(reader.drain(&words).len(), RECORDS);
+    }
+
+    #[test]
+    fn the_ring_of_a_thread_that_ended_is_freed_and_its_totals_stay() {
+        let words = file();
+        words.store(header::STATES, state::IN_USE);
+        // No process has this number.
+        words.store(first_word(0) + ring::PID, u64::from(u32::MAX));
+        words.store(first_word(0) + ring::TOTALS + 4, 3);
+        words.store(first_word(0) + ring::LOST, 2);
+        put(&words, 0, &[at(1, 1, 0)]);
+        let mut reader = Reader::new();
+        let mut groups = Vec::new();
+        reader.free_ended(&words, &mut groups);
+        assert_eq!((groups.len(), words.load(header::STATES)), (1, state::FREE));
+        let totals = reader.totals(&words);
+        assert_eq!((totals.functions[1], totals.threads, totals.lost), ([3, 0, 0, 0], 1, 2));
+    }
+}

@@ -1,0 +1,134 @@
+//! The route of the transfers, and what shows it. Only counters prove a route.
+
+use crate::domain::{Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
+use std::path::Path;
+
+const NVIDIA_FS: &str = "/proc/driver/nvidia-fs/stats";
+
+/// What the machine shows about routes while a program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MachineRoutes {
+    /// Reads that nvidia-fs counted in the meantime; `None` if it does not count.
+    pub(super) nvfs_reads: Option<u64>,
+    /// Whether nvidia-fs is loaded.
+    pub(super) has_nvidia_fs: bool,
+    /// Whether p2pdma (or C2C) may be configured.
+    pub(super) may_use_p2pdma: bool,
+}
+
+/// Reads that nvidia-fs counts, for all processes; `None` without the module or if it does not count.
+pub(super) fn nvfs_reads() -> Option<u64> {
+    let text = std::fs::read_to_string(NVIDIA_FS).ok()?;
+    if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
+        return None;
+    }
+    let line = text.lines().find(|line| line.starts_with("Reads"))?;
+    line.split_whitespace().find_map(|word| word.strip_prefix("n=")?.parse().ok())
+}
+
+impl MachineRoutes {
+    /// After the program has ended, or while it runs; `before` are the reads that nvidia-fs had counted when it started.
+    pub(super) fn look(before: Option<u64>) -> Self {
+        Self {
+            nvfs_reads: nvfs_reads().zip(before).map(|(now, before)| now.saturating_sub(before)),
+            has_nvidia_fs: Path::new(NVIDIA_FS).exists(),
+            // Grace systems have C2C without nvidia-fs.
+            may_use_p2pdma: may_use_p2pdma() || cfg!(target_arch = "aarch64"),
+        }
+    }
+}
+
+/// Whether p2pdma is switched on in a place that libcufile reads. A text search errs on the side of yes.
+fn may_use_p2pdma() -> bool {
+    if std::env::var_os("CUFILE_USE_PCIP2PDMA").is_some() {
+        return true;
+    }
+    let file = std::env::var_os("CUFILE_ENV_PATH_JSON").unwrap_or_else(|| "/etc/cufile.json".into());
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().any(|line| {
+        let line = line.split("//").next().unwrap_or("");
+        line.contains("use_pci_p2pdma") && line.contains("true")
+    })
+}
+
+/// Sets the route of every file.
+pub(super) fn decide(report: &mut WatchReport, machine: MachineRoutes) {
+    let transfers = report.transfers();
+    let statistics = report.statistics;
+    for file in &mut report.files {
+        (file.route, file.proof) = route_of(file, statistics, transfers, machine);
+        file.proven = matches!(file.proof, RouteProof::Statistics);
+    }
+}
+
+fn route_of(
+    file: &WatchedFile,
+    statistics: Option<RouteStatistics>,
+    transfers: u64,
+    machine: MachineRoutes,
+) -> (Route, RouteProof) {
+    let (count, failed) = (file.reads.count + file.writes.count, file.reads.errors + file.writes.errors);
+    if count == 0 {
+        return (Route::None, RouteProof::NoTransfer);
+    }
+    if failed >= count {
+        return (Route::None, RouteProof::AllFailed);
+    }
+    if let Some(seen) = statistics {
+        let routes = [(Route::P2pdma, seen.p2pdma), (Route::Nvfs, seen.nvfs), (Route::Compat, seen.posix)];
+        let mut taken = routes.into_iter().filter(|(_, count)| *count > 0);
+        match (taken.next(), taken.next()) {
+            // libcufile divides a transfer, so it may count more than the program made; fewer means that some are not in the statistics.
+            (Some((route, counted)), None) if counted >= transfers => return (route, RouteProof::Statistics),
+            (Some(_), Some(_)) => return (Route::None, RouteProof::MixedStatistics),
+            _ => {}
+        }
+    }
+    match machine {
+        MachineRoutes { nvfs_reads: Some(1..), .. } if file.reads.bytes > 0 => {
+            (Route::Nvfs, RouteProof::NvidiaFsCounter)
+        }
+        MachineRoutes { has_nvidia_fs: false, may_use_p2pdma: false, .. } => (Route::Compat, RouteProof::NoDirectRoute),
+        _ => (Route::None, RouteProof::Nothing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Transfers;
+
+    fn report(statistics: Option<RouteStatistics>) -> WatchReport {
+        let mut file = super::super::files::File::new("/f".to_owned()).seen();
+        file.reads = Transfers { count: 4, bytes: 4096, ..Transfers::default() };
+        WatchReport { files: vec![file], statistics, ..WatchReport::default() }
+    }
+
+    #[test]
+    fn only_statistics_of_all_transfers_prove_a_route() {
+        let seen = RouteStatistics { processes: 1, ..RouteStatistics::default() };
+        let bare = MachineRoutes::default();
+        let nvfs = MachineRoutes { has_nvidia_fs: true, nvfs_reads: Some(9), may_use_p2pdma: false };
+        let unknown = MachineRoutes { has_nvidia_fs: true, ..bare };
+        for (statistics, machine, route, proof) in [
+            (Some(RouteStatistics { p2pdma: 4, ..seen }), unknown, Route::P2pdma, RouteProof::Statistics),
+            (Some(RouteStatistics { posix: 5, ..seen }), nvfs, Route::Compat, RouteProof::Statistics),
+            (Some(RouteStatistics { nvfs: 3, ..seen }), unknown, Route::None, RouteProof::Nothing),
+            (Some(RouteStatistics { nvfs: 3, posix: 1, ..seen }), bare, Route::None, RouteProof::MixedStatistics),
+            (Some(seen), bare, Route::Compat, RouteProof::NoDirectRoute),
+            (None, nvfs, Route::Nvfs, RouteProof::NvidiaFsCounter),
+            (None, unknown, Route::None, RouteProof::Nothing),
+            (None, MachineRoutes { may_use_p2pdma: true, ..bare }, Route::None, RouteProof::Nothing),
+        ] {
+            let mut report = report(statistics);
+            decide(&mut report, machine);
+            let file = &report.files[0];
+            assert_eq!((file.route, file.proof), (route, proof), "{statistics:?} {machine:?}");
+            assert_eq!(file.proven, proof == RouteProof::Statistics);
+        }
+        let mut failed = report(Some(RouteStatistics { nvfs: 4, ..seen }));
+        failed.files[0].reads.errors = 4;
+        decide(&mut failed, bare);
+        assert_eq!(failed.files[0].proof, RouteProof::AllFailed);
+    }
+}

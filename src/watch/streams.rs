@@ -1,0 +1,111 @@
+//! Transfers on a stream: the program gets their result in its memory, some time after the call.
+
+use super::files::Transfer;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// A transfer whose end was not seen yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) file: usize,
+    pub(super) transfer: Transfer,
+    /// Where the program gets the result.
+    pub(super) result_at: u64,
+    /// What was there before the call.
+    pub(super) before: i64,
+}
+
+/// The unfinished stream transfers of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    pending: HashMap<u32, Vec<Pending>>,
+}
+
+/// A result that was seen.
+pub(super) type Ended = (Pending, i64);
+
+impl Streams {
+    pub(super) fn unfinished(&self) -> u64 {
+        self.pending.values().map(|pending| pending.len() as u64).sum()
+    }
+
+    /// A transfer was submitted; `after` is the result after the call. If the program uses the place of an earlier result again, that transfer has ended.
+    pub(super) fn submit(&mut self, process: u32, new: Pending, after: i64) -> Vec<Ended> {
+        let pending = self.pending.entry(process).or_default();
+        let mut ended = Vec::new();
+        pending.retain(|old| {
+            let is_used_again = old.result_at == new.result_at;
+            if is_used_again && is_result(old, new.before) {
+                ended.push((*old, new.before));
+            }
+            !(is_used_again && is_result(old, new.before))
+        });
+        if is_result(&new, after) {
+            ended.push((new, after));
+        } else {
+            pending.push(new);
+        }
+        ended
+    }
+
+    /// Looks for results in the memory of the processes.
+    pub(super) fn look(&mut self) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        for (process, pending) in &mut self.pending {
+            if pending.is_empty() {
+                continue;
+            }
+            // Fails for a process that has ended; its transfers stay unfinished.
+            let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { continue };
+            pending.retain(|transfer| {
+                let mut word = [0; 8];
+                let found = memory.read_exact_at(&mut word, transfer.result_at).map(|()| i64::from_ne_bytes(word));
+                match found {
+                    Ok(result) if is_result(transfer, result) => {
+                        ended.push((*transfer, result));
+                        false
+                    }
+                    _ => true,
+                }
+            });
+        }
+        ended
+    }
+}
+
+/// Whether a changed word can be the result: not more bytes than asked for, or a code that cuFile or the system has.
+fn is_result(pending: &Pending, value: i64) -> bool {
+    let most = i64::try_from(pending.transfer.size).unwrap_or(i64::MAX);
+    value != pending.before && (-10_000..=most).contains(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::files::How;
+
+    fn pending(result_at: u64, before: i64) -> Pending {
+        let transfer = Transfer { write: false, how: How::Stream, offset: 0, size: 4096, address: 0, registered: true };
+        Pending { file: 0, transfer, result_at, before }
+    }
+
+    #[test]
+    fn a_result_is_seen_after_the_call_in_memory_or_when_its_place_is_used_again() {
+        let mut streams = Streams::default();
+        assert_eq!(streams.submit(1, pending(8, 0), 4096).len(), 1);
+        assert!(streams.submit(1, pending(8, 0), 0).is_empty());
+        let ended = streams.submit(1, pending(8, -5), -5);
+        assert_eq!((ended.len(), ended[0].1, streams.unfinished()), (1, -5, 1));
+
+        let own = std::process::id();
+        let place = std::sync::atomic::AtomicI64::new(-1);
+        assert!(streams.submit(own, pending(place.as_ptr().addr() as u64, -1), -1).is_empty());
+        assert!(streams.look().is_empty());
+        place.store(77, std::sync::atomic::Ordering::SeqCst);
+        let ended = streams.look();
+        assert_eq!((ended.len(), ended[0].1), (1, 77));
+        // Not a number of bytes of this transfer.
+        assert!(!is_result(&pending(0, 0), 4097));
+    }
+}

@@ -1,0 +1,357 @@
+//! Makes a report of the recorded calls: follows handles, buffers, batches and streams of every process.
+
+use super::files::{File, How, Transfer};
+use super::rings::{Group, Totals};
+use super::streams::{Ended, Pending, Streams};
+use crate::domain::{BufferUse, CallTotal, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary};
+use cufile_audit::layout::{Answer, FUNCTIONS, Function, Record, kind};
+use cufile_ffi::values::BATCH_COMPLETE;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Size classes: powers of four from 4 KiB on; the last has all larger reads.
+const CLASSES: usize = 12;
+/// Entry of a batch: the operation is a read.
+const OPCODE_READ: u64 = 0;
+/// Events that came before their submission was seen; more belong to submissions that were lost.
+const ORPHANS: usize = 4096;
+
+/// What a process has registered and submitted.
+#[derive(Debug, Default)]
+struct Process {
+    /// Registered files by library and handle.
+    handles: HashMap<(u8, u64), usize>,
+    /// Registered memory: address and size.
+    buffers: BTreeMap<u64, u64>,
+    registered_bytes: u64,
+    /// Entries that were submitted, by library and batch.
+    batches: HashMap<(u8, u64), Vec<Entry>>,
+    orphans: Vec<(u8, Record)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    cookie: u64,
+    file: usize,
+    write: bool,
+    offset: u64,
+}
+
+/// Counters of one process.
+type Counted = (u32, u8);
+
+/// All that was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    processes: HashMap<u32, Process>,
+    files: Vec<File>,
+    by_path: HashMap<String, usize>,
+    libraries: Vec<(WatchedLibrary, HashSet<u32>)>,
+    library_of: HashMap<Counted, usize>,
+    reading_threads: HashSet<(u32, u32)>,
+    sizes: [SizeClass; CLASSES],
+    failures: BTreeMap<(String, i64, bool), (u64, Option<usize>)>,
+    buffers: BufferUse,
+    pub(super) streams: Streams,
+    statistics: HashMap<Counted, RouteStatistics>,
+}
+
+/// Which function a record is of.
+fn function_of(record: &Record) -> Option<Function> {
+    Function::ALL.get(usize::from(record.kind())).copied()
+}
+
+impl Tally {
+    /// Takes in one call.
+    pub(super) fn take(&mut self, group: &Group) {
+        let record = &group.record;
+        match function_of(record) {
+            Some(function) => self.call(function, group),
+            None if record.kind() == kind::LIBRARY => self.library(group),
+            None if record.kind() == kind::STATISTICS => self.statistics(group),
+            None => {}
+        }
+    }
+
+    fn library(&mut self, group: &Group) {
+        let path = group.text();
+        let at = self.libraries.iter().position(|(known, _)| known.path == path).unwrap_or_else(|| {
+            self.libraries.push((WatchedLibrary { path, ..WatchedLibrary::default() }, HashSet::new()));
+            self.libraries.len() - 1
+        });
+        self.libraries[at].1.insert(group.process);
+        self.library_of.insert((group.process, group.record.library()), at);
+    }
+
+    fn statistics(&mut self, group: &Group) {
+        let [reads, writes, batch_entries, ..] = group.record.extra;
+        let mut counted = RouteStatistics { processes: 1, reads, writes, batch_entries, ..RouteStatistics::default() };
+        for gpu in &group.parts {
+            let [p2p_reads, nvfs_reads, posix_reads, _, p2p_writes, nvfs_writes, posix_writes] = gpu.extra;
+            counted.p2pdma += p2p_reads + p2p_writes;
+            counted.nvfs += nvfs_reads + nvfs_writes;
+            counted.posix += posix_reads + posix_writes;
+        }
+        self.statistics.insert((group.process, group.record.library()), counted);
+    }
+
+    fn call(&mut self, function: Function, group: &Group) {
+        let record = &group.record;
+        let (process, library) = (group.process, record.library());
+        let status = (record.result & 0xffff_ffff) as u32;
+        let failed = match FUNCTIONS[function as usize].answer {
+            Answer::Status => status != 0,
+            Answer::Bytes => record.result.cast_signed() < 0,
+            Answer::Plain => false,
+        };
+        let mut concerned = None;
+        match function {
+            Function::HandleRegister => {
+                let file = self.file(group.text(), record.object);
+                self.files[file].register(failed, record.extra[1]);
+                if !failed {
+                    self.of(process).handles.insert((library, record.object), file);
+                }
+                concerned = Some(file);
+            }
+            Function::HandleDeregister => {
+                self.of(process).handles.remove(&(library, record.object));
+            }
+            Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
+            Function::Read | Function::Write | Function::Readv | Function::Writev => {
+                concerned = Some(self.single(function, group));
+            }
+            Function::ReadAsync | Function::WriteAsync => concerned = Some(self.stream(function, group, failed)),
+            Function::BatchSubmit if !failed => self.submit_batch(group),
+            Function::BatchGetStatus => {
+                for event in group.parts.iter().filter(|part| part.kind() == kind::BATCH_EVENT) {
+                    self.end_entry(process, library, event);
+                }
+            }
+            Function::BatchDestroy => {
+                self.of(process).batches.remove(&(library, record.object));
+            }
+            Function::GetVersion if !failed => {
+                if let Some(at) = self.library_of.get(&(process, library)) {
+                    self.libraries[*at].0.version = Some(record.extra[0]);
+                }
+            }
+            _ => {}
+        }
+        if failed {
+            let code = match FUNCTIONS[function as usize].answer {
+                Answer::Status => i64::from(status.cast_signed()),
+                _ => record.result.cast_signed(),
+            };
+            self.failure(FUNCTIONS[function as usize].name, code, concerned, false);
+        }
+    }
+
+    fn of(&mut self, process: u32) -> &mut Process {
+        self.processes.entry(process).or_default()
+    }
+
+    /// The file with this path; one without a path is named after its handle.
+    fn file(&mut self, path: String, handle: u64) -> usize {
+        let path = if path.is_empty() { format!("unknown file (handle {handle:#x})") } else { path };
+        if let Some(at) = self.by_path.get(&path) {
+            return *at;
+        }
+        self.files.push(File::new(path.clone()));
+        self.by_path.insert(path, self.files.len() - 1);
+        self.files.len() - 1
+    }
+
+    fn file_of(&mut self, process: u32, library: u8, handle: u64) -> usize {
+        match self.of(process).handles.get(&(library, handle)) {
+            Some(file) => *file,
+            None => self.file(String::new(), handle),
+        }
+    }
+
+    fn failure(&mut self, function: &str, code: i64, file: Option<usize>, later: bool) {
+        let seen = self.failures.entry((function.to_owned(), code, later)).or_insert((0, file));
+        seen.0 += 1;
+    }
+
+    fn buffer(&mut self, function: Function, process: u32, record: &Record, failed: bool) {
+        self.buffers.total_ns += record.end_ns.saturating_sub(record.start_ns);
+        if failed {
+            return;
+        }
+        let known = self.of(process);
+        if function == Function::BufRegister {
+            known.registered_bytes += record.size;
+            known.buffers.insert(record.base, record.size);
+        } else if let Some(size) = known.buffers.remove(&record.base) {
+            known.registered_bytes = known.registered_bytes.saturating_sub(size);
+        }
+        let registered_bytes = known.registered_bytes;
+        self.buffers.registered += u64::from(function == Function::BufRegister);
+        self.buffers.most_bytes = self.buffers.most_bytes.max(registered_bytes);
+    }
+
+    /// A transfer with the address of its memory and whether that is registered.
+    fn transfer(&mut self, process: u32, record: &Record, write: bool, how: How) -> Transfer {
+        let address = record.base.wrapping_add(record.base_offset);
+        let end = address.saturating_add(record.size);
+        let registered = self.of(process).buffers.range(..=address).next_back();
+        let registered = registered.is_some_and(|(base, size)| end <= base.saturating_add(*size));
+        Transfer { write, how, offset: record.offset, size: record.size, address, registered }
+    }
+
+    fn single(&mut self, function: Function, group: &Group) -> usize {
+        let record = &group.record;
+        let write = matches!(function, Function::Write | Function::Writev);
+        let file = self.file_of(group.process, record.library(), record.object);
+        let transfer = self.transfer(group.process, record, write, How::Single);
+        self.files[file].submit(&transfer);
+        self.files[file].finish(write, record.offset, record.result.cast_signed());
+        if !write {
+            self.reading_threads.insert((group.process, group.thread));
+            let class = (0..CLASSES - 1).find(|class| record.size <= 4096 << (2 * class)).unwrap_or(CLASSES - 1);
+            let took = record.end_ns.saturating_sub(record.start_ns);
+            let seen = &mut self.sizes[class];
+            seen.count += 1;
+            seen.total_ns += took;
+            seen.longest_ns = seen.longest_ns.max(took);
+        }
+        file
+    }
+
+    fn stream(&mut self, function: Function, group: &Group, failed: bool) -> usize {
+        let record = &group.record;
+        let write = function == Function::WriteAsync;
+        let file = self.file_of(group.process, record.library(), record.object);
+        let transfer = self.transfer(group.process, record, write, How::Stream);
+        self.files[file].submit(&transfer);
+        if !write {
+            self.reading_threads.insert((group.process, group.thread));
+        }
+        if failed {
+            self.files[file].finish(write, record.offset, -1);
+            return file;
+        }
+        let [result_at, before, after, ..] = record.extra;
+        let pending = Pending { file, transfer, result_at, before: before.cast_signed() };
+        let ended = self.streams.submit(group.process, pending, after.cast_signed());
+        self.end_streams(&ended);
+        file
+    }
+
+    /// Stream transfers that have ended.
+    pub(super) fn end_streams(&mut self, ended: &[Ended]) {
+        for (pending, result) in ended {
+            self.files[pending.file].finish(pending.transfer.write, pending.transfer.offset, *result);
+            if *result < 0 {
+                self.failure("stream transfer", *result, Some(pending.file), true);
+            }
+        }
+    }
+
+    fn submit_batch(&mut self, group: &Group) {
+        let (process, library) = (group.process, group.record.library());
+        for part in group.parts.iter().filter(|part| part.kind() == kind::BATCH_ENTRY) {
+            let [cookie, opcode, handle, ..] = part.extra;
+            let write = opcode != OPCODE_READ;
+            let file = self.file_of(process, library, handle);
+            let transfer = self.transfer(process, part, write, How::Batch);
+            self.files[file].submit(&transfer);
+            if !write {
+                self.reading_threads.insert((process, group.thread));
+            }
+            let entry = Entry { cookie, file, write, offset: part.offset };
+            self.of(process).batches.entry((library, part.object)).or_default().push(entry);
+        }
+        let orphans = std::mem::take(&mut self.of(process).orphans);
+        for (library, event) in orphans {
+            self.end_entry(process, library, &event);
+        }
+    }
+
+    /// An event of a batch: the entry with its cookie has ended. Entries may share a cookie; then the oldest has ended.
+    fn end_entry(&mut self, process: u32, library: u8, event: &Record) {
+        let [cookie, status, ..] = event.extra;
+        let known = self.of(process);
+        let entries = known.batches.get_mut(&(library, event.object));
+        let at = entries.as_ref().and_then(|entries| entries.iter().position(|entry| entry.cookie == cookie));
+        let Some((entries, at)) = entries.zip(at) else {
+            if known.orphans.len() < ORPHANS {
+                known.orphans.push((library, *event));
+            }
+            return;
+        };
+        let entry = entries.remove(at);
+        let result = event.result.cast_signed();
+        let failed = status != u64::from(BATCH_COMPLETE) || result < 0;
+        let result = if failed { result.min(-1) } else { result };
+        self.files[entry.file].finish(entry.write, entry.offset, result);
+        if failed {
+            self.failure("batch entry", result, Some(entry.file), true);
+        }
+    }
+
+    /// The report, without the routes and what only the launcher knows.
+    pub(super) fn report(&self, totals: &Totals) -> WatchReport {
+        let calls = totals.functions.iter().zip(FUNCTIONS).filter(|(total, _)| total[0] > 0);
+        let mut files: Vec<_> = self.files.iter().map(File::seen).collect();
+        let bytes = |file: &crate::domain::WatchedFile| file.reads.bytes + file.writes.bytes;
+        files.sort_by(|a, b| bytes(b).cmp(&bytes(a)).then_with(|| a.path.cmp(&b.path)));
+        WatchReport {
+            libraries: (self.libraries.iter())
+                .map(|(library, processes)| WatchedLibrary { processes: processes.len() as u64, ..library.clone() })
+                .collect(),
+            calls: calls
+                .map(|([count, errors, bytes, total_ns], function)| CallTotal {
+                    function: function.name.to_owned(),
+                    count: *count,
+                    errors: *errors,
+                    bytes: *bytes,
+                    total_ns: *total_ns,
+                })
+                .collect(),
+            files,
+            threads: totals.threads,
+            reading_threads: self.reading_threads.len() as u64,
+            lost_events: totals.lost,
+            sizes: (self.sizes.iter().enumerate())
+                .filter(|(_, size)| size.count > 0)
+                .map(|(class, size)| SizeClass {
+                    up_to_bytes: if class + 1 == CLASSES { u64::MAX } else { 4096 << (2 * class) },
+                    ..*size
+                })
+                .collect(),
+            failures: (self.failures.iter())
+                .map(|((function, code, after_submission), (count, file))| WatchedFailure {
+                    function: function.clone(),
+                    code: *code,
+                    name: name_of(*code),
+                    count: *count,
+                    file: file.map(|file| self.files[file].path.clone()),
+                    after_submission: *after_submission,
+                })
+                .collect(),
+            buffers: self.buffers,
+            unfinished: self.streams.unfinished(),
+            statistics: self.all_statistics(),
+            ..WatchReport::default()
+        }
+    }
+
+    fn all_statistics(&self) -> Option<RouteStatistics> {
+        self.statistics.values().copied().reduce(|a, b| RouteStatistics {
+            processes: a.processes + b.processes,
+            reads: a.reads + b.reads,
+            writes: a.writes + b.writes,
+            batch_entries: a.batch_entries + b.batch_entries,
+            p2pdma: a.p2pdma + b.p2pdma,
+            nvfs: a.nvfs + b.nvfs,
+            posix: a.posix + b.posix,
+        })
+    }
+}
+
+/// The name of a cuFile code, positive or as a transfer returns it.
+fn name_of(code: i64) -> Option<String> {
+    let code = i32::try_from(code).ok()?;
+    cufile_ffi::codes::describe(code, None).map(|described| described.name.to_owned())
+}

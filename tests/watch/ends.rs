@@ -1,0 +1,116 @@
+//! How programs end, and what stays behind.
+
+use crate::harness::{Place, Seen, UNDER_TEST};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Folders that watching sessions made for their library and their calls.
+fn left_behind(place: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(place).unwrap().flatten();
+    entries.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| n.starts_with("gds-top-watch-")).collect()
+}
+
+#[test]
+fn crashes_kills_and_failures_are_shown_with_all_calls() {
+    let Some(place) = Place::new() else { return };
+    for (words, calls, ended) in [
+        (["read", "7", "crash"].as_slice(), 7, serde_json::json!({"signal": 6})),
+        (&["read", "8", "die"], 8, serde_json::json!({"signal": 9})),
+        (&["read", "9", "leave", "5"], 9, serde_json::json!({"status": 5})),
+        (&["read", "9", "leave", "0"], 9, serde_json::json!({"status": 0})),
+    ] {
+        let seen = place.seen("linked", &[], words);
+        assert_eq!(seen.report["program"]["ended"], ended);
+        assert_eq!(seen.status(), Some(i32::from(ended != serde_json::json!({"status": 0}))));
+        assert_eq!(seen.count("cuFileRead"), calls, "{words:?}");
+    }
+}
+
+#[test]
+fn the_output_of_the_program_is_its_own_and_nothing_stays_behind() {
+    let Some(place) = Place::new() else { return };
+    let temporary = place.file("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut command = place.watch(&["--json"]);
+    command.env("TMPDIR", &temporary).args(["sh", "-c", "echo from the program; echo $LD_AUDIT >&2"]);
+    let seen = Seen::of(command);
+    let errors = String::from_utf8_lossy(&seen.output.stderr).into_owned();
+    assert!(errors.contains("from the program"), "{errors}");
+    assert!(errors.contains(&*temporary.to_string_lossy()), "{errors}");
+    assert_eq!(left_behind(&temporary), Vec::<String>::new());
+    let mut command = place.watch(&[]);
+    let output = command.args(["sh", "-c", "echo from the program"]).output().unwrap();
+    assert!(output.stdout.starts_with(b"from the program\n"), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_command_that_does_not_exist_could_not_run() {
+    let Some(place) = Place::new() else { return };
+    let output = place.watch(&[]).arg("/no/such/program").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{UNDER_TEST}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/program"));
+    assert_eq!(place.watch(&[]).output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn the_program_runs_on_if_gds_top_dies() {
+    let Some(place) = Place::new() else { return };
+    let temporary = place.file("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let done = place.file("done");
+    // The program reads until gds-top is gone, and reads on afterwards.
+    let line = format!(
+        "touch started; while [ ! -e go ]; do sleep 0.02; done; {} {} read 20000 && touch {}",
+        place.file("linked").display(),
+        place.data().display(),
+        done.display()
+    );
+    let mut command = place.watch(&["-q"]);
+    command.env("TMPDIR", &temporary).args(["sh", "-c", &line]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut gds_top = command.spawn().unwrap();
+    let wait_for = |path: &Path| {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !path.exists() {
+            assert!(Instant::now() < until, "{} does not appear", path.display());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait_for(&place.file("started"));
+    gds_top.kill().unwrap();
+    gds_top.wait().unwrap();
+    std::fs::write(place.file("go"), "").unwrap();
+    wait_for(&done);
+}
+
+#[test]
+fn a_recording_of_a_watched_program_is_replayed() {
+    let Some(place) = Place::new() else { return };
+    let file = place.file("session.gdsrec");
+    let mut command = place.watch(&["--json", "--record", file.to_str().unwrap()]);
+    command.arg(place.file("linked")).arg(place.data()).args(["read", "12"]);
+    let seen = Seen::of(command);
+    let mut replay = crate::program::gds_top();
+    replay.args(["replay", "--headless", "--speed", "0", "--json"]).arg(&file);
+    let replayed = Seen::of(replay);
+    assert_eq!(replayed.report["watch"], seen.report["watch"]);
+    assert_eq!(replayed.count("cuFileRead"), 12);
+}
+
+#[test]
+fn a_program_with_an_audit_library_of_its_own_keeps_it() {
+    let Some(place) = Place::new() else { return };
+    let source = place.file("other.c");
+    let code = "#include <stdio.h>\nunsigned la_version(unsigned v) { fprintf(stderr, \"other audit library\\n\"); return v; }\n";
+    std::fs::write(&source, code).unwrap();
+    let other = place.file("other.so");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&other).arg(&source).status().unwrap();
+    assert!(built.success());
+    let mut command = place.watch(&["--json"]);
+    command.args(["env", &format!("LD_AUDIT_BEFORE={}", other.display())]);
+    command.args(["sh", "-c", "LD_AUDIT=$LD_AUDIT:$LD_AUDIT_BEFORE exec \"$0\" \"$@\""]);
+    command.arg(place.file("linked")).arg(place.data()).args(["read", "2"]);
+    let seen = Seen::of(command);
+    assert_eq!(seen.count("cuFileRead"), 2);
+    assert!(String::from_utf8_lossy(&seen.output.stderr).contains("other audit library"));
+}

@@ -1,0 +1,121 @@
+//! Builds the watched program and runs it below `gds-top watch --json`.
+
+use crate::program::{PROGRAM, gds_top};
+use crate::standins::{self, Standins};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A folder with the program, a file to read, and the stand-ins.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) built: Standins,
+}
+
+/// What `watch` reported.
+pub(crate) struct Seen {
+    pub(crate) output: Output,
+    pub(crate) report: Value,
+}
+
+impl Place {
+    /// None, said, without a C compiler or on a machine without the audit interface of glibc.
+    pub(crate) fn new() -> Option<Self> {
+        if !cfg!(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+            standins::skipped("watch needs glibc on x86-64 or ARM64");
+            return None;
+        }
+        let built = standins::build()?;
+        let folder = tempfile::Builder::new().prefix("watch-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let source = folder.path().join("program.c");
+        std::fs::write(&source, include_str!("program.c")).unwrap();
+        for (name, linked) in [("linked", true), ("loaded", false)] {
+            let mut cc = Command::new("cc");
+            cc.args(["-O1", "-Wall", "-o"]).arg(folder.path().join(name)).arg(&source);
+            if linked {
+                cc.arg("-DLINKED").arg("-L").arg(&built.folder).arg("-lcufile");
+            }
+            let out = cc.args(["-lpthread", "-ldl"]).output().unwrap();
+            assert!(out.status.success(), "cc: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        std::fs::write(folder.path().join("data"), vec![7; 1 << 20]).unwrap();
+        Some(Self { folder, built })
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `gds-top watch OPTIONS -- COMMAND`, in the folder.
+    pub(crate) fn watch(&self, options: &[&str]) -> Command {
+        let mut command = gds_top();
+        command.arg("watch").args(options).arg("--");
+        self.prepare(&mut command);
+        command
+    }
+
+    /// The folder and the variables of a command that uses the stand-ins.
+    pub(crate) fn prepare(&self, command: &mut Command) {
+        command
+            .current_dir(self.folder.path())
+            .env("LD_LIBRARY_PATH", &self.built.folder)
+            .env("LIBRARY", &self.built.cufile)
+            .stdin(Stdio::null());
+    }
+
+    /// Runs one of the two programs with these words below `watch --json`.
+    pub(crate) fn seen(&self, name: &str, options: &[&str], words: &[&str]) -> Seen {
+        let all: Vec<&str> = std::iter::once("--json").chain(options.iter().copied()).collect();
+        let mut command = self.watch(&all);
+        command.arg(self.file(name)).arg(self.data()).args(words);
+        Seen::of(command)
+    }
+}
+
+impl Seen {
+    pub(crate) fn of(mut command: Command) -> Self {
+        let output = command.output().unwrap();
+        let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("{error}: {}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        });
+        Self { output, report }
+    }
+
+    pub(crate) fn status(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+
+    /// Count and errors of each function.
+    pub(crate) fn calls(&self) -> BTreeMap<String, (u64, u64)> {
+        let calls = self.report["watch"]["calls"].as_array().unwrap().iter();
+        let number = |call: &Value, name: &str| call[name].as_u64().unwrap();
+        calls
+            .map(|call| {
+                (call["function"].as_str().unwrap().to_owned(), (number(call, "count"), number(call, "errors")))
+            })
+            .collect()
+    }
+
+    pub(crate) fn count(&self, function: &str) -> u64 {
+        self.calls().get(function).map_or(0, |(count, _)| *count)
+    }
+
+    /// The transfers of the file.
+    pub(crate) fn file(&self, path: &Path) -> &Value {
+        let path = path.canonicalize().unwrap();
+        let files = self.report["program"]["transfers"].as_array().unwrap();
+        files.iter().find(|file| file["path"] == *path.to_string_lossy()).unwrap_or_else(|| panic!("{files:?}"))
+    }
+
+    pub(crate) fn advice(&self) -> Vec<&str> {
+        self.report["watch"]["advice"].as_array().unwrap().iter().map(|a| a["id"].as_str().unwrap()).collect()
+    }
+}
+
+/// The program under test, for messages.
+pub(crate) const UNDER_TEST: &str = PROGRAM;

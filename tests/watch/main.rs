@@ -1,0 +1,14 @@
+//! `gds-top watch`: programs in C that use a stand-in libcufile or the real one, on host memory.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../program/mod.rs"]
+mod program;
+#[path = "../standins/mod.rs"]
+mod standins;
+
+mod ends;
+mod harness;
+mod programs;
+mod real;
+mod routes;

@@ -1,0 +1,211 @@
+/* A program that uses cuFile, for the tests of 'gds-top watch'. Linked against libcufile with -DLINKED, else it loads $LIBRARY.
+ *
+ * program FILE ACTION [NUMBER]…; several actions run one after another. Each opens what it needs and closes it.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct { int err, cu_err; } CUfileError_t;
+typedef struct { unsigned type; union { int fd; void *handle; } handle; const void *fs_ops; } CUfileDescr_t;
+typedef struct { unsigned mode; void *base; off_t file_offset, base_offset; size_t size; void *fh; unsigned opcode; void *cookie; } CUfileIOParams_t;
+typedef struct { void *cookie; unsigned status; size_t ret; } CUfileIOEvents_t;
+
+#define FUNCTIONS(F)                                                                                                 \
+    F(CUfileError_t, cuFileDriverOpen, (void))                                                                       \
+    F(CUfileError_t, cuFileDriverClose_v2, (void))                                                                   \
+    F(CUfileError_t, cuFileHandleRegister, (void **, CUfileDescr_t *))                                               \
+    F(void, cuFileHandleDeregister, (void *))                                                                        \
+    F(CUfileError_t, cuFileBufRegister, (const void *, size_t, int))                                                 \
+    F(CUfileError_t, cuFileBufDeregister, (const void *))                                                            \
+    F(ssize_t, cuFileRead, (void *, void *, size_t, off_t, off_t))                                                   \
+    F(ssize_t, cuFileWrite, (void *, const void *, size_t, off_t, off_t))                                            \
+    F(CUfileError_t, cuFileReadAsync, (void *, void *, size_t *, off_t *, off_t *, ssize_t *, void *))               \
+    F(CUfileError_t, cuFileBatchIOSetUp, (void **, unsigned))                                                        \
+    F(CUfileError_t, cuFileBatchIOSubmit, (void *, unsigned, CUfileIOParams_t *, unsigned))                          \
+    F(CUfileError_t, cuFileBatchIOGetStatus, (void *, unsigned, unsigned *, CUfileIOEvents_t *, struct timespec *))  \
+    F(void, cuFileBatchIODestroy, (void *))                                                                          \
+    F(CUfileError_t, cuFileGetVersion, (int *))
+
+#ifdef LINKED
+#define DECLARE(type, name, arguments) extern type name arguments;
+FUNCTIONS(DECLARE)
+static void *load(void)
+{
+    return NULL;
+}
+#else
+#define DECLARE(type, name, arguments) static type (*name) arguments;
+FUNCTIONS(DECLARE)
+static void *load(void)
+{
+    void *library = dlopen(getenv("LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(90);
+    }
+#define LOOK_UP(type, name, arguments) name = (type (*) arguments)dlsym(library, #name);
+    FUNCTIONS(LOOK_UP)
+    return library;
+}
+#endif
+
+enum { BLOCK = 4096 };
+static const char *path;
+static char *memory;
+
+static void *open_file(int *fd)
+{
+    void *handle = NULL;
+    *fd = open(path, O_RDWR);
+    CUfileDescr_t descr = {.type = 1, .handle.fd = *fd};
+    if (cuFileHandleRegister(&handle, &descr).err)
+        exit(91);
+    return handle;
+}
+
+static void reads(long count)
+{
+    int fd;
+    void *handle = open_file(&fd);
+    for (long i = 0; i < count; i++)
+        if (cuFileRead(handle, memory, BLOCK, i % 16 * BLOCK, 0) != BLOCK)
+            exit(92);
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+
+static void *reader(void *count)
+{
+    reads((long)count);
+    return NULL;
+}
+
+static void threads(long count, long each)
+{
+    pthread_t all[64];
+    for (long i = 0; i < count; i++)
+        pthread_create(&all[i], NULL, reader, (void *)each);
+    for (long i = 0; i < count; i++)
+        pthread_join(all[i], NULL);
+}
+
+static void batch(unsigned count)
+{
+    int fd;
+    void *handle = open_file(&fd), *id = NULL;
+    CUfileIOParams_t params[32] = {0};
+    CUfileIOEvents_t events[32];
+    if (cuFileBatchIOSetUp(&id, 32).err)
+        exit(93);
+    /* All have the same cookie, as in programs that do not use it. */
+    for (unsigned i = 0; i < count; i++)
+        params[i] = (CUfileIOParams_t){1, memory, i * BLOCK, i * BLOCK, BLOCK, handle, 0, NULL};
+    if (cuFileBatchIOSubmit(id, count, params, 0).err)
+        exit(94);
+    for (unsigned done = 0; done < count;) {
+        unsigned nr = 32;
+        struct timespec limit = {5, 0};
+        if (cuFileBatchIOGetStatus(id, 1, &nr, events, &limit).err)
+            exit(95);
+        done += nr;
+    }
+    cuFileBatchIODestroy(id);
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+
+/* A read on the default stream, at an offset of the memory. Nobody looks at the result. */
+static void stream(off_t base_offset)
+{
+    static ssize_t result;
+    int fd;
+    void *handle = open_file(&fd);
+    size_t size = BLOCK;
+    off_t offset = 0;
+    if (cuFileReadAsync(handle, memory, &size, &offset, &base_offset, &result, NULL).err)
+        exit(96);
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+
+/* Prints the functions whose address is inside libcufile: those that are not recorded. */
+static void unrecorded(int count, char **names)
+{
+    void *library = dlopen(getenv("LIBRARY"), RTLD_NOW);
+    for (int i = 0; i < count; i++) {
+        void *address = dlsym(library, names[i]);
+        Dl_info info;
+        if (address && dladdr(address, &info) && strstr(info.dli_fname, "libcufile.so"))
+            printf("%s\n", names[i]);
+    }
+}
+
+int main(int count, char **words)
+{
+    path = words[1];
+    if (posix_memalign((void **)&memory, BLOCK, 32 * BLOCK))
+        return 97;
+    void *library = load();
+    if (count > 2 && !strcmp(words[2], "unrecorded")) {
+        unrecorded(count - 3, words + 3);
+        return 0;
+    }
+    if (cuFileDriverOpen().err)
+        return 98;
+    for (int i = 2; i < count; i++) {
+        long number = i + 1 < count ? atol(words[i + 1]) : 0;
+        if (!strcmp(words[i], "read"))
+            reads(number);
+        else if (!strcmp(words[i], "threads"))
+            threads(number, i + 2 < count ? atol(words[i + 2]) : 0);
+        else if (!strcmp(words[i], "batch"))
+            batch((unsigned)number);
+        else if (!strcmp(words[i], "stream"))
+            stream(number);
+        else if (!strcmp(words[i], "register"))
+            cuFileBufRegister(memory, 32 * BLOCK, 0);
+        else if (!strcmp(words[i], "deregister"))
+            cuFileBufDeregister(memory);
+        else if (!strcmp(words[i], "version"))
+            cuFileGetVersion(&(int){0});
+        else if (!strcmp(words[i], "again")) {
+            if (library)
+                dlclose(library);
+            library = load();
+            cuFileDriverOpen();
+        } else if (!strcmp(words[i], "fork")) {
+            pid_t child = fork();
+            if (!child) {
+                reads(number);
+                _exit(0);
+            }
+            waitpid(child, NULL, 0);
+        } else if (!strcmp(words[i], "bad"))
+            cuFileRead((void *)1, memory, BLOCK, 0, 0);
+        else if (!strcmp(words[i], "crash"))
+            abort();
+        else if (!strcmp(words[i], "die"))
+            kill(getpid(), SIGKILL);
+        else if (!strcmp(words[i], "leave"))
+            _exit((int)number);
+        else if (!strcmp(words[i], "time")) {
+            struct timespec from, to;
+            clock_gettime(CLOCK_MONOTONIC, &from);
+            for (long call = 0; call < number; call++)
+                cuFileRead(NULL, NULL, 0, 0, 0);
+            clock_gettime(CLOCK_MONOTONIC, &to);
+            printf("%ld\n", ((to.tv_sec - from.tv_sec) * 1000000000L + to.tv_nsec - from.tv_nsec) / number);
+        }
+    }
+    cuFileDriverClose_v2();
+    return 0;
+}

@@ -1,0 +1,184 @@
+//! Every way in which a program finds and calls libcufile is recorded.
+
+use crate::harness::{Place, Seen};
+use crate::standins;
+use std::process::Command;
+
+#[test]
+fn linked_and_loaded_programs_are_recorded_alike() {
+    let Some(place) = Place::new() else { return };
+    for name in ["linked", "loaded"] {
+        let seen = place.seen(name, &[], &["version", "register", "read", "31", "deregister"]);
+        assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+        let calls = seen.calls();
+        for (function, count) in [
+            ("cuFileDriverOpen", 1),
+            ("cuFileGetVersion", 1),
+            ("cuFileBufRegister", 1),
+            ("cuFileHandleRegister", 1),
+            ("cuFileRead", 31),
+            ("cuFileHandleDeregister", 1),
+            ("cuFileBufDeregister", 1),
+            ("cuFileDriverClose_v2", 1),
+        ] {
+            assert_eq!(calls.get(function), Some(&(count, 0)), "{name}: {calls:?}");
+        }
+        assert_eq!(calls.len(), 8, "{name}: {calls:?}");
+        let file = seen.file(&place.data());
+        assert_eq!((&file["reads"]["count"], &file["reads"]["bytes"]), (&31.into(), &(31 * 4096).into()));
+        assert_eq!((&file["reads"]["unregistered"], &file["reads"]["unaligned"]), (&0.into(), &0.into()));
+        assert_eq!(file["o_direct"], false);
+        assert_eq!(seen.report["watch"]["lost_events"], 0);
+        let library = &seen.report["program"]["libraries"][0];
+        assert!(library["path"].as_str().unwrap().contains("libcufile.so"), "{library}");
+        assert_eq!((&library["version"], &library["processes"]), (&1200.into(), &1.into()));
+    }
+}
+
+#[test]
+fn every_function_of_cufile_h_is_recorded() {
+    let Some(place) = Place::new() else { return };
+    let names: Vec<&str> = cufile_ffi::symbols::SYMBOLS.iter().map(|symbol| symbol.name).collect();
+    let words: Vec<&str> = std::iter::once("unrecorded").chain(names.iter().copied()).collect();
+    let mut bare = Command::new(place.file("loaded"));
+    place.prepare(bare.arg(place.data()).args(&words));
+    let bare = String::from_utf8(bare.output().unwrap().stdout).unwrap();
+    assert!(bare.lines().count() > 40, "the program itself sees only {bare}");
+    let mut watched = place.watch(&["-q"]);
+    let watched = watched.arg(place.file("loaded")).arg(place.data()).args(&words).output().unwrap();
+    let text = String::from_utf8(watched.stdout).unwrap();
+    let missed: Vec<&str> = names.into_iter().filter(|name| text.lines().any(|line| line == *name)).collect();
+    assert_eq!(missed, Vec::<&str>::new());
+}
+
+#[test]
+fn children_and_threads_are_recorded_and_counted() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["read", "3", "fork", "5", "read", "2", "threads", "8", "20"]);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3 + 5 + 2 + 8 * 20));
+    // The main thread, the child and eight more.
+    assert_eq!(seen.report["watch"]["threads"], 10);
+    assert_eq!(seen.file(&place.data())["reads"]["count"], 170);
+    // A program that starts another one.
+    let mut shell = place.watch(&["--json"]);
+    let line = format!("{0} {1} read 4; {0} {1} read 6", place.file("linked").display(), place.data().display());
+    let seen = Seen::of({
+        shell.args(["sh", "-c", &line]);
+        shell
+    });
+    assert_eq!(seen.count("cuFileRead"), 10);
+    assert_eq!(seen.report["program"]["processes"], 3);
+}
+
+#[test]
+fn a_library_that_is_loaded_twice_is_one_library() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("loaded", &[], &["read", "3", "again", "read", "4"]);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 7));
+    assert_eq!(seen.report["program"]["libraries"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn batches_and_streams_are_followed_to_their_end() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["register", "batch", "20"]);
+    let reads = &seen.file(&place.data())["reads"];
+    assert_eq!((&reads["count"], &reads["batched"], &reads["bytes"]), (&20.into(), &20.into(), &(20 * 4096).into()));
+    assert_eq!((seen.count("cuFileBatchIOSubmit"), &seen.report["watch"]["lost_events"]), (1, &0.into()));
+
+    let seen = place.seen("linked", &[], &["stream", "0"]);
+    let reads = &seen.file(&place.data())["reads"];
+    assert_eq!((&reads["streamed"], &reads["bytes"], &reads["errors"]), (&1.into(), &4096.into(), &0.into()));
+    // In compat mode, an offset of the memory fails after a call that succeeds; the program does not look.
+    let seen = place.seen("linked", &[], &["stream", "4096"]);
+    assert_eq!(seen.status(), Some(0));
+    let failure = &seen.report["program"]["failures"][0];
+    assert_eq!((&failure["code"], &failure["after_submission"]), (&(-5).into(), &true.into()));
+    assert!(seen.advice().contains(&"failed-calls"), "{:?}", seen.advice());
+}
+
+#[test]
+fn errors_are_counted_and_named() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["bad", "bad", "read", "1"]);
+    assert_eq!(seen.calls()["cuFileRead"], (3, 2));
+    let failure = &seen.report["program"]["failures"][0];
+    assert_eq!((&failure["function"], &failure["count"]), (&"cuFileRead".into(), &2.into()));
+    assert_eq!(failure["name"], "CU_FILE_HANDLE_NOT_REGISTERED");
+}
+
+#[test]
+fn two_million_calls_are_all_counted() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["time", "2000000"]);
+    assert_eq!(seen.calls()["cuFileRead"], (2_000_000, 2_000_000));
+    // Details may be lost, but then it is shown. A few other calls may be lost too.
+    let detailed: u64 =
+        seen.report["program"]["sizes"].as_array().unwrap().iter().map(|s| s["count"].as_u64().unwrap()).sum();
+    let lost = seen.report["watch"]["lost_events"].as_u64().unwrap();
+    assert!(detailed <= 2_000_000 && (2_000_000..2_000_010).contains(&(detailed + lost)), "{detailed} {lost}");
+}
+
+#[test]
+fn tensors_of_a_safetensors_file_are_named() {
+    let Some(place) = Place::new() else { return };
+    let header = r#"{"first":{"dtype":"U8","shape":[4096],"data_offsets":[0,4096]},"second":{"dtype":"U8","shape":[8192],"data_offsets":[4096,12288]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend(vec![1; 12288]);
+    bytes.truncate(8 + header.len() + 12288);
+    let path = place.file("model.safetensors");
+    std::fs::write(&path, bytes).unwrap();
+    let mut command = place.watch(&["--json"]);
+    command.arg(place.file("linked")).arg(&path).args(["read", "1"]);
+    let seen = Seen::of(command);
+    let file = seen.file(&path);
+    assert_eq!((&file["tensors_of_file"], &file["tensors"][0]["name"]), (&2.into(), &"first".into()));
+    let read = 4096 - 8 - header.len() as u64;
+    assert_eq!((&file["tensors"][0]["bytes"], file["tensors"].as_array().unwrap().len()), (&read.into(), 1));
+}
+
+#[test]
+fn a_program_in_python_is_recorded_through_ctypes_and_its_children() {
+    let Some(place) = Place::new() else { return };
+    let script = r"
+import ctypes, multiprocessing, os
+def use():
+    library = ctypes.CDLL(os.environ['LIBRARY'])
+    version = ctypes.c_int()
+    assert library.cuFileGetVersion(ctypes.byref(version)) == 0
+if __name__ == '__main__':
+    use()
+    for method in ('fork', 'spawn'):
+        child = multiprocessing.get_context(method).Process(target=use)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+";
+    let file = place.file("script.py");
+    std::fs::write(&file, script).unwrap();
+    if !Command::new("python3").arg("-c").arg("import ctypes, multiprocessing").status().is_ok_and(|s| s.success()) {
+        standins::skipped("python3 is not installed");
+        return;
+    }
+    let mut command = place.watch(&["--json"]);
+    command.arg("python3").arg(&file);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), seen.count("cuFileGetVersion")), (Some(0), 3));
+}
+
+#[test]
+fn a_static_program_is_reported_as_not_recorded() {
+    let Some(place) = Place::new() else { return };
+    std::fs::write(place.file("s.c"), "int main(void) { return 0; }").unwrap();
+    let built =
+        Command::new("cc").arg("-static").arg("-o").arg(place.file("s")).arg(place.file("s.c")).output().unwrap();
+    if !built.status.success() {
+        standins::skipped("a static libc is not installed");
+        return;
+    }
+    let mut command = place.watch(&["--json"]);
+    command.arg(place.file("s"));
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), &seen.report["program"]["processes"]), (Some(0), &0.into()));
+}

@@ -1,0 +1,50 @@
+//! The real libcufile of its public wheels, on host memory, which it serves from 1.16 on. Without the wheels these tests report that and pass.
+
+use crate::harness::{Place, Seen};
+use crate::standins;
+use std::path::PathBuf;
+
+/// libcufile of the wheels that serve host memory.
+fn libraries() -> Vec<PathBuf> {
+    let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS") else {
+        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root).unwrap().flatten() {
+        let minor: Option<u32> = entry.file_name().to_string_lossy().split('.').nth(1).and_then(|m| m.parse().ok());
+        let file = entry.path().join("nvidia/cu13/lib/libcufile.so.0");
+        if minor.is_some_and(|minor| minor >= 16) && file.is_file() {
+            found.push(std::path::absolute(file).unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn calls_of_the_real_library_are_counted_as_it_counts_them() {
+    let Some(place) = Place::new() else { return };
+    let machine = place.file("machine");
+    standins::machine(&machine, place.folder.path());
+    for library in libraries() {
+        for options in [["--json"].as_slice(), &["--json", "--statistics"]] {
+            let mut command = place.watch(options);
+            command.env("LD_PRELOAD", &place.built.redirect).env("GDS_TOP_TEST_REDIRECT", &machine);
+            command.env("LIBRARY", &library);
+            command.arg(place.file("loaded")).arg(place.data());
+            command.args(["version", "register", "read", "40", "batch", "8", "fork", "0", "read", "2", "deregister"]);
+            let seen = Seen::of(command);
+            let errors = String::from_utf8_lossy(&seen.output.stderr).into_owned();
+            assert_eq!(seen.status(), Some(0), "{}: {errors}", library.display());
+            assert_eq!((seen.count("cuFileRead"), seen.count("cuFileBatchIOSubmit")), (42, 1), "{}", library.display());
+            let reads = &seen.file(&place.data())["reads"];
+            assert_eq!((&reads["count"], &reads["bytes"]), (&50.into(), &(50 * 4096).into()), "{}", library.display());
+            assert_eq!((&reads["errors"], &reads["unregistered"]), (&0.into(), &0.into()));
+            let loaded = &seen.report["program"]["libraries"][0]["path"];
+            assert_eq!(loaded, &*library.to_string_lossy());
+            if options.len() > 1 {
+                assert_eq!(seen.report["program"]["statistics"]["reads"], 42, "{}", library.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Routes are proven by libcufile's statistics, or not called proven.
+
+use crate::harness::{Place, Seen};
+
+fn with_route(place: &Place, route: &str, options: &[&str], words: &[&str]) -> Seen {
+    let all: Vec<&str> = std::iter::once("--json").chain(options.iter().copied()).collect();
+    let mut command = place.watch(&all);
+    command.env("STANDIN_CUFILE_ROUTE", route).arg(place.file("linked")).arg(place.data()).args(words);
+    Seen::of(command)
+}
+
+#[test]
+fn statistics_prove_the_route_and_decide_the_exit_status() {
+    let Some(place) = Place::new() else { return };
+    for (route, name, status) in [("nvfs", "nvfs", 0), ("p2p", "p2pdma", 0), ("posix", "compat", 1)] {
+        let seen = with_route(&place, route, &["--require", "direct"], &["read", "5"]);
+        let file = seen.file(&place.data());
+        assert_eq!((&file["route"], &file["proven"]), (&name.into(), &true.into()));
+        assert_eq!(seen.status(), Some(status), "{route}");
+        assert_eq!(seen.report["program"]["statistics"]["reads"], 5);
+    }
+}
+
+#[test]
+fn without_statistics_no_route_is_proven() {
+    let Some(place) = Place::new() else { return };
+    let seen = with_route(&place, "nvfs", &[], &["read", "5"]);
+    let file = seen.file(&place.data());
+    assert_eq!((&file["proven"], &seen.report["program"]["statistics"]), (&false.into(), &serde_json::Value::Null));
+    // The program made no call that it does not make otherwise.
+    assert_eq!(seen.count("cuFileSetStatsLevel") + seen.count("cuFileGetStatsL3"), 0);
+}
+
+#[test]
+fn mixed_routes_are_not_attributed_to_a_file() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["--json", "--statistics"]);
+    command.env("STANDIN_CUFILE_ROUTE", "nvfs").env("STANDIN_CUFILE_POSIX_EVERY", "2");
+    command.arg(place.file("linked")).arg(place.data()).args(["read", "6"]);
+    let seen = Seen::of(command);
+    let file = seen.file(&place.data());
+    assert_eq!((&file["route"], &file["proven"]), (&"none".into(), &false.into()));
+    let statistics = &seen.report["program"]["statistics"];
+    assert_eq!((&statistics["nvfs"], &statistics["posix"]), (&3.into(), &3.into()));
+}
