@@ -140,7 +140,7 @@ pub(super) fn distrust(file: impl AsFd, is_on_the_way: bool) -> Option<String> {
     };
     let user = rustix::process::geteuid();
     if stat.st_uid != 0 && stat.st_uid != user.as_raw() {
-        return Some(format!("belongs to another user (uid {})", stat.st_uid));
+        return Some(format!("belongs to another user (uid {}); use one that belongs to you", stat.st_uid));
     }
     let is_sticky = is_on_the_way && stat.st_mode & 0o1000 != 0;
     // The group of a user alone, which many systems make with the user and let write by their umask (002); an access list could let others in.
@@ -149,6 +149,10 @@ pub(super) fn distrust(file: impl AsFd, is_on_the_way: bool) -> Option<String> {
         && stat.st_gid == rustix::process::getegid().as_raw()
         && rustix::fs::fgetxattr(&file, "system.posix_acl_access", &mut [0_u8; 0][..]).is_err();
     let others = if is_alone { 0o002 } else { 0o022 };
-    (stat.st_mode & others != 0 && !is_sticky)
-        .then(|| format!("can be written by other users (mode {:04o})", stat.st_mode & 0o7777))
+    (stat.st_mode & others != 0 && !is_sticky).then(|| {
+        format!(
+            "can be written by other users (mode {:04o}); see what is in it, then run chmod go-w",
+            stat.st_mode & 0o7777
+        )
+    })
 }

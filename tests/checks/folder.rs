@@ -1,7 +1,9 @@
 //! A captured folder is read inside itself only.
 
 use gds_top::host::{Root, Unread};
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn links_lead_nowhere_outside_the_folder() {
@@ -101,4 +103,41 @@ fn an_archive_whose_files_are_a_link_is_not_this_machine() {
         let said = Root::open(archive.path()).unwrap_err();
         assert!(said.contains("leads out of it"), "{name}: {said}");
     }
+}
+
+#[test]
+fn a_link_that_takes_the_place_of_a_file_or_folder_while_it_is_read_leads_nowhere() {
+    let top = tempfile::tempdir().unwrap();
+    let (files, outside) = (top.path().join("machine/files"), top.path().join("outside"));
+    for (folder, text) in [(files.join("etc/deep"), "inside"), (outside.join("deep"), "outside")] {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("file"), text).unwrap();
+    }
+    std::fs::write(outside.join("deep/secret"), "").unwrap();
+    let root = Root::folder(&top.path().join("machine")).unwrap();
+    let is_over = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        // One after the other: the file, and the folder that it is in, become a link to the one outside and come back.
+        scope.spawn(|| {
+            let swaps = [("etc", outside.clone()), ("etc/deep/file", outside.join("deep/file"))];
+            for (at, to) in swaps.iter().cycle() {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (at, away) = (files.join(at), top.path().join("away"));
+                std::fs::rename(&at, &away).unwrap();
+                symlink(to, &at).unwrap();
+                std::fs::remove_file(&at).unwrap();
+                std::fs::rename(&away, &at).unwrap();
+            }
+        });
+        let mut seen = BTreeSet::new();
+        for _ in 0..50_000 {
+            seen.extend(root.read_text("/etc/deep/file").ok());
+            seen.extend(root.entries("/etc/deep").unwrap_or_default());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        seen
+    });
+    assert_eq!(seen, BTreeSet::from(["file".to_owned(), "inside".to_owned()]));
 }
