@@ -56,5 +56,5 @@ pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};
 pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, children, python_folders};
 pub use stream::{AsyncIo, IoStream, Notice, StreamIo};
-pub use trust::distrust;
+pub use trust::{distrust, unmapped_owner};
 pub use version::Version;

@@ -25,7 +25,8 @@ pub fn distrust(path: &Path) -> Option<String> {
 
 /// The owner that files of unmapped users show, if root itself is unmapped: in a container without root (Apptainer, rootless Podman) everything that
 /// the host's root installed looks like this. `None` if root is mapped; that number is an ordinary user's then.
-fn unmapped_owner() -> Option<u32> {
+#[must_use]
+pub fn unmapped_owner() -> Option<u32> {
     let maps = std::fs::read_to_string("/proc/self/uid_map").ok()?;
     // Each line: first id inside, first id outside, how many.
     let root_is_mapped = maps.lines().any(|line| line.split_whitespace().nth(1) == Some("0"));

@@ -177,7 +177,11 @@ impl Journal {
     /// The journal of a place, for reading; one that does not exist, or cannot be used, has no entries (see [`Journal::problems`]).
     #[must_use]
     pub fn open(place: &Place) -> Self {
-        let opened = if place.has_no_journal() { Ok(None) } else { place.chain().and_then(|chain| chain.open(false)) };
+        let opened = match place.chain().and_then(|chain| chain.open(false)) {
+            // A folder that is not trusted is reported only if there is a journal.
+            Err(_) if !place.has_state() => Ok(None),
+            opened => opened,
+        };
         Self { path: place.state.join("journal"), folder: opened.map_err(Some).and_then(|folder| folder.ok_or(None)) }
     }
 

@@ -138,10 +138,14 @@ impl Place {
         opened.map_err(|e| FixError::File { path: self.root.clone(), what: format!("it cannot be opened: {e}") })
     }
 
-    /// Whether this is a capture without a journal, of which there is nothing to say.
-    pub(super) fn has_no_journal(&self) -> bool {
-        let held = self.held.as_ref().filter(|held| held.is_capture);
-        held.is_some_and(|held| rustix::fs::statat(&held.top, STATE, AtFlags::SYMLINK_NOFOLLOW).is_err())
+    /// Whether a file or folder with the name of the journal's folder exists.
+    pub(super) fn has_state(&self) -> bool {
+        let looked = match &self.held {
+            Some(held) => rustix::fs::statat(&held.top, STATE, AtFlags::SYMLINK_NOFOLLOW),
+            None => rustix::fs::lstat(&self.state),
+        };
+        // If the name cannot be examined, a journal could be there.
+        !matches!(looked, Err(Errno::NOENT | Errno::NOTDIR))
     }
 
     /// The folders that lead to the journal, each of which must be safe from other users: from `/` on, or from the folder that the user named.

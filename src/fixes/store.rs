@@ -1,6 +1,7 @@
 //! The folder of the journal: opened part by part without following a link, and used only if no other user can write in it or in a folder above it.
 
 use super::FixError;
+use crate::trust::unmapped_owner;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -138,21 +139,84 @@ pub(super) fn distrust(file: impl AsFd, is_on_the_way: bool) -> Option<String> {
         Ok(stat) => stat,
         Err(e) => return Some(format!("cannot be examined: {e}")),
     };
-    let user = rustix::process::geteuid();
-    if stat.st_uid != 0 && stat.st_uid != user.as_raw() {
-        return Some(format!("belongs to another user (uid {}); use one that belongs to you", stat.st_uid));
+    let facts = Facts {
+        owner: stat.st_uid,
+        group: stat.st_gid,
+        mode: stat.st_mode & 0o7777,
+        has_list: rustix::fs::fgetxattr(&file, "system.posix_acl_access", &mut [0_u8; 0][..]).is_ok(),
+        is_on_the_way,
+    };
+    let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    facts.distrust(user, unmapped_owner())
+}
+
+/// What decides whether a file or folder is trusted.
+#[derive(Clone, Copy)]
+struct Facts {
+    owner: u32,
+    group: u32,
+    mode: u32,
+    /// It has an access list.
+    has_list: bool,
+    is_on_the_way: bool,
+}
+
+impl Facts {
+    fn distrust(self, (user, group): (u32, u32), unmapped: Option<u32>) -> Option<String> {
+        // In a container in which root is not mapped, `/` and the folders of the system belong to nobody that has a number here.
+        let is_of_the_system = self.owner == 0 || (self.is_on_the_way && unmapped == Some(self.owner));
+        if !is_of_the_system && self.owner != user {
+            return Some(format!("belongs to another user (uid {}); use one that belongs to you", self.owner));
+        }
+        let is_sticky = self.is_on_the_way && self.mode & 0o1000 != 0;
+        // The group of a user alone, which many systems make with the user and let write by their umask (002). An access list could let others in.
+        let is_alone = user != 0 && self.group == user && self.group == group && !self.has_list;
+        let others = if is_alone { 0o002 } else { 0o022 };
+        (self.mode & others != 0 && !is_sticky).then(|| {
+            format!("can be written by other users (mode {:04o}); see what is in it, then run chmod go-w", self.mode)
+        })
     }
-    let is_sticky = is_on_the_way && stat.st_mode & 0o1000 != 0;
-    // The group of a user alone, which many systems make with the user and let write by their umask (002); an access list could let others in.
-    let is_alone = !user.is_root()
-        && stat.st_gid == user.as_raw()
-        && stat.st_gid == rustix::process::getegid().as_raw()
-        && rustix::fs::fgetxattr(&file, "system.posix_acl_access", &mut [0_u8; 0][..]).is_err();
-    let others = if is_alone { 0o002 } else { 0o022 };
-    (stat.st_mode & others != 0 && !is_sticky).then(|| {
-        format!(
-            "can be written by other users (mode {:04o}); see what is in it, then run chmod go-w",
-            stat.st_mode & 0o7777
-        )
-    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_trusted_if_no_other_user_can_write_in_it() {
+        let facts = |owner, group, mode| Facts { owner, group, mode, has_list: false, is_on_the_way: false };
+        let above = |owner, group, mode| Facts { is_on_the_way: true, ..facts(owner, group, mode) };
+        let listed = |owner, group, mode| Facts { has_list: true, ..facts(owner, group, mode) };
+        const ROOT: (u32, u32) = (0, 0);
+        const ALICE: (u32, u32) = (1000, 1000);
+        for (number, (facts, user, unmapped, wanted)) in [
+            (facts(0, 0, 0o700), ROOT, None, true),
+            (facts(0, 0, 0o755), ALICE, None, true),
+            (facts(1000, 1000, 0o700), ALICE, None, true),
+            (facts(1000, 1000, 0o700), ROOT, None, false),
+            (facts(1001, 1001, 0o700), ALICE, None, false),
+            (facts(0, 0, 0o777), ROOT, None, false),
+            (facts(0, 0, 0o775), ROOT, None, false),
+            // A sticky folder may be on the way, not the last one; its owner could exchange what is in it.
+            (above(0, 0, 0o1777), ALICE, None, true),
+            (facts(0, 0, 0o1777), ALICE, None, false),
+            (above(1001, 1001, 0o1777), ALICE, None, false),
+            (above(0, 0, 0o777), ALICE, None, false),
+            // The group of this user alone.
+            (facts(1000, 1000, 0o775), ALICE, None, true),
+            (facts(1000, 100, 0o775), ALICE, None, false),
+            (listed(1000, 1000, 0o775), ALICE, None, false),
+            (facts(1000, 1000, 0o775), (1000, 100), None, false),
+            // A container in which root is not mapped.
+            (above(65534, 65534, 0o755), ALICE, Some(65534), true),
+            (facts(65534, 65534, 0o755), ALICE, Some(65534), false),
+            (above(65534, 65534, 0o755), ALICE, None, false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let why = facts.distrust(user, unmapped);
+            assert_eq!(why.is_none(), wanted, "row {number}: {why:?}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 mod folder;
 mod scratch;
 
-pub use cufile_ffi::distrust;
+pub use cufile_ffi::{distrust, unmapped_owner};
 pub use folder::{FolderError, FolderId, PrivateFolder, enter, shown};
 pub use scratch::Scratch;
 
